@@ -1,0 +1,5 @@
+"""Airflow provider for Clinker pipelines."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"

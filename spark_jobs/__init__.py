@@ -1,0 +1,1 @@
+"""The Clinker engine: what is shipped to Spark."""

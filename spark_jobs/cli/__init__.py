@@ -1,0 +1,1 @@
+"""The commands: clinker and cxl."""

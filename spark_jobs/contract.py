@@ -1,0 +1,41 @@
+"""What the job and the Airflow side must agree on: exit codes, the result record, the sentinel line.
+
+Standard library only: the provider imports this module, and so does everything that runs on Spark.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+
+RESULT_SCHEMA_VERSION = 1
+RESULT_FILE = "result.json"
+#: The job prints one line that starts with this word, followed by the result record as compact JSON.
+RESULT_SENTINEL = "CLINKER_RESULT"
+
+
+class ExitCode(IntEnum):
+    """How a run ended, as the book's exit-code chapter lists it (decisions 31-39, 81)."""
+
+    SUCCESS = 0
+    CONFIG = 1
+    DEAD_LETTERS = 2
+    EVALUATION = 3
+    IO = 4
+    INTERRUPTED = 130
+
+
+class Status(StrEnum):
+    """The word for an exit code, as XCom and the result record carry it."""
+
+    SUCCESS = "success"
+    PARTIAL_SUCCESS = "partial_success"
+    FAILED = "failed"
+
+
+def status_of(exit_code: int) -> Status:
+    """The status word that belongs to an exit code."""
+    if exit_code == ExitCode.SUCCESS:
+        return Status.SUCCESS
+    if exit_code == ExitCode.DEAD_LETTERS:
+        return Status.PARTIAL_SUCCESS
+    return Status.FAILED

@@ -1,0 +1,1 @@
+"""The CXL language: text to syntax tree to typed tree to values."""

@@ -1,0 +1,1 @@
+"""The builtin functions of CXL, a family per module."""

@@ -1,0 +1,312 @@
+"""The typed tree: what the checker gives to both engines.
+
+Few node kinds, each frozen, picklable, with its type. Every name is bound: a `Local` is a numbered slot (lets, emitted values,
+closure parameters and `emit each` bindings alike), a `Column` is an input column. Int operands that meet Floats are wrapped
+in `Widen`, so an expression of type Float always has a Float value. Spans are character offsets into the program's text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spark_jobs.cxl import types
+
+Place = tuple[int, int]
+
+
+class Operator(StrEnum):
+    """The strict binary operators; `and`, `or` and `??` have nodes of their own because they do not always look right."""
+
+    ADD = "+"
+    SUBTRACT = "-"
+    MULTIPLY = "*"
+    DIVIDE = "/"
+    MODULO = "%"
+    EQUAL = "=="
+    NOT_EQUAL = "!="
+    LESS = "<"
+    LESS_EQUAL = "<="
+    GREATER = ">"
+    GREATER_EQUAL = ">="
+
+
+@dataclass(frozen=True)
+class Expression:
+    """Any expression: the type of its values and its place in the text."""
+
+    type: types.Type
+    place: Place
+
+
+@dataclass(frozen=True)
+class Literal(Expression):
+    """A constant."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Column(Expression):
+    """A column of the input record; in a combine the name is `qualifier.column`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Local(Expression):
+    """The value in a slot."""
+
+    slot: int
+    name: str
+
+
+@dataclass(frozen=True)
+class System(Expression):
+    """A value of the surroundings, by its path without the dollar sign: `pipeline.name`, `source.row`, `vars.limit`, `meta.k`,
+    `record.k`, `doc.section.field`, `config.param`.
+    """
+
+    path: str
+
+
+@dataclass(frozen=True)
+class Now(Expression):
+    """The clock, read per record (decision 24)."""
+
+
+@dataclass(frozen=True)
+class Widen(Expression):
+    """An Int value as a Float."""
+
+    operand: Expression
+
+
+@dataclass(frozen=True)
+class Negate(Expression):
+    """Unary minus."""
+
+    operand: Expression
+
+
+@dataclass(frozen=True)
+class Not(Expression):
+    """Three-valued negation."""
+
+    operand: Expression
+
+
+@dataclass(frozen=True)
+class Binary(Expression):
+    """A strict operator: both sides are evaluated; null in, null out."""
+
+    operator: Operator
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True)
+class And(Expression):
+    """Three-valued conjunction; the right side is evaluated unless the left is false."""
+
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True)
+class Or(Expression):
+    """Three-valued disjunction; the right side is evaluated unless the left is true."""
+
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True)
+class Coalesce(Expression):
+    """`left ?? right`, and `left.catch(right)`: the right side is evaluated only where the left is null."""
+
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True)
+class If(Expression):
+    """The first branch when the condition is true, else the second (a null Literal where none was written)."""
+
+    condition: Expression
+    then: Expression
+    otherwise: Expression
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One arm of a match: `pattern` is None for `_`."""
+
+    pattern: Expression | None
+    value: Expression
+
+
+@dataclass(frozen=True)
+class Match(Expression):
+    """The first arm whose pattern equals the subject (the literal `null` matches null), or, without subject, is true."""
+
+    subject: Expression | None
+    arms: tuple[Arm, ...]
+
+
+@dataclass(frozen=True)
+class Index(Expression):
+    """`base[index]` and every step of a dotted path: an element, a map's value, or null where there is none."""
+
+    base: Expression
+    index: Expression
+
+
+@dataclass(frozen=True)
+class Closure:
+    """`it => body`, an argument of a call; `slot` is the parameter's."""
+
+    slot: int
+    body: Expression
+
+
+@dataclass(frozen=True)
+class Call(Expression):
+    """A builtin applied; `arguments` has the receiver first and every optional argument filled in.
+
+    `builtin` is the registry's key (`String.upper` and the like are distinguished by the checker): trees are pickled by name.
+    """
+
+    builtin: str
+    arguments: tuple[Expression | Closure, ...]
+
+
+@dataclass(frozen=True)
+class WindowCall(Expression):
+    """`$window.function(arguments)`; `field` is the column of `.field` or the checker's choice for the bare form."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    field: str | None
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Any statement and its place in the text."""
+
+    place: Place
+
+
+@dataclass(frozen=True)
+class Let(Statement):
+    """A value put into a slot."""
+
+    slot: int
+    name: str
+    value: Expression
+
+
+@dataclass(frozen=True)
+class Emit(Statement):
+    """A field of the output record; the value is also put into a slot, for later statements."""
+
+    slot: int
+    name: str
+    value: Expression
+
+
+@dataclass(frozen=True)
+class EmitMeta(Statement):
+    """An entry of the record's metadata; readable afterwards through its slot."""
+
+    slot: int
+    key: str
+    value: Expression
+
+
+@dataclass(frozen=True)
+class Filter(Statement):
+    """The record goes on only when the predicate is true."""
+
+    predicate: Expression
+
+
+@dataclass(frozen=True)
+class Distinct(Statement):
+    """The record goes on only when no earlier record had these values."""
+
+    keys: tuple[Expression, ...]
+    number: int
+
+
+@dataclass(frozen=True)
+class Trace(Statement):
+    """A log line, when the guard (if any) is true."""
+
+    level: str
+    guard: Expression | None
+    message: Expression
+
+
+@dataclass(frozen=True)
+class Each(Statement):
+    """`emit each`: one record per element of the source."""
+
+    slot: int
+    name: str
+    source: Expression
+    outer: bool
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
+class Evaluate(Statement):
+    """An expression for its errors alone."""
+
+    value: Expression
+
+
+@dataclass(frozen=True)
+class Program:
+    """A checked program.
+
+    `emits` are the output columns in order of first emission; `slots` is the number of slots; `columns` are the input columns
+    read, `system` the surroundings read. `text` is the source, for messages and `explain`.
+    """
+
+    text: str
+    statements: tuple[Statement, ...]
+    slots: int
+    emits: tuple[tuple[str, types.Type], ...]
+    metas: tuple[tuple[str, types.Type], ...]
+    columns: frozenset[str]
+    system: frozenset[str]
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """One accumulator of an aggregate: the function's name and the columns of `before` that hold its arguments.
+
+    The result is the column `result` of the record that `after` sees; equal calls share one accumulator.
+    """
+
+    function: str
+    arguments: tuple[str, ...]
+    argument_types: tuple[types.Type, ...]
+    result: str
+    type: types.Type
+
+
+@dataclass(frozen=True)
+class AggregateProgram:
+    """An aggregate node's program, taken apart at the accumulators.
+
+    `before` runs per input record: lets and filters, and an emit `$arg.N` for each accumulator argument that is not a plain column.
+    `after` runs per group on a record of the group keys and the `$agg.N` results, and has the node's emits.
+    """
+
+    before: Program
+    calls: tuple[AggregateCall, ...]
+    after: Program

@@ -1,0 +1,123 @@
+"""The types of CXL and the rules by which they meet.
+
+A type says what values an expression can have and whether null is among them. `Any` is the dynamic type of
+undeclared things; an `Array` may know its element type, a `Map` may know the types of its keys (a declared structure).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """The shape of a type's values; the names are those that messages and `type_of` print."""
+
+    NULL = "Null"
+    BOOL = "Bool"
+    INT = "Int"
+    FLOAT = "Float"
+    STRING = "String"
+    DATE = "Date"
+    DATETIME = "DateTime"
+    ARRAY = "Array"
+    MAP = "Map"
+    NUMERIC = "Numeric"
+    ANY = "Any"
+
+
+@dataclass(frozen=True)
+class Type:
+    """A kind, whether null belongs to it, and what is known of a container's contents.
+
+    `element` is an Array's element type (None: unknown). `fields` are a Map's declared keys with their types, in order
+    (None: undeclared).
+    """
+
+    kind: Kind
+    nullable: bool = False
+    element: Type | None = None
+    fields: tuple[tuple[str, Type], ...] | None = None
+
+    def or_null(self) -> Type:
+        """This type with null."""
+        if self.kind in (Kind.ANY, Kind.NULL):
+            return self
+        return replace(self, nullable=True)
+
+    def non_null(self) -> Type:
+        """This type without null."""
+        return replace(self, nullable=False)
+
+    @property
+    def may_be_null(self) -> bool:
+        """Whether an expression of this type can yield null."""
+        return self.nullable or self.kind in (Kind.ANY, Kind.NULL)
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether every non-null value is a number."""
+        return self.kind in (Kind.INT, Kind.FLOAT, Kind.NUMERIC)
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the values carry their kind at run time (`Any`, `Numeric`, containers of unknown things).
+
+        Arrow has no column for such values: a batch holds them as their tagged JSON text (see `values.py`).
+        """
+        match self.kind:
+            case Kind.ANY | Kind.NUMERIC | Kind.MAP | Kind.NULL:
+                return True
+            case Kind.ARRAY:
+                return self.element is None or self.element.is_dynamic or self.element.kind is Kind.ARRAY
+            case _:
+                return False
+
+    def __str__(self) -> str:
+        return f"Nullable({self.kind})" if self.nullable else str(self.kind)
+
+
+NULL = Type(Kind.NULL)
+BOOL = Type(Kind.BOOL)
+INT = Type(Kind.INT)
+FLOAT = Type(Kind.FLOAT)
+STRING = Type(Kind.STRING)
+DATE = Type(Kind.DATE)
+DATETIME = Type(Kind.DATETIME)
+ARRAY = Type(Kind.ARRAY)
+MAP = Type(Kind.MAP)
+NUMERIC = Type(Kind.NUMERIC)
+ANY = Type(Kind.ANY)
+
+
+def array_of(element: Type) -> Type:
+    """The type of arrays whose elements have a known type."""
+    return Type(Kind.ARRAY, element=element)
+
+
+def unify(left: Type, right: Type) -> Type | None:
+    """The type that holds the values of both, or None where there is none but `Any` (decision 74).
+
+    Int and Float meet in Float, Null makes the other nullable, `Any` stays `Any`.
+    """
+    if left == right:
+        return left
+    if left.kind is Kind.NULL:
+        return right.or_null()
+    if right.kind is Kind.NULL:
+        return left.or_null()
+    if Kind.ANY in (left.kind, right.kind):
+        return ANY
+    nullable = left.nullable or right.nullable
+    if left.is_numeric and right.is_numeric:
+        kinds = {left.kind, right.kind}
+        kind = kinds.pop() if len(kinds) == 1 else Kind.NUMERIC if Kind.NUMERIC in kinds else Kind.FLOAT
+        return Type(kind, nullable)
+    if left.kind is not right.kind:
+        return None
+    if left.kind is Kind.ARRAY:
+        element = unify(left.element, right.element) if left.element and right.element else None
+        return Type(Kind.ARRAY, nullable, element=element)
+    if left.kind is Kind.MAP:
+        return Type(Kind.MAP, nullable, fields=left.fields if left.fields == right.fields else None)
+    return Type(left.kind, nullable)

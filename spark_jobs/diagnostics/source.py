@@ -1,0 +1,97 @@
+"""Places in source files: offsets, lines and columns, and texts that stand inside other texts.
+
+A CXL program usually stands in a YAML scalar. `Text` carries such a program together with the places its
+characters have in the file, so that a message about the program points into the file the user has open.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file's name, as messages print it, and its decoded text."""
+
+    name: str
+    text: str = field(repr=False)
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        starts = [0]
+        position = self.text.find("\n")
+        while position >= 0:
+            starts.append(position + 1)
+            position = self.text.find("\n", position + 1)
+        return starts
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """The 1-based line and column of a character offset; an offset past the end is the end."""
+        offset = max(0, min(offset, len(self.text)))
+        line = bisect_right(self._line_starts, offset)
+        return line, offset - self._line_starts[line - 1] + 1
+
+    def offset(self, line: int, column: int) -> int:
+        """The character offset of a 1-based line and column."""
+        return min(self._line_starts[min(line, len(self._line_starts)) - 1] + column - 1, len(self.text))
+
+    def line(self, number: int) -> str:
+        """The text of a 1-based line without its line end."""
+        start = self._line_starts[number - 1]
+        end = self._line_starts[number] - 1 if number < len(self._line_starts) else len(self.text)
+        return self.text[start:end].rstrip("\r\n")
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of a file: character offsets, the end excluded."""
+
+    file: SourceFile
+    start: int
+    end: int
+
+    @property
+    def line(self) -> int:
+        """The 1-based line of the first character."""
+        return self.file.position(self.start)[0]
+
+    @property
+    def column(self) -> int:
+        """The 1-based column of the first character."""
+        return self.file.position(self.start)[1]
+
+    def __str__(self) -> str:
+        line, column = self.file.position(self.start)
+        return f"{self.file.name}:{line}:{column}"
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text and where its characters stand in a file.
+
+    `segments` maps ranges: each `(value offset, file offset)` says that from this character of `value` on, until the
+    next segment, characters stand one after another in the file from that offset. A plain text has one segment.
+    """
+
+    value: str
+    file: SourceFile
+    segments: tuple[tuple[int, int], ...] = ((0, 0),)
+
+    @classmethod
+    def whole(cls, value: str, name: str = "<inline>") -> Text:
+        """A text that is a file of its own."""
+        return cls(value, SourceFile(name, value))
+
+    def _file_offset(self, offset: int) -> int:
+        index = bisect_right(self.segments, (offset, float("inf"))) - 1
+        value_offset, file_offset = self.segments[max(index, 0)]
+        return min(file_offset + offset - value_offset, len(self.file.text))
+
+    def span(self, start: int, end: int) -> Span:
+        """The place in the file of `value[start:end]`."""
+        file_start = self._file_offset(start)
+        if end <= start:
+            return Span(self.file, file_start, file_start)
+        return Span(self.file, file_start, max(self._file_offset(end - 1) + 1, file_start))

@@ -1,0 +1,1 @@
+"""Plan to run: the only package that touches Spark."""

@@ -1,0 +1,1 @@
+"""Bytes to Arrow batches and back, a format per module."""

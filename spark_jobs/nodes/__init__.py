@@ -1,0 +1,1 @@
+"""The node types of a pipeline, one package each."""

@@ -1,0 +1,1 @@
+"""YAML to plan: reads no data and needs no Spark."""

@@ -1,0 +1,85 @@
+"""What both engines take and give: the shapes between CXL and the nodes that run it.
+
+`interpreter.compile(program)` gives a `RecordProgram`, `kernels.compile(program)` a `BatchProgram`; they agree on every value
+and every failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spark_jobs.cxl.failure import Failure
+
+
+@dataclass
+class Surroundings:
+    """The values behind `$...` for a record or a batch, by path without the dollar sign (`pipeline.name`, `source.row`).
+
+    For a record all values are Python values. For a batch a value is a Python value that holds for every row, or a
+    `pa.Array` with one value per row. A path that is missing is null.
+    """
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    #: Seen keys of each `distinct` statement by its number; lives as long as the node runs.
+    seen: dict[int, set[Any]] = field(default_factory=dict)
+
+
+@dataclass
+class RecordResult:
+    """What a program made of one record: its output records, none when it was filtered or a duplicate.
+
+    Each output is the emitted fields in order of first emission; `metas` has the metadata written for each output.
+    """
+
+    outputs: list[dict[str, Any]]
+    metas: list[dict[str, Any]]
+    filtered: bool = False
+    duplicate: bool = False
+
+
+class RecordProgram(Protocol):
+    """A program compiled for one record at a time. Raises `Failure`."""
+
+    def __call__(self, record: Mapping[str, Any], surroundings: Surroundings) -> RecordResult:
+        """Run the program on a record: column name to Python value (missing is null)."""
+
+
+@dataclass
+class RowFailure:
+    """A failing row of a batch: its 0-based index there and what went wrong."""
+
+    row: int
+    failure: Failure
+
+
+@dataclass
+class BatchResult:
+    """What a program made of a batch of n rows.
+
+    `rows` has the input row of every output record, ascending (None: all n rows, one record each); `emits` and `metas` have arrays of
+    that length. Failing, filtered and duplicate rows are not in `rows`. A column that a record of an `emit each` did not emit is null
+    in `emits` and false in `emitted[name]` (absent: every record emitted it).
+    """
+
+    rows: pa.Array | None
+    emits: dict[str, pa.Array]
+    metas: dict[str, pa.Array]
+    emitted: dict[str, pa.Array] = field(default_factory=dict)
+    filtered: int = 0
+    duplicates: int = 0
+    failures: list[RowFailure] = field(default_factory=list)
+
+
+class BatchProgram(Protocol):
+    """A program compiled to Arrow kernels."""
+
+    #: Places that run in the interpreter, with the reason, for `explain`.
+    interpreted: tuple[tuple[str, str], ...]
+
+    def __call__(self, batch: pa.RecordBatch, surroundings: Surroundings) -> BatchResult:
+        """Run the program on a batch that has (at least) the program's columns, typed by `values.arrow_type`."""

@@ -1,0 +1,62 @@
+"""What a program may name: the surroundings that the planner hands to the checker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from spark_jobs.cxl import types
+from spark_jobs.cxl.schema import Schema
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Mode(StrEnum):
+    """Where a program stands, which decides what statements it may have."""
+
+    TRANSFORM = "transform"
+    AGGREGATE = "aggregate"
+    COMBINE = "combine"
+    #: A single Bool expression: a route's condition, a combine's `where`, a validation's `check`.
+    PREDICATE = "predicate"
+    #: A single expression of any type: the value of a state node's assignment.
+    VALUE = "value"
+
+
+@dataclass(frozen=True)
+class WindowScope:
+    """The rows that `$window` ranges over: the columns a window function may name."""
+
+    row: Schema
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Everything visible to a program.
+
+    Args:
+        mode: where the program stands.
+        row: the input columns that bare names reach. In a combine, the columns of all inputs by qualified name `q.column`.
+        inputs: in a combine, the qualifiers with their columns; bare names then resolve when they are unique.
+        group_by: in an aggregate, the key columns.
+        variables: declared variables by scope and name: `vars`, `pipeline`, `source`, `record`, `config`.
+        documents: declared envelope sections: section to field to type.
+        metas: `$meta` keys that upstream nodes write; others are null, with a warning.
+        window: set where `analytic_window` is configured.
+        rules_path: the folder that `use` searches; None where modules cannot be used.
+        max_expansion: the cap of `emit each`.
+    """
+
+    mode: Mode = Mode.TRANSFORM
+    row: Schema = Schema()
+    inputs: Mapping[str, Schema] = field(default_factory=dict)
+    group_by: tuple[str, ...] = ()
+    variables: Mapping[str, Mapping[str, types.Type]] = field(default_factory=dict)
+    documents: Mapping[str, Mapping[str, types.Type]] = field(default_factory=dict)
+    metas: Mapping[str, types.Type] = field(default_factory=dict)
+    window: WindowScope | None = None
+    rules_path: Path | None = None
+    max_expansion: int = 10_000

@@ -1,0 +1,1 @@
+"""aggregate: records grouped by keys."""

@@ -1,0 +1,1 @@
+"""combine: each driver record with the build records that match it."""

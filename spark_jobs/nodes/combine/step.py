@@ -1,0 +1,65 @@
+"""What a combine is when it runs: keys of both sides, the rest of the predicate, and the body."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, ClassVar
+
+from spark_jobs.nodes import node
+
+if TYPE_CHECKING:
+    from spark_jobs.cxl import schema, typed
+
+
+class Match(StrEnum):
+    """How many build records a driver record meets."""
+
+    FIRST = "first"
+    ALL = "all"
+    COLLECT = "collect"
+
+
+class OnMiss(StrEnum):
+    """What becomes of a driver record without a match."""
+
+    NULL_FIELDS = "null_fields"
+    SKIP = "skip"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Equality:
+    """`driver expression == build expression`: programs with one emit named `key`, over qualified columns `q.column`."""
+
+    driver: typed.Program
+    build_qualifier: str
+    build: typed.Program
+
+
+@dataclass(frozen=True)
+class CombineStep(node.Step):
+    """A combine, bound.
+
+    Args:
+        driver: the driver's qualifier; `builds` are the others in declaration order.
+        schemas: the input columns of each qualifier (unqualified names).
+        equalities: the conjuncts that find candidates; empty for pure range predicates.
+        residual: what is left of `where`, a predicate over qualified columns; None when nothing is left.
+        body: the emits, over qualified columns; None with `collect`.
+        output: the output columns in order.
+        carried: driver columns that ride along unseen (`$ck.*`), as (output name, qualifier, column).
+    """
+
+    kind: ClassVar[str] = "combine"
+
+    driver: str
+    builds: tuple[str, ...]
+    schemas: tuple[tuple[str, schema.Schema], ...]
+    equalities: tuple[Equality, ...]
+    residual: typed.Program | None
+    body: typed.Program | None
+    match: Match
+    on_miss: OnMiss
+    output: schema.Schema
+    carried: tuple[tuple[str, str, str], ...] = ()

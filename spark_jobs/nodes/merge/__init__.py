@@ -1,0 +1,1 @@
+"""merge: several streams into one."""

@@ -1,0 +1,1 @@
+"""output: records into a file."""

@@ -1,0 +1,66 @@
+"""What an output is when it runs: columns of the record under the names of the file, a format, a path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from spark_jobs.nodes import node
+
+if TYPE_CHECKING:
+    from spark_jobs.cxl import types
+
+
+class IfExists(StrEnum):
+    """What happens when the output file is there already (decision 54); ERROR yields to `--force`."""
+
+    ERROR = "error"
+    OVERWRITE = "overwrite"
+    UNIQUE_SUFFIX = "unique_suffix"
+
+
+@dataclass(frozen=True)
+class OutputColumn:
+    """A column of the file: the record's column and the name it is written under."""
+
+    source: str
+    name: str
+    type: types.Type
+
+
+@dataclass(frozen=True)
+class SortField:
+    """A field of `sort_order`; null_order is absolute, not flipped by descending order (spec/exec.md 1.2)."""
+
+    field: str
+    descending: bool = False
+    null_order: str = "last"
+
+
+@dataclass(frozen=True)
+class OutputStep(node.Step):
+    """An output, bound.
+
+    Args:
+        path: the rendered path, resolved against the base directory (tokens that are known only at run time are still there).
+        format: `csv`, `json`, …; `options` is that format's write-option dataclass from `formats/options.py`.
+        columns: what is written, projected, excluded and renamed (decision 25); undeclared columns that auto-widen found come after.
+        widened: whether undeclared columns are written; `exclude` and `mapping` (output name to source name) apply to them too.
+    """
+
+    kind: ClassVar[str] = "output"
+
+    path: str
+    format: str
+    options: Any
+    columns: tuple[OutputColumn, ...]
+    widened: bool = True
+    exclude: frozenset[str] = frozenset()
+    mapping: tuple[tuple[str, str], ...] = ()
+    if_exists: IfExists = IfExists.ERROR
+    unique_suffix_width: int = 0
+    sort_order: tuple[SortField, ...] = ()
+    split: Any = None
+    write_meta: bool = False
+    label: str | None = None

@@ -1,0 +1,1 @@
+"""route: each record to the branches whose conditions hold."""

@@ -1,0 +1,27 @@
+"""What a route is when it runs: a predicate per branch, in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from spark_jobs.nodes import node
+
+if TYPE_CHECKING:
+    from spark_jobs.cxl import typed
+
+
+@dataclass(frozen=True)
+class RouteStep(node.Step):
+    """A route, bound: its ports are the branch names and `default`."""
+
+    kind: ClassVar[str] = "route"
+
+    branches: tuple[tuple[str, typed.Program], ...]
+    default: str
+    inclusive: bool = False
+
+    @property
+    def stage(self) -> str:
+        """Route errors carry no node name (spec/exec.md 5.5)."""
+        return "route_eval"

@@ -1,0 +1,84 @@
+"""What a source is when it runs: files of a format, read onto declared columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from spark_jobs.nodes import node
+
+if TYPE_CHECKING:
+    from spark_jobs.cxl import types
+
+
+class OnUnmapped(StrEnum):
+    """What happens to columns of the input that the schema does not declare."""
+
+    AUTO_WIDEN = "auto_widen"
+    DROP = "drop"
+    REJECT = "reject"
+
+
+@dataclass(frozen=True)
+class DeclaredColumn:
+    """A column of `schema:`; `required` makes absence and failed conversion errors of their own (decision 26)."""
+
+    name: str
+    type: types.Type
+    required: bool = False
+    format: str | None = None
+
+
+@dataclass(frozen=True)
+class FileMatch:
+    """Which files a source reads: exactly one of `path`, `glob`, `regex`, `paths`, and the filters and order on top.
+
+    Relative patterns are resolved against the pipeline's base directory. Sizes are in bytes, times are POSIX seconds.
+    """
+
+    path: str | None = None
+    glob: str | None = None
+    regex: str | None = None
+    paths: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    modified_after: float | None = None
+    modified_before: float | None = None
+    min_size: int | None = None
+    max_size: int | None = None
+    sort_by: str = "name"
+    sort_order: str = "asc"
+    take_first: int | None = None
+    take_last: int | None = None
+    recursive: bool = True
+    on_no_match: str = "error"
+
+
+@dataclass(frozen=True)
+class SourceStep(node.Step):
+    """A source, bound.
+
+    Args:
+        label: `config.name`, when it differs from the node's name (messages show both).
+        format: `csv`, `json`, …; `options` is that format's option dataclass from `formats/options.py`.
+        columns: the declared columns in order.
+        live: names of the columns that anything downstream reads or writes; others are checked but not carried.
+        failure_stage: the stage that conversion errors are raised at: the first downstream node's (decision 26).
+        failure_route: always empty at a source; kept for symmetry with later stages.
+    """
+
+    kind: ClassVar[str] = "source"
+
+    format: str
+    options: Any
+    match: FileMatch
+    columns: tuple[DeclaredColumn, ...]
+    on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN
+    live: frozenset[str] = frozenset()
+    label: str | None = None
+    failure_stage: str = ""
+    date_formats: tuple[str, ...] = ()
+    correlation_key: tuple[str, ...] = ()
+    watermark_column: str | None = None
+    #: Which `$source.*` members downstream programs read, e.g. `row`, `file`, `count`.
+    reads_source: frozenset[str] = field(default_factory=frozenset)

@@ -1,0 +1,1 @@
+"""transform: CXL over each record."""

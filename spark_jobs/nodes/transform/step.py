@@ -1,0 +1,46 @@
+"""What a transform is when it runs: a checked program, then validations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from spark_jobs.nodes import node
+
+if TYPE_CHECKING:
+    from spark_jobs.cxl import typed
+
+
+@dataclass(frozen=True)
+class Validation:
+    """A check on each output record; `name` is the rule's name for `_cxl_dlq_trigger` (decision 63)."""
+
+    name: str
+    check: typed.Program
+    is_error: bool
+    message: str
+
+
+@dataclass(frozen=True)
+class LogDirective:
+    """A `log:` entry (book: transform, log directives)."""
+
+    level: str
+    when: str
+    message: str
+    condition: typed.Program | None = None
+    fields: tuple[str, ...] = ()
+    every: int = 1
+
+
+@dataclass(frozen=True)
+class TransformStep(node.Step):
+    """A transform, bound. `window` is the bound analytic window, None for ordinary transforms."""
+
+    kind: ClassVar[str] = "transform"
+
+    program: typed.Program
+    validations: tuple[Validation, ...] = ()
+    log: tuple[LogDirective, ...] = ()
+    max_expansion: int = 10_000
+    window: Any = None

@@ -1,0 +1,110 @@
+"""The plan: what binding gives and execution takes. Frozen, and free of YAML, pydantic and Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spark_jobs.cxl import schema
+    from spark_jobs.diagnostics import diagnostic, source
+    from spark_jobs.nodes import node
+
+
+class Strategy(StrEnum):
+    """What a failing record does to the run (decision 34)."""
+
+    FAIL_FAST = "fail_fast"
+    CONTINUE = "continue"
+    BEST_EFFORT = "best_effort"
+
+
+@dataclass(frozen=True)
+class DeadLetterTarget:
+    """Where the entries of one source (or of all) go; rates are fractions of the source's records (decision 64)."""
+
+    path: str | None = None
+    max_rate: float | None = None
+    min_records: int = 100
+
+
+@dataclass(frozen=True)
+class ErrorHandling:
+    """The `error_handling:` block with its defaults filled in; paths are resolved."""
+
+    strategy: Strategy = Strategy.FAIL_FAST
+    dead_letters: DeadLetterTarget = DeadLetterTarget()
+    per_source: Mapping[str, DeadLetterTarget] = field(default_factory=dict)
+    include_reason: bool = True
+    include_source_row: bool = True
+    type_error_threshold: float | None = None
+    max_group_buffer: int = 100_000
+    correlation_fanout_policy: str = "any"
+
+
+@dataclass(frozen=True)
+class Input:
+    """An edge into a node: the producer, its port (`""` for nodes with one output), and the name the consumer gives it.
+
+    `qualifier` is the combine's or composition port's name, empty elsewhere.
+    """
+
+    node: str
+    port: str = ""
+    qualifier: str = ""
+
+
+@dataclass(frozen=True)
+class PlannedNode:
+    """A bound node.
+
+    `outputs` are its ports with their columns. `step` is what runs; None with `pending`, the diagnostic that says why this
+    node binds and explains but does not run yet.
+    """
+
+    name: str
+    kind: str
+    inputs: tuple[Input, ...]
+    outputs: Mapping[str, schema.Schema]
+    step: node.Step | None
+    span: source.Span | None = None
+    pending: diagnostic.Diagnostic | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A pipeline that has passed every check.
+
+    Args:
+        nodes: in topological order, declaration order among independents.
+        base_dir: what relative paths were resolved against.
+        source_hash: BLAKE2b-256 of the interpolated text, hexadecimal, for `{pipeline_hash}`.
+        variables: values of `$vars.*` and defaults of scoped variables by path (`vars.limit`).
+        warnings: diagnostics that do not stop the run.
+    """
+
+    name: str
+    path: Path
+    base_dir: Path
+    source_hash: str
+    nodes: tuple[PlannedNode, ...]
+    errors: ErrorHandling = ErrorHandling()
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    memory_limit_bytes: int = 512 * 1024 * 1024
+    threads: int | None = None
+    metrics_dir: str | None = None
+    warnings: tuple[diagnostic.Diagnostic, ...] = ()
+
+    @cached_property
+    def by_name(self) -> dict[str, PlannedNode]:
+        """The nodes by name."""
+        return {planned.name: planned for planned in self.nodes}
+
+    def consumers(self, name: str) -> list[tuple[PlannedNode, Input]]:
+        """The edges out of a node, by consumer in topological order."""
+        return [(planned, edge) for planned in self.nodes for edge in planned.inputs if edge.node == name]

@@ -1,0 +1,212 @@
+"""Steps at work: batches of records pushed from operator to operator inside one task.
+
+A region is a tree of operators. The task pushes batches into the roots; each operator works on a batch and pushes the result to its
+targets. Failing rows leave the batch through `fail`; nothing else can make a record disappear unseen: every operator counts what it
+takes, gives, filters, drops as a duplicate and loses to dead letters, and the run checks that these add up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import engine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from spark_jobs.cxl import typed
+    from spark_jobs.nodes import node
+
+#: Records per batch that operators cut larger inputs into; small enough for a batch's columns to stay in cache.
+BATCH_ROWS = 65_536
+#: Engine columns that say where the record came from, on records that an exchange brought (see `GroupOrigin`).
+ORIGIN_COLUMNS = ("$origin.source", "$origin.split", "$origin.row")
+
+
+class Origin(Protocol):
+    """Where a batch's records come from: what dead letters and `$source.*` need to know."""
+
+    def identify(self, batch: Batch, indices: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """(source number, split number, 0-based row in the split) of these rows of the batch."""
+
+    def texts(self, batch: Batch, indices: pa.Array) -> pa.RecordBatch | None:
+        """The declared columns of these rows' records as they were read; None when they are not at hand."""
+
+    def surroundings(self, batch: Batch) -> dict[str, Any]:
+        """The `source.*` values for the batch."""
+
+
+@dataclass
+class Batch:
+    """Records on their way.
+
+    `data` has the columns; `rows` the row of each record in the task's input (a split's or a home partition's), ascending, the same
+    number for all children of an `emit each`. `lane` is the path through merges: the inputs taken, outermost first.
+    """
+
+    data: pa.RecordBatch
+    rows: pa.Array
+    origin: Origin
+    lane: tuple[int, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many records."""
+        return int(self.data.num_rows)
+
+    def take(self, indices: pa.Array) -> Batch:
+        """These records, in this order."""
+        return replace(self, data=self.data.take(indices), rows=self.rows.take(indices))
+
+    def slices(self, size: int = BATCH_ROWS) -> Iterable[Batch]:
+        """The batch in pieces of at most `size` records."""
+        if self.count <= size:
+            yield self
+            return
+        for start in range(0, self.count, size):
+            yield replace(self, data=self.data.slice(start, size), rows=self.rows.slice(start, size))
+
+
+@dataclass
+class Counters:
+    """What became of the records that reached a node in one task."""
+
+    records_in: int = 0
+    records_out: int = 0
+    filtered: int = 0
+    duplicates: int = 0
+    dead: int = 0
+    #: Records that exist only from here on (children of `emit each`, copies of an inclusive route, matches of a combine) minus those
+    #: that a group, a miss or an unread branch absorbed: in + made = out + filtered + duplicates + dead.
+    made: int = 0
+    seconds: float = 0.0
+
+    def add(self, other: Counters) -> None:
+        """Add another task's counts."""
+        for item in fields(self):
+            setattr(self, item.name, getattr(self, item.name) + getattr(other, item.name))
+
+
+class Context(Protocol):
+    """What the task gives to its operators."""
+
+    #: Run-wide values behind `$...`: `pipeline.name`, `vars.limit`, ….
+    values: dict[str, Any]
+
+    def counters(self, name: str) -> Counters:
+        """The counters of a node in this task."""
+
+    def fail(self, operator: Operator, batch: Batch, failures: Sequence[engine.RowFailure], trigger: str = "") -> None:
+        """Send rows of a batch to the dead letters. Raises `StopTask` under fail_fast."""
+
+    def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:
+        """Give rows to an exchange."""
+
+    def part(self, output: str, lane: tuple[int, ...], opener: Callable[[str], Any]) -> Any:
+        """A new part file of an output; `opener` gets its path. The task closes it and reports it."""
+
+    def materialized(self, name: str) -> pa.Table:
+        """The records of a node that an earlier job wrote down, in order."""
+
+
+class StopTask(Exception):  # noqa: N818 - not an error: the verdict is known, the rest of the input does not matter
+    """Under fail_fast the first failure ends the task; the failure itself is already noted."""
+
+
+@dataclass
+class Operator:
+    """A step at work. Subclasses implement `process`, and `finish` when they hold something back."""
+
+    step: node.Step
+    context: Context
+    #: The branch that dead letters of this operator name: that of the nearest route upstream.
+    route: str = ""
+    #: Replays are repeated work of an earlier job: they count and report nothing again.
+    silent: bool = False
+    targets: dict[str, list[tuple[Operator, int]]] = field(default_factory=dict)
+    #: Position in the plan, the order of dead letters of one record.
+    number: int = 0
+
+    def __post_init__(self) -> None:
+        self.counters = self.context.counters(self.step.name)
+        self.open()
+
+    def open(self) -> None:
+        """Compile programs and the like, once per task."""
+
+    def process(self, batch: Batch, port: int) -> None:
+        """Take a batch from the input number `port`."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """All batches of this task have been processed."""
+
+    def push(self, batch: Batch, port: str = "") -> None:
+        """Give records to the consumers of a port."""
+        self.counters.records_out += batch.count
+        if batch.count:
+            for target, target_port in self.targets.get(port, ()):
+                target.process(batch, target_port)
+
+    def fail(self, batch: Batch, failures: Sequence[engine.RowFailure], trigger: str = "") -> None:
+        """Send rows of a batch to the dead letters."""
+        if failures:
+            self.counters.dead += len(failures)
+            self.context.fail(self, batch, failures, trigger)
+
+    def run(self, program: engine.BatchProgram, batch: Batch, state: engine.Surroundings) -> engine.BatchResult:
+        """Run a program on a batch with everything `$` around it."""
+        values = dict(self.context.values)
+        values.update(batch.origin.surroundings(batch))
+        for name in batch.data.schema.names:
+            if name.startswith("$meta."):
+                values[name[1:]] = batch.data.column(name)
+        return program(batch.data, engine.Surroundings(values, state.seen))
+
+
+def compiled(program: typed.Program) -> engine.BatchProgram:
+    """The program as kernels; once per worker process, however many tasks run it."""
+    found = _COMPILED.get(id(program))
+    if found is None or found[0] is not program:
+        from spark_jobs.cxl import kernels
+
+        found = _COMPILED[id(program)] = (program, kernels.compile(program))
+    return found[1]
+
+
+_COMPILED: dict[int, tuple[typed.Program, engine.BatchProgram]] = {}
+
+
+def overlay(data: pa.RecordBatch, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+    """The batch with these columns laid over: known names in place, new ones behind (decision 25)."""
+    if not columns:
+        return data
+    merged = dict(zip(data.schema.names, data.columns, strict=True))
+    merged.update(columns)
+    return pa.RecordBatch.from_arrays(list(merged.values()), names=list(merged))
+
+
+def indices_except(count: int, excluded: Sequence[int]) -> pa.Array:
+    """0 … count-1 without some, as int64."""
+    import numpy as np
+
+    keep = np.ones(count, dtype=bool)
+    keep[list(excluded)] = False
+    return pa.array(np.flatnonzero(keep))
+
+
+def gather(table: pa.Table) -> pa.RecordBatch:
+    """A table's rows as one batch."""
+    combined = table.combine_chunks()
+    if combined.num_rows == 0:
+        return pa.RecordBatch.from_arrays([pa.array([], type=f.type) for f in combined.schema], schema=combined.schema)
+    return combined.to_batches(max_chunksize=None)[0]
+
+
+def filter_mask(batch: Batch, mask: pa.Array) -> Batch:
+    """The records where a mask is true."""
+    return batch.take(pc.indices_nonzero(mask))

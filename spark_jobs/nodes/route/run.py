@@ -1,0 +1,74 @@
+"""How a route treats batches: each condition is evaluated on the records that no earlier branch took."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.cxl import engine
+from spark_jobs.nodes import operator
+
+if TYPE_CHECKING:
+    from spark_jobs.nodes.route.step import RouteStep
+
+
+class Route(operator.Operator):
+    """Exclusive: the first branch whose condition is true; inclusive: all of them; else the default."""
+
+    step: RouteStep
+
+    def open(self) -> None:
+        """Compile the conditions."""
+        self.branches = [(name, operator.compiled(program)) for name, program in self.step.branches]
+
+    def process(self, batch: operator.Batch, port: int) -> None:
+        """Split a batch over the branches; a failing condition takes the record out of all of them."""
+        self.counters.records_in += batch.count
+        outcomes = self._inclusive(batch) if self.step.inclusive else self._exclusive(batch)
+        given = 0
+        for name, rows in outcomes:
+            given += len(rows)
+            if len(rows):
+                self.push(batch if len(rows) == batch.count else batch.take(pa.array(rows)), name)
+        self.counters.made += given + self._failed - batch.count
+
+    def _exclusive(self, batch: operator.Batch) -> list[tuple[str, np.ndarray]]:
+        rest, self._failed = np.arange(batch.count), 0
+        outcomes = []
+        for name, program in self.branches:
+            hits, failed = self._evaluate(batch, rest, program)
+            outcomes.append((name, hits))
+            rest = np.setdiff1d(rest, np.concatenate([hits, failed]), assume_unique=True)
+        return [*outcomes, (self.step.default, rest)]
+
+    def _inclusive(self, batch: operator.Batch) -> list[tuple[str, np.ndarray]]:
+        rest, self._failed = np.arange(batch.count), 0
+        taken = np.zeros(batch.count, dtype=bool)
+        outcomes = []
+        for name, program in self.branches:
+            hits, failed = self._evaluate(batch, rest, program)
+            outcomes.append((name, hits))
+            taken[hits] = True
+            rest = np.setdiff1d(rest, failed, assume_unique=True)
+        outcomes = [(name, np.intersect1d(hits, rest, assume_unique=True)) for name, hits in outcomes]
+        return [*outcomes, (self.step.default, rest[~taken[rest]])]
+
+    def _evaluate(self, batch: operator.Batch, rows: np.ndarray, program: engine.BatchProgram) -> tuple[np.ndarray, np.ndarray]:
+        """(rows where the condition is true, rows where it fails) among these rows of the batch."""
+        whole = len(rows) == batch.count
+        part = batch if whole else batch.take(pa.array(rows))
+        if not part.count:
+            return rows, rows
+        result = self.run(program, part, engine.Surroundings())
+        hits = np.arange(part.count) if result.rows is None else result.rows.to_numpy(zero_copy_only=False)
+        failed = np.array([item.row for item in result.failures], dtype=np.int64)
+        self._failed += len(failed)
+        self.fail(part, result.failures)
+        return (hits, failed) if whole else (rows[hits], rows[failed])
+
+
+def open_operator(step: RouteStep, **wiring: Any) -> Route:
+    """The operator of a route."""
+    return Route(step, **wiring)

@@ -1,0 +1,73 @@
+"""How a transform treats batches: the program's emits over the input columns, then the validations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from spark_jobs.cxl import engine, failure
+from spark_jobs.nodes import operator
+
+if TYPE_CHECKING:
+    from spark_jobs.nodes.transform.step import TransformStep, Validation
+
+
+class Transform(operator.Operator):
+    """Un-emitted columns stay on the record (decision 25); a record that fails leaves no output at all."""
+
+    step: TransformStep
+
+    def open(self) -> None:
+        """Compile the program and the checks."""
+        self.program = operator.compiled(self.step.program)
+        self.checks = [(check, operator.compiled(check.check)) for check in self.step.validations]
+        self.state = engine.Surroundings()
+
+    def process(self, batch: operator.Batch, port: int) -> None:
+        """Run the program, then each validation on what it gave."""
+        self.counters.records_in += batch.count
+        result = self.run(self.program, batch, self.state)
+        self.counters.filtered += result.filtered
+        self.counters.duplicates += result.duplicates
+        self.fail(batch, result.failures)
+        output = _output(batch, result)
+        self.counters.made += output.count + result.filtered + result.duplicates + len(result.failures) - batch.count
+        for check, program in self.checks:
+            output = self._validate(output, check, program)
+        self.push(output)
+
+    def _validate(self, batch: operator.Batch, check: Validation, program: Any) -> operator.Batch:
+        """Only false fails, null passes (decision 63); a check that itself fails counts as a failure."""
+        result = self.run(program, batch, engine.Surroundings())
+        verdict = result.emits["value"]
+        failed = [
+            engine.RowFailure(item.row, failure.Failure(f"validation check error: {item.failure.detail}", failure.Category.VALIDATION))
+            for item in result.failures
+        ]
+        passed = range(batch.count) if result.rows is None else result.rows.to_pylist()
+        for row, value in zip(passed, verdict.to_pylist(), strict=True):
+            if value is False and check.is_error:
+                failed.append(engine.RowFailure(row, failure.Failure(check.message, failure.Category.VALIDATION)))
+        if not failed:
+            return batch
+        failed.sort(key=lambda item: item.row)
+        self.fail(batch, failed, trigger=check.name)
+        return batch.take(operator.indices_except(batch.count, [item.row for item in failed]))
+
+
+def _output(batch: operator.Batch, result: engine.BatchResult) -> operator.Batch:
+    """The input records that went on, with the emits laid over."""
+    kept = batch if result.rows is None else batch.take(result.rows)
+    columns = dict(result.emits)
+    for name, emitted in result.emitted.items():
+        if name in kept.data.schema.names:
+            columns[name] = pa.compute.if_else(emitted, columns[name], kept.data.column(name))
+    columns.update({f"$meta.{key}": values for key, values in result.metas.items()})
+    return replace(kept, data=operator.overlay(kept.data, columns))
+
+
+def open_operator(step: TransformStep, **wiring: Any) -> Transform:
+    """The operator of a transform."""
+    return Transform(step, **wiring)

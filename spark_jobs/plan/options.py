@@ -1,0 +1,82 @@
+"""What a command line (or the Airflow operator) may ask for beside the pipeline file; standard library only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """What planning depends on beside the pipeline's text.
+
+    Args:
+        base_dir: what relative paths resolve against; None is the pipeline file's folder (decision 6).
+        allow_absolute_paths: whether the pipeline may name absolute paths.
+        rules_path: where `use` finds modules; None leaves it to `pipeline.rules_path`, then `rules/` in the base folder.
+        channel: a channel file, or the name of a channel in the workspace's channel folder.
+        environment: the active environment (`--env`, `CLINKER_ENV`) for `when:` conditions of channels.
+        variables: what `${NAME}` finds; None is the process environment.
+    """
+
+    base_dir: Path | None = None
+    allow_absolute_paths: bool = False
+    rules_path: Path | None = None
+    channel: str | None = None
+    environment: str | None = None
+    variables: Mapping[str, str] | None = None
+
+    @property
+    def lookup(self) -> Mapping[str, str]:
+        """The variables that interpolation sees; the active environment's name is one of them."""
+        found = os.environ if self.variables is None else self.variables
+        return {**found, "CLINKER_ENV": self.environment} if self.environment else found
+
+
+@dataclass(frozen=True)
+class RunOptions(PlanOptions):
+    """All that `clinker run` takes.
+
+    Args:
+        memory_limit_bytes: overrides `pipeline.memory.limit`.
+        threads: overrides `pipeline.concurrency.threads`.
+        error_threshold: the run fails when more records than this are dead; None (and the command line's 0) is no limit.
+        batch_id: `$pipeline.batch_id` and `{batch_id}`; None: a new UUIDv7.
+        execution_id: this run's identity; None: a new UUIDv7.
+        work_dir: where the run keeps its staged files and its result record; None: beside the outputs.
+        explain: `text`, `json` or `dot`: print the plan instead of running.
+        dry_run: check instead of running.
+        preview: with `dry_run`, the number of records per source that go through the pipeline.
+        dry_run_output: where the preview goes; None is standard output.
+        force: existing outputs may be replaced.
+        quiet: no progress and no summary.
+        log_level: `error`, `warn`, `info`, `debug` or `trace`.
+        log_format: `text` or `json`.
+        metrics_spool_dir: overrides `pipeline.metrics.spool_dir`.
+        remote: a Spark Connect endpoint, `sc://host:port`.
+        master: a Spark master; None leaves it to the session that is there, or `local[threads]`.
+        diagnostics: how problems are printed: `full`, `concise`, `json` or `sarif`.
+    """
+
+    memory_limit_bytes: int | None = None
+    threads: int | None = None
+    error_threshold: int | None = None
+    batch_id: str | None = None
+    execution_id: str | None = None
+    work_dir: Path | None = None
+    explain: str | None = None
+    dry_run: bool = False
+    preview: int | None = None
+    dry_run_output: Path | None = None
+    force: bool = False
+    quiet: bool = False
+    log_level: str = "info"
+    log_format: str = "text"
+    metrics_spool_dir: str | None = None
+    remote: str | None = None
+    master: str | None = None
+    diagnostics: str = "full"
+    #: Arguments that this version of the command line does not know but a Spark session takes, as `key=value`.
+    spark_conf: Mapping[str, str] = field(default_factory=dict)

@@ -11,6 +11,11 @@ RESULT_SCHEMA_VERSION = 1
 RESULT_FILE = "result.json"
 #: The job prints one line that starts with this word, followed by the result record as compact JSON.
 RESULT_SENTINEL = "CLINKER_RESULT"
+#: Options that only a scheduler gives to the job: the name of this attempt, and the folder for its result record.
+EXECUTION_ID_OPTION = "--execution-id"
+WORK_DIR_OPTION = "--work-dir"
+#: Spark properties the provider sets, so that a run is found by its execution id in the history server.
+EXECUTION_ID_CONF = "spark.clinker.executionId"
 
 
 class ExitCode(IntEnum):

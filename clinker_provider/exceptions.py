@@ -1,0 +1,49 @@
+"""What a Clinker task can fail with.
+
+Each class says by its base whether Airflow may retry: `AirflowFailException` ends the task at once. `exit_code` is the
+run's exit code as the book lists it, or None when the run left none.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+
+class ClinkerError(AirflowException):
+    """Any failure of a Clinker task."""
+
+    def __init__(self, message: str, *, exit_code: int | None = None) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class ClinkerConfigError(ClinkerError, AirflowFailException):
+    """The pipeline is wrong (exit 1). A retry would find the same; it is not made."""
+
+
+class ClinkerEvaluationError(ClinkerError, AirflowFailException):
+    """The data broke the pipeline's rules (exit 3). A retry would find the same; it is not made."""
+
+
+class ClinkerDeadLettersError(ClinkerError, AirflowFailException):
+    """The run left dead letters and the task was told not to accept them (`fail_on_dlq`)."""
+
+
+class ClinkerIOError(ClinkerError):
+    """A file or a folder could not be used (exit 4). A retry may succeed."""
+
+
+class ClinkerInterrupted(ClinkerError):
+    """The run was stopped from outside (exit 130, or ended by a signal). A retry may succeed."""
+
+
+class ClinkerResultMissing(ClinkerError):
+    """The job left no result record: what `spark-submit` returned does not count. A retry may succeed."""
+
+
+class ClinkerConnectionError(ClinkerError, AirflowFailException):
+    """The Spark connection is missing or says nothing usable."""
+
+
+class ClinkerPipelineInvalid(ValueError):
+    """The pipeline is wrong, and the DAG file that names it was parsed just now. Becomes an import error."""

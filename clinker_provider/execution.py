@@ -1,0 +1,67 @@
+"""Names for executions, and the command line of the job: pure logic, free of Airflow."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+
+from spark_jobs import contract
+
+# Long enough to be read, short enough for a file name with a suffix on every file system.
+_MAX_READABLE = 120
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def execution_id(*, dag_id: str, run_id: str, task_id: str, map_index: int, try_number: int) -> str:
+    """The name of one attempt of one task instance: the same for the same attempt, fit for a file name.
+
+    The readable part can be cut or coincide after unsafe characters are replaced; the hash of the whole at the end
+    keeps attempts apart.
+    """
+    parts = [dag_id, task_id, run_id, *([str(map_index)] if map_index >= 0 else []), str(try_number)]
+    readable = _UNSAFE.sub("-", ".".join(parts)).strip("-.")[:_MAX_READABLE]
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:8]
+    return f"{readable}-{digest}"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What `clinker run` is asked for beside the pipeline. None and False mean: the job's own default."""
+
+    base_dir: str | None = None
+    rules_path: str | None = None
+    channel: str | None = None
+    environment: str | None = None
+    batch_id: str | None = None
+    memory_limit: str | None = None
+    threads: int | str | None = None
+    error_threshold: int | str | None = None
+    metrics_spool_dir: str | None = None
+    log_level: str | None = None
+    force: bool = False
+    allow_absolute_paths: bool = False
+    further: list[str] = field(default_factory=list)
+
+    def arguments(self, pipeline: str, *, execution_id: str, work_dir: str) -> list[str]:
+        """The job's arguments: the pipeline, the options that are set, and where to leave the result record."""
+        valued = {
+            "--base-dir": self.base_dir,
+            "--rules-path": self.rules_path,
+            "--channel": self.channel,
+            "--env": self.environment,
+            "--batch-id": self.batch_id,
+            "--memory-limit": self.memory_limit,
+            "--threads": self.threads,
+            "--error-threshold": self.error_threshold,
+            "--metrics-spool-dir": self.metrics_spool_dir,
+            "--log-level": self.log_level,
+        }
+        flags = {"--force": self.force, "--allow-absolute-paths": self.allow_absolute_paths}
+        arguments = [pipeline]
+        for option, value in valued.items():
+            if value is not None:
+                arguments += [option, str(value)]
+        arguments += [option for option, is_set in flags.items() if is_set]
+        arguments += [str(argument) for argument in self.further]
+        return [*arguments, contract.EXECUTION_ID_OPTION, execution_id, contract.WORK_DIR_OPTION, work_dir]

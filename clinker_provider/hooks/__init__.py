@@ -1,0 +1,1 @@
+"""Hooks: what talks to Spark."""

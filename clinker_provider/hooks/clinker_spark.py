@@ -1,0 +1,180 @@
+"""Starts `spark-submit` for a Clinker run and keeps what it says: the Spark provider's hook with four differences.
+
+A missing connection is an error instead of the master `yarn`; `spark-submit` is found without an activated virtual
+environment; the log is read for the result record; and a kill ends every process of the run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY, SparkSubmitHook
+from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
+
+from clinker_provider import launcher, process_tree
+from clinker_provider.exceptions import ClinkerConnectionError
+from spark_jobs import contract, result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Airflow's supervisor kills a task about five seconds after it asked it to end; the run has to be gone before.
+DEFAULT_GRACE_S = 3.0
+
+_APPLICATION_ID = re.compile(r"\b(?:app-\d{14}-\d{4,}|application_\d+_\d+|local-\d{10,})\b")
+
+
+class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spark provider is read without its types
+    """`SparkSubmitHook` for one Clinker run.
+
+    :param execution_id: name of this attempt; every process of the run carries it in its environment.
+    :param master: Spark master to use instead of a connection.
+    :param kill_grace_s: seconds a process gets to end by itself when the run is killed.
+    :param kwargs: everything that `SparkSubmitHook` takes.
+    """
+
+    def __init__(
+        self,
+        *,
+        execution_id: str,
+        master: str | None = None,
+        kill_grace_s: float = DEFAULT_GRACE_S,
+        **kwargs: Any,
+    ) -> None:
+        # Both are needed by the base class's constructor, which resolves the connection.
+        self._execution_id = execution_id
+        self._master = master
+        self._kill_grace_s = kill_grace_s
+        self.record: result.RunResult | None = None
+        self.application_id: str | None = None
+        super().__init__(**kwargs)
+
+    @property
+    def is_cluster_mode(self) -> bool:
+        """Whether the driver runs elsewhere, so that its exit code does not come back."""
+        return bool(self._connection["deploy_mode"] == "cluster")
+
+    @property
+    def master(self) -> str:
+        """The Spark master in use."""
+        return str(self._connection["master"])
+
+    @property
+    def log_tail(self) -> str:
+        """The last lines of the output, without secrets; empty when there was none."""
+        return str(self._submit_log_tail).strip()
+
+    def run(self, application: str) -> int:
+        """Run the application to its end and give the return code of `spark-submit`, whatever it is.
+
+        Raises:
+            ClinkerConnectionError: when `spark-submit` cannot be started.
+        """
+        self.refuse_standalone_cluster()
+        try:
+            # A byte that is no UTF-8 in some library's message must not end the reading of the log.
+            self.submit(application, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL)
+        except FileNotFoundError as error:
+            binary = self._connection["spark_binary"]
+            raise ClinkerConnectionError(
+                f"`{binary}` is not there. Install pyspark beside Airflow, or set SPARK_HOME, or give `spark_binary`."
+            ) from error
+        except AirflowException:
+            # The base class raises for every return code but 0. Ours is to hand the number on; the record decides.
+            if self._submit_sp is None or self._submit_sp.poll() is None:
+                raise
+        return int(self._submit_sp.returncode) if self._submit_sp else 0
+
+    def refuse_standalone_cluster(self) -> None:
+        """Raises:
+        ClinkerConnectionError: for the one combination that Spark has no support for.
+        """  # noqa: D205
+        if self.is_cluster_mode and self.master.startswith("spark://"):
+            raise ClinkerConnectionError(
+                "a standalone Spark master runs no Python application in deploy mode `cluster`; use `client`"
+            )
+
+    def end_processes(self) -> list[int]:
+        """End every process of this run on this machine; gives the ids of those that were still there."""
+        pid = self._submit_sp.pid if self._submit_sp and self._submit_sp.poll() is None else None
+        return process_tree.end(pid, self._execution_id, grace_s=self._kill_grace_s)
+
+    def on_kill(self) -> None:
+        """End the run: its processes here, then what the base class knows to end on YARN and Kubernetes."""
+        cluster_side = self.is_cluster_mode
+        if cluster_side:
+            # The base class asks the cluster only while its launcher is alive.
+            super().on_kill()
+        ended = self.end_processes()
+        self.log.info("Ended %d processes of %s", len(ended), self._execution_id)
+        if not cluster_side:
+            super().on_kill()
+
+    def _resolve_connection(self) -> dict[str, Any]:
+        if self._master is not None:
+            return self._connection_of_master(self._master)
+        try:
+            self.get_connection(self._conn_id)
+        except AirflowNotFoundException as error:
+            raise ClinkerConnectionError(
+                f"there is no Spark connection `{self._conn_id}`. Add it, for example with\n"
+                f"  airflow connections add {self._conn_id} --conn-type spark --conn-host 'local[*]'\n"
+                "or name the master in the operator: master='local[*]', master='spark://host:7077'."
+            ) from error
+        resolved: dict[str, Any] = super()._resolve_connection()
+        if resolved["spark_binary"] == DEFAULT_SPARK_BINARY:
+            resolved["spark_binary"] = self._found_binary()
+        return resolved
+
+    def _connection_of_master(self, master: str) -> dict[str, Any]:
+        return {
+            "master": master,
+            "queue": self._yarn_queue,
+            "deploy_mode": self._deploy_mode,
+            "spark_binary": self.spark_binary or self._found_binary(),
+            "namespace": self._conf.get("spark.kubernetes.namespace"),
+            "principal": self._principal,
+            "keytab": self._keytab,
+            "rest_scheme": "http",
+            "rest_port": 6066,
+            "rest_endpoint": None,
+        }
+
+    def _found_binary(self) -> str:
+        return launcher.spark_submit(self._process_environ(), sys.executable, installed=launcher.pyspark_home())
+
+    def _process_environ(self) -> dict[str, str]:
+        return {**os.environ, **{key: str(value) for key, value in (self._env_vars or {}).items()}}
+
+    def _build_spark_submit_command(self, application: str) -> list[str]:
+        command: list[str] = super()._build_spark_submit_command(application)
+        # What this machine's launcher needs goes into its environment only, never into the settings of a cluster.
+        environ = self._process_environ()
+        added = launcher.environment(environ, self._conf, sys.executable, installed=launcher.pyspark_home())
+        self._env = {**environ, **added, process_tree.MARK: self._execution_id}
+        return command
+
+    def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
+        super()._process_spark_submit_log(self._observed(itr))
+
+    def _observed(self, lines: Iterator[str]) -> Iterator[str]:
+        for line in lines:
+            if line.lstrip().startswith(contract.RESULT_SENTINEL):
+                self._keep_record(line)
+                continue  # the operator logs what the record says; the line itself is long and for machines
+            if self.application_id is None and (found := _APPLICATION_ID.search(line)):
+                self.application_id = found.group()
+            yield line
+
+    def _keep_record(self, line: str) -> None:
+        try:
+            record = result.parse_line(line)
+        except result.MalformedResult as error:
+            self.log.warning("The job printed a result line that cannot be read: %s", error)
+            return
+        if record and record.execution_id == self._execution_id:
+            self.record = record

@@ -1,0 +1,60 @@
+"""Finds `spark-submit` and the environment it needs, for an Airflow whose virtual environment nobody activated.
+
+A `spark-submit` from pip looks for its own files by calling the `python3` on the path, which is another Python unless
+the environment is active. So the folder and the interpreters are named here. What the user set is left alone.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BINARY = "spark-submit"
+
+
+def pyspark_home() -> Path | None:
+    """The folder of an installed pyspark that can start Spark, without importing it; None for a mere client."""
+    spec = importlib.util.find_spec("pyspark")
+    for place in (spec.submodule_search_locations or ()) if spec else ():
+        home = Path(place)
+        if (home / "bin" / BINARY).is_file() and (home / "jars").is_dir():
+            return home
+    return None
+
+
+def spark_submit(environ: Mapping[str, str], executable: str, *, installed: Path | None) -> str:
+    """The `spark-submit` to call when nobody named one.
+
+    It is the one of `SPARK_HOME`, then the one beside this Python, then pyspark's own, and else whatever the path has.
+
+    Args:
+        environ: the environment the process will get.
+        executable: this Python (`sys.executable`), not resolved: a virtual environment is known by the link.
+        installed: the folder of the installed pyspark, if any.
+    """
+    homes = [Path(environ["SPARK_HOME"]) / "bin"] if environ.get("SPARK_HOME") else []
+    homes.append(Path(executable).parent)
+    if installed:
+        homes.append(installed / "bin")
+    return next((str(home / BINARY) for home in homes if (home / BINARY).is_file()), BINARY)
+
+
+def environment(
+    environ: Mapping[str, str], conf: Mapping[str, object], executable: str, *, installed: Path | None
+) -> dict[str, str]:
+    """What has to be added to the environment of `spark-submit`, nothing that is set already.
+
+    `PYTHONUNBUFFERED` lets the log follow the job instead of arriving in blocks.
+    """
+    wanted = {"PYTHONUNBUFFERED": "1"}
+    if installed:
+        wanted["SPARK_HOME"] = str(installed)
+    if "spark.pyspark.python" not in conf:
+        wanted["PYSPARK_PYTHON"] = executable
+    if "spark.pyspark.driver.python" not in conf and "spark.pyspark.python" not in conf:
+        wanted["PYSPARK_DRIVER_PYTHON"] = environ.get("PYSPARK_PYTHON") or executable
+    return {name: value for name, value in wanted.items() if not environ.get(name)}

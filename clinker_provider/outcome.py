@@ -1,0 +1,119 @@
+"""What a finished `spark-submit` means for the task: pure logic, free of Airflow.
+
+Order of evidence: the result record of this very execution decides; a return code without a record is a failure
+whatever the number (2 is also what Python returns for a missing file); a record of success beside a return code that
+contradicts it is a failure, because something died after the record was written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from spark_jobs import contract
+
+if TYPE_CHECKING:
+    from spark_jobs.result import RunResult
+
+#: From here on a return code stands for a signal (128 + its number); `subprocess` gives the negative number.
+_FIRST_SIGNAL_CODE = 128
+
+
+class Verdict(Enum):
+    """What becomes of the task, and by which kind of failure."""
+
+    SUCCESS = "success"
+    PARTIAL_SUCCESS = "partial_success"
+    CONFIG = "config"
+    EVALUATION = "evaluation"
+    IO = "io"
+    INTERRUPTED = "interrupted"
+    NO_RESULT = "no_result"
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the task succeeds."""
+        return self in (Verdict.SUCCESS, Verdict.PARTIAL_SUCCESS)
+
+    @property
+    def may_retry(self) -> bool:
+        """Whether a failure can be of the kind that passes: not when pipeline or data are wrong."""
+        return self in (Verdict.IO, Verdict.INTERRUPTED, Verdict.NO_RESULT)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The verdict, the exit code to report, and for failures the reason as one sentence or more."""
+
+    verdict: Verdict
+    exit_code: int
+    reason: str = ""
+
+
+_VERDICTS: dict[int, Verdict] = {
+    contract.ExitCode.SUCCESS: Verdict.SUCCESS,
+    contract.ExitCode.CONFIG: Verdict.CONFIG,
+    contract.ExitCode.DEAD_LETTERS: Verdict.PARTIAL_SUCCESS,
+    contract.ExitCode.EVALUATION: Verdict.EVALUATION,
+    contract.ExitCode.IO: Verdict.IO,
+    contract.ExitCode.INTERRUPTED: Verdict.INTERRUPTED,
+}
+
+_HEADLINES = {
+    Verdict.CONFIG: "the pipeline is not valid",
+    Verdict.EVALUATION: "records broke the pipeline",
+    Verdict.IO: "a file could not be read or written",
+    Verdict.INTERRUPTED: "the run was interrupted",
+}
+
+
+def decide(return_code: int, record: RunResult | None, *, is_faithful: bool = True) -> Outcome:
+    """The outcome of a run.
+
+    Args:
+        return_code: what `spark-submit` returned; negative for a signal, as `subprocess` has it.
+        record: the result record of this execution, if the job left one.
+        is_faithful: whether `spark-submit` passes the job's own exit code on. It does in local and client mode;
+            in cluster modes every failure is 1 and, on Kubernetes, 0 says nothing.
+    """
+    if record is None:
+        return Outcome(Verdict.NO_RESULT, return_code, _without_record(return_code))
+    verdict = _VERDICTS.get(contract.ExitCode(record.exit_code)) if record.exit_code in _VERDICTS else None
+    if verdict is None:
+        return Outcome(
+            Verdict.NO_RESULT, record.exit_code, f"the result record has the unknown exit code {record.exit_code}"
+        )
+    if not verdict.is_success:
+        return Outcome(verdict, record.exit_code, _failure(verdict, record))
+    if _is_signal(return_code):
+        reason = f"the run reported {record.status.value}, but its process was ended by {_signal_text(return_code)}"
+        return Outcome(Verdict.INTERRUPTED, contract.ExitCode.INTERRUPTED, reason)
+    if is_faithful and return_code != record.exit_code:
+        reason = (
+            f"the run reported {record.status.value} (exit {record.exit_code}), but spark-submit returned "
+            f"{return_code}: something failed after the result record was written"
+        )
+        return Outcome(Verdict.NO_RESULT, return_code, reason)
+    return Outcome(verdict, record.exit_code)
+
+
+def _failure(verdict: Verdict, record: RunResult) -> str:
+    cause = f": {record.error}" if record.error else ""
+    return f"{_HEADLINES[verdict]} (exit {record.exit_code}){cause}"
+
+
+def _without_record(return_code: int) -> str:
+    if _is_signal(return_code):
+        return f"the job was ended by {_signal_text(return_code)} and left no result record"
+    return (
+        f"spark-submit returned {return_code} and the job left no result record: it did not start, or died on its way"
+    )
+
+
+def _is_signal(return_code: int) -> bool:
+    return return_code < 0 or return_code > _FIRST_SIGNAL_CODE
+
+
+def _signal_text(return_code: int) -> str:
+    return f"signal {-return_code if return_code < 0 else return_code - _FIRST_SIGNAL_CODE}"

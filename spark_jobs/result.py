@@ -1,0 +1,176 @@
+"""The result record: how a run tells its scheduler what it did.
+
+The job writes `<work dir>/<execution id>/result.json` in one step and prints the same record as one line that starts
+with the sentinel. Whoever started the job trusts this record, not the return code of `spark-submit`, which is also 2
+for a missing file and 0 for some failed cluster runs. Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs import contract
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: What a metrics value may be: XCom carries these without help.
+Scalar = str | int | float | bool | None
+
+
+class MalformedResult(ValueError):
+    """A result record that cannot be read; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class RunError:
+    """Why a run failed: a diagnostic's code (or an exception's name), its message, and `path:line:col` when known."""
+
+    code: str
+    message: str
+    span: str | None = None
+
+    def __str__(self) -> str:
+        place = f"{self.span} " if self.span else ""
+        return f"{place}{self.code} {self.message}"
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What one run did. Counts are records; paths are as the job sees them; `metrics` holds scalars only."""
+
+    execution_id: str
+    exit_code: int
+    pipeline_name: str = ""
+    records_total: int = 0
+    records_ok: int = 0
+    records_written: int = 0
+    records_filtered: int = 0
+    records_deduplicated: int = 0
+    records_dlq: int = 0
+    dlq_path: str | None = None
+    dlq_count: int = 0
+    output_files: tuple[str, ...] = ()
+    metrics_path: str | None = None
+    metrics: Mapping[str, Scalar] = field(default_factory=dict)
+    application_id: str | None = None
+    error: RunError | None = None
+
+    @property
+    def status(self) -> contract.Status:
+        """The word for the exit code."""
+        return contract.status_of(self.exit_code)
+
+    @property
+    def records(self) -> dict[str, int]:
+        """The record counts under their short names: total, ok, written, filtered, deduplicated, dlq."""
+        prefix = "records_"
+        return {key.removeprefix(prefix): value for key, value in asdict(self).items() if key.startswith(prefix)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as JSON knows it, with its schema version and its status."""
+        return {
+            "schema_version": contract.RESULT_SCHEMA_VERSION,
+            "status": self.status.value,
+            **asdict(self),
+            "output_files": list(self.output_files),
+            "metrics": dict(self.metrics),
+        }
+
+
+def of_dict(record: object) -> RunResult:
+    """The record that JSON gave.
+
+    Unknown keys are passed over, so that an older provider reads a newer job's record of the same schema version.
+
+    Raises:
+        MalformedResult: when it is no record, or one of another schema version.
+    """
+    if not isinstance(record, dict):
+        raise MalformedResult(f"a result record is an object, this is {type(record).__name__}")
+    version = record.get("schema_version")
+    if version != contract.RESULT_SCHEMA_VERSION:
+        raise MalformedResult(f"schema_version is {version!r}, this program reads {contract.RESULT_SCHEMA_VERSION}")
+    known = {item.name for item in fields(RunResult)}
+    values = {key: value for key, value in record.items() if key in known}
+    if not isinstance(values.get("execution_id"), str) or type(values.get("exit_code")) is not int:
+        raise MalformedResult("execution_id (text) and exit_code (integer) are required")
+    error = values.get("error")
+    if isinstance(error, dict):
+        values["error"] = RunError(str(error.get("code", "")), str(error.get("message", "")), error.get("span"))
+    values["output_files"] = tuple(values.get("output_files") or ())
+    values["metrics"] = dict(values.get("metrics") or {})
+    return RunResult(**values)
+
+
+def path_of(work_dir: Path, execution_id: str) -> Path:
+    """Where the record of an execution is."""
+    return work_dir / execution_id / contract.RESULT_FILE
+
+
+def write(work_dir: Path, result: RunResult) -> Path:
+    """Write the record so that a reader sees all of it or nothing; returns its path.
+
+    Raises:
+        OSError: when the folder cannot be written.
+    """
+    target = path_of(work_dir, result.execution_id)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{contract.RESULT_FILE}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(result.to_dict(), file, ensure_ascii=False, indent=2)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return target
+
+
+def read(work_dir: Path, execution_id: str) -> RunResult | None:
+    """The record of this execution, or None when there is none.
+
+    Raises:
+        MalformedResult: when a file is there but is no record of this execution.
+    """
+    path = path_of(work_dir, execution_id)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    result = _parse(text)
+    if result.execution_id != execution_id:
+        raise MalformedResult(f"{path} belongs to execution {result.execution_id!r}, not {execution_id!r}")
+    return result
+
+
+def sentinel_line(result: RunResult) -> str:
+    """The record as the one line that the job prints."""
+    # ASCII only: the line survives every log encoding on its way.
+    return f"{contract.RESULT_SENTINEL} {json.dumps(result.to_dict(), separators=(',', ':'))}"
+
+
+def parse_line(line: str) -> RunResult | None:
+    """The record that a line of output carries, or None when it carries none.
+
+    Raises:
+        MalformedResult: when the line starts with the sentinel and goes on with something else than a record.
+    """
+    word, _, text = line.strip().partition(" ")
+    return _parse(text) if word == contract.RESULT_SENTINEL else None
+
+
+def _parse(text: str) -> RunResult:
+    try:
+        record = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise MalformedResult(f"not JSON: {error}") from error
+    return of_dict(record)

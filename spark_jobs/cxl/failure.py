@@ -46,3 +46,43 @@ class Failure(Exception):
         self.category = category
         self.value = value
         self.field = field
+
+
+def type_mismatch(expected: str, got: str) -> Failure:
+    """A value of the wrong kind where only one kind makes sense."""
+    return Failure(f"type mismatch: expected {expected}, got {got}")
+
+
+def division_by_zero() -> Failure:
+    """`x / 0`, `x % 0` and their Float forms (decision 80)."""
+    return Failure("division by zero")
+
+
+def conversion(value: str, target: str) -> Failure:
+    """A strict conversion that did not succeed; `value` is the text, `target` the type's name."""
+    return Failure(f"conversion failed: cannot convert '{value}' to {target}", value=value)
+
+
+def overflow(operation: str) -> Failure:
+    """An Int result outside 64 bits; `operation` is addition, subtraction, multiplication, division, modulo or negation."""
+    return Failure(f"integer overflow in {operation} operation")
+
+
+def invalid_pattern(pattern: str, reason: str) -> Failure:
+    """A computed regular expression that RE2 refuses (decision 78)."""
+    return Failure(f"invalid regex '{pattern}': {reason}", value=pattern)
+
+
+def text_too_large(size: int, limit: int) -> Failure:
+    """A text that `repeat` or a padding method would make larger than the limit, in bytes."""
+    return Failure(f"string output exceeds maximum size ({size} bytes, limit {limit})")
+
+
+def expansion_limit(limit: int) -> Failure:
+    """More records from one `emit each` than the cap allows."""
+    return Failure(f"emit_each fan-out exceeded max_expansion (limit {limit})", Category.EXPANSION_LIMIT)
+
+
+def not_finite(value: Any) -> Failure:
+    """A NaN or an infinity that reached an emitted field (decisions 15, 75)."""
+    return Failure(f"not a finite number: {value}", Category.NAN_IN_OUTPUT, value=value)

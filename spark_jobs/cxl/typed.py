@@ -177,6 +177,7 @@ class Call(Expression):
     """A builtin applied; `arguments` has the receiver first and every optional argument filled in.
 
     `builtin` is the registry's key (`String.upper` and the like are distinguished by the checker): trees are pickled by name.
+    Where the receiver is dynamic, it is the key of any overload that the arguments fit: engines choose again by the value's kind.
     """
 
     builtin: str
@@ -259,6 +260,8 @@ class Each(Statement):
     source: Expression
     outer: bool
     body: tuple[Statement, ...]
+    #: The cap on the records that one input record may become.
+    limit: int = 10_000
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,10 @@ Numeric = Annotated[Any, types.NUMERIC]
 Array = Annotated[list[Any], types.ARRAY]
 Map = Annotated[dict[str, Any], types.MAP]
 Anything = Annotated[Any, types.ANY]
+#: A Date or a DateTime; a method with such a receiver is declared for both.
+Temporal = Annotated[Any, types.DATE, types.DATETIME]
+#: An Int that no Float stands in for (elsewhere a dynamic Float argument is truncated).
+ExactInt = Annotated[int, types.INT, "exact"]
 #: A closure parameter: the body receives a Python callable of one value.
 ClosureOf = Annotated[Callable[[Any], Any], "closure"]
 
@@ -52,11 +56,18 @@ ResultRule = Callable[[Sequence[types.Type]], types.Type]
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter after the receiver; `default` is `Parameter.REQUIRED` where the argument must be given."""
+    """A parameter after the receiver; `default` is `Parameter.REQUIRED` where the argument must be given.
+
+    `others` are types that are as welcome as `type`. `exact` keeps a dynamic Float from being cut to an Int. `check` looks at a
+    literal argument when the program is compiled: it gives the complaint, or None.
+    """
 
     name: str
     type: types.Type | None
     default: Any
+    others: tuple[types.Type, ...] = ()
+    exact: bool = False
+    check: Callable[[str], str | None] | None = None
 
     REQUIRED = inspect.Parameter.empty
 
@@ -65,10 +76,26 @@ class Parameter:
         """Whether the argument is `it => expression`."""
         return self.type is None
 
+    def accepts(self, argument: types.Type) -> bool:
+        """Whether an argument of this static type may stand here; what is dynamic is judged at run time."""
+        return self.type is not None and any(accepts(wanted, argument) for wanted in (self.type, *self.others))
+
+
+def accepts(wanted: types.Type, given: types.Type) -> bool:
+    """Whether a value of the type `given` may stand where `wanted` is declared; null always may."""
+    if types.Kind.ANY in (wanted.kind, given.kind) or given.kind is types.Kind.NULL or wanted.kind is given.kind:
+        return True
+    if types.Kind.NUMERIC in (wanted.kind, given.kind):
+        return wanted.is_numeric and given.is_numeric
+    return wanted.kind is types.Kind.FLOAT and given.kind is types.Kind.INT
+
 
 @dataclass(frozen=True)
 class Builtin:
-    """One builtin. `key` is what typed trees carry: the receiver's kind, a dot, the name."""
+    """One builtin. `key` is what typed trees carry: the receiver's kind, a dot, the name.
+
+    `fails` says that the body may raise `Failure`: a branch with such a call is evaluated only on the rows that take it.
+    """
 
     name: str
     receiver: types.Type
@@ -80,6 +107,7 @@ class Builtin:
     arrow: Kernel | INTERPRETED
     body: Callable[..., Any]
     doc: str
+    fails: bool = False
 
     @property
     def key(self) -> str:
@@ -105,8 +133,9 @@ def method(
     name: str | None = None,
     nulls: Literal["propagate", "receiver", "handle"] = "propagate",
     result: ResultRule | None = None,
+    fails: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare a method.
+    """Declare a method, once for every type of its receiver.
 
     Args:
         arrow: the kernel, or the reason why there is none.
@@ -114,23 +143,40 @@ def method(
         nulls: `propagate`: null anywhere gives null; `receiver`: a null receiver gives null, null arguments reach the body;
             `handle`: nulls reach the body and the kernel.
         result: the result type from the argument types, where the annotation does not say enough.
+        fails: whether the body may raise `Failure`.
     """
 
     def declare(body: Callable[..., Any]) -> Callable[..., Any]:
-        builtin = _read(body, name or body.__name__.rstrip("_"), arrow, nulls, result)
-        if builtin.key in _REGISTRY:
-            raise ValueError(f"builtin {builtin.key} is declared twice")
-        _REGISTRY[builtin.key] = builtin
+        for builtin in _read(body, name or body.__name__.rstrip("_"), arrow, nulls, result, fails):
+            if builtin.key in _REGISTRY:
+                raise ValueError(f"builtin {builtin.key} is declared twice")
+            _REGISTRY[builtin.key] = builtin
         return body
 
     return declare
 
 
-def _type_of(annotation: Any) -> types.Type | None:
+def _markers(annotation: Any) -> tuple[Any, ...]:
     if get_origin(annotation) is Annotated or hasattr(annotation, "__metadata__"):
-        marker = get_args(annotation)[1]
-        return None if marker == "closure" else marker
+        return get_args(annotation)[1:]
     raise TypeError(f"{annotation} is no CXL type")
+
+
+def _types_of(annotation: Any) -> tuple[types.Type, ...]:
+    return tuple(marker for marker in _markers(annotation) if isinstance(marker, types.Type))
+
+
+def _parameter(parameter: inspect.Parameter, annotation: Any) -> Parameter:
+    first, *others = _types_of(annotation) or (None,)
+    checks = [marker for marker in _markers(annotation) if callable(marker)]
+    return Parameter(
+        parameter.name,
+        first,
+        parameter.default,
+        others=tuple(other for other in others if other),
+        exact="exact" in _markers(annotation),
+        check=checks[0] if checks else None,
+    )
 
 
 def _read(
@@ -139,26 +185,29 @@ def _read(
     arrow: Kernel | INTERPRETED,
     nulls: Literal["propagate", "receiver", "handle"],
     rule: ResultRule | None,
-) -> Builtin:
+    fails: bool,
+) -> list[Builtin]:
     hints = get_type_hints(body, include_extras=True)
-    signature = inspect.signature(body)
-    parameters = list(signature.parameters.values())
-    receiver = _type_of(hints[parameters[0].name])
-    result = _type_of(hints["return"])
-    if receiver is None or result is None:
-        raise TypeError(f"{name}: a closure is neither a receiver nor a result")
-    return Builtin(
-        name=name,
-        receiver=receiver,
-        parameters=tuple(Parameter(p.name, _type_of(hints[p.name]), p.default) for p in parameters[1:]),
-        variadic=parameters[-1].kind is inspect.Parameter.VAR_POSITIONAL,
-        result=result,
-        result_rule=rule,
-        nulls=nulls,
-        arrow=arrow,
-        body=body,
-        doc=inspect.getdoc(body) or "",
-    )
+    first, *rest = inspect.signature(body).parameters.values()
+    results = _types_of(hints["return"])
+    if not results:
+        raise TypeError(f"{name}: a closure is no result")
+    return [
+        Builtin(
+            name=name,
+            receiver=receiver,
+            parameters=tuple(_parameter(parameter, hints[parameter.name]) for parameter in rest),
+            variadic=bool(rest) and rest[-1].kind is inspect.Parameter.VAR_POSITIONAL,
+            result=results[0],
+            result_rule=rule,
+            nulls=nulls,
+            arrow=arrow,
+            body=body,
+            doc=inspect.getdoc(body) or "",
+            fails=fails,
+        )
+        for receiver in _types_of(hints[first.name])
+    ]
 
 
 def registry() -> dict[str, Builtin]:

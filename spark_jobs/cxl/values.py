@@ -1,0 +1,276 @@
+"""The values of CXL: what stands for them in Python and in Arrow, their texts, and when two are the same.
+
+A value is None, bool, int (64 bits), float, str, `datetime.date`, `datetime.datetime` (microseconds, no zone), list or dict with
+string keys. This module runs on executors; pyarrow is imported on first use, so that planning starts without it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import date, datetime
+from decimal import Decimal
+from json.encoder import encode_basestring as _quote
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.cxl import types
+from spark_jobs.cxl.types import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable
+
+    import pyarrow as pa
+
+MIN_INT = -(2**63)
+MAX_INT = 2**63 - 1
+
+_KINDS: dict[type, Kind] = {
+    type(None): Kind.NULL,
+    bool: Kind.BOOL,
+    int: Kind.INT,
+    float: Kind.FLOAT,
+    str: Kind.STRING,
+    date: Kind.DATE,
+    datetime: Kind.DATETIME,
+    list: Kind.ARRAY,
+    dict: Kind.MAP,
+}
+
+
+def kind_of(value: Any) -> Kind:
+    """The kind of a value, by its Python class."""
+    return _KINDS[value.__class__]
+
+
+# ---- texts -------------------------------------------------------------------------------------------------------------
+
+
+def float_text(number: float) -> str:
+    """The shortest digits that read back as the same number, without exponent and without a trailing `.0` (decision 23)."""
+    text = repr(number)
+    if text.endswith(".0"):
+        return text[:-2]
+    if "e" in text:
+        return format(Decimal(text), "f")
+    return "NaN" if text == "nan" else text
+
+
+def json_float_text(number: float) -> str:
+    """A float as JSON writes it (spec/formats.md 4.2): `21.0`, `0.00001`, `1e+16`; NaN and infinities are `null`."""
+    text = repr(number)
+    if "e-" in text:
+        digits, exponent = text.split("e-")
+        return format(Decimal(text), "f") if exponent == "05" else f"{digits}e-{int(exponent)}"
+    return text if math.isfinite(number) else "null"
+
+
+def datetime_text(moment: datetime) -> str:
+    """`YYYY-MM-DDTHH:MM:SS`, with 3 or 6 digits of fraction when it is not zero."""
+    text = moment.isoformat()
+    return text[:-3] if moment.microsecond and text.endswith("000") else text
+
+
+def text_of(value: Any) -> str:
+    """The text of a value, one rule everywhere (decision 23): null is empty, containers are compact JSON."""
+    return _TEXTS[value.__class__](value)
+
+
+def json_text(value: Any) -> str:
+    """A value as compact JSON: dates are strings, keys keep their order, only quotes, backslashes and controls are escaped."""
+    return _JSON_TEXTS[value.__class__](value)
+
+
+def _json_list(items: list[Any]) -> str:
+    return "[" + ",".join(map(json_text, items)) + "]"
+
+
+def _json_dict(entries: dict[str, Any]) -> str:
+    return "{" + ",".join(f"{_quote(key)}:{json_text(value)}" for key, value in entries.items()) + "}"
+
+
+_JSON_TEXTS: dict[type, Callable[[Any], str]] = {
+    type(None): lambda value: "null",
+    bool: lambda value: "true" if value else "false",
+    int: str,
+    float: json_float_text,
+    str: _quote,
+    date: lambda value: f'"{value.isoformat()}"',
+    datetime: lambda value: f'"{datetime_text(value)}"',
+    list: _json_list,
+    dict: _json_dict,
+}
+_TEXTS: dict[type, Callable[[Any], str]] = {
+    **_JSON_TEXTS,
+    type(None): lambda value: "",
+    float: float_text,
+    str: str,
+    date: date.isoformat,
+    datetime: datetime_text,
+}
+
+
+# ---- the same, less, and keys --------------------------------------------------------------------------------------------
+
+
+def equal(left: Any, right: Any) -> bool:
+    """Whether two non-null values are `==`: 1 equals 1.0, kinds do not mix otherwise, containers compare deeply (decision 75)."""
+    kind, other = left.__class__, right.__class__
+    if kind is not other:
+        return {kind, other} == {int, float} and float(left) == float(right)
+    if kind is list:
+        return len(left) == len(right) and all(map(_equal_inside, left, right))
+    if kind is dict:
+        return left.keys() == right.keys() and all(_equal_inside(value, right[key]) for key, value in left.items())
+    return bool(left == right)
+
+
+def _equal_inside(left: Any, right: Any) -> bool:
+    if left is None or right is None:
+        return left is right
+    return equal(left, right)
+
+
+def comparable(left: Any, right: Any) -> bool:
+    """Whether `<` means something between two non-null values: numbers, texts, dates or date-times among themselves."""
+    kind, other = left.__class__, right.__class__
+    if kind is not other:
+        return {kind, other} == {int, float}
+    return kind in (int, float, str, date, datetime)
+
+
+def key_of(value: Any) -> Hashable:
+    """A hashable stand-in: keys are equal exactly when values are the same key (null equals null, 1 equals 1.0, -0.0 equals 0.0).
+
+    NaN, arrays and maps are no keys: `TypeError`.
+    """
+    kind = value.__class__
+    if kind is bool:
+        return ("bool", value)
+    if kind is list or kind is dict or value != value:
+        raise TypeError(f"{kind_name(value)} is no key")
+    return value  # type: ignore[no-any-return]
+
+
+def kind_name(value: Any) -> str:
+    """The name of a value's kind as `type_of` prints it, `NaN` for the number that is none."""
+    return "NaN" if value.__class__ is float and value != value else str(kind_of(value))
+
+
+def is_finite(value: Any) -> bool:
+    """Whether no NaN and no infinity is in a value, however deep."""
+    kind = value.__class__
+    if kind is float:
+        return math.isfinite(value)
+    if kind is list:
+        return all(map(is_finite, value))
+    if kind is dict:
+        return all(map(is_finite, value.values()))
+    return True
+
+
+# ---- dynamic values as tagged JSON ---------------------------------------------------------------------------------------
+
+_DATE, _DATETIME, _FLOAT = "$date", "$datetime", "$float"
+
+
+def encode(value: Any) -> str | None:
+    """A value of any kind as tagged compact JSON, the text that a dynamic column holds; null is None.
+
+    Numbers keep their kind by the decimal point. A date is `{"$date":"2024-01-31"}`, a date-time `{"$datetime":…}`, a NaN or
+    infinity `{"$float":…}`; a user's own key that starts with `$` gets a second one.
+    """
+    return None if value is None else _ENCODERS[value.__class__](value)
+
+
+def _encode_inside(value: Any) -> str:
+    return _ENCODERS[value.__class__](value)
+
+
+def _encode_float(number: float) -> str:
+    return repr(number) if math.isfinite(number) else f'{{"{_FLOAT}":"{number!r}"}}'
+
+
+def _encode_dict(entries: dict[str, Any]) -> str:
+    return (
+        "{"
+        + ",".join(f"{_quote('$' + k if k[:1] == '$' else k)}:{_encode_inside(v)}" for k, v in entries.items())
+        + "}"
+    )
+
+
+_ENCODERS: dict[type, Callable[[Any], str]] = {
+    type(None): lambda value: "null",
+    bool: lambda value: "true" if value else "false",
+    int: str,
+    float: _encode_float,
+    str: _quote,
+    date: lambda value: f'{{"{_DATE}":"{value.isoformat()}"}}',
+    datetime: lambda value: f'{{"{_DATETIME}":"{value.isoformat()}"}}',
+    list: lambda value: "[" + ",".join(map(_encode_inside, value)) + "]",
+    dict: _encode_dict,
+}
+_DECODERS: dict[str, Callable[[Any], Any]] = {
+    _DATE: date.fromisoformat,
+    _DATETIME: datetime.fromisoformat,
+    _FLOAT: float,
+}
+
+
+def _decode_object(pairs: list[tuple[str, Any]]) -> Any:
+    if len(pairs) == 1 and pairs[0][0] in _DECODERS:
+        name, text = pairs[0]
+        return _DECODERS[name](text)
+    return {key[1:] if key[:1] == "$" else key: value for key, value in pairs}
+
+
+_decode_text = json.JSONDecoder(object_pairs_hook=_decode_object).decode
+
+
+def decode(text: str | None) -> Any:
+    """The value that a tagged text stands for."""
+    return None if text is None else _decode_text(text)
+
+
+# ---- Arrow ---------------------------------------------------------------------------------------------------------------
+
+
+def arrow_type(static: types.Type) -> pa.DataType:
+    """The Arrow type of a column of this CXL type; dynamic types are `string` columns of tagged JSON."""
+    import pyarrow as pa
+
+    if static.is_dynamic:
+        return pa.string()
+    match static.kind:
+        case Kind.BOOL:
+            return pa.bool_()
+        case Kind.INT:
+            return pa.int64()
+        case Kind.FLOAT:
+            return pa.float64()
+        case Kind.DATE:
+            return pa.date32()
+        case Kind.DATETIME:
+            return pa.timestamp("us")
+        case Kind.ARRAY:
+            assert static.element is not None
+            return pa.list_(arrow_type(static.element))
+        case _:
+            return pa.string()
+
+
+def to_arrow(values: Iterable[Any], static: types.Type) -> pa.Array:
+    """Python values of a CXL type as an Arrow array.
+
+    Ints under a Float type become floats. `pyarrow.ArrowInvalid` or `ArrowTypeError` where a value is not of the type (a bug).
+    """
+    import pyarrow as pa
+
+    if static.is_dynamic:
+        return pa.array(map(encode, values), pa.string())
+    return pa.array(values, arrow_type(static))
+
+
+def from_arrow(array: pa.Array, static: types.Type) -> list[Any]:
+    """The Python values of an Arrow array (or chunked array) of a CXL type."""
+    items: list[Any] = array.to_pylist()
+    return list(map(decode, items)) if static.is_dynamic else items

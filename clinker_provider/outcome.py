@@ -44,11 +44,22 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The verdict, the exit code to report, and for failures the reason as one sentence or more."""
+    """The verdict, the exit code to report, and for failures the reason as one sentence or more.
+
+    The exit code is the record's. Without a usable record it is 130 after a signal and else 4, never the number that
+    `spark-submit` returned: 2 would read as success.
+    """
 
     verdict: Verdict
     exit_code: int
     reason: str = ""
+
+    @property
+    def status(self) -> contract.Status:
+        """The word for it, as XCom carries it."""
+        if not self.verdict.is_success:
+            return contract.Status.FAILED
+        return contract.status_of(self.exit_code)
 
 
 _VERDICTS: dict[int, Verdict] = {
@@ -77,8 +88,12 @@ def decide(return_code: int, record: RunResult | None, *, is_faithful: bool = Tr
         is_faithful: whether `spark-submit` passes the job's own exit code on. It does in local and client mode;
             in cluster modes every failure is 1 and, on Kubernetes, 0 says nothing.
     """
+    if record is None and _is_signal(return_code):
+        reason = f"the job was ended by {_signal_text(return_code)} and left no result record"
+        return Outcome(Verdict.INTERRUPTED, contract.ExitCode.INTERRUPTED, reason)
     if record is None:
-        return Outcome(Verdict.NO_RESULT, return_code, _without_record(return_code))
+        reason = f"spark-submit returned {return_code}, and the job left no result record: it never started, or it died"
+        return Outcome(Verdict.NO_RESULT, contract.ExitCode.IO, reason)
     verdict = _VERDICTS.get(contract.ExitCode(record.exit_code)) if record.exit_code in _VERDICTS else None
     if verdict is None:
         return Outcome(
@@ -94,21 +109,13 @@ def decide(return_code: int, record: RunResult | None, *, is_faithful: bool = Tr
             f"the run reported {record.status.value} (exit {record.exit_code}), but spark-submit returned "
             f"{return_code}: something failed after the result record was written"
         )
-        return Outcome(Verdict.NO_RESULT, return_code, reason)
+        return Outcome(Verdict.NO_RESULT, contract.ExitCode.IO, reason)
     return Outcome(verdict, record.exit_code)
 
 
 def _failure(verdict: Verdict, record: RunResult) -> str:
     cause = f": {record.error}" if record.error else ""
     return f"{_HEADLINES[verdict]} (exit {record.exit_code}){cause}"
-
-
-def _without_record(return_code: int) -> str:
-    if _is_signal(return_code):
-        return f"the job was ended by {_signal_text(return_code)} and left no result record"
-    return (
-        f"spark-submit returned {return_code} and the job left no result record: it did not start, or died on its way"
-    )
 
 
 def _is_signal(return_code: int) -> bool:

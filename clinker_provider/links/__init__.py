@@ -1,0 +1,1 @@
+"""Links: the buttons that a task shows in Airflow's pages."""

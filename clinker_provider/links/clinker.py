@@ -1,0 +1,77 @@
+"""Links from a task to what its run left: Spark's history, the dead letters, the metrics.
+
+Browsers open no `file://` link from a page, so a link shows only where a URL template says how files and applications
+are reached: in the operator (`link_templates`) or in Airflow's configuration, section `clinker`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+from urllib.parse import quote
+
+from airflow.sdk import BaseOperatorLink, conf
+
+from clinker_provider import xcoms
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow.sdk import BaseOperator
+    from airflow.sdk.types import TaskInstanceKey
+
+#: The section of Airflow's configuration with this provider's settings.
+CONFIG_SECTION = "clinker"
+
+
+class _TemplatedLink(BaseOperatorLink):
+    """A link made from a URL template and one XCom value of the run."""
+
+    #: The key of the template, in `link_templates` and in Airflow's configuration.
+    template_key: ClassVar[str]
+    #: The value without which there is nothing to link to.
+    needs: ClassVar[str]
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """The URL, or an empty text when there is no template or no such thing."""
+        templates: Mapping[str, str] = getattr(operator, "link_templates", None) or {}
+        template = templates.get(self.template_key) or conf.get(CONFIG_SECTION, self.template_key, fallback="")
+        return fill(template or "", getattr(operator, "link_values", {}), needs=self.needs)
+
+
+class SparkHistoryLink(_TemplatedLink):
+    """The application in Spark's history server; template key `history_url`, placeholder `{application_id}`."""
+
+    name = "Spark history"
+    template_key = "history_url"
+    needs = xcoms.APPLICATION_ID
+
+
+class DeadLettersLink(_TemplatedLink):
+    """The dead-letter file; template key `dlq_url`, placeholder `{dlq_path}`."""
+
+    name = "Dead letters"
+    template_key = "dlq_url"
+    needs = xcoms.DLQ_PATH
+
+
+class MetricsLink(_TemplatedLink):
+    """The run's metrics file; template key `metrics_url`, placeholder `{metrics_path}`."""
+
+    name = "Metrics"
+    template_key = "metrics_url"
+    needs = xcoms.METRICS_PATH
+
+
+def fill(template: str, values: Mapping[str, object], *, needs: str) -> str:
+    """The template with its placeholders replaced by quoted values; empty when there is nothing to link to.
+
+    Raises:
+        ValueError: when the template names a placeholder that no run has.
+    """
+    if not template or not values.get(needs):
+        return ""
+    known = {key: quote(str(value), safe="/:") for key, value in values.items() if isinstance(value, str | int)}
+    try:
+        return template.format_map(known)
+    except KeyError as error:
+        raise ValueError(f"link template {template!r} names {error}, known are {sorted(known)}") from error

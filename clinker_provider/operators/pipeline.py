@@ -1,0 +1,124 @@
+"""What the operators that take a pipeline share: its place, its context, and when it is checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator, conf
+from airflow.sdk.definitions.context import get_parsing_context
+
+from clinker_provider import validation
+from clinker_provider.exceptions import ClinkerConfigError, ClinkerPipelineInvalid
+from clinker_provider.links.clinker import CONFIG_SECTION
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class PipelineOperator(BaseOperator):
+    """An operator with a pipeline file. Not used by itself.
+
+    :param pipeline: pipeline file; relative to `pipeline_root`, by default the folder of the DAG file (templated)
+    :param pipeline_root: folder that relative pipeline paths start from (templated)
+    :param base_dir: what paths inside the pipeline are relative to; default: the pipeline's folder (templated)
+    :param rules_path: folder of CXL modules (templated)
+    :param channel: channel file or name (templated)
+    :param environment: active environment, as `clinker run --env` takes it (templated)
+    :param allow_absolute_paths: whether the pipeline may name absolute paths
+    :param env_vars: environment of the run; the pipeline's `${NAME}` see it (templated)
+    :param validate: `parse`: check static values when the DAG file is parsed, everything again before the run;
+        `execute`: check before the run only; `off`: leave it to the job.
+        Default: Airflow's configuration `[clinker] validate`, else `parse`.
+    """
+
+    template_fields: Sequence[str] = (
+        "pipeline",
+        "pipeline_root",
+        "base_dir",
+        "rules_path",
+        "channel",
+        "environment",
+        "env_vars",
+    )
+
+    def __init__(
+        self,
+        *,
+        pipeline: str,
+        pipeline_root: str | None = None,
+        base_dir: str | None = None,
+        rules_path: str | None = None,
+        channel: str | None = None,
+        environment: str | None = None,
+        allow_absolute_paths: bool = False,
+        env_vars: dict[str, Any] | None = None,
+        validate: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.pipeline = pipeline
+        self.pipeline_root = pipeline_root
+        self.base_dir = base_dir
+        self.rules_path = rules_path
+        self.channel = channel
+        self.environment = environment
+        self.allow_absolute_paths = allow_absolute_paths
+        self.env_vars = env_vars
+        self.validate = validation.Validate(validate or conf.get(CONFIG_SECTION, "validate", fallback="parse"))
+        self._validate_when_parsed()
+
+    def subject(self) -> validation.Subject:
+        """The pipeline with its context, from rendered values.
+
+        Raises:
+            ClinkerConfigError: when the pipeline's path is relative and nothing says to what.
+        """
+        path = self._resolved_pipeline()
+        if path is None:
+            raise ClinkerConfigError(
+                f"pipeline {self.pipeline!r} is relative, and neither `pipeline_root` nor a DAG file is known",
+                exit_code=1,
+            )
+        return validation.Subject(
+            pipeline=path,
+            base_dir=_path(self.base_dir),
+            rules_path=_path(self.rules_path),
+            channel=self.channel,
+            environment=self.environment,
+            allow_absolute_paths=self.allow_absolute_paths,
+            variables=self._variables(),
+        )
+
+    def _variables(self) -> Mapping[str, str]:
+        return {name: str(value) for name, value in (self.env_vars or {}).items()}
+
+    def _resolved_pipeline(self) -> Path | None:
+        folder = None
+        dag = self.get_dag()
+        if dag and dag.fileloc:
+            folder = str(Path(dag.fileloc).parent)
+        return validation.resolve(str(self.pipeline), root=self.pipeline_root, dag_folder=folder)
+
+    def _validate_when_parsed(self) -> None:
+        # A worker parses the file once more for every try; there `execute` does the checking.
+        if self.validate is not validation.Validate.PARSE or get_parsing_context().task_id is not None:
+            return
+        values = (
+            self.pipeline,
+            self.pipeline_root,
+            self.base_dir,
+            self.rules_path,
+            self.channel,
+            self.environment,
+            self.env_vars,
+        )
+        if not validation.is_static(*values) or validation.is_remote(self.pipeline) or not self._resolved_pipeline():
+            return
+        errors = validation.errors_of(validation.problems_of(self.subject()))
+        if errors:
+            raise ClinkerPipelineInvalid(validation.message(errors))
+
+
+def _path(value: str | None) -> Path | None:
+    return Path(value) if value is not None else None

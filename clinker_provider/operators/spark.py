@@ -1,0 +1,264 @@
+"""Runs a Clinker pipeline on Spark."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from clinker_provider import execution, outcome, validation, xcoms
+from clinker_provider.callbacks import resolve_callback
+from clinker_provider.exceptions import (
+    ClinkerConfigError,
+    ClinkerDeadLettersError,
+    ClinkerError,
+    ClinkerEvaluationError,
+    ClinkerInterrupted,
+    ClinkerIOError,
+    ClinkerResultMissing,
+)
+from clinker_provider.links.clinker import DeadLettersLink, MetricsLink, SparkHistoryLink
+from clinker_provider.operators.submit import SubmittingOperator
+from spark_jobs import contract, packaging, result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from airflow.sdk import Context
+
+    from clinker_provider.hooks.clinker_spark import ClinkerSparkSubmitHook
+
+_FAILURES: dict[outcome.Verdict, type[ClinkerError]] = {
+    outcome.Verdict.CONFIG: ClinkerConfigError,
+    outcome.Verdict.EVALUATION: ClinkerEvaluationError,
+    outcome.Verdict.IO: ClinkerIOError,
+    outcome.Verdict.INTERRUPTED: ClinkerInterrupted,
+    outcome.Verdict.NO_RESULT: ClinkerResultMissing,
+}
+
+
+class ClinkerSparkOperator(SubmittingOperator):
+    """Check a pipeline, ship the engine, run it with `spark-submit`, and report what it did.
+
+    Exit codes 0 and 2 succeed (2 with status `partial_success`), 1 and 3 fail without retry, 4 and interruptions may
+    be retried. The XComs (see `clinker_provider.xcoms`) are pushed before a failure is raised.
+
+    Beside what `PipelineOperator` (the pipeline) and `SubmittingOperator` (Spark) take:
+
+    :param batch_id: `$pipeline.batch_id`; default: the job's own (templated)
+    :param memory_limit: memory for the run's data, such as `2G` (templated)
+    :param threads: threads of an embedded run
+    :param error_threshold: dead letters that are too many; 0 is no limit
+    :param metrics_spool_dir: folder for the run's metrics file (templated)
+    :param log_level: the job's log level
+    :param force: whether existing outputs may be replaced; a cleared task needs it to run again
+    :param run_args: further arguments of `clinker run` (templated)
+    :param fail_on_dlq: fail, without retry, when records died
+    :param on_dlq: called with `(context, record)` when records died, before a failure; or the import path of such
+        a function, `package.module.function`
+    :param work_dir: folder for the run's temporary files, removed afterwards. In cluster deploy modes it must be
+        shared with the driver (templated)
+    :param package: a packed engine (`make build`) to ship instead of packing the installed one (templated)
+    :param link_templates: URL templates of the links by `history_url`, `dlq_url`, `metrics_url`
+    """
+
+    template_fields: Sequence[str] = (
+        *SubmittingOperator.template_fields,
+        "batch_id",
+        "memory_limit",
+        "metrics_spool_dir",
+        "run_args",
+        "work_dir",
+        "package",
+        "plan_text",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {"conf": "json", "env_vars": "json", "plan_text": "bash"}
+    # The plan is known when the task runs; it is shown beside the rendered values afterwards.
+    overwrite_rtif_after_execution = True
+    operator_extra_links = (SparkHistoryLink(), DeadLettersLink(), MetricsLink())
+    ui_color = "#f4e3d3"
+    custom_operator_name = "Clinker"
+
+    def __init__(
+        self,
+        *,
+        batch_id: str | None = None,
+        memory_limit: str | None = None,
+        threads: int | None = None,
+        error_threshold: int | None = None,
+        metrics_spool_dir: str | None = None,
+        log_level: str | None = None,
+        force: bool = False,
+        run_args: list[str] | None = None,
+        fail_on_dlq: bool = False,
+        on_dlq: Callable[[Context, result.RunResult], object] | str | None = None,
+        work_dir: str | None = None,
+        package: str | None = None,
+        link_templates: dict[str, str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.batch_id = batch_id
+        self.memory_limit = memory_limit
+        self.threads = threads
+        self.error_threshold = error_threshold
+        self.metrics_spool_dir = metrics_spool_dir
+        self.log_level = log_level
+        self.force = force
+        self.run_args = run_args
+        self.fail_on_dlq = fail_on_dlq
+        self.on_dlq = on_dlq
+        self.work_dir = work_dir
+        self.package = package
+        self.link_templates = link_templates
+        self.plan_text: str | None = None
+        self.link_values: Mapping[str, object] = {}
+        self._hook: ClinkerSparkSubmitHook | None = None
+
+    def execute(self, context: Context) -> dict[str, Any] | None:
+        """Run the pipeline; gives the XCom `return_value`.
+
+        Raises:
+            ClinkerError: one of its kinds; those that also are `AirflowFailException` are not retried.
+        """
+        execution_id = _execution_id(context)
+        subject = self.subject()
+        record = self._refused(subject, execution_id)
+        ended = outcome.decide(record.exit_code, record) if record else None
+        if ended is None:
+            ended, record = self._submit(subject, execution_id)
+        pushed = xcoms.payload(
+            ended,
+            record,
+            execution_id=execution_id,
+            application_id=self._hook.application_id if self._hook else None,
+        )
+        self.link_values = pushed
+        failure = self._failure(ended, record)
+        self._push(context, pushed, failure)
+        if record and record.dlq_count and ended.verdict.is_success:
+            self._report_dead_letters(context, record)
+        if failure:
+            raise failure
+        self.log.info("%s: %s, %s", execution_id, ended.status.value, pushed[xcoms.RETURN_VALUE]["records"])
+        return pushed[xcoms.RETURN_VALUE] if self.do_xcom_push else None
+
+    def on_kill(self) -> None:
+        """End everything that the run started."""
+        if self._hook:
+            self._hook.on_kill()
+
+    def _refused(self, subject: validation.Subject, execution_id: str) -> result.RunResult | None:
+        """A record of exit 1 when the pipeline is found wrong here; else None, and the plan is ready to be shown."""
+        if self.validate is validation.Validate.OFF or validation.is_remote(self.pipeline):
+            return None
+        problems = validation.problems_of(subject)
+        errors = validation.errors_of(problems)
+        if not errors:
+            for warning in problems:
+                self.log.warning("%s", warning)
+            self.plan_text = validation.explain(subject)
+            return None
+        error = result.RunError(code="", message=validation.message(errors))
+        return result.RunResult(execution_id, contract.ExitCode.CONFIG, subject.pipeline.stem, error=error)
+
+    def _submit(
+        self, subject: validation.Subject, execution_id: str
+    ) -> tuple[outcome.Outcome, result.RunResult | None]:
+        parent = Path(self.work_dir) if self.work_dir else None
+        if parent:
+            parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="clinker-", dir=parent))
+        try:
+            package = Path(self.package) if self.package else packaging.build(folder / f"{packaging.PACKAGE}.zip")
+            arguments = self._options().arguments(
+                str(subject.pipeline), execution_id=execution_id, work_dir=str(folder)
+            )
+            self._hook = self.make_hook(
+                execution_id=execution_id, pipeline=subject.pipeline, package=package, arguments=arguments
+            )
+            return_code = self._run_to_end(self._hook)
+            record = self._read_record(folder, execution_id) or self._hook.record
+            ended = outcome.decide(return_code, record, is_faithful=not self._hook.is_cluster_mode)
+            if ended.verdict in (outcome.Verdict.NO_RESULT, outcome.Verdict.INTERRUPTED):
+                # Spark died on its own: what it started may still run, and write.
+                self._hook.end_processes()
+            return ended, record
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _run_to_end(self, hook: ClinkerSparkSubmitHook) -> int:
+        try:
+            return hook.run(str(packaging.application()))
+        except BaseException:
+            # A timeout of the task arrives here as an exception that is no `Exception`. The files of the run must
+            # not go before its processes.
+            hook.on_kill()
+            raise
+
+    def _options(self) -> execution.RunOptions:
+        return execution.RunOptions(
+            base_dir=self.base_dir,
+            rules_path=self.rules_path,
+            channel=self.channel,
+            environment=self.environment,
+            batch_id=self.batch_id,
+            memory_limit=self.memory_limit,
+            threads=self.threads,
+            error_threshold=self.error_threshold,
+            metrics_spool_dir=self.metrics_spool_dir,
+            log_level=self.log_level,
+            force=self.force,
+            allow_absolute_paths=self.allow_absolute_paths,
+            further=list(self.run_args or ()),
+        )
+
+    def _read_record(self, folder: Path, execution_id: str) -> result.RunResult | None:
+        try:
+            return result.read(folder, execution_id)
+        except (result.MalformedResult, OSError) as error:
+            self.log.error("The result record cannot be used: %s", error)
+            return None
+
+    def _failure(self, ended: outcome.Outcome, record: result.RunResult | None) -> ClinkerError | None:
+        if ended.verdict.is_success:
+            if not (self.fail_on_dlq and record and record.dlq_count):
+                return None
+            where = f" in {record.dlq_path}" if record.dlq_path else ""
+            return ClinkerDeadLettersError(f"{record.dlq_count} records died{where}", exit_code=ended.exit_code)
+        reason = ended.reason
+        if ended.verdict in (outcome.Verdict.NO_RESULT, outcome.Verdict.INTERRUPTED) and self._hook:
+            reason = "\n".join(filter(None, [reason, self._hook.log_tail]))
+        return _FAILURES[ended.verdict](reason, exit_code=ended.exit_code)
+
+    def _push(self, context: Context, pushed: Mapping[str, Any], failure: ClinkerError | None) -> None:
+        if not self.do_xcom_push:
+            return
+        # What `execute` returns is pushed by Airflow; what it raises past is not.
+        keys = [key for key in pushed if failure or key != xcoms.RETURN_VALUE]
+        try:
+            for key in keys:
+                context["ti"].xcom_push(key=key, value=pushed[key])
+        except Exception:
+            if failure is None:
+                raise
+            # The run's own failure says more than the failure to report it.
+            self.log.exception("The XComs of a failed run could not be pushed")
+
+    def _report_dead_letters(self, context: Context, record: result.RunResult) -> None:
+        self.log.warning("%d records died, see %s", record.dlq_count, record.dlq_path)
+        callback = resolve_callback(self.on_dlq)
+        if callback:
+            callback(context, record)
+
+
+def _execution_id(context: Context) -> str:
+    task = context["ti"]
+    return execution.execution_id(
+        dag_id=task.dag_id,
+        run_id=task.run_id,
+        task_id=task.task_id,
+        map_index=-1 if task.map_index is None else task.map_index,
+        try_number=task.try_number,
+    )

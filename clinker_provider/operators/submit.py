@@ -1,0 +1,163 @@
+"""What an operator needs to know to call `spark-submit`: the parameters of the Spark provider's operator, by their names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import conf as airflow_conf
+
+from clinker_provider.hooks.clinker_spark import DEFAULT_GRACE_S, ClinkerSparkSubmitHook
+from clinker_provider.links.clinker import CONFIG_SECTION
+from clinker_provider.operators.pipeline import PipelineOperator
+from spark_jobs import contract
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+#: Parameters that go to the Spark provider's hook under the same name, and what they start with.
+PASSED_ON = (
+    "files",
+    "archives",
+    "driver_class_path",
+    "jars",
+    "packages",
+    "exclude_packages",
+    "repositories",
+    "total_executor_cores",
+    "executor_cores",
+    "executor_memory",
+    "driver_memory",
+    "num_executors",
+    "keytab",
+    "principal",
+    "proxy_user",
+    "use_krb5ccache",
+    "properties_file",
+    "yarn_queue",
+    "deploy_mode",
+    "post_submit_commands",
+    "verbose",
+)
+
+
+class SubmittingOperator(PipelineOperator):
+    """An operator that submits to Spark. Not used by itself.
+
+    Parameters have the names and meanings of `SparkSubmitOperator`, with these additions:
+
+    :param conn_id: Spark connection; its absence is an error
+    :param master: Spark master instead of a connection, such as `local[*]` or `spark://host:7077` (templated)
+    :param spark_binary: the `spark-submit` to call; default: that of `SPARK_HOME`, or the one beside this Python
+    :param name: name of the application; default `clinker.<pipeline file>` (templated)
+    :param kill_grace_s: seconds that processes get to end by themselves when the task is killed
+    """
+
+    template_fields: Sequence[str] = (
+        *PipelineOperator.template_fields,
+        "master",
+        "name",
+        "conf",
+        "files",
+        "py_files",
+        "archives",
+        "driver_class_path",
+        "jars",
+        "packages",
+        "exclude_packages",
+        "keytab",
+        "principal",
+        "proxy_user",
+        "properties_file",
+        "post_submit_commands",
+    )
+
+    def __init__(
+        self,
+        *,
+        conn_id: str = "spark_default",
+        master: str | None = None,
+        name: str | None = None,
+        conf: dict[str, Any] | None = None,
+        files: str | None = None,
+        py_files: str | None = None,
+        archives: str | None = None,
+        driver_class_path: str | None = None,
+        jars: str | None = None,
+        packages: str | None = None,
+        exclude_packages: str | None = None,
+        repositories: str | None = None,
+        total_executor_cores: int | None = None,
+        executor_cores: int | None = None,
+        executor_memory: str | None = None,
+        driver_memory: str | None = None,
+        num_executors: int | None = None,
+        keytab: str | None = None,
+        principal: str | None = None,
+        proxy_user: str | None = None,
+        use_krb5ccache: bool = False,
+        properties_file: str | None = None,
+        yarn_queue: str | None = None,
+        deploy_mode: str | None = None,
+        post_submit_commands: list[str] | None = None,
+        verbose: bool = False,
+        spark_binary: str | None = None,
+        kill_grace_s: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.conn_id = conn_id
+        self.master = master
+        self.name = name
+        self.conf = conf
+        self.files = files
+        self.py_files = py_files
+        self.archives = archives
+        self.driver_class_path = driver_class_path
+        self.jars = jars
+        self.packages = packages
+        self.exclude_packages = exclude_packages
+        self.repositories = repositories
+        self.total_executor_cores = total_executor_cores
+        self.executor_cores = executor_cores
+        self.executor_memory = executor_memory
+        self.driver_memory = driver_memory
+        self.num_executors = num_executors
+        self.keytab = keytab
+        self.principal = principal
+        self.proxy_user = proxy_user
+        self.use_krb5ccache = use_krb5ccache
+        self.properties_file = properties_file
+        self.yarn_queue = yarn_queue
+        self.deploy_mode = deploy_mode
+        self.post_submit_commands = post_submit_commands
+        self.verbose = verbose
+        self.spark_binary = spark_binary
+        if kill_grace_s is None:
+            kill_grace_s = airflow_conf.getfloat(CONFIG_SECTION, "kill_grace_s", fallback=DEFAULT_GRACE_S)
+        self.kill_grace_s = kill_grace_s
+
+    def make_hook(
+        self, *, execution_id: str, pipeline: Path, package: Path, arguments: list[str]
+    ) -> ClinkerSparkSubmitHook:
+        """The hook for one attempt, from rendered values.
+
+        Args:
+            execution_id: the attempt's name.
+            pipeline: the pipeline file, for the application's name.
+            package: the packed engine to ship.
+            arguments: the job's command line.
+        """
+        return ClinkerSparkSubmitHook(
+            execution_id=execution_id,
+            master=self.master,
+            kill_grace_s=self.kill_grace_s,
+            conn_id=self.conn_id,
+            name=self.name or f"clinker.{pipeline.stem}",
+            conf={contract.EXECUTION_ID_CONF: execution_id, **(self.conf or {})},
+            env_vars={name: str(value) for name, value in (self.env_vars or {}).items()},
+            spark_binary=self.spark_binary,
+            py_files=",".join(filter(None, [str(package), self.py_files])),
+            application_args=arguments,
+            **{parameter: getattr(self, parameter) for parameter in PASSED_ON},
+        )

@@ -1,0 +1,1 @@
+"""Sensors: waiting for what runs leave behind."""

@@ -1,0 +1,133 @@
+"""Checks a pipeline inside Airflow, without Spark: what is checkable when a DAG file is parsed, and how problems read.
+
+Airflow renders templates only before `execute`, so at parse time only plainly static values are looked at. Whether
+input files exist is not asked: they may arrive later, or be visible to Spark alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_TEMPLATE = re.compile(r"\{\{|\{%|\{#")
+_REMOTE = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+class Validate(StrEnum):
+    """When an operator checks its pipeline."""
+
+    PARSE = "parse"
+    EXECUTE = "execute"
+    OFF = "off"
+
+
+class Problem(Protocol):
+    """What this side needs of a diagnostic; `str()` is `path:line:col CODE message`."""
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the pipeline cannot run."""
+        ...
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A pipeline and what its meaning depends on beside its text."""
+
+    pipeline: Path
+    base_dir: Path | None = None
+    rules_path: Path | None = None
+    channel: str | None = None
+    environment: str | None = None
+    allow_absolute_paths: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def options(self) -> Any:
+        """The same as planning takes it; the process's variables are seen below those of the task."""
+        from spark_jobs.plan import options
+
+        return options.PlanOptions(
+            base_dir=self.base_dir,
+            rules_path=self.rules_path,
+            channel=self.channel,
+            environment=self.environment,
+            allow_absolute_paths=self.allow_absolute_paths,
+            variables={**os.environ, **self.variables},
+        )
+
+
+def is_static(*values: object) -> bool:
+    """Whether the values are known when the DAG file is parsed: nothing templated, nothing that a task gives."""
+    return all(_is_static(value) for value in values)
+
+
+def _is_static(value: object) -> bool:
+    match value:
+        case None | bool() | int() | float() | Path():
+            return True
+        case str():
+            return not _TEMPLATE.search(value)
+        case dict():
+            return is_static(*value.keys(), *value.values())
+        case list() | tuple():
+            return is_static(*value)
+        case _:
+            return False
+
+
+def is_remote(path: str) -> bool:
+    """Whether a path is a URL, which nothing here can open."""
+    return bool(_REMOTE.match(path))
+
+
+def resolve(pipeline: str, *, root: str | None, dag_folder: str | None) -> Path | None:
+    """The pipeline file: absolute, or below the given root, or below the folder of the DAG file.
+
+    None when it is relative and neither root nor DAG is known.
+    """
+    path = Path(pipeline)
+    if path.is_absolute():
+        return path
+    folder = root or dag_folder
+    return Path(os.path.normpath(Path(folder) / path)) if folder else None
+
+
+def problems_of(subject: Subject) -> Sequence[Problem]:
+    """What is wrong with a pipeline, errors and warnings, by file and position."""
+    from spark_jobs import plan
+
+    found: Sequence[Problem] = plan.validate(subject.pipeline, subject.options())
+    return found
+
+
+def errors_of(problems: Sequence[Problem]) -> list[Problem]:
+    """The problems that stop a run."""
+    return [problem for problem in problems if problem.is_error]
+
+
+def explain(subject: Subject) -> str:
+    """The plan of a valid pipeline as text, as `clinker run --explain` prints it."""
+    from spark_jobs import plan
+
+    return str(plan.explain_text(subject.pipeline, subject.options()))
+
+
+def message(problems: Sequence[Problem]) -> str:
+    """The problems as Airflow's pages show them: one line each first, then each with its excerpt and help."""
+    from spark_jobs.diagnostics import render
+
+    lines = [str(problem) for problem in problems]
+    excerpts = [str(render.full(problem)).rstrip() for problem in problems]
+    return "\n".join([*lines, "", *excerpts])
+
+
+def with_pipeline(subject: Subject, pipeline: Path) -> Subject:
+    """The same context for another file."""
+    return replace(subject, pipeline=pipeline)

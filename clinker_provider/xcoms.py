@@ -1,0 +1,60 @@
+"""The XComs of a Clinker task: their keys, and what a run's record becomes. Pure, free of Airflow.
+
+Every key is pushed at the end of every run, failed ones included; what a run does not have is None.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clinker_provider.outcome import Outcome
+    from spark_jobs.result import RunResult
+
+#: The exit code as the book lists it (an integer); 4 when the job left no result record.
+EXIT_CODE = "exit_code"
+#: `success`, `partial_success` or `failed`.
+STATUS = "status"
+#: The dead-letter file, or None when no record died.
+DLQ_PATH = "dlq_path"
+#: The number of dead records.
+DLQ_COUNT = "dlq_count"
+#: A flat dictionary of scalars; the whole document is in the file at `metrics_path`.
+METRICS = "metrics"
+#: The run's metrics file, or None when no spool folder was configured.
+METRICS_PATH = "metrics_path"
+#: The name of this attempt, also in the metrics and in Spark's history.
+EXECUTION_ID = "execution_id"
+#: Spark's name for the application, or None when Spark did not come that far.
+APPLICATION_ID = "application_id"
+#: A small dictionary: status, exit_code, execution_id, records, output_files, dlq_path, metrics_path.
+RETURN_VALUE = "return_value"
+
+
+def payload(
+    outcome: Outcome, record: RunResult | None, *, execution_id: str, application_id: str | None
+) -> dict[str, Any]:
+    """All XComs of a run by their keys, plain JSON values."""
+    status = outcome.status.value
+    dlq_path = record.dlq_path if record else None
+    metrics_path = record.metrics_path if record else None
+    return {
+        EXIT_CODE: int(outcome.exit_code),
+        STATUS: status,
+        DLQ_PATH: dlq_path,
+        DLQ_COUNT: record.dlq_count if record else 0,
+        METRICS: dict(record.metrics) if record else {},
+        METRICS_PATH: metrics_path,
+        EXECUTION_ID: execution_id,
+        APPLICATION_ID: (record.application_id if record else None) or application_id,
+        RETURN_VALUE: {
+            "status": status,
+            "exit_code": int(outcome.exit_code),
+            "execution_id": execution_id,
+            "pipeline_name": record.pipeline_name if record else None,
+            "records": record.records if record else {},
+            "output_files": list(record.output_files) if record else [],
+            "dlq_path": dlq_path,
+            "metrics_path": metrics_path,
+        },
+    }

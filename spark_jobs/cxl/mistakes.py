@@ -1,0 +1,205 @@
+"""Says what is wrong with a text that does not parse, in words, with a hint for the usual mistakes.
+
+Each function gives a message, a place and help (or None).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lark import Token
+
+    from spark_jobs.cxl.ast import Place
+
+Mistake = tuple[str, "Place", str | None]
+
+_RESERVED = frozenset(
+    "LET EMIT FILTER DISTINCT TRACE USE FN _BY AS IF _THEN _ELSE MATCH AND OR NOT TRUE FALSE NULL NOW IT".split()
+)
+#: What a character that begins no token is usually meant to be.
+_CHARACTERS = {
+    "&": "boolean logic is written in words: use `and`",
+    "|": "boolean logic is written in words: use `or`",
+    "!": "boolean logic is written in words: use `not` (`!=` is written without a blank)",
+    ";": "statements need no separator: leave the `;` out or start a new line",
+    "?": "a default is written `value ?? default`, a choice `if … then … else …`",
+    "`": "names are not quoted; read a column with an odd name as a map's key, `row[\"odd name\"]`",
+    "@": "there is no `@` in CXL",
+    "^": "there is no `^` in CXL; multiply instead",
+    "~": "there is no `~` in CXL; use `.matches(\"…\")` for patterns",
+    "\\": "lines go on by themselves after an operator or inside parentheses; leave the `\\` out",
+    ":": "a choice is written `if … then … else …`; members of modules are written `alias::name`",
+    "\N{NO-BREAK SPACE}": "this is a no-break space; use an ordinary blank",
+    "\N{LEFT DOUBLE QUOTATION MARK}": 'strings stand in straight quotes: "…"',
+    "\N{RIGHT DOUBLE QUOTATION MARK}": 'strings stand in straight quotes: "…"',
+}
+_LABELS = {
+    "_ASSIGN": "'='",
+    "_THEN": "'then'",
+    "_ARROW": "'=>'",
+    "_LBRACE": "'{'",
+    "_IN": "'in' between binding and source",
+    "LPAR": "'('",
+    "_DOT": "'.'",
+    "MEMBER": "a name",
+    "NAME": "a name",
+}
+#: What name is due after a word.
+_NAMES = {
+    "LET": "variable name",
+    "EMIT": "output field name",
+    "META": "metadata key",
+    "_DOT": "field or method name",
+    "_COLONCOLON": "module member",
+    "_BY": "field name",
+    "USE": "module path",
+    "AS": "alias name",
+    "FN": "function name",
+    "DOLLAR": "system namespace",
+    "_EACH": "emit_each binding name",
+}
+
+
+def bad_characters(text: str, position: int) -> tuple[int, Mistake]:
+    """A character that begins no token: where lexing goes on, and the mistake."""
+    character = text[position]
+    if character in "\"'":
+        end = _line_end(text, position)
+        return end, ("unterminated string", (position, end), f"close the string with {character} on the same line")
+    if character == "#":
+        end = _line_end(text, position)
+        help_text = "write dates as #YYYY-MM-DD#; a comment that starts with a digit needs a blank after `#`"
+        return end, ("unterminated date literal", (position, end), help_text)
+    end = position + 1
+    while end < len(text) and text[end] == character:
+        end += 1
+    shown = text[position:end] if character.isprintable() else f"U+{ord(character):04X}"
+    help_text = _CHARACTERS.get(character)
+    if help_text is None and character.isidentifier():
+        help_text = "names have the letters A to Z, digits and `_` alone; other text stands in quotes"
+    return end, (f"unexpected character '{shown[:20]}'", (position, end), help_text)
+
+
+def unexpected(
+    text: str, token: Token, previous: Token | None, accepted: set[str], brackets: Sequence[Token]
+) -> Mistake:
+    """A token that cannot stand where it is.
+
+    Args:
+        text: the program.
+        token: the token.
+        previous: the token before it.
+        accepted: the terminals that could stand here.
+        brackets: the brackets that are open.
+    """
+    place = _place(text, token)
+    found = _found(token)
+    special = _special(text, token, previous, accepted)
+    if special:
+        return special[0], place, special[1]
+    expected = _expected(previous, accepted, brackets)
+    if expected is None:
+        return f"unexpected {found}", place, _hint(text, token, previous)
+    if expected == "an expression" and previous is not None and previous.type == "FILTER":
+        return "filter requires a predicate expression", place, "write the condition after `filter`"
+    return f"expected {expected}, found {found}", place, _hint(text, token, previous)
+
+
+def _line_end(text: str, position: int) -> int:
+    found = re.compile(r"[\r\n]").search(text, position)
+    return found.start() if found else len(text)
+
+
+def _place(text: str, token: Token) -> Place:
+    start = token.start_pos or 0
+    if token.type == "$END":
+        start = len(text.rstrip())
+        return start, start
+    if token.type in ("_NL", "LINE_END"):
+        return start, start
+    return start, token.end_pos or start
+
+
+def _found(token: Token) -> str:
+    if token.type == "$END":
+        return "the end of the program"
+    if token.type in ("_NL", "LINE_END"):
+        return "the end of the line"
+    shown = str(token) if len(token) <= 30 else f"{token[:27]}…"
+    return f"reserved word '{shown}'" if token.type in _RESERVED else f"'{shown}'"
+
+
+def _expected(previous: Token | None, accepted: set[str], brackets: Sequence[Token]) -> str | None:
+    if "INT" in accepted and "PLUS" not in accepted and "FILTER" not in accepted:
+        return "an expression"
+    before = previous.type if previous is not None else ""
+    if accepted & {"NAME", "MEMBER"} and "PLUS" not in accepted and "FILTER" not in accepted:
+        return f"{_NAMES.get(before, 'a name')} (identifier)"
+    for terminal in ("_THEN", "_ARROW", "_IN", "_LBRACE", "_ASSIGN"):
+        if terminal in accepted:
+            return _LABELS[terminal]
+    for terminal, shown in (("RPAR", "')'"), ("RSQB", "']'"), ("RBRACE", "'}'")):
+        if terminal in accepted and brackets:
+            return shown
+    if accepted <= {"LPAR", "_DOT"} and accepted:
+        return " or ".join(sorted(_LABELS[name] for name in accepted))
+    return None
+
+
+def _special(text: str, token: Token, previous: Token | None, accepted: set[str]) -> tuple[str, str | None] | None:
+    """Mistakes that have a message of their own."""
+    before = previous.type if previous is not None else ""
+    if token.type == "COMPARE" and "PLUS" in accepted:
+        return "comparisons are not chainable", "join them with `and`, or put one of them in parentheses"
+    if before == "_BY":
+        return "distinct by requires a field name", "write `distinct by field`"
+    on_use = bool(re.search(r"(^|\n)[ \t]*use[ \t][^\n]*$", text[: token.start_pos]))
+    if on_use and token.type == "_COLONCOLON":
+        return "use paths use '.' separator, not '::'", "write `use shared.dates`; `::` reads a module's members"
+    if on_use and token.type == "STAR":
+        return "wildcard imports not supported", "import each module by its name"
+    return None
+
+
+def _hint(text: str, token: Token, previous: Token | None) -> str | None:
+    before = previous.type if previous is not None else ""
+    kind = token.type
+    if kind == "_ASSIGN":
+        if before == "COMPARE":
+            return "compare with `==`"
+        start = re.search(r"(^|\n)[ \t]*([A-Za-z_]\w*)[ \t]*$", text[: token.start_pos])
+        if start:
+            return f"write `let {start[2]} = …` for a local value or `emit {start[2]} = …` for an output field"
+        return "`=` only follows a name in `let` and `emit`; compare with `==`"
+    if kind == "_ARROW":
+        return "a closure is written `it => …`, its parameter is always `it`, and it stands as a method's argument only"
+    if kind == "_LSQB":
+        return "there are no array literals; `[ ]` reads an element of the value before it, on the same line"
+    if kind == "_LBRACE":
+        return "there are no map literals; braces belong to `match` and `emit each`"
+    if kind in ("_THEN", "_ELSE") and re.search(r"\b(elif|elsif|elseif)\b", text[: token.start_pos]):
+        return "write `else if`"
+    if kind == "STAR" and before == "STAR":
+        return "there is no power operator; multiply instead"
+    if kind == "SLASH" and before == "SLASH":
+        return "a comment starts with `#`"
+    if kind == "RPAR" and before == "LPAR":
+        called = text[: previous.start_pos].rstrip()[-3:] if previous is not None else ""
+        return "`now` is a word, not a function: leave the parentheses out" if called == "now" else "the parentheses are empty"
+    if kind == "LEVEL" or (before == "TRACE" and kind == "TRACE"):
+        return "the levels are debug, info, warn and error; trace is the default and is not written"
+    if before == "IF" and kind == "_THEN":
+        return "the condition is missing"
+    if kind in _RESERVED and before in _NAMES:
+        return f"`{token}` is a reserved word; choose another name"
+    if kind in ("RBRACE", "RPAR", "RSQB"):
+        return "check for missing operand or extra closing brace"
+    if before == "EMIT" and kind == "STRING":
+        return "output field names are written without quotes"
+    if kind in ("_NL", "$END") and before in ("COMPARE", "PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "COALESCE", "AND", "OR"):
+        return "the operator lacks its right side"
+    return None

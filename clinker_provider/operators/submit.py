@@ -1,4 +1,4 @@
-"""What an operator needs to know to call `spark-submit`: the parameters of the Spark provider's operator, by their names."""
+"""What an operator needs to know to call `spark-submit`: the parameters of `SparkSubmitOperator`, by their names."""
 
 from __future__ import annotations
 

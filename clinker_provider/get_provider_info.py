@@ -1,0 +1,89 @@
+"""What Airflow asks a provider: a plain dictionary, found through the entry point `apache_airflow_provider`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_INTEGRATION = "Clinker"
+
+
+def get_provider_info() -> dict[str, Any]:
+    """The provider's parts by Airflow's provider schema; `package-name` is the distribution's name."""
+    return {
+        "package-name": "airflow-provider-clinker",
+        "name": "Clinker",
+        "description": "Declarative ETL pipelines in YAML and CXL, run on Apache Spark.",
+        "versions": ["0.1.0"],
+        "integrations": [
+            {
+                "integration-name": _INTEGRATION,
+                "tags": ["service"],
+            }
+        ],
+        "operators": [
+            {
+                "integration-name": _INTEGRATION,
+                "python-modules": [
+                    "clinker_provider.operators.spark",
+                    "clinker_provider.operators.validate",
+                    "clinker_provider.operators.metrics",
+                ],
+            }
+        ],
+        "sensors": [
+            {"integration-name": _INTEGRATION, "python-modules": ["clinker_provider.sensors.dead_letters"]},
+        ],
+        "hooks": [
+            {"integration-name": _INTEGRATION, "python-modules": ["clinker_provider.hooks.clinker_spark"]},
+        ],
+        "triggers": [
+            {"integration-name": _INTEGRATION, "python-modules": ["clinker_provider.triggers.dead_letters"]},
+        ],
+        "extra-links": [
+            "clinker_provider.links.clinker.SparkHistoryLink",
+            "clinker_provider.links.clinker.DeadLettersLink",
+            "clinker_provider.links.clinker.MetricsLink",
+        ],
+        "config": {
+            "clinker": {
+                "description": "Defaults of the Clinker operators.",
+                "options": {
+                    "validate": {
+                        "description": "When pipelines are checked: `parse`, `execute` or `off`.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "execute",
+                        "default": "parse",
+                    },
+                    "kill_grace_s": {
+                        "description": "Seconds that a killed run's processes get to end by themselves.",
+                        "version_added": "0.1.0",
+                        "type": "float",
+                        "example": None,
+                        "default": "3.0",
+                    },
+                    "history_url": {
+                        "description": "URL template of an application in the Spark history server.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "http://history:18080/history/{application_id}/",
+                        "default": "",
+                    },
+                    "dlq_url": {
+                        "description": "URL template of a dead-letter file.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "https://files.example.com{dlq_path}",
+                        "default": "",
+                    },
+                    "metrics_url": {
+                        "description": "URL template of a metrics file.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "https://files.example.com{metrics_path}",
+                        "default": "",
+                    },
+                },
+            }
+        },
+    }

@@ -1,0 +1,72 @@
+"""Collects the metrics files that runs left in a spool folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from clinker_provider.exceptions import ClinkerIOError
+from spark_jobs import contract, spool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow.sdk import Context
+
+
+class ClinkerMetricsCollectOperator(BaseOperator):
+    """Append the metrics files of a spool folder to an NDJSON archive, as `clinker metrics collect` does.
+
+    :param spool_dir: the folder that runs write their metrics to (templated)
+    :param output_file: the archive; made when missing, else added to (templated)
+    :param delete_after_collect: whether collected files are removed
+    :param dry_run: only count
+
+    XCom `return_value`: `collected` and `skipped` (counts), `output_file`.
+    A file that is no metrics document stays where it is and is named in the log.
+    """
+
+    template_fields: Sequence[str] = ("spool_dir", "output_file")
+    ui_color = "#dfe6ee"
+    custom_operator_name = "Clinker metrics"
+
+    def __init__(
+        self,
+        *,
+        spool_dir: str,
+        output_file: str,
+        delete_after_collect: bool = False,
+        dry_run: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.spool_dir = spool_dir
+        self.output_file = output_file
+        self.delete_after_collect = delete_after_collect
+        self.only_look = dry_run
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Collect; gives the counts.
+
+        Raises:
+            ClinkerIOError: when the spool cannot be read or the archive cannot be written.
+        """
+        try:
+            collected = spool.collect(
+                Path(self.spool_dir),
+                Path(self.output_file),
+                delete=self.delete_after_collect,
+                dry_run=self.only_look,
+            )
+        except OSError as error:
+            raise ClinkerIOError(f"metrics cannot be collected: {error}", exit_code=contract.ExitCode.IO) from error
+        for path, reason in collected.skipped:
+            self.log.warning("%s is left alone: %s", path, reason)
+        self.log.info("%d metrics files collected into %s", len(collected.files), self.output_file)
+        return {
+            "collected": len(collected.files),
+            "skipped": len(collected.skipped),
+            "output_file": self.output_file,
+        }

@@ -94,11 +94,10 @@ def decide(return_code: int, record: RunResult | None, *, is_faithful: bool = Tr
     if record is None:
         reason = f"spark-submit returned {return_code}, and the job left no result record: it never started, or it died"
         return Outcome(Verdict.NO_RESULT, contract.ExitCode.IO, reason)
-    verdict = _VERDICTS.get(contract.ExitCode(record.exit_code)) if record.exit_code in _VERDICTS else None
+    verdict = _VERDICTS.get(record.exit_code)
     if verdict is None:
-        return Outcome(
-            Verdict.NO_RESULT, record.exit_code, f"the result record has the unknown exit code {record.exit_code}"
-        )
+        reason = f"the result record has an exit code that no run ends with: {record.exit_code}"
+        return Outcome(Verdict.NO_RESULT, contract.ExitCode.IO, reason)
     if not verdict.is_success:
         return Outcome(verdict, record.exit_code, _failure(verdict, record))
     if _is_signal(return_code):

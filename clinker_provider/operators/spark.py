@@ -20,7 +20,7 @@ from clinker_provider.exceptions import (
 )
 from clinker_provider.links.clinker import DeadLettersLink, MetricsLink, SparkHistoryLink
 from clinker_provider.operators.submit import SubmittingOperator
-from spark_jobs import contract, packaging, result
+from spark_jobs import bundle, contract, result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -171,7 +171,7 @@ class ClinkerSparkOperator(SubmittingOperator):
             parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix="clinker-", dir=parent))
         try:
-            package = Path(self.package) if self.package else packaging.build(folder / f"{packaging.PACKAGE}.zip")
+            package = Path(self.package) if self.package else bundle.build(folder / f"{bundle.PACKAGE}.zip")
             arguments = self._options().arguments(
                 str(subject.pipeline), execution_id=execution_id, work_dir=str(folder)
             )
@@ -190,7 +190,7 @@ class ClinkerSparkOperator(SubmittingOperator):
 
     def _run_to_end(self, hook: ClinkerSparkSubmitHook) -> int:
         try:
-            return hook.run(str(packaging.application()))
+            return hook.run(str(bundle.application()))
         except BaseException:
             # A timeout of the task arrives here as an exception that is no `Exception`. The files of the run must
             # not go before its processes.

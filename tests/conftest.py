@@ -1,0 +1,31 @@
+"""What holds for all tests: an Airflow home of their own, made before anything imports Airflow."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+_home = tempfile.mkdtemp(prefix="clinker-tests-airflow-")
+atexit.register(shutil.rmtree, _home, ignore_errors=True)
+
+# A test run must not see, let alone change, the Airflow of the person who runs it.
+for _name in [name for name in os.environ if name.startswith(("AIRFLOW_", "AIRFLOW__"))]:
+    del os.environ[_name]
+os.environ.update(
+    {
+        "AIRFLOW_HOME": _home,
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__UNIT_TEST_MODE": "True",
+        "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{_home}/airflow.db",
+        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": f"{_home}/logs",
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+    }
+)

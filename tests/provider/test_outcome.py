@@ -1,0 +1,133 @@
+"""The table of outcomes: what return code and record together mean."""
+
+from __future__ import annotations
+
+import pytest
+
+from clinker_provider import outcome, xcoms
+from clinker_provider.outcome import Verdict
+from spark_jobs import contract, result
+
+
+def record(exit_code: int, **values: object) -> result.RunResult:
+    return result.RunResult("attempt", exit_code, **values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("return_code", "exit_code", "verdict", "reported", "status"),
+    [
+        (0, 0, Verdict.SUCCESS, 0, "success"),
+        (2, 2, Verdict.PARTIAL_SUCCESS, 2, "partial_success"),
+        (1, 1, Verdict.CONFIG, 1, "failed"),
+        (3, 3, Verdict.EVALUATION, 3, "failed"),
+        (4, 4, Verdict.IO, 4, "failed"),
+        (130, 130, Verdict.INTERRUPTED, 130, "failed"),
+        # no record: a failure whatever the number
+        (0, None, Verdict.NO_RESULT, 4, "failed"),
+        (1, None, Verdict.NO_RESULT, 4, "failed"),
+        (2, None, Verdict.NO_RESULT, 4, "failed"),
+        (137, None, Verdict.INTERRUPTED, 130, "failed"),
+        (-15, None, Verdict.INTERRUPTED, 130, "failed"),
+        # a record that the return code contradicts
+        (1, 0, Verdict.NO_RESULT, 4, "failed"),
+        (0, 2, Verdict.NO_RESULT, 4, "failed"),
+        (137, 0, Verdict.INTERRUPTED, 130, "failed"),
+        (-9, 2, Verdict.INTERRUPTED, 130, "failed"),
+        # a record of failure needs no second witness
+        (0, 3, Verdict.EVALUATION, 3, "failed"),
+        (1, 4, Verdict.IO, 4, "failed"),
+        # a record from nowhere
+        (0, 7, Verdict.NO_RESULT, 4, "failed"),
+    ],
+)
+def test_outcome_of_client_mode(
+    return_code: int, exit_code: int | None, verdict: Verdict, reported: int, status: str
+) -> None:
+    ended = outcome.decide(return_code, None if exit_code is None else record(exit_code))
+    assert (ended.verdict, ended.exit_code, ended.status) == (verdict, reported, status)
+    assert bool(ended.reason) != verdict.is_success
+
+
+@pytest.mark.parametrize(
+    ("return_code", "exit_code", "verdict"),
+    [
+        (0, 2, Verdict.PARTIAL_SUCCESS),
+        (1, 2, Verdict.PARTIAL_SUCCESS),
+        (1, 3, Verdict.EVALUATION),
+        (0, 4, Verdict.IO),
+        (143, 0, Verdict.INTERRUPTED),
+        (0, None, Verdict.NO_RESULT),
+    ],
+)
+def test_record_alone_decides_where_codes_do_not_come_back(
+    return_code: int, exit_code: int | None, verdict: Verdict
+) -> None:
+    found = None if exit_code is None else record(exit_code)
+    assert outcome.decide(return_code, found, is_faithful=False).verdict is verdict
+
+
+def test_only_what_may_pass_is_retried() -> None:
+    assert {verdict for verdict in Verdict if verdict.may_retry} == {
+        Verdict.IO,
+        Verdict.INTERRUPTED,
+        Verdict.NO_RESULT,
+    }
+
+
+def test_reason_starts_with_the_cause_that_the_job_gave() -> None:
+    error = result.RunError("E304", "`qty` is not a column", "p.yaml:3:7")
+    ended = outcome.decide(1, record(1, error=error))
+    assert ended.reason == "the pipeline is not valid (exit 1): p.yaml:3:7 E304 `qty` is not a column"
+
+
+def test_reason_without_record_names_the_return_code() -> None:
+    assert "returned 2" in outcome.decide(2, None).reason
+    assert "signal 9" in outcome.decide(137, None).reason
+    assert "signal 15" in outcome.decide(-15, None).reason
+
+
+def test_every_exit_code_of_the_contract_has_a_verdict() -> None:
+    for code in contract.ExitCode:
+        assert outcome.decide(code, record(code)).exit_code == code
+
+
+def test_xcoms_of_a_run_with_dead_letters() -> None:
+    found = record(
+        2,
+        pipeline_name="orders",
+        records_total=12,
+        records_ok=9,
+        records_dlq=2,
+        dlq_path="/o/dead.csv",
+        dlq_count=2,
+        output_files=("/o/a.csv",),
+        metrics={"duration_ms": 12},
+        application_id="local-1",
+    )
+    pushed = xcoms.payload(outcome.decide(2, found), found, execution_id="attempt", application_id=None)
+    assert {key: value for key, value in pushed.items() if key != xcoms.RETURN_VALUE} == {
+        "exit_code": 2,
+        "status": "partial_success",
+        "dlq_path": "/o/dead.csv",
+        "dlq_count": 2,
+        "metrics": {"duration_ms": 12},
+        "metrics_path": None,
+        "execution_id": "attempt",
+        "application_id": "local-1",
+    }
+    assert pushed[xcoms.RETURN_VALUE]["records"] == {
+        "total": 12,
+        "ok": 9,
+        "written": 0,
+        "filtered": 0,
+        "deduplicated": 0,
+        "dlq": 2,
+    }
+
+
+def test_xcoms_without_a_record_keep_every_key() -> None:
+    with_record = xcoms.payload(outcome.decide(0, record(0)), record(0), execution_id="a", application_id=None)
+    without = xcoms.payload(outcome.decide(2, None), None, execution_id="a", application_id="local-2")
+    assert without.keys() == with_record.keys()
+    assert without[xcoms.EXIT_CODE] == 4
+    assert without[xcoms.APPLICATION_ID] == "local-2"

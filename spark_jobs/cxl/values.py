@@ -13,13 +13,14 @@ from decimal import Decimal
 from json.encoder import encode_basestring as _quote
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import types
 from spark_jobs.cxl.types import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
     import pyarrow as pa
+
+    from spark_jobs.cxl import types
 
 MIN_INT = -(2**63)
 MAX_INT = 2**63 - 1

@@ -44,13 +44,24 @@ ClosureOf = Annotated[Callable[[Any], Any], "closure"]
 
 
 @dataclass(frozen=True)
-class INTERPRETED:  # noqa: N801 - reads as the constant it stands for
+class INTERPRETED:
     """There is no kernel, for this reason; `explain` prints it."""
 
     reason: str
 
 
-Kernel = Callable[..., Any]
+class ByValue:
+    """A kernel for rare or costly work: the body on each distinct value of the receiver, or row by row with several columns."""
+
+
+BY_VALUE = ByValue()
+
+
+class NoKernel(Exception):
+    """Raised by a kernel that has nothing for these arguments (a pattern that is no constant): the body runs row by row."""
+
+
+Kernel = Callable[..., Any] | ByValue
 ResultRule = Callable[[Sequence[types.Type]], types.Type]
 
 

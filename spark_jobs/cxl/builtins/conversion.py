@@ -1,0 +1,233 @@
+"""Conversions: `to_*` fail on what they cannot convert, `try_*` give null (spec/cxl.md 5.7, decisions 16, 23, 77, 80)."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+from spark_jobs.cxl import conversion_kernels as kernels
+from spark_jobs.cxl import date_formats, failure, types, values
+from spark_jobs.cxl.builtins.declare import Anything, Bool, Date, DateTime, Float, Int, String, method
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: A date format; a literal is checked when the program is compiled.
+Format = Annotated[str, types.STRING, date_formats.complaint]
+
+_INT = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_FLOAT = re.compile(
+    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity|nan)", re.ASCII | re.IGNORECASE
+)
+_BOOLS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+def int_of(value: Any) -> int | None:
+    """A value as an Int, None where it is none: whole texts, Floats cut toward zero within 64 bits, Bools."""
+    kind = value.__class__
+    if kind is int:
+        return value  # type: ignore[no-any-return]
+    if kind is str:
+        if not _INT.fullmatch(value) or len(value.lstrip("+-0")) > 19:
+            return None
+        number = int(value)
+        return number if values.MIN_INT <= number <= values.MAX_INT else None
+    if kind is float:
+        return int(value) if math.isfinite(value) and -(2.0**63) <= value < 2.0**63 else None
+    return int(value) if kind is bool else None
+
+
+def float_of(value: Any) -> float | None:
+    """A value as a Float, None where it is none; texts as Rust reads them, without spaces and underscores."""
+    kind = value.__class__
+    if kind is float or kind is int:
+        return float(value)
+    return float(value) if kind is str and _FLOAT.fullmatch(value) else None
+
+
+def bool_of(value: Any) -> bool | None:
+    """A value as a Bool, None where it is none: true, 1, yes and false, 0, no in any case, Ints by being not 0."""
+    kind = value.__class__
+    if kind is bool:
+        return value  # type: ignore[no-any-return]
+    if kind is int:
+        return bool(value != 0)
+    return _BOOLS.get(value.lower()) if kind is str else None
+
+
+def date_of(value: Any, form: str | None = None) -> date | None:
+    """A value as a Date, None where it is none; a DateTime gives its day."""
+    kind = value.__class__
+    if kind is date:
+        return value  # type: ignore[no-any-return]
+    if kind is datetime:
+        return value.date()  # type: ignore[no-any-return]
+    if kind is not str:
+        return None
+    return date_formats.parse_date(value, form)
+
+
+def datetime_of(value: Any, form: str | None = None) -> datetime | None:
+    """A value as a DateTime, None where it is none; a Date gives its midnight."""
+    kind = value.__class__
+    if kind is datetime:
+        return value  # type: ignore[no-any-return]
+    if kind is date:
+        return datetime(value.year, value.month, value.day)
+    if kind is not str:
+        return None
+    return date_formats.parse_datetime(value, form)
+
+
+def _strict(convert: Callable[..., Any], target: str, *arguments: Any) -> Any:
+    result = convert(*arguments)
+    if result is None:
+        raise failure.conversion(values.text_of(arguments[0]), target)
+    return result
+
+
+def _or_null(kind: types.Type) -> Any:
+    return lambda arguments: kind.or_null()
+
+
+@method(arrow=kernels.strict(kernels.to_int), fails=True)
+def to_int(value: Anything) -> Int:
+    """The value as an Int: a Float is cut toward zero, true is 1. A text must be all digits, with an optional sign.
+
+    >>> "42".to_int()
+    42
+    >>> 3.9.to_int()
+    3
+    >>> " 42 ".to_int()
+    error: conversion failed: cannot convert ' 42 ' to Int
+    """
+    return _strict(int_of, "Int", value)  # type: ignore[no-any-return]
+
+
+@method(arrow=kernels.lenient(kernels.to_int), result=_or_null(types.INT))
+def try_int(value: Anything) -> Int:
+    """The value as an Int, or null.
+
+    >>> "42".try_int()
+    42
+    >>> "abc".try_int()
+    null
+    """
+    return int_of(value)  # type: ignore[return-value]
+
+
+@method(arrow=kernels.strict(kernels.to_float), fails=True)
+def to_float(value: Anything) -> Float:
+    """The value as a Float; a Bool fails.
+
+    >>> "3.14".to_float()
+    3.14
+    >>> 42.to_float()
+    42.0
+    """
+    return _strict(float_of, "Float", value)  # type: ignore[no-any-return]
+
+
+@method(arrow=kernels.lenient(kernels.to_float), result=_or_null(types.FLOAT))
+def try_float(value: Anything) -> Float:
+    """The value as a Float, or null.
+
+    >>> "N/A".try_float()
+    null
+    """
+    return float_of(value)  # type: ignore[return-value]
+
+
+@method(arrow=kernels.strict(kernels.to_bool), fails=True)
+def to_bool(value: Anything) -> Bool:
+    """The value as a Bool: `true`, `1`, `yes` and `false`, `0`, `no` in any case; an Int is true unless 0; a Float fails.
+
+    >>> "yes".to_bool()
+    true
+    >>> 0.to_bool()
+    false
+    """
+    return _strict(bool_of, "Bool", value)  # type: ignore[no-any-return]
+
+
+@method(arrow=kernels.lenient(kernels.to_bool), result=_or_null(types.BOOL))
+def try_bool(value: Anything) -> Bool:
+    """The value as a Bool, or null.
+
+    >>> "maybe".try_bool()
+    null
+    """
+    return bool_of(value)  # type: ignore[return-value]
+
+
+@method(arrow=kernels.to_string)
+def to_string(value: Anything) -> String:
+    """The value's text: Floats without exponent and trailing zero, dates by ISO 8601, arrays and maps as compact JSON.
+
+    >>> 42.to_string()
+    "42"
+    >>> 21.0.to_string()
+    "21"
+    """
+    return values.text_of(value)
+
+
+@method(name="format", arrow=lambda pc, value, form: kernels.to_string(pc, value))
+def format_(value: Anything, form: String) -> String:
+    """The value's text; the argument has no effect.
+
+    >>> 42.format("")
+    "42"
+    """
+    return values.text_of(value)
+
+
+def _given(form: str | None) -> str | None:
+    """Checks a computed format where a failure may say that it is wrong."""
+    if form is not None:
+        date_formats.compiled(form)
+    return form
+
+
+@method(arrow=kernels.strict(kernels.to_date(date_of)), nulls="receiver", fails=True)
+def to_date(value: Anything, form: Format = None) -> Date:  # type: ignore[assignment]
+    """The value as a Date: `YYYY-MM-DD`, or by a format; a DateTime gives its day.
+
+    >>> "2024-03-15".to_date()
+    "2024-03-15"
+    >>> "15/03/2024".to_date("%d/%m/%Y")
+    "2024-03-15"
+    """
+    return _strict(date_of, "Date", value, _given(form))
+
+
+@method(arrow=kernels.lenient(kernels.to_date(date_of)), nulls="receiver", result=_or_null(types.DATE))
+def try_date(value: Anything, form: Format = None) -> Date:  # type: ignore[assignment]
+    """The value as a Date, or null.
+
+    >>> "not a date".try_date()
+    null
+    """
+    return date_of(value, form)
+
+
+@method(arrow=kernels.strict(kernels.to_datetime(datetime_of)), nulls="receiver", fails=True)
+def to_datetime(value: Anything, form: Format = None) -> DateTime:  # type: ignore[assignment]
+    """The value as a DateTime: `YYYY-MM-DDTHH:MM:SS` with an optional fraction, or by a format; a Date gives its midnight.
+
+    >>> "2024-03-15T14:30:00".to_datetime()
+    "2024-03-15T14:30:00"
+    """
+    return _strict(datetime_of, "DateTime", value, _given(form))
+
+
+@method(arrow=kernels.lenient(kernels.to_datetime(datetime_of)), nulls="receiver", result=_or_null(types.DATETIME))
+def try_datetime(value: Anything, form: Format = None) -> DateTime:  # type: ignore[assignment]
+    """The value as a DateTime, or null.
+
+    >>> "invalid".try_datetime()
+    null
+    """
+    return datetime_of(value, form)

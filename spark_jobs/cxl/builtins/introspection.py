@@ -1,0 +1,110 @@
+"""Methods that look at a value: its type, whether it is there, its text in the log (spec/cxl.md 5.8)."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from spark_jobs.cxl import arrays, types, values
+from spark_jobs.cxl.builtins.declare import INTERPRETED, Anything, Bool, NoKernel, String, method
+
+LOG = logging.getLogger("clinker.cxl")
+#: `debug` logs finer than Python's DEBUG.
+TRACE = 5
+
+_NAMES = {
+    "bool": "Bool",
+    "int64": "Int",
+    "double": "Float",
+    "string": "String",
+    "date32[day]": "Date",
+    "timestamp[us]": "DateTime",
+}
+
+
+def _type_of(pc: Any, value: Any) -> Any:
+    name = _NAMES.get(str(value.type), "Array")
+    return pc.if_else(pc.is_null(value), arrays.scalar("Null", types.STRING), arrays.scalar(name, types.STRING))
+
+
+@method(arrow=_type_of, nulls="handle")
+def type_of(value: Anything) -> String:
+    """The name of the value's type: Null, Bool, Int, Float, String, Date, DateTime, Array or Map.
+
+    >>> 42.type_of()
+    "Int"
+    >>> null.type_of()
+    "Null"
+    """
+    return str(values.kind_of(value))
+
+
+@method(arrow=lambda pc, value: pc.is_null(value), nulls="handle")
+def is_null(value: Anything) -> Bool:
+    """Whether the value is null.
+
+    >>> null.is_null()
+    true
+    >>> "".is_null()
+    false
+    """
+    return value is None
+
+
+def _is_empty(pc: Any, value: Any) -> Any:
+    kind = str(value.type)
+    if kind == "string":
+        length = pc.binary_length(value)
+    elif kind.startswith("list"):
+        length = pc.list_value_length(value)
+    else:
+        return pc.is_null(value)
+    return pc.fill_null(pc.equal(length, 0), True)
+
+
+@method(arrow=_is_empty, nulls="handle")
+def is_empty(value: Anything) -> Bool:
+    """Whether the value is an empty text, an empty array or null.
+
+    >>> "".is_empty()
+    true
+    >>> null.is_empty()
+    true
+    >>> 0.is_empty()
+    false
+    """
+    return value is None or value in ("", [])
+
+
+def _debug(pc: Any, value: Any, label: Any) -> Any:
+    if LOG.isEnabledFor(TRACE):
+        raise NoKernel
+    return value
+
+
+@method(arrow=_debug, nulls="handle", result=lambda arguments: arguments[0])
+def debug(value: Anything, label: String = "") -> Anything:
+    """The value itself; the log gets a line `label: value` at trace level, for null too.
+
+    >>> 42.debug("check value")
+    42
+    """
+    if LOG.isEnabledFor(TRACE):
+        LOG.log(TRACE, "%s: %s(%s)", label or "debug", values.kind_of(value), values.text_of(value))
+    return value
+
+
+@method(
+    arrow=INTERPRETED("`catch` is `??`, which the compiler puts in its place"),
+    nulls="handle",
+    result=lambda arguments: types.unify(arguments[0].non_null(), arguments[1]) or types.ANY,
+)
+def catch(value: Anything, fallback: Anything) -> Anything:
+    """The value, or the fallback where it is null; the fallback is evaluated only then. The same as `??`.
+
+    >>> null.catch("default")
+    "default"
+    >>> "present".catch("default")
+    "present"
+    """
+    return fallback if value is None else value

@@ -1,0 +1,163 @@
+"""Numeric methods (spec/cxl.md 5.5, decisions 15, 17, 77)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.cxl import arithmetic, arrays, failure, types, values
+from spark_jobs.cxl.builtins.declare import Float, Int, NoKernel, Numeric, method
+from spark_jobs.cxl.types import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def _kind_of_receiver(arguments: Sequence[types.Type]) -> types.Type:
+    kind = arguments[0].kind
+    return arguments[0].non_null() if kind in (Kind.INT, Kind.FLOAT) else types.NUMERIC
+
+
+def _kind_of_all(arguments: Sequence[types.Type]) -> types.Type:
+    """Int among Ints, Float where a Float takes part, unknown where one is."""
+    kinds = {argument.kind for argument in arguments if argument.kind is not Kind.NULL}
+    if kinds == {Kind.INT}:
+        return types.INT
+    return types.FLOAT if kinds <= {Kind.INT, Kind.FLOAT} else types.NUMERIC
+
+
+@method(arrow=lambda pc, number: pc.abs_checked(number), result=_kind_of_receiver, fails=True)
+def abs_(number: Numeric) -> Numeric:
+    """The number without its sign; an Int stays an Int. The smallest Int has no counterpart: an error.
+
+    >>> (-42).abs()
+    42
+    >>> (-3.14).abs()
+    3.14
+    """
+    return arithmetic.negate_int(number) if number.__class__ is int and number < 0 else abs(number)
+
+
+def _to_int(number: float, rounded: Any) -> int:
+    if not math.isfinite(number) or not -(2.0**63) <= number < 2.0**63:
+        raise failure.conversion(values.text_of(number), "Int")
+    return rounded(number)  # type: ignore[no-any-return]
+
+
+def _rounded_to_int(kernel: str) -> Any:
+    def to_int(pc: Any, number: Any) -> Any:
+        return number if number.type == "int64" else pc.cast(getattr(pc, kernel)(number), "int64")
+
+    return to_int
+
+
+@method(arrow=_rounded_to_int("ceil"), fails=True)
+def ceil(number: Numeric) -> Int:
+    """The nearest Int that is not less; outside 64 bits it is an error.
+
+    >>> 3.2.ceil()
+    4
+    >>> (-3.2).ceil()
+    -3
+    """
+    return number if number.__class__ is int else _to_int(number, math.ceil)
+
+
+@method(arrow=_rounded_to_int("floor"), fails=True)
+def floor(number: Numeric) -> Int:
+    """The nearest Int that is not greater; outside 64 bits it is an error.
+
+    >>> 3.8.floor()
+    3
+    >>> (-3.2).floor()
+    -4
+    """
+    return number if number.__class__ is int else _to_int(number, math.floor)
+
+
+def _half_away(number: float, decimals: int) -> float:
+    if not math.isfinite(number) or decimals > 308:
+        return number
+    if decimals < -308:
+        return math.copysign(0.0, number)
+    power = 10.0 ** abs(decimals)
+    scaled = abs(number) * power if decimals >= 0 else abs(number) / power
+    if math.isinf(scaled):
+        return number
+    whole = math.floor(scaled)
+    rounded = float(whole + 1 if scaled - whole >= 0.5 else whole)
+    return math.copysign(rounded / power if decimals >= 0 else rounded * power, number)
+
+
+def _round(pc: Any, number: Any, decimals: Any) -> Any:
+    digits = arrays.constant(decimals) or 0
+    if not -15 <= digits <= 15:
+        raise NoKernel
+    return pc.round(pc.cast(number, "float64", safe=False), ndigits=digits, round_mode="half_towards_infinity")
+
+
+@method(arrow=_round, nulls="receiver")
+def round_(number: Numeric, decimals: Int = 0) -> Float:
+    """The number rounded half away from zero to some decimal places, always a Float.
+
+    The places may be negative; null means 0. Computed in binary floating point: `1.005.round(2)` is 1.0.
+
+    >>> 3.456.round(2)
+    3.46
+    >>> 2.5.round()
+    3.0
+    >>> 1250.round(-2)
+    1300.0
+    """
+    return _half_away(float(number), decimals or 0)
+
+
+@method(arrow=_round)
+def round_to(number: Numeric, decimals: Int) -> Float:
+    """The number rounded half away from zero to the given decimal places, always a Float.
+
+    >>> 3.14159.round_to(3)
+    3.142
+    """
+    return _half_away(float(number), decimals)
+
+
+def _clamp(pc: Any, number: Any, low: Any, high: Any) -> Any:
+    upper = pc.if_else(pc.fill_null(pc.greater(number, high), False), high, number)
+    return pc.if_else(pc.fill_null(pc.less(number, low), False), low, upper)
+
+
+@method(arrow=_clamp, nulls="receiver", result=_kind_of_all)
+def clamp(number: Numeric, low: Numeric, high: Numeric) -> Numeric:
+    """The number, or the bound it lies beyond. The low bound is checked first, a null bound is none.
+
+    >>> 150.clamp(0, 100)
+    100
+    >>> (-5).clamp(0, 100)
+    0
+    >>> 50.clamp(0, 100)
+    50
+    """
+    if low is not None and number < low:
+        return low
+    return high if high is not None and number > high else number
+
+
+@method(arrow=lambda pc, number, other: pc.if_else(pc.less(number, other), number, other), result=_kind_of_all)
+def min_(number: Numeric, other: Numeric) -> Numeric:
+    """The smaller of two numbers.
+
+    >>> 10.min(20)
+    10
+    """
+    return number if number < other else other
+
+
+@method(arrow=lambda pc, number, other: pc.if_else(pc.greater(number, other), number, other), result=_kind_of_all)
+def max_(number: Numeric, other: Numeric) -> Numeric:
+    """The larger of two numbers.
+
+    >>> 10.max(20)
+    20
+    """
+    return number if number > other else other

@@ -1,0 +1,59 @@
+r"""Methods with regular expressions: RE2's dialect, in which `\w \d \s \b` are ASCII (decisions 16, 78)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from spark_jobs.cxl import arrays, patterns, types
+from spark_jobs.cxl.builtins.declare import Bool, Int, String, method
+
+#: A regular expression; a literal is checked when the program is compiled.
+Pattern = Annotated[str, types.STRING, patterns.complaint]
+
+
+@method(
+    arrow=lambda pc, text, pattern: pc.match_substring_regex(text, pattern=rf"\A(?:{arrays.constant(pattern)})\z"),
+    fails=True,
+)
+def matches(text: String, pattern: Pattern) -> Bool:
+    """Whether the whole text matches the pattern.
+
+    >>> "abc123".matches("^[a-z]+[0-9]+$")
+    true
+    >>> "abc123".matches("[a-z]+")
+    false
+    """
+    return patterns.compiled(pattern).fullmatch(text) is not None
+
+
+@method(arrow=lambda pc, text, pattern: pc.match_substring_regex(text, pattern=arrays.constant(pattern)), fails=True)
+def find(text: String, pattern: Pattern) -> Bool:
+    """Whether some part of the text matches the pattern.
+
+    >>> "hello world 42".find("[0-9]+")
+    true
+    """
+    return patterns.compiled(pattern).search(text) is not None
+
+
+def _capture(pc: Any, text: Any, pattern: Any, group: Any) -> Any:
+    expression, number = arrays.constant(pattern), arrays.constant(group)
+    return arrays.by_value(lambda value: capture(value, expression, number), text, types.STRING)
+
+
+@method(arrow=_capture, nulls="receiver", fails=True, result=lambda arguments: types.STRING.or_null())
+def capture(text: String, pattern: Pattern, group: Int = 0) -> String:
+    """What a group of the first match holds; group 0 is the whole match.
+
+    Null without a match, for a group that took no part and for one that does not exist; a negative or null group is 0.
+
+    >>> "order-12345".capture("order-([0-9]+)", 1)
+    "12345"
+    """
+    if pattern is None:
+        return None
+    found = patterns.compiled(pattern).search(text)
+    number = max(group or 0, 0)
+    if found is None or number > found.re.groups:
+        return None  # type: ignore[return-value]
+    return found.group(number)  # type: ignore[no-any-return]

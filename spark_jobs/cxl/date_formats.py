@@ -1,0 +1,371 @@
+"""Date formats: `strftime` codes as chrono reads them, for writing and for parsing (spec/cxl.md 5.6 and 5.7, decision 78).
+
+A format is compiled once. English names only; values have no zone, so `%z` and its like are no codes here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from functools import lru_cache
+
+from spark_jobs.cxl import failure
+
+MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_EPOCH = datetime(1970, 1, 1)
+#: Codes that stand for several others.
+_COMPOSITES = {
+    "D": "%m/%d/%y",
+    "x": "%m/%d/%y",
+    "F": "%Y-%m-%d",
+    "v": "%e-%b-%Y",
+    "R": "%H:%M",
+    "T": "%H:%M:%S",
+    "X": "%H:%M:%S",
+    "r": "%I:%M:%S %p",
+    "c": "%a %b %e %H:%M:%S %Y",
+    "h": "%b",
+}
+_CODE = re.compile(r"%(?:([-_0]?)([A-Za-z])|(\.?[369]?f)|([%]))")
+
+Piece = Callable[[datetime], str]
+
+
+#: Numeric codes: the number, its width, its padding.
+_NUMBERS: dict[str, tuple[Callable[[datetime], int], int, str]] = {
+    "Y": (lambda t: t.year, 4, "0"),
+    "C": (lambda t: t.year // 100, 2, "0"),
+    "y": (lambda t: t.year % 100, 2, "0"),
+    "m": (lambda t: t.month, 2, "0"),
+    "d": (lambda t: t.day, 2, "0"),
+    "e": (lambda t: t.day, 2, " "),
+    "w": (lambda t: t.isoweekday() % 7, 1, "0"),
+    "u": (lambda t: t.isoweekday(), 1, "0"),
+    "U": (lambda t: (t.timetuple().tm_yday + 6 - t.isoweekday() % 7) // 7, 2, "0"),
+    "W": (lambda t: (t.timetuple().tm_yday + 6 - t.weekday()) // 7, 2, "0"),
+    "G": (lambda t: t.isocalendar()[0], 4, "0"),
+    "g": (lambda t: t.isocalendar()[0] % 100, 2, "0"),
+    "V": (lambda t: t.isocalendar()[1], 2, "0"),
+    "j": (lambda t: t.timetuple().tm_yday, 3, "0"),
+    "H": (lambda t: t.hour, 2, "0"),
+    "k": (lambda t: t.hour, 2, " "),
+    "I": (lambda t: t.hour % 12 or 12, 2, "0"),
+    "l": (lambda t: t.hour % 12 or 12, 2, " "),
+    "M": (lambda t: t.minute, 2, "0"),
+    "S": (lambda t: t.second, 2, "0"),
+    "s": (lambda t: (t - _EPOCH) // timedelta(seconds=1), 1, "0"),
+}
+_TEXTS: dict[str, Piece] = {
+    "b": lambda t: MONTHS[t.month - 1][:3],
+    "B": lambda t: MONTHS[t.month - 1],
+    "a": lambda t: DAYS[t.weekday()][:3],
+    "A": lambda t: DAYS[t.weekday()],
+    "p": lambda t: "AM" if t.hour < 12 else "PM",
+    "P": lambda t: "am" if t.hour < 12 else "pm",
+    "t": lambda t: "\t",
+    "n": lambda t: "\n",
+}
+#: The digits that a numeric field takes when it is parsed; fields take as many as they can and give none back.
+_DIGITS = {"Y": 4, "G": 4, "C": 2, "j": 3, "w": 1, "u": 1, "s": 18}
+_FLAGS = {"-": "", "_": " ", "0": "0"}
+
+
+@dataclass(frozen=True)
+class Format:
+    """A compiled format: `pieces` write a moment, `pattern` reads one, `fields` are the codes of the pattern's groups."""
+
+    pieces: tuple[Piece, ...]
+    pattern: re.Pattern[str]
+    fields: tuple[str, ...]
+    uses_time: bool
+
+    def write(self, moment: datetime) -> str:
+        """The text of a moment."""
+        return "".join([piece(moment) for piece in self.pieces])
+
+    def read(self, text: str) -> dict[str, str] | None:
+        """The fields of a text by code, None where it does not have this form."""
+        found = self.pattern.fullmatch(text)
+        return None if found is None else dict(zip(self.fields, found.groups(), strict=True))
+
+
+def _number_piece(code: str, flag: str) -> Piece:
+    number, width, padding = _NUMBERS[code]
+    padding = _FLAGS.get(flag, padding)
+    return (lambda t: str(number(t)).rjust(width, padding)) if padding else (lambda t: str(number(t)))
+
+
+def _fraction_piece(code: str) -> Piece:
+    dot = "." if code.startswith(".") else ""
+    digits = code.strip(".f")
+    if digits:
+        return lambda t: dot + f"{t.microsecond:06d}000"[: int(digits)]
+    if not dot:
+        return lambda t: f"{t.microsecond:06d}000"
+
+    def shortest(moment: datetime) -> str:
+        if not moment.microsecond:
+            return ""
+        text = f".{moment.microsecond:06d}"
+        return text[:-3] if text.endswith("000") else text
+
+    return shortest
+
+
+def _group(code: str) -> str:
+    """The pattern of a code when it is parsed."""
+    if code in _NUMBERS:
+        return rf"\s*([0-9]{{1,{_DIGITS.get(code, 2)}}}+)"
+    match code:
+        case "b" | "B":
+            # A long name may be written short, and a short code takes the long name's beginning only.
+            names = [name[:3] for name in MONTHS] if code == "b" else [n for m in MONTHS for n in (m, m[:3])]
+            return rf"((?i:{'|'.join(names)}))"
+        case "a" | "A":
+            names = [name[:3] for name in DAYS] if code == "a" else [n for d in DAYS for n in (d, d[:3])]
+            return rf"((?i:{'|'.join(names)}))"
+        case "p" | "P":
+            return "((?i:AM|PM))"
+        case "f":
+            return "([0-9]{1,9}+)"
+        case ".f":
+            return r"((?:\.[0-9]{1,9}+)?)"
+        case _:
+            digits = code.strip(".f")
+            return rf"(\.[0-9]{{{digits}}})" if code.startswith(".") else rf"([0-9]{{{digits}}})"
+
+
+def _tokens(form: str) -> list[tuple[str, str]]:
+    """Pairs of (flag, code) and, for literal text, ("literal", text). `ValueError` names a wrong code."""
+    tokens: list[tuple[str, str]] = []
+    position = 0
+    while position < len(form):
+        if form[position] != "%":
+            end = form.find("%", position)
+            end = len(form) if end < 0 else end
+            tokens.append(("literal", form[position:end]))
+            position = end
+            continue
+        code = _CODE.match(form, position)
+        if code is None:
+            raise ValueError(f"`{form[position : position + 2]}` is no date code")
+        flag, letter, fraction, percent = code.groups()
+        position = code.end()
+        if percent:
+            tokens.append(("literal", "%"))
+        elif fraction or letter == "f":
+            tokens.append(("", fraction or "f"))
+        elif letter in _COMPOSITES:
+            tokens.extend(_tokens(_COMPOSITES[letter]))
+        elif letter in _NUMBERS or letter in _TEXTS:
+            tokens.append((flag, letter))
+        else:
+            raise ValueError(f"`{code.group()}` is no date code")
+    return tokens
+
+
+@lru_cache(maxsize=512)
+def _compile(form: str) -> Format:
+    pieces: list[Piece] = []
+    pattern: list[str] = []
+    fields: list[str] = []
+    for flag, code in _tokens(form):
+        if flag == "literal":
+            pieces.append(lambda t, text=code: text)  # type: ignore[misc]
+            pattern.append("".join(r"\s*" if c.isspace() else re.escape(c) for c in code))
+            continue
+        if code in _NUMBERS:
+            pieces.append(_number_piece(code, flag))
+        else:
+            pieces.append(_TEXTS[code] if code in _TEXTS else _fraction_piece(code))
+        if code in ("t", "n"):
+            pattern.append(r"\s*")
+            continue
+        pattern.append(_group(code))
+        fields.append(code)
+    uses_time = any(code in "HkIlMSspP" or code.endswith("f") for code in fields)
+    return Format(tuple(pieces), re.compile("".join(pattern), re.ASCII), tuple(fields), uses_time)
+
+
+def complaint(form: str) -> str | None:
+    """What is wrong with a format, None when it is well formed."""
+    try:
+        _compile(form)
+    except ValueError as problem:
+        return str(problem)
+    return None
+
+
+def compiled(form: str) -> Format:
+    """A compiled format; `Failure` when a computed one is not well formed."""
+    try:
+        return _compile(form)
+    except ValueError:
+        raise failure.conversion(form, "date format") from None
+
+
+def write(value: date, form: str) -> str:
+    """A Date or DateTime by a format; the time fields of a Date are 0 (decision 78)."""
+    moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+    return compiled(form).write(moment)
+
+
+# ---- parsing -------------------------------------------------------------------------------------------------------------
+
+_ISO_DATE = re.compile(r"\s*([0-9]{1,4})\s*-\s*([0-9]{1,2})\s*-\s*([0-9]{1,2})\s*", re.ASCII)
+_ISO_DATETIME = re.compile(
+    r"\s*([0-9]{1,4})\s*-\s*([0-9]{1,2})\s*-\s*([0-9]{1,2})T\s*([0-9]{1,2})\s*:\s*([0-9]{1,2})\s*:\s*([0-9]{1,2})"
+    r"(?:\.([0-9]{1,9}))?\s*",
+    re.ASCII,
+)
+
+
+def parse_date(text: str, form: str | None) -> date | None:
+    """The Date that a text is, by a format or in ISO 8601; None where it is none. A wrong format finds none."""
+    if form is None:
+        found = _ISO_DATE.fullmatch(text)
+        return None if found is None else _date(*map(int, found.groups()))
+    fields = _read(text, form)
+    return None if fields is None else _day(fields)
+
+
+def parse_datetime(text: str, form: str | None) -> datetime | None:
+    """The DateTime that a text is, by a format or in ISO 8601; None where it is none. A format needs hour and minute."""
+    if form is None:
+        found = _ISO_DATETIME.fullmatch(text)
+        if found is None:
+            return None
+        *numbers, fraction = found.groups()
+        return _datetime(*map(int, numbers), microsecond=_microseconds(fraction))
+    fields = _read(text, form)
+    if fields is None:
+        return None
+    if "s" in fields:
+        return _from_epoch(fields["s"])
+    day, hour = _day(fields), _hour(fields)
+    if day is None or hour is None or "M" not in fields:
+        return None
+    fraction = next((value for code, value in fields.items() if code.endswith("f")), None)
+    return _datetime(
+        day.year,
+        day.month,
+        day.day,
+        hour,
+        int(fields["M"]),
+        int(fields.get("S", 0)),
+        microsecond=_microseconds(fraction.lstrip(".") if fraction else None),
+    )
+
+
+def _read(text: str, form: str) -> dict[str, str] | None:
+    try:
+        return _compile(form).read(text)
+    except ValueError:
+        return None
+
+
+def _microseconds(fraction: str | None) -> int:
+    return int(fraction.ljust(6, "0")[:6]) if fraction else 0
+
+
+def _date(year: int, month: int, day: int) -> date | None:
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return None
+
+
+def _datetime(*parts: int, microsecond: int) -> datetime | None:
+    try:
+        return datetime(*parts, microsecond=microsecond)  # type: ignore[misc,arg-type]
+    except ValueError:
+        return None
+
+
+def _from_epoch(seconds: str) -> datetime | None:
+    try:
+        return _EPOCH + timedelta(seconds=int(seconds))
+    except OverflowError:
+        return None
+
+
+def _named(names: tuple[str, ...], text: str) -> int:
+    return [name[:3].lower() for name in names].index(text[:3].lower())
+
+
+def _year(fields: dict[str, str]) -> int | None:
+    if "Y" in fields:
+        return int(fields["Y"])
+    if "y" not in fields:
+        return None
+    short = int(fields["y"])
+    if "C" in fields:
+        return int(fields["C"]) * 100 + short
+    return short + (2000 if short < 70 else 1900)
+
+
+def _month(fields: dict[str, str]) -> int | None:
+    if "m" in fields:
+        return int(fields["m"])
+    name = fields.get("b") or fields.get("B")
+    return _named(MONTHS, name) + 1 if name else None
+
+
+def _weekday(fields: dict[str, str]) -> int | None:
+    """The ISO weekday, 1 to 7, where a field gives it."""
+    name = fields.get("a") or fields.get("A")
+    if name:
+        return _named(DAYS, name) + 1
+    if "u" in fields:
+        return int(fields["u"])
+    return (int(fields["w"]) or 7) if "w" in fields else None
+
+
+def _day(fields: dict[str, str]) -> date | None:
+    """The day that the fields name, in whichever way is complete; None where they are too few or contradict each other."""
+    year, month, weekday = _year(fields), _month(fields), _weekday(fields)
+    number = fields.get("d") or fields.get("e")
+    day: date | None = None
+    if "s" in fields:
+        moment = _from_epoch(fields["s"])
+        day = moment.date() if moment else None
+    elif year is not None and month is not None and number is not None:
+        day = _date(year, month, int(number))
+    elif year is not None and "j" in fields:
+        first = _date(year, 1, 1)
+        of_year = int(fields["j"])
+        day = first + timedelta(days=of_year - 1) if first and 1 <= of_year <= 366 else None
+        day = day if day and day.year == year else None
+    elif "G" in fields and "V" in fields and weekday is not None:
+        try:
+            day = date.fromisocalendar(int(fields["G"]), int(fields["V"]), weekday)
+        except ValueError:
+            day = None
+    return day if day and (weekday is None or day.isoweekday() == weekday) else None
+
+
+def _hour(fields: dict[str, str]) -> int | None:
+    hour = fields.get("H") or fields.get("k")
+    if hour is not None:
+        return int(hour)
+    half = fields.get("I") or fields.get("l")
+    noon = fields.get("p") or fields.get("P")
+    if half is None or noon is None or not 1 <= int(half) <= 12:
+        return None
+    return int(half) % 12 + (12 if noon.lower() == "pm" else 0)

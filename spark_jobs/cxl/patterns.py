@@ -1,0 +1,40 @@
+"""Regular expressions: RE2's dialect in both engines (decision 16), compiled once."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import re2
+
+from spark_jobs.cxl import failure
+
+_OPTIONS = re2.Options()
+_OPTIONS.log_errors = False
+
+
+@lru_cache(maxsize=1024)
+def _compile(pattern: str) -> Any:
+    return re2.compile(pattern, options=_OPTIONS)
+
+
+def complaint(pattern: str) -> str | None:
+    """What is wrong with a pattern, None when it is well formed."""
+    try:
+        _compile(pattern)
+    except re2.error as problem:
+        return _reason(problem)
+    return None
+
+
+def _reason(problem: Any) -> str:
+    reason = problem.args[0] if problem.args else problem
+    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+
+
+def compiled(pattern: str) -> Any:
+    """A compiled pattern; `Failure` when a computed one is not well formed (decision 78)."""
+    try:
+        return _compile(pattern)
+    except re2.error as problem:
+        raise failure.invalid_pattern(pattern, _reason(problem)) from None

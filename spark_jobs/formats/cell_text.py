@@ -1,0 +1,60 @@
+"""Columns of values as texts, one rule everywhere (decision 23): what CSV cells hold and dead-letter files show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import values
+from spark_jobs.cxl.types import Kind
+
+if TYPE_CHECKING:
+    from spark_jobs.cxl.types import Type
+
+
+def texts(array: pa.Array, static: Type) -> pa.StringArray:
+    """The text of each value of a column; null stays null. Containers are compact JSON."""
+    if static.is_dynamic or static.kind is Kind.ARRAY:
+        return pa.array(
+            [None if value is None else values.text_of(value) for value in values.from_arrow(array, static)],
+            pa.string(),
+        )
+    match static.kind:
+        case Kind.FLOAT:
+            return _floats(array)
+        case Kind.DATETIME:
+            return _moments(array)
+        case _:
+            return pc.cast(array, pa.string())
+
+
+def characters(column: pa.StringArray) -> bytes:
+    """All characters of a text column as UTF-8, one text after the other."""
+    if len(column) == 0 or column.buffers()[2] is None:
+        return b""
+    offsets = memoryview(column.buffers()[1]).cast("i")
+    first, last = offsets[column.offset], offsets[column.offset + len(column)]
+    return memoryview(column.buffers()[2])[first:last].tobytes()
+
+
+def _floats(array: pa.Array) -> pa.StringArray:
+    """Arrow's texts have the same shortest digits; only exponents and NaN are written in another way."""
+    column = pc.cast(array, pa.string())
+    data = characters(column)
+    if data.find(b"e") < 0 and data.find(b"n") < 0:
+        return column
+    others = pc.fill_null(pc.match_substring_regex(column, "e|nan"), False)
+    exact = [values.float_text(number) for number in array.filter(others).to_pylist()]
+    return pc.replace_with_mask(column, others, pa.array(exact, pa.string()))
+
+
+def _moments(array: pa.Array) -> pa.StringArray:
+    try:
+        whole = pc.cast(array, pa.timestamp("s"))
+    except pa.ArrowInvalid:
+        return pa.array(
+            [None if moment is None else values.datetime_text(moment) for moment in array.to_pylist()], pa.string()
+        )
+    return pc.binary_replace_slice(pc.cast(whole, pa.string()), 10, 11, "T")

@@ -1,0 +1,248 @@
+"""Text columns to the declared types of a source, by the rules of sources (spec/formats.md 2; decisions 26, 47 and 57).
+
+The usual spelling of a whole column is converted by one Arrow cast. Where the cast refuses, only the rows whose
+spelling is not the usual one are looked at, each distinct text once, by the exact rule of `text_to`. There is no
+trimming anywhere. Null stays null.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import values
+from spark_jobs.cxl.failure import Category, Failure
+from spark_jobs.cxl.types import Kind
+from spark_jobs.formats import cell_text, date_forms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_jobs.cxl.types import Type
+    from spark_jobs.formats.format import SourceColumn
+
+_INT = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_FLOAT = re.compile(
+    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity|nan)", re.ASCII | re.IGNORECASE
+)
+_TRUE = ("true", "yes", "1", "on")
+_FALSE = ("false", "no", "0", "off")
+_FIRST_DATE, _FIRST_MOMENT = date.min, datetime.min
+
+#: Spellings that Arrow's cast reads as we do; other spellings go to the exact rule.
+_USUAL = {
+    Kind.INT: r"^-?[0-9]{1,18}$",
+    Kind.FLOAT: r"^-?[0-9]+(\.[0-9]+)?$",
+    Kind.DATE: r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])$",
+    Kind.DATETIME: r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])[T ]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]$",
+}
+
+
+@dataclass
+class Converted:
+    """A column of a declared type, and the rows whose text did not convert (null in `array`), ascending."""
+
+    array: pa.Array
+    failed: list[int]
+
+
+def convert(column: pa.StringArray, static: Type, date_formats: tuple[str, ...] = ()) -> Converted:
+    """The values of a text column. Null stays null; a text that does not convert is null and listed."""
+    if static.kind is Kind.STRING:
+        return Converted(column, [])
+    if static.kind is Kind.BOOL:
+        return _convert_bool(column)
+    usual = _cast_all(column, static.kind) if column.null_count < len(column) else None
+    if usual is not None:
+        return Converted(usual, [])
+    return _convert_some(column, static, date_formats)
+
+
+def failure_of(column: SourceColumn, text: str) -> Failure:
+    """What is wrong with a text that does not convert to a column's type."""
+    category = Category.REQUIRED_CONVERSION if column.required else Category.TYPE_COERCION
+    return Failure(f"conversion failed: cannot convert '{text}' to {column.type.kind}", category, text, column.name)
+
+
+def absence_of(column: SourceColumn) -> Failure:
+    """What is wrong with a record without a value for a required column."""
+    return Failure(f"missing required field '{column.name}'", Category.MISSING_REQUIRED, None, column.name)
+
+
+def text_to(text: str, kind: Kind, date_formats: tuple[str, ...] = ()) -> Any:
+    """The value of a text under a declared kind.
+
+    Raises:
+        ValueError: the text does not convert.
+    """
+    return _RULES[kind](text, date_formats)
+
+
+# ---- whole columns -------------------------------------------------------------------------------
+
+
+def _cast_all(column: pa.StringArray, kind: Kind) -> pa.Array | None:
+    """The whole column by one cast, or None when some row needs the exact rule."""
+    try:
+        match kind:
+            case Kind.INT:
+                return None if _has_any(column, b"xX") else pc.cast(column, pa.int64())
+            case Kind.FLOAT:
+                return None if _has_any(column, b"(") else pc.cast(column, pa.float64())
+            case Kind.DATE:
+                return _in_range(pc.cast(column, pa.date32()), _FIRST_DATE)
+            case Kind.DATETIME:
+                lengths = pc.min_max(pc.binary_length(column)).as_py()
+                if lengths["min"] != 19 or lengths["max"] != 19:
+                    return None
+                return _in_range(pc.cast(column, pa.timestamp("us")), _FIRST_MOMENT)
+            case _:
+                return None
+    except pa.ArrowInvalid:
+        return None
+
+
+def _has_any(column: pa.StringArray, characters: bytes) -> bool:
+    """Whether a character stands in the column that Arrow's cast understands and we do not: `0x1F`, `nan(ind)`."""
+    data = cell_text.characters(column)
+    return any(data.find(character) >= 0 for character in characters)
+
+
+def _in_range(array: pa.Array, first: date) -> pa.Array | None:
+    """The array, unless it reaches before year 1 (decision 78); later than 9999 cannot be spelled."""
+    lowest = pc.min(array)
+    return None if lowest < pa.scalar(first, array.type) else array
+
+
+def _convert_bool(column: pa.StringArray) -> Converted:
+    spelling = pc.index_in(pc.ascii_lower(column), value_set=pa.array(_TRUE + _FALSE))
+    array = pc.less(spelling, pa.scalar(len(_TRUE), pa.int32()))
+    if array.null_count == column.null_count:
+        return Converted(array, [])
+    return Converted(array, _rows(pc.and_(pc.is_valid(column), pc.is_null(array))))
+
+
+def _rows(mask: pa.BooleanArray) -> list[int]:
+    rows: list[int] = pc.indices_nonzero(mask).to_pylist()
+    return rows
+
+
+# ---- rows that are spelled in another way --------------------------------------------------------
+
+
+def _convert_some(column: pa.StringArray, static: Type, date_formats: tuple[str, ...]) -> Converted:
+    """The usually spelled rows by a cast, the others by the exact rule, each distinct text once."""
+    target = values.arrow_type(static)
+    pattern = _USUAL.get(static.kind)
+    if pattern is None:
+        usual = pa.nulls(len(column), target)
+        others = pc.is_valid(column)
+    else:
+        is_usual = pc.fill_null(pc.match_substring_regex(column, pattern), False)
+        usual = pc.cast(pc.if_else(is_usual, column, None), target)
+        if static.kind in (Kind.DATE, Kind.DATETIME):
+            first = pa.scalar(_FIRST_DATE if static.kind is Kind.DATE else _FIRST_MOMENT, target)
+            usual = pc.if_else(pc.less(usual, first), None, usual)
+        others = pc.and_(pc.is_valid(column), pc.is_null(usual))
+    if not pc.any(others).as_py():
+        return Converted(usual, [])
+    encoded = pc.dictionary_encode(column.filter(others))
+    rule = _rule(static.kind, date_formats)
+    converted = values.to_arrow([rule(text) for text in encoded.dictionary.to_pylist()], static)
+    array = pc.replace_with_mask(usual, others, converted.take(encoded.indices))
+    return Converted(array, _rows(pc.and_(others, pc.is_null(array))))
+
+
+@lru_cache(maxsize=64)
+def _rule(kind: Kind, date_formats: tuple[str, ...]) -> Callable[[str], Any]:
+    return partial(_value_or_none, kind=kind, date_formats=date_formats)
+
+
+def _value_or_none(text: str, kind: Kind, date_formats: tuple[str, ...]) -> Any:
+    try:
+        return text_to(text, kind, date_formats)
+    except ValueError:
+        return None
+
+
+# ---- the exact rules -----------------------------------------------------------------------------
+
+
+def _to_int(text: str, _: tuple[str, ...]) -> int:
+    if not _INT.fullmatch(text) or len(text) > 1000:
+        raise ValueError(text)
+    number = int(text)
+    if not values.MIN_INT <= number <= values.MAX_INT:
+        raise ValueError(text)
+    return number
+
+
+def _to_float(text: str, _: tuple[str, ...]) -> float:
+    if not _FLOAT.fullmatch(text):
+        raise ValueError(text)
+    return float(text)
+
+
+def _to_numeric(text: str, formats: tuple[str, ...]) -> int | float:
+    try:
+        return _to_int(text, formats)
+    except ValueError:
+        return _to_float(text, formats)
+
+
+def _to_bool(text: str, _: tuple[str, ...]) -> bool:
+    spelling = text.lower() if text.isascii() else text
+    if spelling in _TRUE:
+        return True
+    if spelling in _FALSE:
+        return False
+    raise ValueError(text)
+
+
+def _to_json(text: str, _: tuple[str, ...], kind: type) -> Any:
+    """A container in a text cell is plain JSON, as our own writers put it there (decision 23)."""
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant, parse_int=_json_int)
+    except RecursionError:
+        raise ValueError(text) from None
+    if not isinstance(value, kind):
+        raise ValueError(text)
+    return value
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"{text} is no JSON")
+
+
+def _json_int(text: str) -> int:
+    return _to_int(text, ())
+
+
+def _to_string(text: str, _: tuple[str, ...]) -> str:
+    return text
+
+
+def _to_null(text: str, _: tuple[str, ...]) -> Any:
+    raise ValueError(text)
+
+
+_RULES: dict[Kind, Callable[[str, tuple[str, ...]], Any]] = {
+    Kind.NULL: _to_null,
+    Kind.BOOL: _to_bool,
+    Kind.INT: _to_int,
+    Kind.FLOAT: _to_float,
+    Kind.STRING: _to_string,
+    Kind.DATE: date_forms.to_date,
+    Kind.DATETIME: date_forms.to_datetime,
+    Kind.ARRAY: partial(_to_json, kind=list),
+    Kind.MAP: partial(_to_json, kind=dict),
+    Kind.NUMERIC: _to_numeric,
+    Kind.ANY: _to_string,
+}

@@ -1,0 +1,226 @@
+"""CSV bytes to blocks of typed records.
+
+A stretch of a file that begins and ends at record borders is cut into blocks of a few megabytes, each parsed by Arrow
+as text columns and converted by `coerce`. What Arrow refuses is sorted out per block: records with another number of
+fields, with bytes that are no UTF-8, and a quote that is never closed are malformed records (decisions 28 and 58) and
+keep their place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from spark_jobs.cxl.engine import RowFailure
+from spark_jobs.cxl.failure import Category, Failure
+from spark_jobs.formats import csv_records, format, records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.formats.format import Block, FileColumns, Reading
+    from spark_jobs.formats.options import CsvOptions
+
+#: How much input makes a block: kernels work in the cache, and a task holds little.
+BLOCK_BYTES = 4 << 20
+
+
+class ByteStream(Protocol):
+    """Bytes in order; an empty read is the end."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes."""
+
+
+@dataclass
+class Stretch:
+    """What reading a stretch told about it: records, bytes, and whether it ended outside quotes."""
+
+    records: int = 0
+    bytes_read: int = 0
+    is_closed: bool = True
+
+
+def dialect_of(options: CsvOptions) -> csv_records.Dialect:
+    """The structuring bytes of CSV options."""
+    return csv_records.Dialect(ord(options.delimiter), ord(options.quote_char))
+
+
+class CsvReader:
+    """Reads stretches of one file."""
+
+    def __init__(
+        self, options: CsvOptions, columns: FileColumns, reading: Reading, block_bytes: int = BLOCK_BYTES
+    ) -> None:
+        self._dialect = dialect_of(options)
+        self._options = options
+        self._columns = columns
+        self._block_bytes = block_bytes
+        self._shape = records.RecordShape(reading, columns)
+        self._names = [f"f{index}" for index in range(columns.width)]
+        self._needed = self._shape.needed or [0]
+
+    def blocks(self, stream: ByteStream, stretch: Stretch, *, is_last: bool) -> Iterator[Block]:
+        """The blocks of a stretch that begins with a record; fills in `stretch` on the way.
+
+        Args:
+            stream: the bytes of the stretch and no more, in UTF-8.
+            stretch: where to note what was read.
+            is_last: whether the file ends with the stretch. Elsewhere an end inside quotes means that the stretch was
+                cut wrongly: then `stretch.is_closed` is false at the end, and what was read must not be used.
+        """
+        rest = b""
+        wanted = self._block_bytes
+        while chunk := _read_exactly(stream, wanted):
+            stretch.bytes_read += len(chunk)
+            data = rest + chunk
+            end, _ = self._dialect.last_record_end(data)
+            if end:
+                yield self._block(data[:end] if end < len(data) else data, stretch)
+                rest, wanted = data[end:], self._block_bytes
+            else:
+                # A record longer than all that was read: read as much again, so that the work stays linear.
+                rest, wanted = data, len(data)
+        if rest:
+            yield from self._tail(rest, stretch, is_last)
+
+    def _tail(self, rest: bytes, stretch: Stretch, is_last: bool) -> Iterator[Block]:
+        """What follows the last newline: a record that a lone carriage return closes, or nothing."""
+        is_inside = bool(len(self._dialect.toggles(rest)) % 2)
+        stretch.is_closed = is_last or (not is_inside and rest.endswith(b"\r"))
+        if not is_inside:
+            yield self._block(rest, stretch)
+            return
+        first = stretch.records
+        stretch.records += 1
+        failure = malformed("quote is never closed", rest)
+        yield self._shape.block(first, 1, self._no_texts(), np.empty(0, dtype=np.int64), [RowFailure(first, failure)])
+
+    def _no_texts(self) -> dict[int, pa.StringArray]:
+        return {index: pa.array([], pa.string()) for index in self._needed}
+
+    def _block(self, data: bytes, stretch: Stretch) -> Block:
+        first = stretch.records
+        ragged: list[csv.InvalidRow] = []
+        is_text = is_utf8(data)
+        table = self._parse(data, ragged, self._needed if is_text else list(range(self._columns.width)), is_text)
+        count = table.num_rows + len(ragged)
+        stretch.records += count
+        failures = [RowFailure(first + row.number - 1, self._ragged(row)) for row in ragged]
+        rows = None
+        if ragged:
+            rows = np.delete(np.arange(count, dtype=np.int64), [row.number - 1 for row in ragged]) + first
+        texts = {int(name[1:]): _single(table.column(name)) for name in table.column_names}
+        if not is_text:
+            if rows is None:
+                rows = np.arange(first, first + count, dtype=np.int64)
+            texts, rows, undecodable = self._decode(texts, rows)
+            failures += undecodable
+        return self._shape.block(first, count, texts, rows, failures)
+
+    def _parse(self, data: bytes, ragged: list[csv.InvalidRow], fields: list[int], is_text: bool) -> pa.Table:
+        """Well-formed records as text (or binary) columns, empty cells null; ragged ones are put aside."""
+
+        def put_aside(row: csv.InvalidRow) -> str:
+            ragged.append(row)
+            return "skip"
+
+        wanted = [self._names[index] for index in fields]
+        kind = pa.string() if is_text else pa.binary()
+        return csv.read_csv(
+            pa.BufferReader(data),
+            # One Arrow block holds all, so that its own search for block borders never runs.
+            read_options=csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self._names),
+            parse_options=csv.ParseOptions(
+                delimiter=self._options.delimiter, quote_char=self._options.quote_char, invalid_row_handler=put_aside
+            ),
+            convert_options=csv.ConvertOptions(
+                column_types=dict.fromkeys(wanted, kind),
+                include_columns=wanted,
+                null_values=[""],
+                strings_can_be_null=True,
+                check_utf8=False,
+            ),
+        )
+
+    def _ragged(self, row: csv.InvalidRow) -> Failure:
+        text = row.text if isinstance(row.text, str) else bytes(row.text).decode("utf-8", "replace")
+        return malformed(f"record has {row.actual_columns} fields, expected {row.expected_columns}", text)
+
+    def _decode(
+        self, cells: dict[int, pa.BinaryArray], rows: np.ndarray[tuple[int], np.dtype[np.int64]]
+    ) -> tuple[dict[int, pa.StringArray], np.ndarray[tuple[int], np.dtype[np.int64]], list[RowFailure]]:
+        """Text columns of the records whose bytes are all UTF-8; the others are malformed."""
+        bad: set[int] = set()
+        for column in cells.values():
+            try:
+                column.cast(pa.string())
+            except pa.ArrowInvalid:
+                bad.update(
+                    index for index, cell in enumerate(column.to_pylist()) if cell is not None and not is_utf8(cell)
+                )
+        failures = []
+        for index in sorted(bad):
+            raw = self._options.delimiter.encode().join(column[index].as_py() or b"" for column in cells.values())
+            failures.append(RowFailure(int(rows[index]), malformed(f"bytes are no {self._options.encoding} text", raw)))
+        keep = np.setdiff1d(np.arange(len(rows)), list(bad))
+        kept = pa.array(keep)
+        return {index: cells[index].take(kept).cast(pa.string()) for index in self._needed}, rows[keep], failures
+
+
+def malformed(detail: str, raw: str | bytes) -> Failure:
+    """The failure of a record whose structure is broken, with the beginning of its text (decision 28)."""
+    head = raw[: format.RAW_TEXT_LIMIT * 4]
+    text = head if isinstance(head, str) else head.decode("utf-8", "replace")
+    return Failure(f"malformed record: {detail}", Category.MALFORMED, text[: format.RAW_TEXT_LIMIT].rstrip("\r\n"))
+
+
+def is_utf8(data: bytes) -> bool:
+    """Whether bytes are UTF-8 text."""
+    if data.isascii():
+        return True
+    offsets = pa.py_buffer(np.array([0, len(data)], dtype=np.int32))
+    try:
+        pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(data)]).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def parse_record(data: bytes, options: CsvOptions) -> list[str]:
+    """The fields of the one record that some UTF-8 bytes hold, such as a header.
+
+    Raises:
+        UnicodeDecodeError: the bytes are no UTF-8.
+    """
+    data.decode()
+    most = data.count(options.delimiter.encode()) + 1
+    table = csv.read_csv(
+        pa.BufferReader(data + b"\n"),
+        read_options=csv.ReadOptions(use_threads=False, block_size=len(data) + 2, autogenerate_column_names=True),
+        parse_options=csv.ParseOptions(delimiter=options.delimiter, quote_char=options.quote_char),
+        convert_options=csv.ConvertOptions(column_types={f"f{index}": pa.string() for index in range(most)}),
+    )
+    return [str(column[0].as_py()) for column in table.columns]
+
+
+def _read_exactly(stream: ByteStream, size: int) -> bytes:
+    """Up to `size` bytes, fewer only at the end."""
+    data = stream.read(size)
+    if not data or len(data) == size:
+        return data
+    parts = [data]
+    missing = size - len(data)
+    while missing and (data := stream.read(missing)):
+        parts.append(data)
+        missing -= len(data)
+    return b"".join(parts)
+
+
+def _single(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pc.cast(column, column.type).combine_chunks()

@@ -1,0 +1,137 @@
+"""Where CSV records begin and end, without parsing them.
+
+A line end ends a record unless it stands inside quotes. A quote opens a quoted field only at the field's start;
+inside, a doubled quote is a literal one; any other quote is a character like the others (spec/formats.md 3.1). What
+matters is therefore the list of places where "inside quotes" turns on or off: the *toggles*. In regular files every
+quote is a toggle, which is checked at memory speed; in others (`5" pipe`) the quotes are walked one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Positions = NDArray[np.int64]
+
+_NEWLINE, _RETURN = 10, 13
+#: What stands before the first byte of a file, as far as quotes are concerned.
+FILE_START = _NEWLINE
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The bytes that structure a CSV file."""
+
+    delimiter: int = ord(",")
+    quote: int = ord('"')
+
+    @cached_property
+    def quote_byte(self) -> bytes:
+        """The quote as bytes of length 1."""
+        return bytes((self.quote,))
+
+    @cached_property
+    def _ends_field(self) -> NDArray[np.bool_]:
+        table = np.zeros(256, dtype=np.bool_)
+        table[[self.delimiter, _NEWLINE, _RETURN]] = True
+        return table
+
+    def toggles(self, data: bytes, is_inside: bool = False, before: int = FILE_START) -> Positions:
+        """The positions of the quotes that open or close quoted text, in turn.
+
+        Args:
+            data: a stretch of a file. It must not end between the two halves of a doubled quote, unless nothing
+                follows it that matters.
+            is_inside: whether the stretch begins inside quotes.
+            before: the byte before the stretch.
+        """
+        if data.find(self.quote_byte) < 0:
+            return np.empty(0, dtype=np.int64)
+        array = np.frombuffer(data, dtype=np.uint8)
+        quotes = np.flatnonzero(array == self.quote)
+        if self._all_toggle(array, quotes, is_inside, before):
+            return quotes
+        return self._walk(data, quotes.tolist(), is_inside, before)
+
+    def _all_toggle(self, array: NDArray[np.uint8], quotes: Positions, is_inside: bool, before: int) -> bool:
+        """Whether every quote opens at a field's start, closes at a field's end, or is half of a doubled one.
+
+        A doubled quote inside a field closes and opens again, which leaves the same text outside and inside.
+        """
+        openers, closers = (quotes[1::2], quotes[0::2]) if is_inside else (quotes[0::2], quotes[1::2])
+        preceding = array[openers - 1]
+        if len(openers) and openers[0] == 0:
+            preceding[0] = before
+        opens = self._ends_field[preceding]
+        after = closers[: len(closers) - 1] if len(closers) and closers[-1] + 1 == len(array) else closers
+        closes = self._ends_field[array[after + 1]]
+        if opens.all() and closes.all():
+            return True
+        partners = openers if is_inside else openers[1:]
+        adjacent = partners[: len(closers)] == closers[: len(partners)] + 1
+        doubled_open = adjacent if is_inside else np.concatenate(([False], adjacent))
+        opens[: len(doubled_open)] |= doubled_open[: len(opens)]
+        closes[: len(adjacent)] |= adjacent[: len(closes)]
+        return bool(opens.all() and closes.all())
+
+    def _walk(self, data: bytes, quotes: list[int], is_inside: bool, before: int) -> Positions:
+        toggles = []
+        field_starts = (self.delimiter, _NEWLINE, _RETURN)
+        index = 0
+        while index < len(quotes):
+            position = quotes[index]
+            index += 1
+            if not is_inside:
+                if (data[position - 1] if position else before) in field_starts:
+                    is_inside = True
+                    toggles.append(position)
+            elif index < len(quotes) and quotes[index] == position + 1:
+                index += 1
+            else:
+                is_inside = False
+                toggles.append(position)
+        return np.array(toggles, dtype=np.int64)
+
+    def last_record_end(self, data: bytes) -> tuple[int, bool]:
+        """How many bytes of a stretch are complete records, and whether it ends inside quotes.
+
+        The stretch starts with a record; 0 when that is not complete. What is complete ends with a line end.
+        """
+        toggles = self.toggles(data)
+        is_inside = bool(len(toggles) % 2)
+        for line_end in (b"\n", b"\r"):
+            end = len(data)
+            while (found := data.rfind(line_end, 0, end)) >= 0:
+                before = int(np.searchsorted(toggles, found))
+                if before % 2 == 0:
+                    return found + 1, is_inside
+                end = int(toggles[before - 1])
+        return 0, is_inside
+
+
+def next_line_start(data: bytes, position: int) -> int | None:
+    """The place after the first line end at or after a position, quotes disregarded; None when there is no line end."""
+    newline = data.find(b"\n", position)
+    carriage = data.find(b"\r", position, newline if newline >= 0 else len(data))
+    found = carriage if carriage >= 0 else newline
+    return found + 1 if found >= 0 else None
+
+
+def first_record_end(data: bytes, dialect: Dialect) -> int | None:
+    """The end of the first record of a stretch (with its line end), or None when it is not complete."""
+    toggles = dialect.toggles(data)
+    position = 0
+    while (end := next_line_start(data, position)) is not None:
+        before = int(np.searchsorted(toggles, end - 1))
+        if before % 2 == 0:
+            return end
+        if before == len(toggles):
+            return None
+        position = int(toggles[before])
+    return None

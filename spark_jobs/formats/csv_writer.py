@@ -1,0 +1,138 @@
+"""Batches to CSV bytes (spec/formats.md 3.2; decisions 23, 55 and 79).
+
+The text columns are joined by one Arrow kernel whose result's data buffer is the file's bytes. A column is looked at
+for quoting only when a character that needs quotes occurs in it at all.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import values
+from spark_jobs.cxl.engine import RowFailure
+from spark_jobs.cxl.failure import Failure
+from spark_jobs.cxl.types import Kind
+from spark_jobs.formats import cell_text, encoding, format
+
+if TYPE_CHECKING:
+    from spark_jobs.cxl.schema import Column, Schema
+    from spark_jobs.formats.options import CsvOptions
+
+#: Kinds whose texts have letters, digits and a few signs only, which matters for other delimiters than the usual ones.
+_PLAIN_KINDS = (Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.DATE, Kind.DATETIME)
+
+
+class CsvWriter:
+    """Writes the columns of an output as CSV; see `format.Writer`."""
+
+    separator = b""
+    end = b""
+
+    def __init__(self, schema: Schema, options: CsvOptions, *, include_header: bool = True) -> None:
+        self._columns = schema.columns
+        self._delimiter = options.delimiter
+        self._encoding = encoding.Encoding(options.encoding)
+        self._special = tuple(character.encode() for character in (options.delimiter, '"', "\n", "\r"))
+        self._needs_quotes = "[" + re.escape(options.delimiter) + '"\\n\\r]'
+        self.header = self._header() if include_header else b""
+        self.start = self._encoding.mark + self.header
+        self.empty = self.start
+
+    def _header(self) -> bytes:
+        names = [self._quoted(pa.array([column.name], pa.string())) for column in self._columns]
+        return self._encoding.encode(self._joined(names).to_pylist()[0]) if names else b""
+
+    def encode(self, batch: pa.RecordBatch) -> format.Encoded:
+        """The bytes of a batch that has the writer's columns, in their order."""
+        failures: list[RowFailure] = []
+        cells = []
+        for column, array in zip(self._columns, batch.columns, strict=True):
+            cells.append(self._cells(column, array, failures))
+        failures = _first_of_each_row(failures)
+        if failures:
+            kept = _others(batch.num_rows, failures)
+            cells = [column.take(kept) for column in cells]
+        encoded = self._bytes(cells, batch.num_rows - len(failures))
+        if not encoded.failures:
+            return format.Encoded(encoded.data, encoded.rows, failures)
+        rows = kept.to_pylist() if failures else range(batch.num_rows)
+        moved = [RowFailure(rows[failure.row], failure.failure) for failure in encoded.failures]
+        return format.Encoded(encoded.data, encoded.rows, sorted(failures + moved, key=lambda failure: failure.row))
+
+    def _cells(self, column: Column, array: pa.Array, failures: list[RowFailure]) -> pa.StringArray:
+        if column.type.is_dynamic:
+            return self._quoted(self._dynamic(column, array, failures))
+        text = array if column.type.kind is Kind.STRING else cell_text.texts(array, column.type)
+        if column.type.kind in _PLAIN_KINDS and self._delimiter in ",;\t|":
+            return text
+        return self._quoted(text)
+
+    def _dynamic(self, column: Column, array: pa.Array, failures: list[RowFailure]) -> pa.StringArray:
+        """Texts of values that carry their kind; a map has no place in a cell."""
+        texts: list[str | None] = []
+        for row, value in enumerate(values.from_arrow(array, column.type)):
+            if value.__class__ is dict:
+                failures.append(RowFailure(row, _map_refused(column, value)))
+                texts.append(None)
+            else:
+                texts.append(None if value is None else values.text_of(value))
+        return pa.array(texts, pa.string())
+
+    def _quoted(self, text: pa.StringArray) -> pa.StringArray:
+        """The texts with quotes around those that need them."""
+        data = cell_text.characters(text)
+        if all(data.find(character) < 0 for character in self._special):
+            return text
+        doubled = pc.replace_substring(text, '"', '""') if data.find(b'"') >= 0 else text
+        quoted = pc.binary_join_element_wise('"', doubled, '"', "")
+        return pc.if_else(pc.match_substring_regex(text, self._needs_quotes), quoted, text)
+
+    def _joined(self, cells: list[pa.StringArray]) -> pa.StringArray:
+        """One text per record with its line end; a single empty cell is quoted, for empty lines are skipped."""
+        *others, last = cells
+        if not others:
+            last = pc.if_else(pc.equal(pc.fill_null(last, ""), ""), '""', last)
+        ended = pc.binary_join_element_wise(last, "\n", "", null_handling="replace")
+        return (
+            pc.binary_join_element_wise(*others, ended, self._delimiter, null_handling="replace") if others else ended
+        )
+
+    def _bytes(self, cells: list[pa.StringArray], rows: int) -> format.Encoded:
+        if rows == 0:
+            return format.Encoded(b"", 0)
+        if not cells:
+            return format.Encoded(self._encoding.encode("\n") * rows, rows)
+        try:
+            lines = self._joined(cells)
+        except pa.ArrowCapacityError:
+            # More than 2 GB of text: halves fit.
+            half = rows // 2
+            first = self._bytes([column.slice(0, half) for column in cells], half)
+            second = self._bytes([column.slice(half) for column in cells], rows - half)
+            moved = [RowFailure(failure.row + half, failure.failure) for failure in second.failures]
+            return format.Encoded(
+                bytes(first.data) + bytes(second.data), first.rows + second.rows, first.failures + moved
+            )
+        return self._encoding.encode_column(lines)
+
+
+def _map_refused(column: Column, value: object) -> Failure:
+    return Failure(
+        f"column '{column.name}': a map cannot be written as CSV", value=values.json_text(value), field=column.name
+    )
+
+
+def _first_of_each_row(failures: list[RowFailure]) -> list[RowFailure]:
+    by_row: dict[int, RowFailure] = {}
+    for failure in failures:
+        by_row.setdefault(failure.row, failure)
+    return [by_row[row] for row in sorted(by_row)]
+
+
+def _others(rows: int, failures: list[RowFailure]) -> pa.Int64Array:
+    failed = {failure.row for failure in failures}
+    return pa.array([row for row in range(rows) if row not in failed], pa.int64())

@@ -1,0 +1,106 @@
+"""Other encodings than UTF-8 (decision 55): streams into UTF-8 for readers, records into an encoding for writers."""
+
+from __future__ import annotations
+
+import codecs
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+from spark_jobs.cxl.engine import RowFailure
+from spark_jobs.cxl.failure import Failure
+from spark_jobs.formats import cell_text, format
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class _ByteStream(Protocol):
+        def read(self, size: int, /) -> bytes: ...
+
+
+#: Encodings that begin with a byte order mark, and the encoding of what follows it.
+_MARKED = {
+    "utf-8-sig": (codecs.BOM_UTF8, "utf-8"),
+    "utf-16": (codecs.BOM_UTF16_LE, "utf-16-le"),
+    "utf-32": (codecs.BOM_UTF32_LE, "utf-32-le"),
+}
+_UNDECODABLE = "clinker_undecodable"
+_READ_BYTES = 1 << 20
+
+
+def _keep_undecodable(error: UnicodeError) -> tuple[str, int]:
+    """A lone surrogate for undecodable bytes: no UTF-8 has it, so the reader finds the record malformed."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "\udcff", error.end
+
+
+codecs.register_error(_UNDECODABLE, _keep_undecodable)
+
+
+def is_utf8(name: str) -> bool:
+    """Whether an encoding is UTF-8, with or without a byte order mark, so that files need no conversion."""
+    return codecs.lookup(name).name in ("utf-8", "utf-8-sig")
+
+
+class Utf8Stream:
+    """A stream of some encoding, read as UTF-8. Undecodable bytes come out as bytes that are no UTF-8."""
+
+    def __init__(self, stream: _ByteStream, encoding: str) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder(encoding)(errors=_UNDECODABLE)
+        self._ready = b""
+        self._at_end = False
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes of UTF-8; empty at the end."""
+        while not self._ready and not self._at_end:
+            data = self._stream.read(_READ_BYTES)
+            self._at_end = not data
+            self._ready = self._decoder.decode(data, final=self._at_end).encode("utf-8", "surrogatepass")
+        taken, self._ready = self._ready[:size], self._ready[size:]
+        return taken
+
+
+class Encoding:
+    """The encoding of an output: what its file begins with, and its records' bytes."""
+
+    def __init__(self, name: str) -> None:
+        canonical = codecs.lookup(name).name
+        self.mark, self._body = _MARKED.get(canonical, (b"", canonical))
+        self._name = name
+        self._is_utf8 = self._body == "utf-8"
+
+    def encode(self, text: str) -> bytes:
+        """A text in this encoding.
+
+        Raises:
+            UnicodeEncodeError: a character is not in it.
+        """
+        return text.encode(self._body)
+
+    def encode_column(self, lines: pa.StringArray) -> format.Encoded:
+        """The bytes of records, one text each; records with an unwritable character fail (decision 55)."""
+        data = cell_text.characters(lines)
+        if self._is_utf8:
+            return format.Encoded(data, len(lines))
+        try:
+            return format.Encoded(self.encode(data.decode()), len(lines))
+        except UnicodeEncodeError:
+            return self._encode_each(lines.to_pylist())
+
+    def _encode_each(self, lines: list[str]) -> format.Encoded:
+        pieces: list[bytes] = []
+        failures: list[RowFailure] = []
+        for row, line in enumerate(lines):
+            try:
+                pieces.append(self.encode(line))
+            except UnicodeEncodeError as error:
+                failures.append(RowFailure(row, self._unwritable(line[error.start])))
+        return format.Encoded(b"".join(pieces), len(pieces), failures)
+
+    def _unwritable(self, character: str) -> Failure:
+        return Failure(
+            f"character '{character}' (U+{ord(character):04X}) cannot be written as {self._name}", value=character
+        )

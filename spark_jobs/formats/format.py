@@ -1,0 +1,156 @@
+"""What every format takes and gives: bytes in, blocks of records out; batches in, bytes out.
+
+A *block* is what comes of one stretch of a file, a few megabytes: the good records as an Arrow batch, typed as
+declared, and the bad ones beside it. Every record of the file is either in the batch or among the failures, and both
+know their place in the file, so that row numbers hold whatever goes wrong. This module has no pyarrow of its own:
+plans import it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spark_jobs.cxl import types
+    from spark_jobs.cxl.engine import RowFailure
+    from spark_jobs.cxl.schema import Schema
+
+#: Undeclared columns travel under this prefix, so that CXL's bare names and emits never meet them (decision 25).
+WIDENED = "$widened."
+
+#: How much of a malformed record's text is kept for its dead-letter entry, in characters (decision 28).
+RAW_TEXT_LIMIT = 1000
+
+
+class FormatError(Exception):
+    """A file that cannot be read or written at all: exit 4, whatever the error strategy (decisions 28 and 48).
+
+    Args:
+        message: what is wrong, without the path.
+        path: the file, as the pipeline's messages print it.
+        code: the id of a diagnostic, where one is declared for this problem.
+    """
+
+    def __init__(self, message: str, path: str, code: str | None = None) -> None:
+        super().__init__(message, path, code)
+        self.message = message
+        self.path = path
+        self.code = code
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+@dataclass(frozen=True)
+class SourceColumn:
+    """A column that a source declares: `required` turns absence into an error of the record (decision 26)."""
+
+    name: str
+    type: types.Type
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is wanted of every file of a source; the same for all of them.
+
+    Args:
+        columns: the declared columns, in order. All of them are checked in every record: what is carried does not
+            change results.
+        widened: undeclared columns to carry, in first-seen order over the files; their batch columns are
+            `$widened.<name>`.
+        live: the declared columns that batches carry; None carries all.
+        failure_texts: whether failing records must be shown, that is, whether the dead-letter file has source columns.
+        date_formats: formats that dates and date-times may have beside the built-in ones (decision 57).
+    """
+
+    columns: tuple[SourceColumn, ...]
+    widened: tuple[str, ...] = ()
+    live: frozenset[str] | None = None
+    failure_texts: bool = False
+    date_formats: tuple[str, ...] = ()
+
+    def carries(self, name: str) -> bool:
+        """Whether batches have this declared column."""
+        return self.live is None or name in self.live
+
+
+@dataclass(frozen=True)
+class FileColumns:
+    """How the fields of one file's records feed a source's columns, by position in the record.
+
+    Args:
+        width: the number of fields that every record of the file must have.
+        declared: for each declared column its field, or None where the file lacks it (null in every record).
+        widened: for each widened column of the source its field, or None where the file lacks it.
+    """
+
+    width: int
+    declared: tuple[int | None, ...]
+    widened: tuple[int | None, ...] = ()
+
+
+@dataclass
+class Block:
+    """The records of a stretch of a file.
+
+    Args:
+        first_row: the place of the first record, counted from 0 in the split.
+        count: how many records there are, good and bad.
+        batch: the good records: live declared columns by name, then `$widened.<name>` as text.
+        rows: the place in the split of each record of `batch`; None when they are `first_row`, `first_row + 1`, ...
+        failures: the bad records by their place in the split, ascending: unconvertible values, absent required ones,
+            and malformed records (category `malformed_record`, their raw text as the value, cut at `RAW_TEXT_LIMIT`).
+        failed_rows: one row per failure with the texts of all declared columns, as the dead-letter file shows them: a
+            converted value in its own text form, a failed one as read (decision 81); nulls for malformed records.
+            None unless the reading asks for it.
+    """
+
+    first_row: int
+    count: int
+    batch: pa.RecordBatch
+    rows: pa.Int64Array | None = None
+    failures: list[RowFailure] = field(default_factory=list)
+    failed_rows: pa.RecordBatch | None = None
+
+
+@dataclass
+class Encoded:
+    """What a writer made of a batch.
+
+    Args:
+        data: the bytes of the records that could be written; empty when there are none.
+        rows: how many they are.
+        failures: the records that could not, by their index in the batch, ascending.
+    """
+
+    data: bytes | memoryview
+    rows: int
+    failures: list[RowFailure] = field(default_factory=list)
+
+
+class Writer(Protocol):
+    """Records of one output to bytes.
+
+    A file is `start`, the non-empty pieces that `encode` gave with `separator` between them, and `end`; without any
+    record it is `empty`. Pieces are independent of each other, so that tasks can write parts of one file at the same
+    time.
+    """
+
+    start: bytes
+    separator: bytes
+    end: bytes
+    empty: bytes
+
+    def encode(self, batch: pa.RecordBatch) -> Encoded:
+        """The bytes of a batch that has the writer's columns, in their order."""
+
+
+class WriterFactory(Protocol):
+    """How a format makes its writer for the columns of an output, named as they are written."""
+
+    def __call__(self, schema: Schema) -> Writer:
+        """A writer."""

@@ -1,0 +1,220 @@
+"""Matches the columns of each file of a source with the declared ones, before any record is read.
+
+The tracker reads each file's head, in the order of the files, and gives one `FilePlan` per file (decisions 25, 27 and
+54; the book's scan schema chapter): declared columns by header name, exact name first, then without regard to letter
+case; missing ones null; extra ones widened in first-seen order over the files, dropped, or rejected. Files of zero
+bytes are skipped, and never fix a schema.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from spark_jobs.formats import csv_reader, csv_records, encoding
+from spark_jobs.formats.format import FileColumns, FormatError
+from spark_jobs.scan import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from spark_jobs.formats.options import CsvOptions
+    from spark_jobs.scan.files import InputFile
+
+_BOM = b"\xef\xbb\xbf"
+_HEAD_BYTES = 64 << 10
+
+
+class OnUnmapped(StrEnum):
+    """What becomes of columns that the source does not declare."""
+
+    AUTO_WIDEN = "auto_widen"
+    DROP = "drop"
+    REJECT = "reject"
+
+
+@dataclass(frozen=True)
+class FilePlan:
+    """How one file is read.
+
+    Args:
+        file: the file.
+        columns: which field feeds which column.
+        data_start: where the first record after the header begins, in bytes of the file as UTF-8.
+        is_splittable: whether parts of the file can be read on their own.
+    """
+
+    file: InputFile
+    columns: FileColumns
+    data_start: int
+    is_splittable: bool
+
+
+@dataclass(frozen=True)
+class ScanPlan:
+    """How all files of a source are read.
+
+    Args:
+        files: the files that have something to read, in their order.
+        widened: the undeclared columns that records carry, in first-seen order over the files.
+        dropped: the undeclared columns that are left out, in first-seen order.
+        missing: for each declared column that some files lack, in how many.
+        skipped: the names of the files of zero bytes.
+        warnings: what a user should know: header names that match in another letter case.
+    """
+
+    files: tuple[FilePlan, ...]
+    widened: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    missing: tuple[tuple[str, int], ...] = ()
+    skipped: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Head:
+    """The beginning of a CSV file: the names of its fields and where its records begin."""
+
+    names: tuple[str, ...]
+    data_start: int
+
+
+def plan_csv(
+    source: str,
+    declared: Sequence[str],
+    inputs: Iterable[InputFile],
+    options: CsvOptions,
+    on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
+) -> ScanPlan:
+    """Read the heads of a source's CSV files and match their columns.
+
+    Raises:
+        FormatError: a file cannot be read, its header is undecodable or names a column twice, or an undeclared column
+            is rejected.
+    """
+    tracker = ColumnTracker(source, declared, on_unmapped)
+    heads: list[tuple[InputFile, Head]] = []
+    skipped: list[str] = []
+    for file in inputs:
+        head = read_head(file, options, declared)
+        if head is None:
+            skipped.append(file.name)
+        else:
+            tracker.see(file.name, head.names)
+            heads.append((file, head))
+    is_splittable = encoding.is_utf8(options.encoding)
+    plans = tuple(FilePlan(file, tracker.columns(head.names), head.data_start, is_splittable) for file, head in heads)
+    return tracker.plan(plans, skipped)
+
+
+def read_head(file: InputFile, options: CsvOptions, declared: Sequence[str]) -> Head | None:
+    """The names of a file's fields, or None when the file has no record at all.
+
+    A file without header has the declared names in their order; further fields are called `col_<index>`.
+
+    Raises:
+        FormatError: the file cannot be read, or its first record is no text or has no end.
+    """
+    record, start, end = _first_record(file, options)
+    if not record:
+        return None
+    try:
+        fields = csv_reader.parse_record(record, options)
+    except UnicodeDecodeError:
+        raise FormatError(f"the header is no {options.encoding} text", file.name) from None
+    if options.has_header:
+        _refuse_duplicates(fields, file.name)
+        return Head(tuple(fields), end)
+    names = [*declared[: len(fields)], *(f"col_{index}" for index in range(len(declared), len(fields)))]
+    return Head(tuple(names), start)
+
+
+def _first_record(file: InputFile, options: CsvOptions) -> tuple[bytes, int, int]:
+    """The first record with the places where it begins and ends; empty when there is none."""
+    dialect = csv_reader.dialect_of(options)
+    with files.open_input(file.path, file.name) as raw:
+        stream = raw if encoding.is_utf8(options.encoding) else encoding.Utf8Stream(raw, options.encoding)
+        data = b""
+        while chunk := stream.read(max(_HEAD_BYTES, len(data))):
+            data += chunk
+            start = _records_start(data)
+            end = csv_records.first_record_end(data[start:], dialect)
+            if end is not None:
+                return data[start : start + end], start, start + end
+    start = _records_start(data)
+    if len(dialect.toggles(data[start:])) % 2:
+        raise FormatError("a quote in the first record is never closed", file.name)
+    return data[start:], start, len(data)
+
+
+def _records_start(data: bytes) -> int:
+    """Where the first record begins: after a byte order mark and empty lines."""
+    start = len(_BOM) if data.startswith(_BOM) else 0
+    return len(data) - len(data[start:].lstrip(b"\r\n"))
+
+
+def _refuse_duplicates(fields: Sequence[str], file: str) -> None:
+    positions: dict[str, int] = {}
+    for position, name in enumerate(fields, 1):
+        first = positions.setdefault(name, position)
+        if first != position:
+            raise FormatError(f"the header names column '{name}' twice, at positions {first} and {position}", file)
+
+
+class ColumnTracker:
+    """Follows the columns of a source over its files."""
+
+    def __init__(self, source: str, declared: Sequence[str], on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN) -> None:
+        self._source = source
+        self._declared = tuple(declared)
+        self._on_unmapped = on_unmapped
+        self._extras: dict[str, None] = {}
+        self._missing: dict[str, int] = {}
+        self._warnings: dict[str, None] = {}
+
+    def see(self, file: str, names: Sequence[str]) -> None:
+        """Note a file's columns.
+
+        Raises:
+            FormatError: an undeclared column is rejected.
+        """
+        matched = self._match(names)
+        for column, field in zip(self._declared, matched, strict=True):
+            if field is None:
+                self._missing[column] = self._missing.get(column, 0) + 1
+            elif names[field] != column:
+                warning = f"{file}: column '{names[field]}' is read as '{column}', which differs in letter case"
+                self._warnings[warning] = None
+        for field, name in enumerate(names):
+            if field not in matched:
+                if self._on_unmapped is OnUnmapped.REJECT:
+                    raise FormatError(f"source '{self._source}': the file has an undeclared column '{name}'", file)
+                self._extras[name] = None
+
+    def _match(self, names: Sequence[str]) -> list[int | None]:
+        """For each declared column its field: the exact name, else a free one that differs in letter case only."""
+        exact = {name: field for field, name in enumerate(names)}
+        taken = {exact[column] for column in self._declared if column in exact}
+        folded: dict[str, int] = {}
+        for field, name in enumerate(names):
+            if field not in taken:
+                folded.setdefault(name.casefold(), field)
+        return [exact[column] if column in exact else folded.pop(column.casefold(), None) for column in self._declared]
+
+    @property
+    def widened(self) -> tuple[str, ...]:
+        """The undeclared columns that records carry, as far as seen."""
+        return tuple(self._extras) if self._on_unmapped is OnUnmapped.AUTO_WIDEN else ()
+
+    def columns(self, names: Sequence[str]) -> FileColumns:
+        """Which field of a file feeds which column; valid once all files were seen."""
+        matched = self._match(names)
+        extras = {name: field for field, name in enumerate(names) if field not in matched}
+        return FileColumns(len(names), tuple(matched), tuple(extras.get(name) for name in self.widened))
+
+    def plan(self, plans: tuple[FilePlan, ...], skipped: Sequence[str] = ()) -> ScanPlan:
+        """The plan of the source, with what there is to say about its files."""
+        dropped = tuple(self._extras) if self._on_unmapped is OnUnmapped.DROP else ()
+        missing = tuple((column, self._missing[column]) for column in self._declared if column in self._missing)
+        return ScanPlan(plans, self.widened, dropped, missing, tuple(skipped), tuple(self._warnings))

@@ -1,0 +1,87 @@
+"""Opens input files through Arrow's file systems: local paths now, URIs with a scheme by the same calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from pyarrow import fs
+
+from spark_jobs.formats.format import FormatError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A file of a source.
+
+    Args:
+        path: where it is, absolute or a URI.
+        name: how `$source.file`, dead letters and messages call it.
+        size: its length in bytes.
+        mtime_ns: when it was last changed, in nanoseconds since 1970.
+    """
+
+    path: str
+    name: str
+    size: int
+    mtime_ns: int = 0
+
+
+@lru_cache(maxsize=32)
+def _local() -> fs.LocalFileSystem:
+    return fs.LocalFileSystem(use_mmap=False)
+
+
+def _filesystem(path: str) -> tuple[fs.FileSystem, str]:
+    if "://" in path:
+        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(path)
+        return found
+    return _local(), path
+
+
+def open_input(path: str, name: str) -> pa.NativeFile:
+    """A file for reading at any position.
+
+    Raises:
+        FormatError: it is missing, a folder, or may not be read.
+    """
+    try:
+        filesystem, inner = _filesystem(path)
+        return filesystem.open_input_file(inner)
+    except OSError as error:
+        raise FormatError(_reason(error), name) from error
+
+
+def _reason(error: OSError) -> str:
+    """The cause in words, without Arrow's wrapping."""
+    if isinstance(error, FileNotFoundError):
+        return "no such file"
+    if isinstance(error, PermissionError) or "Permission denied" in str(error):
+        return "permission denied"
+    if isinstance(error, IsADirectoryError) or "not a regular file" in str(error):
+        return "is not a file"
+    return f"cannot be read: {error}"
+
+
+def describe(path: str, name: str) -> InputFile:
+    """What is known of a file without opening it.
+
+    Raises:
+        FormatError: it is missing or no file.
+    """
+    filesystem, inner = _filesystem(path)
+    try:
+        info = filesystem.get_file_info(inner)
+    except OSError as error:
+        raise FormatError(_reason(error), name) from error
+    match info.type:
+        case fs.FileType.NotFound:
+            raise FormatError("no such file", name)
+        case fs.FileType.File:
+            return InputFile(path, name, info.size, info.mtime_ns or 0)
+        case _:
+            raise FormatError("is not a file", name)

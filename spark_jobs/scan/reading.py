@@ -1,0 +1,85 @@
+"""Reads a split of a source's file: what a task does with its part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_jobs.formats import csv_reader, encoding
+from spark_jobs.scan import files, splits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from spark_jobs.formats.format import Block, Reading
+    from spark_jobs.formats.options import CsvOptions
+    from spark_jobs.scan.columns import FilePlan
+    from spark_jobs.scan.splits import Split
+
+
+@dataclass
+class SplitOutcome:
+    """What reading a split told, complete once all blocks were taken.
+
+    Args:
+        start: where reading began, in bytes.
+        end: where it ended.
+        records: how many records there were, good and bad.
+        is_consistent: whether the split ended outside quotes. When one split of a file is not consistent, what its
+            splits gave must be thrown away and read again with `splits.exact_splits`.
+    """
+
+    start: int = 0
+    end: int = 0
+    records: int = 0
+    is_consistent: bool = True
+
+
+class _Range:
+    """The bytes of a file from its position on, up to a number of them."""
+
+    def __init__(self, stream: pa.NativeFile, length: int) -> None:
+        self._stream = stream
+        self._left = length
+
+    def read(self, size: int, /) -> bytes:
+        data: bytes = self._stream.read(min(size, self._left))
+        self._left -= len(data)
+        return data
+
+
+def read_csv(
+    split: Split,
+    file_plan: FilePlan,
+    options: CsvOptions,
+    reading: Reading,
+    outcome: SplitOutcome,
+    block_bytes: int = csv_reader.BLOCK_BYTES,
+) -> Iterator[Block]:
+    """The blocks of a split of a CSV file; `outcome` is filled in on the way.
+
+    Raises:
+        FormatError: the file cannot be opened.
+    """
+    reader = csv_reader.CsvReader(options, file_plan.columns, reading, block_bytes)
+    stretch = csv_reader.Stretch()
+    with files.open_input(file_plan.file.path, file_plan.file.name) as stream:
+        if file_plan.is_splittable:
+            outcome.start, outcome.end = splits.actual_range(split, stream)
+            stream.seek(outcome.start)
+            part: csv_reader.ByteStream = _Range(stream, outcome.end - outcome.start)
+        else:
+            part = _skip(encoding.Utf8Stream(stream, options.encoding), file_plan.data_start)
+            outcome.start, outcome.end = split.start, split.end
+        for block in reader.blocks(part, stretch, is_last=split.is_last or outcome.end >= file_plan.file.size):
+            outcome.records = stretch.records
+            yield block
+    outcome.is_consistent = stretch.is_closed
+
+
+def _skip(stream: encoding.Utf8Stream, length: int) -> encoding.Utf8Stream:
+    while length and (data := stream.read(length)):
+        length -= len(data)
+    return stream

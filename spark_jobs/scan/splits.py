@@ -1,0 +1,148 @@
+"""Cuts files into splits that are read on their own, exactly at record borders.
+
+A split has nominal ends, which depend on file sizes alone. Its records are those that begin in it: reading starts at
+the first line start at or after the nominal start and ends at the one at or after the nominal end. Both neighbours
+find that border by the same rule, so no byte is read twice or left out. The rule guesses that the border stands
+outside quotes. Reading a split proves the guess of its successor: if a split that began right ends outside quotes,
+the next one begins right, and the first begins at the file's start. When some split of a file does not end outside
+quotes, all its splits are read again with the borders of `exact_borders`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spark_jobs.formats import csv_reader, csv_records
+from spark_jobs.scan import files
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from spark_jobs.formats.options import CsvOptions
+    from spark_jobs.scan.columns import FilePlan
+
+#: Bytes of a split where nothing else is asked for: some seconds of work for one core, and small enough for many cores.
+SPLIT_BYTES = 64 << 20
+
+_PROBE_BYTES = 64 << 10
+_SCAN_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class Split:
+    """A part of a file.
+
+    Args:
+        file: the file's index in the scan plan.
+        index: the split's place in its file, from 0.
+        start: the nominal start in bytes; of the first split, where the records begin.
+        end: the nominal end, excluded.
+        is_last: whether the file ends with this split.
+        is_exact: whether `start` and `end` are record borders already.
+    """
+
+    file: int
+    index: int
+    start: int
+    end: int
+    is_last: bool
+    is_exact: bool = False
+
+
+def plan(file_plans: Sequence[FilePlan], split_bytes: int = SPLIT_BYTES) -> list[Split]:
+    """The splits of a source's files, by file and place. Sizes alone decide, so results are the same on any cluster."""
+    splits: list[Split] = []
+    for number, file_plan in enumerate(file_plans):
+        start, end = file_plan.data_start, file_plan.file.size
+        if not file_plan.is_splittable or end <= start:
+            splits.append(Split(number, 0, start, max(start, end), is_last=True, is_exact=True))
+            continue
+        borders = [*range(start, end, max(1, split_bytes)), end]
+        if len(borders) > 2 and borders[-1] - borders[-2] < split_bytes // 8:
+            # A small rest goes with its neighbour: a task of its own would cost more than it reads.
+            del borders[-2]
+        splits += [
+            Split(number, index, borders[index], borders[index + 1], is_last=index == len(borders) - 2)
+            for index in range(len(borders) - 1)
+        ]
+    return splits
+
+
+def actual_range(split: Split, stream: pa.NativeFile) -> tuple[int, int]:
+    """The bytes that a split reads: its nominal range moved to line starts."""
+    if split.is_exact:
+        return split.start, split.end
+    start = split.start if split.index == 0 else _line_start(stream, split.start, split)
+    end = split.end if split.is_last else _line_start(stream, split.end, split)
+    return start, max(start, end)
+
+
+def _line_start(stream: pa.NativeFile, position: int, split: Split) -> int:
+    """The first line start at or after a position, at most the file's end."""
+    size = stream.size()
+    at = position - 1
+    stream.seek(at)
+    while data := stream.read(_PROBE_BYTES):
+        found = csv_records.next_line_start(data, 0)
+        if found is not None:
+            return int(at) + found
+        at += len(data)
+    return int(size)
+
+
+def exact_splits(file_plan: FilePlan, splits: Sequence[Split], options: CsvOptions) -> list[Split]:
+    """The splits of one file with true record borders, found by one pass over its bytes in bounded memory."""
+    borders = exact_borders(file_plan, [split.start for split in splits[1:]], options)
+    starts = [splits[0].start, *borders]
+    ends = [*borders, splits[-1].end]
+    return [
+        replace(split, start=start, end=end, is_exact=True)
+        for split, start, end in zip(splits, starts, ends, strict=True)
+    ]
+
+
+def exact_borders(file_plan: FilePlan, positions: Sequence[int], options: CsvOptions) -> list[int]:
+    """For each position (ascending) the first record start at or after it; the file's end where there is none."""
+    dialect = csv_reader.dialect_of(options)
+    borders: list[int] = []
+    is_inside, before = False, csv_records.FILE_START
+    at = file_plan.data_start
+    with files.open_input(file_plan.file.path, file_plan.file.name) as stream:
+        stream.seek(at)
+        while len(borders) < len(positions) and (data := _read_whole_quotes(stream, dialect)):
+            toggles = dialect.toggles(data, is_inside, before)
+            while len(borders) < len(positions):
+                # The line end before a position makes the position itself a start; that before the data was seen in
+                # the last round.
+                found = _record_start(data, max(positions[len(borders)] - 1 - at, 0), toggles, is_inside)
+                if found is None:
+                    break
+                borders.append(at + found)
+            is_inside ^= bool(len(toggles) % 2)
+            before = data[-1]
+            at += len(data)
+    return borders + [file_plan.file.size] * (len(positions) - len(borders))
+
+
+def _read_whole_quotes(stream: pa.NativeFile, dialect: csv_records.Dialect) -> bytes:
+    """The next bytes, not ending with a quote, which might be half of a doubled one."""
+    data: bytes = stream.read(_SCAN_BYTES)
+    while data.endswith(dialect.quote_byte) and (more := stream.read(1)):
+        data += more
+    return data
+
+
+def _record_start(data: bytes, position: int, toggles: csv_records.Positions, is_inside: bool) -> int | None:
+    while (end := csv_records.next_line_start(data, position)) is not None:
+        before = int(np.searchsorted(toggles, end - 1))
+        if bool(before % 2) == is_inside:
+            return end
+        if before == len(toggles):
+            return None
+        position = int(toggles[before])
+    return None

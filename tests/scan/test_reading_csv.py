@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.cxl import types
+from spark_jobs.formats.options import CsvOptions
+from tests.scan.csv_files import read_csv
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAIR = {"a": types.STRING, "b": types.STRING}
+
+
+def python_records(text: str) -> list[list[str]]:
+    return [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+
+
+#: Texts that are all structure: any string of them is a CSV file.
+messy_text = st.lists(st.sampled_from(["a", "é", ",", '"', '""', "\n", "\r\n", " ", '","', '"\n', ',"x'])).map("".join)
+cells = st.text(alphabet='ab é,"\n\r', max_size=6)
+
+
+def quoted(cell: str) -> str:
+    return '"' + cell.replace('"', '""') + '"' if set(cell) & set(',"\r\n') else cell
+
+
+def well_formed(rows: list[tuple[str, str]], end: str) -> str:
+    return "".join(f"{quoted(a)},{quoted(b)}{end}" for a, b in rows)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(st.tuples(cells, cells), max_size=12),
+    end=st.sampled_from(["\n", "\r\n", "\r"]),
+    split_bytes=st.integers(1, 60),
+    block_bytes=st.sampled_from([3, 16, 1 << 20]),
+    keep_last_end=st.booleans(),
+)
+def test_any_split_of_a_well_formed_file_gives_its_records(
+    tmp_path: Path, rows: list[tuple[str, str]], end: str, split_bytes: int, block_bytes: int, keep_last_end: bool
+) -> None:
+    text = well_formed([("a", "b"), *rows], end)
+    if not keep_last_end:
+        text = text.removesuffix(end)
+    got = read_csv(tmp_path / "in.csv", text.encode(), PAIR, split_bytes=split_bytes, block_bytes=block_bytes)
+    assert [(record["a"], record["b"]) for record in got.records] == rows
+    assert got.failures == []
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(body=messy_text, split_bytes=st.integers(1, 40), block_bytes=st.sampled_from([2, 9, 1 << 20]))
+def test_any_split_of_any_text_gives_what_python_reads(
+    tmp_path: Path, body: str, split_bytes: int, block_bytes: int
+) -> None:
+    got = read_csv(
+        tmp_path / "in.csv", b"a,b\n" + body.encode(), PAIR, split_bytes=split_bytes, block_bytes=block_bytes
+    )
+    whole = read_csv(tmp_path / "in.csv", b"a,b\n" + body.encode(), PAIR)
+    assert (got.records, got.rows, got.failures) == (whole.records, whole.rows, whole.failures)
+    expected = python_records(body)
+    is_open = any(failure[4].endswith("never closed") for failure in whole.failures)
+    if is_open:
+        expected = expected[:-1]
+    good = [(row, cells) for row, cells in enumerate(expected) if len(cells) == 2]
+    assert [(row, [record["a"], record["b"]]) for row, record in zip(got.rows, got.records, strict=True)] == good
+    assert got.count == len(expected) + is_open
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 8])
+def test_record_borders_do_not_depend_on_the_number_of_splits(tmp_path: Path, number: int) -> None:
+    lines = [f'{i},"text {i}\nline, ""two"" of {i}",{i / 7}\r\n' for i in range(400)]
+    data = ("\ufeffid,text,x\r\n" + "".join(lines)).encode().removesuffix(b"\r\n")
+    declared = {"id": types.INT, "text": types.STRING, "x": types.FLOAT}
+    got = read_csv(tmp_path / "in.csv", data, declared, split_bytes=-(-len(data) // number), block_bytes=700)
+    assert got.records == [{"id": i, "text": f'text {i}\nline, "two" of {i}', "x": i / 7} for i in range(400)]
+    assert got.rows == list(range(400))
+
+
+def test_a_border_guessed_inside_quotes_is_found_out_and_read_again(tmp_path: Path) -> None:
+    data = b'a,b\n1,"' + b"x,y\n" * 50 + b'"\n2,z\n'
+    got = read_csv(tmp_path / "in.csv", data, PAIR, split_bytes=64)
+    assert got.records == [{"a": "1", "b": "x,y\n" * 50}, {"a": "2", "b": "z"}]
+    assert not got.was_consistent
+
+
+def test_quotes_inside_unquoted_cells_are_characters(tmp_path: Path) -> None:
+    data = b"a,b\n" + b'5" pipe,"6"" pipe"\n' * 100
+    for split_bytes in (30, 100, 10_000):
+        got = read_csv(tmp_path / "in.csv", data, PAIR, split_bytes=split_bytes)
+        assert got.records == [{"a": '5" pipe', "b": '6" pipe'}] * 100
+        assert got.was_consistent
+
+
+def test_a_cell_of_ten_megabytes_is_a_cell(tmp_path: Path) -> None:
+    big = ("text of a cell " * 7_000 + "\n") * 100
+    got = read_csv(tmp_path / "in.csv", f'a,b\n1,"{big}"\n2,x\n'.encode(), PAIR, split_bytes=1 << 20)
+    assert [len(record["b"]) for record in got.records] == [len(big), 1]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", []),
+        (b"\xef\xbb\xbf", []),
+        (b"a,b", []),
+        (b"a,b\n", []),
+        (b"a,b\r\n\r\n\r\n", []),
+        (b"\n\na,b\n1,2", [("1", "2")]),
+        (b"\xef\xbb\xbfa,b\r1,2\r\r3,4\r", [("1", "2"), ("3", "4")]),
+        (b'"a","b"\n"1",""\n', [("1", "")]),
+        (b'"ab"cd,x"y"\n', []),
+    ],
+)
+def test_small_files(tmp_path: Path, data: bytes, expected: list[tuple[str, str]]) -> None:
+    got = read_csv(tmp_path / "in.csv", data, PAIR)
+    assert [(record["a"], record["b"]) for record in got.records] == expected
+    assert got.failures == []
+
+
+def test_ragged_records_are_malformed_and_keep_their_place(tmp_path: Path) -> None:
+    data = b'a,b\n1,x\n\n2\n3,y,z\n4,"p\nq"\n5\n'
+    got = read_csv(tmp_path / "in.csv", data, PAIR, block_bytes=12)
+    assert got.records == [{"a": "1", "b": "x"}, {"a": "4", "b": "p\nq"}]
+    assert got.rows == [0, 3]
+    assert got.failures == [
+        (1, None, "2", "malformed_record", "malformed record: record has 1 fields, expected 2"),
+        (2, None, "3,y,z", "malformed_record", "malformed record: record has 3 fields, expected 2"),
+        (4, None, "5", "malformed_record", "malformed record: record has 1 fields, expected 2"),
+    ]
+
+
+def test_undecodable_records_are_malformed_whatever_is_read(tmp_path: Path) -> None:
+    data = b"a,b\n1,fine\n2,bro\xffken\nx\n4,\xe9t\xe9\n5,last\n"
+    for live in (None, frozenset({"a"})):
+        got = read_csv(tmp_path / "in.csv", data, PAIR, live=live)
+        assert [record["a"] for record in got.records] == ["1", "5"]
+        assert got.rows == [0, 4]
+        assert [(row, value) for row, _, value, _, _ in got.failures] == [(1, "2,bro�ken"), (2, "x"), (3, "4,�t�")]
+
+
+def test_a_quote_that_is_never_closed_takes_the_rest_of_the_file(tmp_path: Path) -> None:
+    data = b'a,b\n1,x\n2,"open\n3,y\n4,z\n'
+    for split_bytes in (5, 8, 1000):
+        got = read_csv(tmp_path / "in.csv", data, PAIR, split_bytes=split_bytes)
+        assert got.records == [{"a": "1", "b": "x"}]
+        assert got.failures == [
+            (1, None, '2,"open\n3,y\n4,z', "malformed_record", "malformed record: quote is never closed")
+        ]
+
+
+def test_the_raw_text_of_a_malformed_record_is_bounded(tmp_path: Path) -> None:
+    got = read_csv(tmp_path / "in.csv", b"a,b\n" + b"x" * 100_000 + b"\n", PAIR)
+    assert got.failures[0][2] == "x" * 1000
+
+
+def test_an_encoding_is_read_as_its_text(tmp_path: Path) -> None:
+    text = 'id,é\r\n1,"Zoë\r\nß"\r\n2,𝄞 clef\r\n'
+    declared = {"id": types.INT, "é": types.STRING}
+    records = [{"id": 1, "é": "Zoë\r\nß"}, {"id": 2, "é": "𝄞 clef"}]
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32"):
+        options = CsvOptions(encoding=encoding)
+        got = read_csv(tmp_path / "in.csv", text.encode(encoding), declared, options=options, split_bytes=5)
+        assert got.records == records
+    latin = text.replace("𝄞", "G")
+    for encoding in ("latin-1", "windows-1252", "iso-8859-15"):
+        options = CsvOptions(encoding=encoding)
+        got = read_csv(tmp_path / "in.csv", latin.encode(encoding), declared, options=options)
+        assert got.records == [records[0], {"id": 2, "é": "G clef"}]
+
+
+def test_undecodable_text_of_another_encoding_is_a_malformed_record(tmp_path: Path) -> None:
+    options = CsvOptions(encoding="windows-1252")
+    got = read_csv(tmp_path / "in.csv", b"a,b\n1,\xe9\n2,\x81\n3,z\n", PAIR, options=options)
+    assert [record["b"] for record in got.records] == ["é", "z"]
+    assert [failure[0] for failure in got.failures] == [1]
+
+
+def test_other_delimiters_and_quotes(tmp_path: Path) -> None:
+    data = b"a|b\n'x|y'|don't\n'it''s'|\"q\"\n"
+    got = read_csv(tmp_path / "in.csv", data, PAIR, options=CsvOptions("|", "'"), split_bytes=4)
+    assert got.records == [{"a": "x|y", "b": "don't"}, {"a": "it's", "b": '"q"'}]
+
+
+def test_a_file_without_header_follows_the_declared_order(tmp_path: Path) -> None:
+    declared = {"a": types.STRING, "b": types.INT, "c": types.FLOAT}
+    options = CsvOptions(has_header=False)
+    got = read_csv(tmp_path / "in.csv", b"\xef\xbb\xbfx,1\ny,2\n", declared, options=options, split_bytes=5)
+    assert got.records == [{"a": "x", "b": 1, "c": None}, {"a": "y", "b": 2, "c": None}]
+    wide = read_csv(tmp_path / "in.csv", b"x,1,2.5,more\n", declared, options=options)
+    assert wide.records == [{"a": "x", "b": 1, "c": 2.5, "$widened.col_3": "more"}]

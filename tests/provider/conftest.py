@@ -1,0 +1,96 @@
+"""What the provider's tests share: a `spark-submit` that is none, a task context, diagnostics that are none."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from clinker_provider import validation
+
+FAKE = Path(__file__).with_name("fake_spark_submit.py")
+
+
+class FakeSpark:
+    """Makes operators that call the fake `spark-submit`, and shows what it was called with."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.binary = folder / "bin" / "spark-submit"
+        self.binary.parent.mkdir()
+        self.binary.write_text(f"#!{sys.executable}\n{FAKE.read_text()}")
+        self.binary.chmod(0o755)
+        self.pipeline = folder / "p.yaml"
+        self.pipeline.write_text("pipeline: {name: p}\n")
+        self.work = folder / "work"
+        self.work.mkdir()
+
+    def operator(self, job: dict[str, Any], **arguments: Any) -> Any:
+        from clinker_provider.operators.spark import ClinkerSparkOperator
+
+        env_vars = {"FAKE_JOB": json.dumps({"notes": str(self.folder / "notes.json"), **job})}
+        defaults = {
+            "task_id": "run",
+            "pipeline": str(self.pipeline),
+            "validate": "off",
+            "master": "local[1]",
+            "spark_binary": str(self.binary),
+            "work_dir": str(self.work),
+            "env_vars": {**env_vars, **arguments.pop("env_vars", {})},
+        }
+        return ClinkerSparkOperator(**{**defaults, **arguments})
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        return dict(json.loads((self.folder / "notes.json").read_text()))
+
+
+@pytest.fixture
+def spark(tmp_path: Path) -> FakeSpark:
+    return FakeSpark(tmp_path)
+
+
+@pytest.fixture
+def context() -> dict[str, Any]:
+    """A task context whose `ti` notes what is pushed in `pushed`."""
+    pushed: dict[str, Any] = {}
+    ti = Mock(dag_id="d", task_id="run", run_id="manual__2026-01-01T00:00:00+00:00", map_index=-1, try_number=1)
+    ti.xcom_push.side_effect = lambda key, value: pushed.update({key: value})
+    ti.pushed = pushed
+    return {"ti": ti}
+
+
+class Diagnosed:
+    """Stands in for planning: finds the problems it was told to, and notes what it was asked about."""
+
+    def __init__(self) -> None:
+        self.problems: list[Any] = []
+        self.subjects: list[validation.Subject] = []
+
+    def report(self, text: str, *, is_error: bool = True) -> None:
+        """Let the next checks find this problem."""
+
+        class Problem(SimpleNamespace):
+            def __str__(self) -> str:
+                return text
+
+        self.problems.append(Problem(is_error=is_error))
+
+    def problems_of(self, subject: validation.Subject) -> list[Any]:
+        self.subjects.append(subject)
+        return list(self.problems)
+
+
+@pytest.fixture
+def diagnosed(monkeypatch: pytest.MonkeyPatch) -> Diagnosed:
+    """Replaces planning."""
+    found = Diagnosed()
+    monkeypatch.setattr(validation, "problems_of", found.problems_of)
+    monkeypatch.setattr(validation, "explain", lambda subject: f"plan of {subject.pipeline.name}")
+    monkeypatch.setattr(validation, "message", lambda problems: "\n".join(map(str, problems)))
+    return found

@@ -1,0 +1,62 @@
+"""Stands in for `spark-submit` in tests that need no Spark: takes its command line, leaves what a job leaves.
+
+What to do comes in the environment variable FAKE_JOB, JSON: `exit` (return code), `record` (fields of the record, or
+null for none), `by` (`file` or `line`), `print` (lines), `hang` (start processes of its own, then wait for ever),
+`notes` (file for the command line and environment).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from spark_jobs import contract, result
+
+
+def main() -> int:
+    arguments = sys.argv[1:]
+    job = json.loads(os.environ["FAKE_JOB"])
+    execution_id = arguments[arguments.index(contract.EXECUTION_ID_OPTION) + 1]
+    work_dir = Path(arguments[arguments.index(contract.WORK_DIR_OPTION) + 1])
+    if "notes" in job:
+        seen = {"argv": arguments, "environ": dict(os.environ), "work_dir_files": sorted(os.listdir(work_dir))}
+        Path(job["notes"]).write_text(json.dumps(seen))
+    for line in job.get("print", ()):
+        sys.stdout.buffer.write(line.encode("latin-1") + b"\n")
+        sys.stdout.flush()
+    if job.get("record") is not None:
+        fields = {"execution_id": execution_id, "exit_code": job["exit"], **job["record"]}
+        if "error" in fields:
+            fields["error"] = result.RunError(**fields["error"])
+        record = result.RunResult(**fields)
+        if job.get("by", "file") == "file":
+            result.write(work_dir, record)
+        print(result.sentinel_line(record), flush=True)
+    if "hang" in job:
+        hang(Path(job["hang"]))
+    return int(job["exit"])
+
+
+def hang(pids: Path) -> None:
+    """Be like a JVM with a Python driver: two processes below, and one that left the tree and ignores SIGTERM."""
+    sleep = "import time; time.sleep(600)"
+    stubborn = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {sleep}"
+    start = "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', {!r}]{}); print(p.pid, flush=True)"
+    forks = start.format(sleep, "") + "; p.wait()"
+    leaves = start.format(stubborn, ", start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL")
+    found = [os.getpid()]
+    for code in (forks, leaves):
+        child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        assert child.stdout is not None
+        found += [child.pid, int(child.stdout.readline())]
+    pids.with_suffix(".part").write_text(json.dumps(found))
+    pids.with_suffix(".part").replace(pids)
+    time.sleep(600)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,294 @@
+"""The operator against a `spark-submit` that plays every ending of a run."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout
+
+from clinker_provider import exceptions, xcoms
+from clinker_provider.operators.submit import PASSED_ON, SubmittingOperator
+
+pytestmark = pytest.mark.airflow
+
+DEAD = {"records_total": 5, "records_ok": 3, "records_dlq": 2, "dlq_path": "/o/dead.csv", "dlq_count": 2}
+
+
+def test_success_returns_the_summary_and_pushes_the_rest(spark: Any, context: Any) -> None:
+    operator = spark.operator({"exit": 0, "record": {"records_total": 5, "metrics": {"duration_ms": 3}}})
+    returned = operator.execute(context)
+    assert returned["status"] == "success"
+    assert returned["records"]["total"] == 5
+    pushed = context["ti"].pushed
+    assert pushed["exit_code"] == 0
+    assert pushed["metrics"] == {"duration_ms": 3}
+    assert xcoms.RETURN_VALUE not in pushed, "Airflow pushes what execute returns"
+
+
+def test_dead_letters_are_a_partial_success(spark: Any, context: Any) -> None:
+    returned = spark.operator({"exit": 2, "record": DEAD}).execute(context)
+    assert returned["status"] == "partial_success"
+    assert context["ti"].pushed["dlq_count"] == 2
+    assert context["ti"].pushed["dlq_path"] == "/o/dead.csv"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected", "is_retried"),
+    [
+        (1, exceptions.ClinkerConfigError, False),
+        (3, exceptions.ClinkerEvaluationError, False),
+        (4, exceptions.ClinkerIOError, True),
+        (130, exceptions.ClinkerInterrupted, True),
+    ],
+)
+def test_failures_by_exit_code(
+    spark: Any, context: Any, code: int, expected: type[exceptions.ClinkerError], is_retried: bool
+) -> None:
+    error = {"code": "E304", "message": "no column `qty`", "span": "p.yaml:3:7"}
+    with pytest.raises(expected, match=r"p\.yaml:3:7 E304 no column `qty`") as raised:
+        spark.operator({"exit": code, "record": {"error": error}}).execute(context)
+    assert raised.value.exit_code == code
+    assert isinstance(raised.value, AirflowFailException) != is_retried
+    pushed = context["ti"].pushed
+    assert (pushed["exit_code"], pushed["status"]) == (code, "failed")
+    assert pushed["return_value"]["status"] == "failed"
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3])
+def test_without_a_record_every_return_code_is_a_failure(spark: Any, context: Any, code: int) -> None:
+    operator = spark.operator({"exit": code, "record": None, "print": ["python3: can't open file 'x.py'"]})
+    with pytest.raises(exceptions.ClinkerResultMissing, match=rf"(?s)returned {code}, .*can't open file"):
+        operator.execute(context)
+    assert context["ti"].pushed["status"] == "failed"
+    assert context["ti"].pushed["exit_code"] == 4
+
+
+def test_record_of_another_attempt_is_no_record(spark: Any, context: Any) -> None:
+    operator = spark.operator({"exit": 0, "record": {"execution_id": "yesterday"}})
+    with pytest.raises(exceptions.ClinkerResultMissing):
+        operator.execute(context)
+
+
+def test_printed_record_is_enough_where_the_folder_is_not_shared(spark: Any, context: Any) -> None:
+    returned = spark.operator({"exit": 2, "record": DEAD, "by": "line"}).execute(context)
+    assert returned["status"] == "partial_success"
+
+
+def test_application_id_is_read_from_the_log_of_a_run_that_left_none(spark: Any, context: Any) -> None:
+    lines = ["caf\xe9 is no UTF-8", "INFO Executor: Connected as app-20261121210000-0007 ok"]
+    with pytest.raises(exceptions.ClinkerResultMissing):
+        spark.operator({"exit": 1, "record": None, "print": lines}).execute(context)
+    assert context["ti"].pushed["application_id"] == "app-20261121210000-0007"
+
+
+def test_command_line_ships_the_engine_and_names_the_attempt(spark: Any, context: Any) -> None:
+    spark.operator(
+        {"exit": 0, "record": {}},
+        force=True,
+        metrics_spool_dir="/spool",
+        batch_id="b1",
+        conf={"spark.x": "1"},
+        py_files="/more.zip",
+        executor_memory="2g",
+    ).execute(context)
+    argv = spark.notes["argv"]
+    run = argv[argv.index(str(spark.pipeline)) :]
+    execution_id = run[run.index("--execution-id") + 1]
+    work_dir = run[run.index("--work-dir") + 1]
+    assert run == [
+        str(spark.pipeline),
+        *("--batch-id", "b1", "--metrics-spool-dir", "/spool", "--force"),
+        *("--execution-id", execution_id, "--work-dir", work_dir),
+    ]
+    assert execution_id.startswith("d.run.manual__2026-01-01T00-00-00-00-00.1-")
+    assert argv[argv.index("--py-files") + 1] == f"{work_dir}/spark_jobs.zip,/more.zip"
+    assert argv[argv.index("--master") + 1] == "local[1]"
+    assert argv[argv.index("--executor-memory") + 1] == "2g"
+    assert argv[argv.index("--name") + 1] == "clinker.p"
+    assert {"spark.x=1", f"spark.clinker.executionId={execution_id}"} <= set(argv)
+    assert spark.notes["work_dir_files"] == ["spark_jobs.zip"]
+    assert context["ti"].pushed["execution_id"] == execution_id
+
+
+def test_nothing_is_left_in_the_work_folder(spark: Any, context: Any) -> None:
+    spark.operator({"exit": 0, "record": {}}).execute(context)
+    with pytest.raises(exceptions.ClinkerIOError):
+        spark.operator({"exit": 4, "record": {}}).execute(context)
+    assert list(spark.work.iterdir()) == []
+
+
+def test_spark_submit_finds_its_python_without_an_active_environment(
+    spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.delenv(name, raising=False)
+    spark.operator({"exit": 0, "record": {}}, env_vars={"PYSPARK_PYTHON": "/my/python"}).execute(context)
+    environ = spark.notes["environ"]
+    assert Path(environ["SPARK_HOME"], "jars").is_dir()
+    assert environ["PYSPARK_PYTHON"] == environ["PYSPARK_DRIVER_PYTHON"] == "/my/python"
+    assert environ["PYTHONUNBUFFERED"] == "1"
+
+
+def test_fail_on_dlq_fails_without_retry_after_the_callback(spark: Any, context: Any) -> None:
+    called = []
+    operator = spark.operator(
+        {"exit": 2, "record": DEAD}, fail_on_dlq=True, on_dlq=lambda seen, record: called.append(record.dlq_count)
+    )
+    with pytest.raises(exceptions.ClinkerDeadLettersError, match=r"2 records died in /o/dead\.csv") as raised:
+        operator.execute(context)
+    assert isinstance(raised.value, AirflowFailException)
+    assert called == [2]
+    assert context["ti"].pushed["status"] == "partial_success"
+
+
+def test_callback_is_not_called_for_a_clean_run(spark: Any, context: Any) -> None:
+    spark.operator({"exit": 0, "record": {}}, on_dlq="json.dumps").execute(context)
+    with pytest.raises(ValueError, match="no import path"):
+        spark.operator({"exit": 2, "record": DEAD}, on_dlq="nothing").execute(context)
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_do_xcom_push_false_pushes_nothing(spark: Any, context: Any, code: int) -> None:
+    operator = spark.operator({"exit": code, "record": {}}, do_xcom_push=False)
+    if code:
+        with pytest.raises(exceptions.ClinkerEvaluationError):
+            operator.execute(context)
+    else:
+        assert operator.execute(context) is None
+    assert context["ti"].pushed == {}
+
+
+def test_broken_xcom_never_hides_the_failure_of_the_run(spark: Any, context: Any) -> None:
+    context["ti"].xcom_push.side_effect = RuntimeError("no API")
+    with pytest.raises(exceptions.ClinkerEvaluationError):
+        spark.operator({"exit": 3, "record": {}}).execute(context)
+    with pytest.raises(RuntimeError, match="no API"):
+        spark.operator({"exit": 0, "record": {}}).execute(context)
+
+
+def test_invalid_pipeline_fails_before_spark_is_called(spark: Any, context: Any, diagnosed: Any) -> None:
+    operator = spark.operator({"exit": 0, "record": {}}, validate="execute")
+    diagnosed.report("p.yaml:3:7 E304 no column")
+    diagnosed.report("p.yaml:1:1 W1 odd", is_error=False)
+    with pytest.raises(exceptions.ClinkerConfigError, match=r"p\.yaml:3:7 E304 no column") as raised:
+        operator.execute(context)
+    assert "W1" not in str(raised.value)
+    assert context["ti"].pushed["exit_code"] == 1
+    assert not (spark.folder / "notes.json").exists()
+
+
+def test_plan_is_shown_among_the_rendered_fields(spark: Any, context: Any, diagnosed: Any) -> None:
+    operator = spark.operator({"exit": 0, "record": {}}, validate="parse")
+    operator.execute(context)
+    assert operator.plan_text == "plan of p.yaml"
+    assert "plan_text" in operator.template_fields
+    assert operator.overwrite_rtif_after_execution
+
+
+def test_missing_connection_is_an_error_and_not_yarn(spark: Any, context: Any) -> None:
+    operator = spark.operator({"exit": 0, "record": {}}, master=None, conn_id="nowhere")
+    with pytest.raises(exceptions.ClinkerConnectionError, match="no Spark connection `nowhere`"):
+        operator.execute(context)
+    assert list(spark.work.iterdir()) == []
+
+
+def test_connection_gives_the_master(spark: Any, context: Any) -> None:
+    spark.operator({"exit": 0, "record": {}}, master=None).execute(context)
+    argv = spark.notes["argv"]
+    assert argv[argv.index("--master") + 1] == "local[2]"
+
+
+def test_standalone_cluster_mode_is_refused(spark: Any, context: Any) -> None:
+    operator = spark.operator({"exit": 0, "record": {}}, master="spark://h:7077", deploy_mode="cluster", env_vars={})
+    with pytest.raises(exceptions.ClinkerConnectionError, match="use `client`"):
+        operator.execute(context)
+
+
+def test_missing_spark_submit_is_named(spark: Any, context: Any) -> None:
+    with pytest.raises(exceptions.ClinkerConnectionError, match="/no/spark-submit"):
+        spark.operator({"exit": 0}, spark_binary="/no/spark-submit").execute(context)
+
+
+def started(pids: Path) -> list[int]:
+    deadline = time.monotonic() + 20
+    while not pids.exists():
+        assert time.monotonic() < deadline, "the fake job did not start"
+        time.sleep(0.02)
+    return [int(pid) for pid in json.loads(pids.read_text())]
+
+
+def alive(pids: list[int]) -> list[int]:
+    return [pid for pid in pids if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE]
+
+
+def test_kill_ends_every_process_of_the_run(spark: Any, context: Any, tmp_path: Path) -> None:
+    operator = spark.operator({"exit": 0, "hang": str(tmp_path / "pids")}, kill_grace_s=0.5)
+    failures: list[BaseException] = []
+
+    def execute() -> None:
+        try:
+            operator.execute(context)
+        except exceptions.ClinkerError as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=execute)
+    thread.start()
+    try:
+        pids = started(tmp_path / "pids")
+        assert len(alive(pids)) == 4, "the one that started the stray has ended"
+    finally:
+        operator.on_kill()
+        thread.join(20)
+    assert not thread.is_alive()
+    assert alive(pids) == []
+    assert isinstance(failures[0], exceptions.ClinkerInterrupted)
+    assert context["ti"].pushed["exit_code"] == 130
+    assert list(spark.work.iterdir()) == []
+
+
+def test_timeout_ends_every_process_of_the_run(
+    spark: Any, context: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator = spark.operator(
+        {"exit": 0, "hang": str(tmp_path / "pids"), "print": ["ready"]},
+        kill_grace_s=0.5,
+        execution_timeout=timedelta(seconds=1),
+    )
+    from clinker_provider.hooks.clinker_spark import ClinkerSparkSubmitHook
+
+    pids: list[int] = []
+
+    def time_out(hook: Any, lines: Any) -> None:
+        # Airflow raises this from a timer in the middle of whatever the task is doing: reading the log.
+        pids.extend(started(tmp_path / "pids"))
+        raise AirflowTaskTimeout
+
+    monkeypatch.setattr(ClinkerSparkSubmitHook, "_process_spark_submit_log", time_out)
+    with pytest.raises(AirflowTaskTimeout):
+        operator.execute(context)
+    assert len(pids) == 5
+    assert alive(pids) == []
+    assert list(spark.work.iterdir()) == []
+
+
+def test_hook_parameters_are_those_of_the_spark_provider() -> None:
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    known = set(inspect.signature(SparkSubmitHook.__init__).parameters)
+    taken = set(inspect.signature(SubmittingOperator.__init__).parameters)
+    assert set(PASSED_ON) <= known & taken
+    own = {"conn_id", "name", "conf", "env_vars", "spark_binary", "py_files", "application_args"}
+    # What is left out: Python has no class, and waiting for cluster drivers is left to `spark-submit`.
+    left_out = {
+        *("self", "java_class", "status_poll_interval"),
+        *("track_driver_via_k8s_api", "yarn_track_via_rm_api", "yarn_rm_auth"),
+    }
+    assert known == set(PASSED_ON) | own | left_out

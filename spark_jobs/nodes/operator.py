@@ -18,7 +18,7 @@ from spark_jobs.cxl import engine
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from spark_jobs.cxl import typed
+    from spark_jobs.cxl import failure, typed
     from spark_jobs.nodes import node
 
 #: Records per batch that operators cut larger inputs into; small enough for a batch's columns to stay in cache.
@@ -30,8 +30,14 @@ ORIGIN_COLUMNS = ("$origin.source", "$origin.split", "$origin.row")
 class Origin(Protocol):
     """Where a batch's records come from: what dead letters and `$source.*` need to know."""
 
+    #: The number of the split or partition, for the places of its rows.
+    number: int
+
     def identify(self, batch: Batch, indices: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
         """(source number, split number, 0-based row in the split) of these rows of the batch."""
+
+    def of_rows(self, rows: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """The same for rows of the task's input, where that is enough to know."""
 
     def texts(self, batch: Batch, indices: pa.Array) -> pa.RecordBatch | None:
         """The declared columns of these rows' records as they were read; None when they are not at hand."""
@@ -71,6 +77,31 @@ class Batch:
             yield replace(self, data=self.data.slice(start, size), rows=self.rows.slice(start, size))
 
 
+@dataclass(frozen=True)
+class GroupOrigin:
+    """Records that an exchange brought: their first records are named by the `$origin.*` columns."""
+
+    #: The number of the partition, for the places of its rows.
+    number: int
+
+    def identify(self, batch: Batch, indices: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """The first records' source, split and row."""
+        source, split, row = (batch.data.column(name).take(indices) for name in ORIGIN_COLUMNS)
+        return source, split, row
+
+    def of_rows(self, rows: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """Not known from a row number alone."""
+        raise NotImplementedError("records of an exchange carry their origin")
+
+    def texts(self, batch: Batch, indices: pa.Array) -> pa.RecordBatch | None:
+        """The first records are read again when dead letters are written."""
+        return None
+
+    def surroundings(self, batch: Batch) -> dict[str, Any]:
+        """A group has no file or row of its own (spec/exec.md 12.7)."""
+        return {"source.file": "<merged>", "source.name": "<merged>", "source.path": "<merged>"}
+
+
 @dataclass
 class Counters:
     """What became of the records that reached a node in one task."""
@@ -103,11 +134,24 @@ class Context(Protocol):
     def fail(self, operator: Operator, batch: Batch, failures: Sequence[engine.RowFailure], trigger: str = "") -> None:
         """Send rows of a batch to the dead letters. Raises `StopTask` under fail_fast."""
 
+    def letters(
+        self,
+        operator: Operator,
+        failures: Sequence[failure.Failure],
+        places: tuple[pa.Array, pa.Array, pa.Array],
+        texts: pa.RecordBatch | None,
+        stages: Sequence[str],
+    ) -> None:
+        """Note dead letters by the places of their records. Raises `StopTask` under fail_fast."""
+
     def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:
         """Give rows to an exchange."""
 
     def part(self, output: str, lane: tuple[int, ...], opener: Callable[[str], Any]) -> Any:
         """A new part file of an output; `opener` gets its path. The task closes it and reports it."""
+
+    def abort(self, code: str, message: str, batch: Batch, row: int) -> None:
+        """End the run because of a record, whatever the strategy. Raises `StopTask`."""
 
     def materialized(self, name: str) -> pa.Table:
         """The records of a node that an earlier job wrote down, in order."""

@@ -64,3 +64,5 @@ class OutputStep(node.Step):
     split: Any = None
     write_meta: bool = False
     label: str | None = None
+    include_header: bool = True
+    preserve_nulls: bool = False

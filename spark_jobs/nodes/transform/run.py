@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure
 from spark_jobs.nodes import operator
@@ -63,7 +63,7 @@ def _output(batch: operator.Batch, result: engine.BatchResult) -> operator.Batch
     columns = dict(result.emits)
     for name, emitted in result.emitted.items():
         if name in kept.data.schema.names:
-            columns[name] = pa.compute.if_else(emitted, columns[name], kept.data.column(name))
+            columns[name] = pc.if_else(emitted, columns[name], kept.data.column(name))
     columns.update({f"$meta.{key}": values for key, values in result.metas.items()})
     return replace(kept, data=operator.overlay(kept.data, columns))
 

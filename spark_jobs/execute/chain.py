@@ -1,0 +1,33 @@
+"""A job on Spark: a chain of levels over envelopes, the same on embedded, submitted and Connect sessions."""
+
+from __future__ import annotations
+
+import pickle
+from functools import partial
+from typing import TYPE_CHECKING
+
+from spark_jobs.execute import report, task
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_jobs.execute.spec import JobSpec
+
+
+def run(spark: SparkSession, spec: JobSpec) -> list[report.TaskReport]:
+    """Run a job; gives the reports of its tasks, by level and number.
+
+    All that comes to the driver are the reports: records stay in part files and shuffles.
+    """
+    job = spec.job
+    pickled = pickle.dumps(spec, protocol=pickle.HIGHEST_PROTOCOL)
+    # One task per split: a range with as many partitions as rows has one row in each.
+    frame: DataFrame = spark.range(0, len(spec.splits), 1, max(len(spec.splits), 1))
+    frame = frame.mapInArrow(partial(task.run_level, pickled, 0), task.ENVELOPE_DDL)
+    for level in range(1, job.levels):
+        # A payload is some megabytes: the row count that Spark moves at once must be small.
+        frame = frame.repartitionById(job.slots(level), "slot").sortWithinPartitions("exchange", "ordinal")
+        frame = frame.mapInArrow(partial(task.run_level, pickled, level), task.ENVELOPE_DDL)
+    payloads = frame.select("payload").toArrow().column("payload").to_pylist()
+    reports = [report.TaskReport.decode(payload) for payload in payloads]
+    return sorted(reports, key=lambda each: (each.level, each.number))

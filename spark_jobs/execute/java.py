@@ -1,0 +1,57 @@
+"""The Java that an embedded session needs, and how to start it quickly."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+OLDEST_JAVA = 17
+_ADVICE = (
+    "install a JDK or JRE 17 or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17) "
+    "and put it on PATH or set JAVA_HOME"
+)
+
+
+def executable() -> str | None:
+    """The `java` that Spark would start."""
+    home = os.environ.get("JAVA_HOME")
+    if home and (Path(home) / "bin" / "java").exists():
+        return str(Path(home) / "bin" / "java")
+    return shutil.which("java")
+
+
+@cache
+def version(java: str) -> tuple[int, str] | None:
+    """The major version of a `java`, and its full text; None when it cannot be run."""
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+    except OSError:
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)[^"]*"', told)
+    return (int(found.group(1)), found.group(0)) if found else None
+
+
+def problem() -> str | None:
+    """Why an embedded session cannot start, with what to do; None when it can."""
+    java = executable()
+    if java is None:
+        return f"Spark needs Java {OLDEST_JAVA} or newer, and no java was found: {_ADVICE}"
+    found = version(java)
+    if found is None:
+        return f"{java} cannot be run: {_ADVICE}"
+    if found[0] < OLDEST_JAVA:
+        return f"Spark needs Java {OLDEST_JAVA} or newer; {java} is {found[1]}: {_ADVICE}"
+    return None
+
+
+def settings() -> dict[str, str]:
+    """Settings that shorten the start of a local JVM.
+
+    The cheap compiler alone is enough for envelopes: the work is in Arrow.
+    """
+    options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+    return {"spark.driver.extraJavaOptions": " ".join(options)}

@@ -1,0 +1,88 @@
+"""What tasks report to the driver: counts and file names, never records."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from spark_jobs.nodes.operator import Counters
+
+
+@dataclass
+class Part:
+    """A part file. `box` is the output's name, or the box that wrote a build side; order: lane, then number."""
+
+    box: str
+    lane: tuple[int, ...]
+    number: int
+    path: str
+    bytes: int
+
+
+@dataclass
+class SplitReport:
+    """What reading a split told: its number over all sources, the records in it, and whether it was cut rightly."""
+
+    number: int
+    records: int
+    bytes: int
+    is_consistent: bool
+
+
+@dataclass
+class FirstFailure:
+    """The failure that ended a task: the place of the record, and what went wrong."""
+
+    source: int
+    split: int
+    row: int
+    stage: str
+    detail: str
+    field: str | None
+    code: str | None = None
+
+
+@dataclass
+class Letters:
+    """Dead letters of a task: the file they are in (None: counted only), how many there are, and per source."""
+
+    path: str | None
+    count: int
+    per_source: dict[int, int]
+    per_category: dict[str, int]
+
+
+@dataclass
+class TaskReport:
+    """A task's report."""
+
+    level: int
+    number: int
+    seconds: float = 0.0
+    counters: dict[str, Counters] = field(default_factory=dict)
+    parts: list[Part] = field(default_factory=list)
+    splits: list[SplitReport] = field(default_factory=list)
+    letters: Letters | None = None
+    failure: FirstFailure | None = None
+    payload_bytes: int = 0
+    peak_bytes: int = 0
+
+    def encode(self) -> bytes:
+        """The report as JSON."""
+        return json.dumps(asdict(self), separators=(",", ":")).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> TaskReport:
+        """The report that `encode` wrote."""
+        fields: dict[str, Any] = json.loads(data)
+        fields["counters"] = {name: Counters(**counters) for name, counters in fields["counters"].items()}
+        fields["parts"] = [Part(**{**part, "lane": tuple(part["lane"])}) for part in fields["parts"]]
+        fields["splits"] = [SplitReport(**split) for split in fields["splits"]]
+        if fields["letters"]:
+            letters = fields["letters"]
+            letters["per_source"] = {int(number): count for number, count in letters["per_source"].items()}
+            fields["letters"] = Letters(**letters)
+        if fields["failure"]:
+            fields["failure"] = FirstFailure(**fields["failure"])
+        return cls(**fields)

@@ -1,0 +1,138 @@
+"""Where jobs run: the session that is there, an embedded one, the cluster's, or a Connect endpoint."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.plan.options import RunOptions
+
+#: Settings that every session gets. Names: spark.apache.org/docs/latest/configuration.html
+_RUNTIME = {
+    # Payload frames have a few rows of some megabytes each.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "8",
+    # The chain of a job is fixed: adaptive execution would only run it in more jobs.
+    "spark.sql.adaptive.enabled": "false",
+}
+_EMBEDDED = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.python.worker.reuse": "true",
+    "spark.log.level": "ERROR",
+    "spark.driver.memory": "1g",
+}
+
+
+class SessionError(Exception):
+    """A session cannot be had: what is missing, and what to do."""
+
+
+def _is_remote(spark: Any) -> bool:
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def open_session(options: RunOptions, threads: int | None) -> SparkSession:
+    """The session that this run uses.
+
+    A session that is active in this process is used again; under spark-submit the builder finds the cluster's settings. Otherwise an
+    embedded `local[threads]` is started, which needs Java.
+
+    Raises:
+        SessionError: Java is missing or too old, the packages do not fit together, or the endpoint does not answer.
+    """
+    from pyspark.sql import SparkSession
+
+    if options.remote:
+        spark = _connect(options.remote)
+    else:
+        spark = SparkSession.getActiveSession() or _build(options, threads)
+    for key, value in {**_RUNTIME, **options.spark_conf}.items():
+        if key.startswith("spark.sql."):
+            spark.conf.set(key, value)
+    return spark
+
+
+def _build(options: RunOptions, threads: int | None) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    _check_versions()
+    builder = SparkSession.builder
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if not submitted:
+        from spark_jobs.execute import java
+
+        problem = java.problem()
+        if problem:
+            raise SessionError(problem)
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        _share_package()
+        master = options.master or f"local[{threads or '*'}]"
+        builder = builder.master(master).appName("clinker")
+        for key, value in {**_EMBEDDED, **java.settings()}.items():
+            builder = builder.config(key, value)
+    for key, value in options.spark_conf.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _share_package() -> None:
+    """Python workers of an embedded session import this very package."""
+    import spark_jobs
+
+    root = os.path.dirname(os.path.dirname(os.path.abspath(spark_jobs.__file__)))
+    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+
+
+def _connect(url: str) -> SparkSession:
+    """A session of a Connect endpoint; the engine's code travels as an artifact."""
+    from pyspark.sql import SparkSession
+
+    try:
+        spark = SparkSession.builder.remote(url).getOrCreate()
+        spark.version  # noqa: B018 - the first call that reaches the endpoint
+    except Exception as error:  # noqa: BLE001 - gRPC has its own exceptions; all mean the same here
+        raise SessionError(f"the Spark Connect endpoint {url} does not answer: {_first_line(error)}") from error
+    from spark_jobs import packaging
+
+    if not getattr(spark, "_clinker_artifacts", False):
+        spark.addArtifacts(str(packaging.build_temporary()), pyfile=True)
+        spark._clinker_artifacts = True  # type: ignore[attr-defined]
+    return spark
+
+
+def _check_versions() -> None:
+    """`pyspark-client` of another version overwrites files of `pyspark`: stop before the first cryptic error."""
+    import pyspark
+
+    try:
+        installed = metadata.version("pyspark")
+    except metadata.PackageNotFoundError:
+        return
+    if installed != pyspark.__version__:
+        raise SessionError(
+            f"pyspark {installed} is installed, but its files say {pyspark.__version__}: pyspark-client of another version has "
+            f"overwritten them; install both at one version (pip install --force-reinstall pyspark=={installed} pyspark-client=={installed})"
+        )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def describe(spark: SparkSession) -> Mapping[str, str | None]:
+    """The session's identity for metrics and results."""
+    if _is_remote(spark):
+        return {"application_id": spark.conf.get("spark.app.id", None), "spark_version": spark.version, "master": "connect"}
+    context = spark.sparkContext
+    return {"application_id": context.applicationId, "spark_version": spark.version, "master": context.master}

@@ -1,0 +1,46 @@
+"""What a task needs to know of its run: pickled once per job, unpickled once per worker process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_jobs.nodes.source.run import SplitInput
+    from spark_jobs.nodes.source.step import SourceStep
+    from spark_jobs.plan import plan, regions
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """A job, as its tasks see it.
+
+    Args:
+        run: the execution id.
+        job: operators and exchanges.
+        steps: the sources' steps by name, in the order of their numbers.
+        splits: what level 0 reads, one per task; (source name, split).
+        widened: undeclared columns per source, and per output that writes them.
+        values: run-wide values behind `$...`.
+        strategy: what a failing record does.
+        keep_texts: whether dead letters show the record's columns.
+        scratch: the folder for parts that stay inside the run (dead letters, build sides), reachable from every machine.
+        staging: for each output the folder for its part files, beside the final file.
+        materialized: files of earlier jobs by box id, in record order.
+        width: how many splits the run has over all sources; places of home partitions are counted in it.
+    """
+
+    run: str
+    job: regions.Job
+    steps: Mapping[str, SourceStep]
+    splits: tuple[tuple[str, SplitInput], ...]
+    widened: Mapping[str, tuple[str, ...]]
+    values: Mapping[str, Any]
+    strategy: plan.Strategy
+    keep_texts: bool
+    scratch: str
+    staging: Mapping[str, str]
+    materialized: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    width: int = 1

@@ -1,0 +1,321 @@
+"""A task: one split, or one partition of an exchange, through its region. Runs on executors.
+
+Rows between levels are envelopes: `slot` says which task of the next level gets one, `exchange` and `partition` whom it is for, `ordinal` its place in the
+order of records, `payload` is an Arrow IPC stream. Envelopes for later levels are passed on; reports travel as envelopes of exchange -1.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from spark_jobs.execute import letters, report
+from spark_jobs.nodes import node, operator
+from spark_jobs.plan import plan as plans
+from spark_jobs.plan import regions
+from spark_jobs.scan import reading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from spark_jobs.cxl import engine, failure
+    from spark_jobs.execute.spec import JobSpec
+    from spark_jobs.nodes.source.run import Source, SplitInput
+
+ENVELOPE = pa.schema(
+    [
+        ("slot", pa.int32()),
+        ("exchange", pa.int32()),
+        ("partition", pa.int32()),
+        ("ordinal", pa.int64()),
+        ("payload", pa.binary()),
+    ]
+)
+#: The same for Spark's `mapInArrow`.
+ENVELOPE_DDL = "slot int, exchange int, partition int, ordinal long, payload binary"
+REPORTS = -1
+#: Rows of a payload; a payload of some megabytes is what Spark moves best.
+PAYLOAD_ROWS = 131_072
+_LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+class Task:
+    """The context of one task's operators."""
+
+    def __init__(self, spec: JobSpec, level: int, number: int, attempt: str) -> None:
+        self.spec = spec
+        self.level = level
+        self.attempt = attempt
+        self.values = dict(spec.values)
+        self.report = report.TaskReport(level, number)
+        self.outbox: list[tuple[int, int, int, int, bytes]] = []
+        self.gathered = letters.Gathered()
+        self._open_parts: list[tuple[report.Part, Any]] = []
+        self._slots = _slot_starts(spec.job, level + 1)
+
+    # ---- what operators ask for ----------------------------------------------------------------------------------------
+
+    def counters(self, name: str) -> operator.Counters:
+        """The counters of a node in this task."""
+        return self.report.counters.setdefault(name, operator.Counters())
+
+    def fail(
+        self, operator_: operator.Operator, batch: operator.Batch, failures: Sequence[engine.RowFailure], trigger: str = ""
+    ) -> None:
+        """Send rows of a batch to the dead letters."""
+        indices = pa.array([item.row for item in failures], pa.int64())
+        texts = batch.origin.texts(batch, indices) if self.spec.keep_texts else None
+        places = batch.origin.identify(batch, indices)
+        self._note(operator_, [item.failure for item in failures], places, texts, [operator_.step.stage] * len(failures), trigger)
+
+    def letters(
+        self,
+        operator_: operator.Operator,
+        failures: Sequence[failure.Failure],
+        places: tuple[pa.Array, pa.Array, pa.Array],
+        texts: pa.RecordBatch | None,
+        stages: Sequence[str],
+    ) -> None:
+        """Note dead letters by the places of their records."""
+        self._note(operator_, failures, places, texts, stages, "")
+
+    def _note(
+        self,
+        operator_: operator.Operator,
+        failures: Sequence[failure.Failure],
+        places: tuple[pa.Array, pa.Array, pa.Array],
+        texts: pa.RecordBatch | None,
+        stages: Sequence[str],
+        trigger: str,
+    ) -> None:
+        if operator_.silent:
+            return
+        keep = self.spec.strategy is plans.Strategy.CONTINUE
+        self.gathered.add(
+            failures, places, texts, stages, operator_.number, operator_.route, trigger, keep=keep
+        )  # fmt: skip
+        if self.report.failure is None:
+            first = failures[0]
+            place = [column[0].as_py() for column in places]
+            self.report.failure = report.FirstFailure(*place, stages[0], first.detail, first.field, first.category)
+        if self.spec.strategy is plans.Strategy.FAIL_FAST:
+            raise operator.StopTask
+
+    def abort(self, code: str, message: str, batch: operator.Batch, row: int) -> None:
+        """End the run because of a record."""
+        place = [column[0].as_py() for column in batch.origin.identify(batch, pa.array([row]))]
+        self.report.failure = report.FirstFailure(*place, code, message, None, code)
+        raise operator.StopTask
+
+    def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:
+        """Give rows to an exchange."""
+        found = self.spec.job.exchanges[exchange]
+        start = self._slots.get(exchange)
+        slot = start + partition if start is not None else partition % max(self.spec.job.slots(self.level + 1), 1)
+        for offset in range(0, table.num_rows, PAYLOAD_ROWS):
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, table.schema, options=_LZ4) as stream:
+                stream.write_table(table.slice(offset, PAYLOAD_ROWS))
+            payload = sink.getvalue().to_pybytes()
+            self.report.payload_bytes += len(payload)
+            self.outbox.append((slot, found.id, partition, ordinal, payload))
+
+    def part(self, output: str, lane: tuple[int, ...], opener: Callable[[str], Any]) -> Any:
+        """A new part file of an output or a build side."""
+        folder = self.spec.staging.get(output, self.spec.scratch)
+        name = f"{uuid.uuid5(uuid.NAMESPACE_OID, output).hex[:8]}-{self.level}-{self.report.number}"
+        lane_name = "-".join(map(str, lane)) or "all"
+        path = os.path.join(folder, f"{name}-{lane_name}-{self.attempt}.part")
+        file = opener(path)
+        self._open_parts.append((report.Part(output, lane, self.report.number, path, 0), file))
+        return file
+
+    def materialized(self, name: str) -> pa.Table:
+        """The records that an earlier job wrote down for a box, in order; mapped, not copied, where the file system allows it."""
+        tables = [pa.ipc.open_file(pa.memory_map(path)).read_all() for path in self.spec.materialized[name]]
+        return pa.concat_tables(tables) if tables else pa.table({})
+
+    # ---- the work -------------------------------------------------------------------------------------------------------
+
+    def read(self, name: str, place: SplitInput) -> None:
+        """Push a split of a source through its region."""
+        started = time.perf_counter()
+        outcome = reading.SplitOutcome()
+        operators = self._region([name])
+        root: Source = operators[0]  # type: ignore[assignment]
+        try:
+            root.read(place, root.reading(self.spec.widened.get(name, ()), self.spec.keep_texts), outcome)
+            self._finish(operators)
+        except operator.StopTask:
+            self.outbox.clear()
+        self.report.splits.append(
+            report.SplitReport(place.number, outcome.records, max(outcome.end - outcome.start, 0), outcome.is_consistent)
+        )
+        self.report.seconds += time.perf_counter() - started
+
+    def receive(self, exchange: regions.Exchange, envelopes: Iterator[tuple[int, bytes]]) -> None:
+        """Push a partition of an exchange through its region."""
+        started = time.perf_counter()
+        operators = self._region([exchange.consumer])
+        root: Any = operators[0]
+        try:
+            for _, payload in envelopes:
+                root.receive(pa.ipc.open_stream(payload).read_all())
+            self._finish(operators)
+        except operator.StopTask:
+            self.outbox.clear()
+        self.report.seconds += time.perf_counter() - started
+
+    def _finish(self, operators: list[operator.Operator]) -> None:
+        """Upstream first: what one holds back reaches the next before that one finishes."""
+        for each in operators:
+            each.finish()
+
+    def close(self) -> None:
+        """Close all files and write the dead letters."""
+        for part, file in self._open_parts:
+            file.close()
+            part.bytes = os.path.getsize(part.path)
+            self.report.parts.append(part)
+        if self.gathered.count:
+            path = os.path.join(self.spec.scratch, f"letters-{self.spec.job.number}-{self.level}-{self.report.number}-{self.attempt}.arrow")
+            written = self.gathered.write(path)
+            self.report.letters = report.Letters(
+                path if written else None, self.gathered.count, self.gathered.per_source, self.gathered.per_category
+            )
+        self.report.peak_bytes = pa.default_memory_pool().max_memory() or 0
+
+    def _region(self, roots: Sequence[str]) -> list[operator.Operator]:
+        """The operators that are reached from the roots, in the order of the plan, wired."""
+        boxes = self.spec.job.boxes
+        reached, waiting = set(), list(roots)
+        while waiting:
+            name = waiting.pop()
+            if name not in reached:
+                reached.add(name)
+                waiting += [target.box for target in boxes[name].targets]
+        ordered = sorted((boxes[name] for name in reached), key=lambda box: (box.id not in roots, box.number, box.id))
+        made = {box.id: self._operator(box) for box in ordered}
+        for box in ordered:
+            for target in box.targets:
+                made[box.id].targets.setdefault(target.port, []).append((made[target.box], target.input))
+        return list(made.values())
+
+    def _operator(self, box: regions.Box) -> operator.Operator:
+        """The operator of a box."""
+        wiring: dict[str, Any] = {"context": self, "route": box.route, "silent": box.silent, "number": box.number}
+        job = self.spec.job
+        match box.role:
+            case regions.Role.PARTIAL:
+                assert box.exchange is not None
+                wiring |= {"role": box.role, "exchange": box.exchange, "lanes": box.lanes,
+                           "partitions": job.exchanges[box.exchange].partitions}  # fmt: skip
+            case regions.Role.FINAL:
+                partitions = 1 if box.exchange is None else job.exchanges[box.exchange].partitions
+                wiring |= {"role": box.role, "exchange": box.exchange, "partitions": partitions, "width": self.spec.width,
+                           "number_of_partition": self.report.number, "incoming_lanes": len(box.incoming_lanes)}  # fmt: skip
+            case regions.Role.HOME:
+                wiring |= {"role": box.role, "number_of_partition": self.report.number}
+            case regions.Role.BUILD:
+                wiring |= {"role": box.role, "qualifier": box.qualifier}
+            case regions.Role.WHOLE:
+                if box.step.kind == "output":
+                    wiring["widened"] = self.spec.widened.get(box.step.name, ())
+        made: operator.Operator = node.open_step(box.step, **wiring)
+        return made
+
+
+def _slot_starts(job: regions.Job, level: int) -> dict[int, int]:
+    """Where the slots of each exchange begin that a level consumes."""
+    starts, start = {}, 0
+    for exchange in job.at(level):
+        starts[exchange.id] = start
+        start += exchange.partitions
+    return starts
+
+
+def run_level(pickled: bytes, level: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A level's part in one Spark task: what `mapInArrow` calls.
+
+    Args:
+        pickled: the job's `JobSpec`.
+        level: 0 gets rows with the numbers of splits to read; later levels get envelopes, sorted by exchange and ordinal.
+        batches: the task's rows.
+
+    Yields:
+        Envelopes.
+    """
+    from pyspark import TaskContext
+
+    spec = _spec(pickled)
+    context = TaskContext.get()
+    number = context.partitionId() if context else 0
+    attempt = f"{context.attemptNumber() if context else 0}-{uuid.uuid4().hex[:8]}"
+    if level == 0:
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                name, place = spec.splits[index]
+                task = Task(spec, 0, place.number, attempt)
+                task.read(name, place)
+                yield from _sent(task)
+        return
+    yield from _run_exchange(spec, level, number, attempt, batches)
+
+
+def _run_exchange(
+    spec: JobSpec, level: int, slot: int, attempt: str, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """A task of a later level: its own envelopes are opened, all others go on."""
+    own = next(e for e in spec.job.at(level) if 0 <= slot - _slot_starts(spec.job, level)[e.id] < e.partitions)
+    task = Task(spec, level, slot - _slot_starts(spec.job, level)[own.id], attempt)
+    slots = spec.job.slots(level + 1)
+    starts = _slot_starts(spec.job, level + 1)
+    passed_on: list[tuple[int, int, int, int, bytes]] = []
+
+    def mine() -> Iterator[tuple[int, bytes]]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                if row["exchange"] == own.id:
+                    yield row["ordinal"], row["payload"]
+                else:
+                    start = starts.get(row["exchange"])
+                    target = row["partition"] % max(slots, 1) if start is None else start + row["partition"]
+                    passed_on.append((target, row["exchange"], row["partition"], row["ordinal"], row["payload"]))
+
+    task.receive(own, mine())
+    yield from _envelopes(passed_on)
+    yield from _sent(task)
+
+
+def _sent(task: Task) -> Iterator[pa.RecordBatch]:
+    """What a task gives: its payloads, then its report."""
+    task.close()
+    slots = max(task.spec.job.slots(task.level + 1), 1)
+    yield from _envelopes(task.outbox)
+    yield from _envelopes([(task.report.number % slots, REPORTS, task.report.number, 0, task.report.encode())])
+
+
+def _envelopes(rows: list[tuple[int, int, int, int, bytes]]) -> Iterator[pa.RecordBatch]:
+    """Rows as batches of a few payloads."""
+    for start in range(0, len(rows), 8):
+        columns = zip(*rows[start : start + 8], strict=True)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(column, field.type) for column, field in zip(columns, ENVELOPE, strict=True)], schema=ENVELOPE
+        )
+
+
+_SPECS: dict[tuple[int, int], JobSpec] = {}
+
+
+def _spec(pickled: bytes) -> JobSpec:
+    """The job, unpickled once per worker process; jobs of earlier runs are forgotten."""
+    key = (len(pickled), hash(pickled))
+    if key not in _SPECS:
+        _SPECS.clear()
+        _SPECS[key] = pickle.loads(pickled)
+    return _SPECS[key]

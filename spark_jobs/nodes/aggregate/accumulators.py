@@ -1,0 +1,276 @@
+"""The aggregate functions on Arrow: what they keep of raw rows, how kept states merge, and the result.
+
+Each accumulator names columns to prepare, an Arrow grouping function for each, and the same again for merging states; the grouping
+itself is done once for all accumulators of a node. Functions over dynamic values keep the values and let the declared
+meaning (`cxl/builtins/aggregates.py`) work on them when the group is complete.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import types, values
+from spark_jobs.nodes.aggregate import exact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_jobs.cxl import typed
+
+WITH_NULLS = pc.ScalarAggregateOptions(skip_nulls=False, min_count=0)
+SKIP_NULLS = pc.ScalarAggregateOptions(skip_nulls=True, min_count=1)
+ZERO_WHEN_EMPTY = pc.ScalarAggregateOptions(skip_nulls=True, min_count=0)
+EXACT_INT = pa.decimal128(38, 0)
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """A state column: the prepared column, the grouping function that makes it, and its options.
+
+    `function` None marks a list of values, which Arrow cannot regroup: `groups.py` joins lists itself.
+    """
+
+    name: str
+    values: pa.Array
+    function: str | None
+    options: Any = None
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """One call. `name` prefixes its state columns."""
+
+    call: typed.AggregateCall
+    name: str
+
+    def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
+        """State columns from raw rows."""
+        raise NotImplementedError
+
+    def again(self, state: Callable[[str], pa.Array]) -> list[Grouped]:
+        """State columns from states; `state` gives a state column by its name."""
+        raise NotImplementedError
+
+    def finish(self, state: Callable[[str], pa.Array]) -> tuple[pa.Array, pa.Array | None]:
+        """The results, and a mask of groups whose result is an error (a sum outside 64 bits)."""
+        raise NotImplementedError
+
+
+class Count(Accumulator):
+    """`count(*)` counts rows, `count(x)` those that are not null."""
+
+    def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
+        """Ones are summed."""
+        ones = pc.cast(arguments[0].is_valid(), pa.int64()) if arguments else pa.array(np.ones(count, dtype=np.int64))
+        return [Grouped(self.name, ones, "sum", ZERO_WHEN_EMPTY)]
+
+    def again(self, state: Callable[[str], pa.Array]) -> list[Grouped]:
+        """Counts are summed."""
+        return [Grouped(self.name, state(self.name), "sum", ZERO_WHEN_EMPTY)]
+
+    def finish(self, state: Callable[[str], pa.Array]) -> tuple[pa.Array, pa.Array | None]:
+        """The count; no rows are zero."""
+        return pc.fill_null(state(self.name), 0), None
+
+
+class IntSum(Accumulator):
+    """Int sums are exact: 64 bits while that is certain to do, 128 between batches."""
+
+    def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
+        """The terms, wide when their sum might not fit."""
+        terms = arguments[0]
+        bounds = pc.min_max(terms).as_py()
+        largest = max(abs(bounds["min"] or 0), abs(bounds["max"] or 0))
+        wide = terms if largest * max(count, 1) < 2**62 else pc.cast(terms, EXACT_INT)
+        return [Grouped(self.name, wide, "sum", SKIP_NULLS)]
+
+    def again(self, state: Callable[[str], pa.Array]) -> list[Grouped]:
+        """Wide sums."""
+        return [Grouped(self.name, pc.cast(state(self.name), EXACT_INT), "sum", SKIP_NULLS)]
+
+    def finish(self, state: Callable[[str], pa.Array]) -> tuple[pa.Array, pa.Array | None]:
+        """The sum as Int where it fits."""
+        total = pc.cast(state(self.name), EXACT_INT)
+        low, high = (pa.scalar(bound, EXACT_INT) for bound in (values.MIN_INT, values.MAX_INT))
+        bad = pc.fill_null(pc.or_(pc.less(total, low), pc.greater(total, high)), False)
+        return pc.cast(pc.if_else(bad, pa.scalar(None, EXACT_INT), total), pa.int64()), bad
+
+
+class FloatSum(Accumulator):
+    """Float sums by exact pieces (see `exact.py`)."""
+
+    def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
+        """The pieces of the terms."""
+        return self._pieces(pc.cast(arguments[0], pa.float64()), None)
+
+    def again(self, state: Callable[[str], pa.Array]) -> list[Grouped]:
+        """The pieces of head and tail."""
+        return self._pieces(*self.total(state))
+
+    def total(self, state: Callable[[str], pa.Array]) -> tuple[pa.Array, pa.Array]:
+        """Head and tail of each group's sum."""
+        return exact.head_and_tail(*(state(f"{self.name}.{i}") for i in range(exact.PIECES + 1)))
+
+    def _pieces(self, terms: pa.Array, tails: pa.Array | None) -> list[Grouped]:
+        pieces = exact.cut(terms)
+        pieces.append(tails if tails is not None else pc.multiply(pieces[-1], 0.0))
+        return [Grouped(f"{self.name}.{i}", piece, "sum", SKIP_NULLS) for i, piece in enumerate(pieces)]
+
+    def finish(self, state: Callable[[str], pa.Array]) -> tuple[pa.Array, pa.Array | None]:
+        """The nearest double."""
+        return self.total(state)[0], None
+
+
+def _part(accumulator: Accumulator, kind: type[Accumulator], suffix: str) -> Accumulator:
+    return kind(accumulator.call, f"{accumulator.name}.{suffix}")
+
+
+class Average(Accumulator):
+    """Sum by count, divided once."""
+
+    def _parts(self) -> tuple[Accumulator, Accumulator]:
+        is_int = self.call.argument_types[0].kind is types.Kind.INT
+        return _part(self, IntSum if is_int else FloatSum, "sum"), _part(self, Count, "count")
+
+    def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
+        """A sum and a count."""
+        return [grouped for part in self._parts() for grouped in part.first(arguments, count)]
+
+    def again(self, state: Callable[[str], pa.Array]) -> list[Grouped]:
+        """Merged alike."""
+        return [grouped for part in self._parts() for grouped in part.again(state)]
+
+    def finish(self, state: Callable[[str], pa.Array]) -> tuple[pa.Array, pa.Array | None]:
+        """Null without values."""
+        total, counted = self._parts()
+        count = counted.finish(state)[0]
+        count = pc.if_else(pc.equal(count, 0), pa.scalar(None, pa.int64()), count)
+        if isinstance(total, FloatSum):
+            head, tail = total.total(state)
+            return _divide(head, tail, count), None
+        return pc.divide(pc.cast(pc.cast(state(total.name), EXACT_INT), pa.float64()), pc.cast(count, pa.float64())), None
+
+
+def _divide(head: pa.Array, tail: pa.Array, divisor: pa.Array) -> pa.Array:
+    """(head + tail) / divisor, rounded once where the platform's long double is wider than a double."""
+    mask = pc.or_(head.is_null(), divisor.is_null()).to_numpy(zero_copy_only=False)
+    wide = [pc.cast(a, pa.float64()).fill_null(1.0).to_numpy(zero_copy_only=False).astype(np.longdouble) for a in (head, tail, divisor)]
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        return pa.array(((wide[0] + wide[1]) / wide[2]).astype(np.float64), mask=mask)
+
+
+class WeightedAverage(Accumulator):
+    """Sum of value times weight by sum of weights; pairs with a null are skipped, weight zero gives null."""
+
+    def _parts(self) -> tuple[FloatSum, FloatSum, FloatSum]:
+        return tuple(FloatSum(self.call, f"{self.name}.{part}") for part in ("product", "error", "weight"))  # type: ignore[return-value]
+
+    def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
+        """Products with their rounding errors, and weights."""
+        value, weight = (pc.cast(a, pa.float64()) for a in arguments)
+        known = pc.and_(value.is_valid(), weight.is_valid())
+        value, weight = (pc.if_else(known, a, pa.scalar(None, pa.float64())) for a in (value, weight))
+        product = pc.multiply(value, weight)
+        wide = [a.fill_null(0.0).to_numpy(zero_copy_only=False).astype(np.longdouble) for a in (value, weight, product)]
+        with np.errstate(invalid="ignore", over="ignore"):
+            error = (wide[0] * wide[1] - wide[2]).astype(np.float64)
+        error = pa.array(np.where(np.isfinite(error), error, 0.0), mask=product.is_null().to_numpy(zero_copy_only=False))
+        columns = (product, error, weight)
+        return [g for part, column in zip(self._parts(), columns, strict=True) for g in part.first([column], count)]
+
+    def again(self, state: Callable[[str], pa.Array]) -> list[Grouped]:
+        """Merged like sums."""
+        return [grouped for part in self._parts() for grouped in part.again(state)]
+
+    def finish(self, state: Callable[[str], pa.Array]) -> tuple[pa.Array, pa.Array | None]:
+        """Null where the weights add up to zero."""
+        product, error, weight = self._parts()
+        head, tail = exact.head_and_tail(*product.total(state), *error.total(state))
+        divisor = weight.finish(state)[0]
+        return _divide(head, tail, pc.if_else(pc.equal(divisor, 0.0), pa.scalar(None, pa.float64()), divisor)), None
+
+
+class Pick(Accumulator):
+    """`min`, `max`, `first`, `last`, `any`: one of the values, by Arrow's function of that name."""
+
+    _FUNCTIONS = {"min": ("min", SKIP_NULLS), "max": ("max", SKIP_NULLS), "first": ("first", WITH_NULLS),
+                  "last": ("last", WITH_NULLS), "any": ("first", SKIP_NULLS)}  # fmt: skip
+
+    def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
+        """The values."""
+        return [Grouped(self.name, arguments[0], *self._FUNCTIONS[self.call.function])]
+
+    def again(self, state: Callable[[str], pa.Array]) -> list[Grouped]:
+        """The same function over the winners, which stand in record order."""
+        return self.first([state(self.name)], 0)
+
+    def finish(self, state: Callable[[str], pa.Array]) -> tuple[pa.Array, pa.Array | None]:
+        """The winner."""
+        return state(self.name), None
+
+
+class Collect(Accumulator):
+    """All values in record order; for functions over dynamic values, which the declared meaning then folds."""
+
+    def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
+        """One list column per argument; without arguments the nulls of `collect(*)`."""
+        arguments = arguments or [pa.nulls(count, pa.string())]
+        return [Grouped(f"{self.name}.{i}", argument, "list") for i, argument in enumerate(arguments)]
+
+    def again(self, state: Callable[[str], pa.Array]) -> list[Grouped]:
+        """Lists are joined."""
+        count = max(len(self.call.arguments), 1)
+        return [Grouped(f"{self.name}.{i}", state(f"{self.name}.{i}"), None) for i in range(count)]
+
+    def finish(self, state: Callable[[str], pa.Array]) -> tuple[pa.Array, pa.Array | None]:
+        """The list, or what the function makes of it."""
+        lists = state(f"{self.name}.0")
+        target = values.arrow_type(self.call.type)
+        if self.call.function == "collect" and lists.type == target:
+            return lists, None
+        columns = [
+            [self._decoded(items, static) for items in state(f"{self.name}.{i}").to_pylist()]
+            for i, static in enumerate(self.call.argument_types or (types.ANY,))
+        ]
+        return self._fold(columns)
+
+    @staticmethod
+    def _decoded(items: list[Any] | None, static: types.Type) -> list[Any]:
+        return [values.decode(item) for item in items or ()] if static.is_dynamic else list(items or ())
+
+    def _fold(self, columns: list[list[list[Any]]]) -> tuple[pa.Array, pa.Array | None]:
+        from spark_jobs.cxl.builtins import declare
+
+        function = declare.aggregates()[self.call.function]
+        results, bad = [], []
+        for group in zip(*columns, strict=True):
+            value, failed = function.fold(zip(*group, strict=True))
+            results.append(value)
+            bad.append(failed)
+        return values.to_arrow(results, self.call.type), pa.array(bad)
+
+
+def accumulator(call: typed.AggregateCall, name: str) -> Accumulator:
+    """The accumulator of a call."""
+    if any(static.is_dynamic for static in call.argument_types):
+        return Count(call, name) if call.function == "count" else Collect(call, name)
+    match call.function:
+        case "count":
+            return Count(call, name)
+        case "sum":
+            return (IntSum if call.argument_types[0].kind is types.Kind.INT else FloatSum)(call, name)
+        case "avg":
+            return Average(call, name)
+        case "weighted_avg":
+            return WeightedAverage(call, name)
+        case "min" | "max" | "first" | "last" | "any":
+            return Pick(call, name)
+        case "collect":
+            return Collect(call, name)
+        case _:
+            return Collect(call, name)

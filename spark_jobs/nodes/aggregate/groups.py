@@ -1,0 +1,85 @@
+"""Rows into groups: one Arrow grouping for all accumulators of a node, over raw rows or over kept states."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_jobs.nodes.aggregate.accumulators import Grouped
+
+#: The column of a group's place: that of its first record (see `place`).
+AT = "$at"
+_SPLIT_BITS, _ROW_BITS = 20, 36
+
+
+def place(lane: int, number: int) -> int:
+    """The place of a task's rows in the order of records: by lane, then by split or home partition."""
+    return lane << _SPLIT_BITS | number
+
+
+def first_rows(task: int, rows: pa.Array) -> pa.Array:
+    """The places of single records, comparable over all tasks."""
+    return pc.add(rows, pa.scalar(task << _ROW_BITS, pa.int64()))
+
+
+def task_places(at: pa.Array) -> np.ndarray:
+    """The task places of record places."""
+    return at.to_numpy(zero_copy_only=False) >> _ROW_BITS
+
+
+def lane_and_number(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The parts of task places."""
+    return places >> _SPLIT_BITS, places & ((1 << _SPLIT_BITS) - 1)
+
+
+def reduce(keys: Sequence[str], columns: dict[str, pa.Array], firsts: Sequence[str], states: Sequence[Grouped]) -> pa.Table:
+    """One row per distinct key, in order of first appearance.
+
+    Args:
+        keys: names of the key columns in `columns`; none makes a single group.
+        columns: keys, `$at`, and the columns of which a group keeps its first record's value.
+        firsts: the names of those last ones.
+        states: what is grouped otherwise.
+
+    Returns:
+        A table of all names; equal keys are equal in Arrow's sense, null being a key like any other.
+    """
+    count = len(columns[AT])
+    table = {name: columns[name] for name in (*keys, AT, *firsts)}
+    table |= {f"state {i}": state.values for i, state in enumerate(states) if state.function}
+    by = list(keys)
+    if not by:
+        by = ["all"]
+        table["all"] = pa.array(np.zeros(count, dtype=np.int8))
+    if any(state.function is None for state in states):
+        table["row"] = pa.array(np.arange(count))
+    with_nulls = pc.ScalarAggregateOptions(skip_nulls=False, min_count=0)
+    wanted = [(AT, "min", None), *((name, "first", with_nulls) for name in firsts)]
+    wanted += [(f"state {i}", s.function, s.options) for i, s in enumerate(states) if s.function]
+    if "row" in table:
+        wanted.append(("row", "list", None))
+    grouped = pa.table(table).group_by(by, use_threads=False).aggregate(wanted)
+    result = {name: grouped.column(name) for name in keys}
+    result[AT] = grouped.column(f"{AT}_min")
+    result |= {name: grouped.column(f"{name}_first") for name in firsts}
+    for i, state in enumerate(states):
+        if state.function:
+            result[state.name] = grouped.column(f"state {i}_{state.function}")
+        else:
+            result[state.name] = _joined(state.values, grouped.column("row_list").combine_chunks())
+    return pa.table(result)
+
+
+def _joined(lists: pa.ListArray, members: pa.ListArray) -> pa.ListArray:
+    """The lists of each group's member rows, one after another."""
+    taken = lists.take(members.flatten())
+    lengths = pc.list_value_length(taken).fill_null(0).to_numpy(zero_copy_only=False)
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    offsets = ends[members.offsets.to_numpy() - members.offsets[0].as_py()]
+    return pa.ListArray.from_arrays(pa.array(offsets), taken.flatten())

@@ -1,0 +1,333 @@
+"""How an aggregate treats records: partial groups where they are read, whole groups where equal keys meet.
+
+`Partial` is the end of the region that feeds the aggregate: it groups what its task sees and sends the states to the group exchange.
+`Final` merges the states of its keys, runs the expressions around the accumulators, and sends the groups home, to the partition of
+their first record; with a single partition it pushes them on itself. `Home` puts them back into order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import engine, failure
+from spark_jobs.nodes import keys, operator, partition
+from spark_jobs.nodes.aggregate import accumulators, groups
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_jobs.nodes.aggregate.step import AggregateStep
+
+#: Raw records that a task groups at once; fewer make more partial groups, more cost memory.
+GROUP_ROWS = 524_288
+#: Partial groups are merged when there are this many more than after the last merge.
+MERGE_ROWS = 1_048_576
+
+
+class _Grouping:
+    """The names and accumulators that all parts of an aggregate share."""
+
+    def __init__(self, step: AggregateStep) -> None:
+        self.keys = [f"key {i}" for i in range(len(step.group_by))]
+        self.values = [f"value {i}" for i in range(len(step.group_by))]
+        self.carried = [*self.values, *operator.ORIGIN_COLUMNS]
+        self.accumulators = [accumulators.accumulator(call, f"call {i}") for i, call in enumerate(step.program.calls)]
+
+    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """States of the same groups become one; the tables stand in record order."""
+        table = pa.concat_tables(_aligned(tables)).combine_chunks()
+        columns = {name: _array(table, name) for name in (*self.keys, *self.carried, groups.AT)}
+        states = [s for a in self.accumulators for s in a.again(lambda name: _array(table, name))]
+        return groups.reduce(self.keys, columns, self.carried, states)
+
+
+def _aligned(tables: Sequence[pa.Table]) -> list[pa.Table]:
+    """Sums travel narrow or wide: where tables differ, the wide type holds both."""
+    schema = tables[0].schema
+    for table in tables[1:]:
+        for i, column in enumerate(table.schema):
+            if column.type != schema.field(i).type and pa.types.is_decimal(column.type):
+                schema = schema.set(i, column)
+    return [table if table.schema.equals(schema) else table.cast(schema) for table in tables]
+
+
+def _array(table: pa.Table, name: str) -> pa.Array:
+    column = table.column(name)
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+@dataclass
+class _Lane:
+    """What a task has grouped of one lane."""
+
+    place: int
+    raw: list[dict[str, pa.Array]] = field(default_factory=list)
+    raw_rows: int = 0
+    partial: list[pa.Table] = field(default_factory=list)
+    partial_rows: int = 0
+    merged_rows: int = 0
+
+
+@dataclass
+class Partial(operator.Operator):
+    """Groups the records of a task."""
+
+    step: AggregateStep
+    exchange: int = 0
+    partitions: int = 1
+    lanes: tuple[tuple[int, ...], ...] = ((),)
+
+    def open(self) -> None:
+        """Compile the row-wise part."""
+        self.grouping = _Grouping(self.step)
+        before = self.step.program.before
+        self.before = operator.compiled(before) if before.statements else None
+        self.state = engine.Surroundings()
+        self.found: dict[tuple[int, ...], _Lane] = {}
+
+    def process(self, batch: operator.Batch, port: int) -> None:
+        """Prepare keys and arguments; group them when enough have come together."""
+        self.counters.records_in += batch.count
+        emits: dict[str, pa.Array] = {}
+        failed = 0
+        arrived = batch.count
+        if self.before is not None:
+            result = self.run(self.before, batch, self.state)
+            self.fail(batch, [self._add_error(item) for item in result.failures])
+            failed, emits = len(result.failures), result.emits
+            batch = batch if result.rows is None else batch.take(result.rows)
+        batch, emits, bad = self._keyed(batch, emits)
+        self.counters.made -= arrived - failed - bad
+        if not batch.count:
+            return
+        lane = self.found.get(batch.lane)
+        if lane is None:
+            lane = _Lane(groups.place(self.lanes.index(batch.lane), batch.origin.number))
+            self.found[batch.lane] = lane
+        lane.raw.append(self._prepared(batch, emits, lane.place))
+        lane.raw_rows += batch.count
+        if lane.raw_rows >= GROUP_ROWS:
+            self._group(lane)
+
+    def _add_error(self, item: engine.RowFailure) -> engine.RowFailure:
+        found = item.failure
+        detail = f"aggregate {self.step.name}: {found.detail}"
+        return engine.RowFailure(item.row, failure.Failure(detail, failure.Category.AGGREGATE, found.value, found.field))
+
+    def _keyed(self, batch: operator.Batch, emits: dict[str, pa.Array]) -> tuple[operator.Batch, dict[str, pa.Array], int]:
+        """The batch with its key columns, without the rows that have no usable key."""
+        columns = dict(emits)
+        bad = np.zeros(batch.count, dtype=bool)
+        failures = []
+        for i, name in enumerate(self.step.group_by):
+            static = self.step.input.get(name).type  # type: ignore[union-attr]
+            columns[self.grouping.keys[i]], wrong = keys.column(batch.data.column(name), static)
+            for row in np.flatnonzero(wrong & ~bad):
+                value = operator_value(batch, name, int(row), static)
+                detail = f"aggregate {self.step.name}: {keys.name(value)} in group_by field '{name}'"
+                failures.append(engine.RowFailure(int(row), failure.Failure(detail, failure.Category.AGGREGATE, None, name)))
+            bad |= wrong
+        if failures:
+            self.fail(batch, sorted(failures, key=lambda item: item.row))
+            kept = pa.array(np.flatnonzero(~bad))
+            batch, columns = batch.take(kept), {name: column.take(kept) for name, column in columns.items()}
+        return batch, columns, len(failures)
+
+    def _prepared(self, batch: operator.Batch, columns: dict[str, pa.Array], place: int) -> dict[str, pa.Array]:
+        """Keys, arguments and places of a batch's records."""
+        prepared = {name: columns[name] for name in self.grouping.keys}
+        prepared |= {value: batch.data.column(name) for value, name in zip(self.grouping.values, self.step.group_by, strict=True)}
+        for call in self.step.program.calls:
+            for name in call.arguments:
+                prepared[name] = columns[name] if name in columns else batch.data.column(name)
+        prepared[groups.AT] = groups.first_rows(place, batch.rows)
+        if operator.ORIGIN_COLUMNS[0] in batch.data.schema.names:
+            prepared |= {name: batch.data.column(name) for name in operator.ORIGIN_COLUMNS}
+        else:
+            self.split_origin = batch.origin
+        return prepared
+
+    def _group(self, lane: _Lane) -> None:
+        """The raw records of a lane become partial groups."""
+        columns = {name: pa.chunked_array([part[name] for part in lane.raw]).combine_chunks() for name in lane.raw[0]}
+        count, lane.raw, lane.raw_rows = lane.raw_rows, [], 0
+        states = []
+        for accumulator in self.grouping.accumulators:
+            states += accumulator.first([columns[name] for name in accumulator.call.arguments], count)
+        carried = [name for name in self.grouping.carried if name in columns]
+        table = groups.reduce(self.grouping.keys, columns, carried, states)
+        if operator.ORIGIN_COLUMNS[0] not in columns:
+            table = self._with_origin(table)
+        lane.partial.append(table)
+        lane.partial_rows += table.num_rows
+        if lane.partial_rows - lane.merged_rows > MERGE_ROWS:
+            self._merge(lane)
+
+    def _with_origin(self, table: pa.Table) -> pa.Table:
+        """Where the first record of each group was read: the task's split, and the row from the group's place."""
+        rows = pa.array(table.column(groups.AT).to_numpy() & ((1 << 36) - 1))
+        for name, column in zip(operator.ORIGIN_COLUMNS, self.split_origin.of_rows(rows), strict=True):
+            table = table.append_column(name, column)
+        return table
+
+    def _merge(self, lane: _Lane) -> None:
+        if len(lane.partial) > 1:
+            lane.partial = [self.grouping.merge(lane.partial)]
+        lane.partial_rows = lane.merged_rows = sum(table.num_rows for table in lane.partial)
+
+    def finish(self) -> None:
+        """Send the groups to where equal keys meet."""
+        for lane in self.found.values():
+            if lane.raw:
+                self._group(lane)
+            self._merge(lane)
+            for table in lane.partial:
+                for number, part in partition.split(table, self.grouping.keys, self.partitions):
+                    self.context.send(self.exchange, number, lane.place, part)
+        self.found.clear()
+
+
+def operator_value(batch: operator.Batch, name: str, row: int, static: Any) -> Any:
+    """One value of a batch as Python has it."""
+    from spark_jobs.cxl import values
+
+    return values.from_arrow(batch.data.column(name).slice(row, 1), static)[0]
+
+
+@dataclass
+class Final(operator.Operator):
+    """Merges the groups of a partition and evaluates the node's emits."""
+
+    step: AggregateStep
+    exchange: int | None = None
+    partitions: int = 1
+    #: The number of this task's partition, and how many places the home partitions share.
+    number_of_partition: int = 0
+    width: int = 1
+    incoming_lanes: int = 1
+
+    def open(self) -> None:
+        """Compile the expressions around the accumulators."""
+        self.grouping = _Grouping(self.step)
+        self.after = operator.compiled(self.step.program.after)
+        self.tables: list[pa.Table] = []
+
+    def receive(self, table: pa.Table) -> None:
+        """States from one task, in the order of places."""
+        self.tables.append(table)
+
+    def finish(self) -> None:
+        """Whole groups, in order of their first records."""
+        if self.tables:
+            table = self.grouping.merge(self.tables)
+            self.tables = []
+            table = table.take(pc.sort_indices(table.column(groups.AT)))
+        elif not self.step.group_by:
+            table = self._no_rows()
+        else:
+            return
+        self.counters.made += table.num_rows
+        batch = self._evaluate(table)
+        if self.exchange is None:
+            self.push_all(batch)
+            return
+        homes = self._homes(batch.data.column(groups.AT))
+        for home, part in partition.cut(pa.table(batch.data), homes):
+            self.context.send(self.exchange, home, self.number_of_partition, part)
+
+    def push_all(self, batch: operator.Batch) -> None:
+        """Give the groups on without their places."""
+        for piece in batch.slices():
+            self.push(operator.Batch(piece.data.drop_columns([groups.AT]), piece.rows, piece.origin, piece.lane))
+
+    def _homes(self, at: pa.Array) -> np.ndarray:
+        """The home partition of each place: as many as there are partitions, monotonous in record order."""
+        lane, number = groups.lane_and_number(groups.task_places(at))
+        return (lane * self.width + number) * self.partitions // (self.incoming_lanes * self.width)
+
+    def _no_rows(self) -> pa.Table:
+        """The single group of a global aggregate without records (decision 61, spec/exec.md 7.3)."""
+        columns: dict[str, pa.Array] = {groups.AT: pa.array([0])}
+        for name, kind in zip(operator.ORIGIN_COLUMNS, (pa.int32(), pa.int32(), pa.int64()), strict=True):
+            columns[name] = pa.array([-1], kind)
+        for accumulator in self.grouping.accumulators:
+            empty = [_no_values(static) for static in accumulator.call.argument_types]
+            for state in accumulator.first(empty, 0):
+                kind = pa.list_(state.values.type) if state.function == "list" else state.values.type
+                columns[state.name] = pa.nulls(1, kind)
+        return pa.table(columns)
+
+    def _evaluate(self, table: pa.Table) -> operator.Batch:
+        """The result records: keys, overlaid with the emits."""
+        data = {name: _array(table, value) for name, value in zip(self.step.group_by, self.grouping.values, strict=True)}
+        engine_columns = {name: _array(table, name) for name in (*operator.ORIGIN_COLUMNS, groups.AT)}
+        results, overflowed = {}, np.zeros(table.num_rows, dtype=bool)
+        for accumulator in self.grouping.accumulators:
+            result, bad = accumulator.finish(lambda name: _array(table, name))
+            results[accumulator.call.result] = result
+            if bad is not None:
+                overflowed |= bad.to_numpy(zero_copy_only=False)
+        record = pa.RecordBatch.from_pydict({**data, **results, **engine_columns})
+        batch = operator.Batch(record, pa.array(np.arange(table.num_rows)), operator.GroupOrigin(self.number_of_partition))
+        if overflowed.any():
+            detail = f"aggregate {self.step.name}: integer overflow in sum"
+            errors = [engine.RowFailure(int(row), failure.Failure(detail, failure.Category.AGGREGATE)) for row in np.flatnonzero(overflowed)]
+            self.fail(batch, errors)
+            batch = batch.take(pa.array(np.flatnonzero(~overflowed)))
+        outcome = self.run(self.after, batch, engine.Surroundings())
+        self.fail(batch, [_group_error(self.step.name, item) for item in outcome.failures])
+        kept = batch if outcome.rows is None else batch.take(outcome.rows)
+        columns = {name: kept.data.column(name) for name in data}
+        columns |= outcome.emits
+        columns |= {name: kept.data.column(name) for name in engine_columns}
+        return operator.Batch(pa.RecordBatch.from_pydict(columns), kept.rows, kept.origin)
+
+
+def _group_error(name: str, item: engine.RowFailure) -> engine.RowFailure:
+    found = item.failure
+    detail = f"aggregate {name}: {found.detail}"
+    return engine.RowFailure(item.row, failure.Failure(detail, failure.Category.AGGREGATE, found.value, found.field))
+
+
+def _no_values(static: Any) -> pa.Array:
+    from spark_jobs.cxl import values
+
+    return pa.array([], values.arrow_type(static))
+
+
+@dataclass
+class Home(operator.Operator):
+    """Puts the groups of a stretch of the input back into order."""
+
+    step: AggregateStep
+    number_of_partition: int = 0
+
+    def open(self) -> None:
+        """Nothing has come yet."""
+        self.tables: list[pa.Table] = []
+
+    def receive(self, table: pa.Table) -> None:
+        """Groups from one partition."""
+        self.tables.append(table)
+
+    def finish(self) -> None:
+        """All groups of the stretch, in order of their first records."""
+        if not self.tables:
+            return
+        table = pa.concat_tables(self.tables)
+        self.tables = []
+        data = operator.gather(table.take(pc.sort_indices(table.column(groups.AT))).drop_columns([groups.AT]))
+        whole = operator.Batch(data, pa.array(np.arange(data.num_rows)), operator.GroupOrigin(self.number_of_partition))
+        for piece in whole.slices():
+            self.push(piece)
+
+
+def open_operator(step: AggregateStep, *, role: str = "", **wiring: Any) -> operator.Operator:
+    """The operator of a part of an aggregate."""
+    kind = {"partial": Partial, "final": Final, "home": Home}[role]
+    return kind(step, **wiring)

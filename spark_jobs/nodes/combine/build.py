@@ -1,0 +1,159 @@
+"""The build side of a combine: records written down once by the job before, and found by key by every task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import engine, failure, types, values
+from spark_jobs.nodes import keys, operator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_jobs.nodes.combine.step import CombineStep, Equality
+
+
+def key_type(program_emits: tuple[tuple[str, types.Type], ...]) -> types.Type:
+    """The type of a key program's single emit."""
+    return program_emits[0][1]
+
+
+def common(equality: Equality) -> types.Type:
+    """The type in which both sides of an equality are compared: 1 matches 1.0 (decision 40)."""
+    left, right = key_type(equality.driver.emits), key_type(equality.build.emits)
+    if left.is_dynamic or right.is_dynamic:
+        return types.ANY
+    if {left.kind, right.kind} == {types.Kind.INT, types.Kind.FLOAT}:
+        return types.FLOAT
+    return left.non_null()
+
+
+def comparable(key: pa.Array, static: types.Type, target: types.Type) -> pa.Array:
+    """A key column as both sides compare it; what cannot be a key (NaN) is null and matches nothing."""
+    if target.is_dynamic and not static.is_dynamic:
+        key = values.to_arrow(values.from_arrow(key, static), types.ANY)
+    elif target.kind is types.Kind.FLOAT and static.kind is types.Kind.INT:
+        key = pc.cast(key, pa.float64(), safe=False)
+    column, bad = keys.column(key, target)
+    return pc.if_else(pa.array(bad), pa.scalar(None, column.type), column) if bad.any() else column
+
+
+def qualified(data: pa.RecordBatch, qualifier: str) -> pa.RecordBatch:
+    """The batch with its columns under their qualified names."""
+    return data.rename_columns([f"{qualifier}.{name}" for name in data.schema.names])
+
+
+@dataclass
+class Store(operator.Operator):
+    """Writes a build side's records and keys down, for the job that probes them."""
+
+    step: CombineStep
+    qualifier: str = ""
+
+    def open(self) -> None:
+        """Compile the keys of this side."""
+        self.equalities = [e for e in self.step.equalities if e.build_qualifier == self.qualifier]
+        self.programs = [operator.compiled(equality.build) for equality in self.equalities]
+        self.writers: dict[tuple[int, ...], pa.ipc.RecordBatchFileWriter] = {}
+
+    def process(self, batch: operator.Batch, port: int) -> None:
+        """Append a batch with its keys and the places its records come from."""
+        found: list[pa.Array] = []
+        for equality, program in zip(self.equalities, self.programs, strict=True):
+            named = operator.Batch(qualified(batch.data, self.qualifier), batch.rows, batch.origin, batch.lane)
+            result = self.run(program, named, engine.Surroundings())
+            if result.failures:
+                self.fail(batch, [combine_error(item) for item in result.failures])
+                kept = operator.indices_except(batch.count, [item.row for item in result.failures])
+                batch, found = batch.take(kept), [column.take(kept) for column in found]
+            found.append(comparable(result.emits["key"], key_type(equality.build.emits), common(equality)))
+        if not batch.count:
+            return
+        columns = {f"$key {i}": column for i, column in enumerate(found)}
+        origin = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
+        columns |= dict(zip(operator.ORIGIN_COLUMNS, origin, strict=True))
+        data = operator.overlay(batch.data, columns)
+        if batch.lane not in self.writers:
+            self.writers[batch.lane] = self.context.part(
+                f"{self.step.name}#build:{self.qualifier}", batch.lane, lambda path: pa.ipc.new_file(path, data.schema)
+            )
+        self.writers[batch.lane].write_batch(data)
+
+
+def combine_error(item: engine.RowFailure) -> engine.RowFailure:
+    """A row's failure as the combine reports it."""
+    found = item.failure
+    return engine.RowFailure(item.row, failure.Failure(found.detail, failure.Category.COMBINE_ROW, found.value, found.field))
+
+
+@dataclass
+class BuildTable:
+    """The build records, and an index from key values to rows in build order."""
+
+    records: pa.RecordBatch
+    uniques: list[pa.Array] = field(default_factory=list)
+    order: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    starts: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    pairs: list[np.ndarray] = field(default_factory=list)
+
+    @classmethod
+    def index(cls, table: pa.Table, key_count: int) -> BuildTable:
+        """Index a build side by its stored key columns; rows with a null in a key are never found."""
+        records = operator.gather(table)
+        built = cls(records)
+        if not key_count:
+            return built
+        codes: np.ndarray | None = None
+        for i in range(key_count):
+            column = records.column(f"$key {i}")
+            unique = pc.unique(column.drop_null())
+            built.uniques.append(unique)
+            codes = built._joined(codes, _positions(column, unique), len(unique), learn=True)
+        assert codes is not None
+        built.order = np.argsort(codes, kind="stable")
+        built.order = built.order[codes[built.order] >= 0]
+        size = int(codes.max()) + 1 if len(codes) and codes.max() >= 0 else 0
+        built.starts = np.searchsorted(codes[built.order], np.arange(size + 1))
+        return built
+
+    def _joined(self, codes: np.ndarray | None, more: np.ndarray, size: int, *, learn: bool) -> np.ndarray:
+        """One number for the keys so far and one more; -1 where any is missing."""
+        if codes is None:
+            return more
+        step = len(self.pairs) if learn else self._step
+        pair = np.where((codes >= 0) & (more >= 0), codes * max(size, 1) + more, -1)
+        if learn:
+            self.pairs.append(np.unique(pair[pair >= 0]))
+        known = self.pairs[step]
+        if not learn:
+            self._step += 1
+        if not len(known):
+            return np.full(len(pair), -1)
+        found = np.searchsorted(known, pair).clip(max=len(known) - 1)
+        return np.where((pair >= 0) & (known[found] == pair), found, -1)
+
+    def find(self, columns: Sequence[pa.Array]) -> tuple[np.ndarray, np.ndarray]:
+        """For each probe row the first position in `order` and the number of matches."""
+        codes: np.ndarray | None = None
+        self._step = 0
+        for column, unique in zip(columns, self.uniques, strict=True):
+            codes = self._joined(codes, _positions(column, unique), len(unique), learn=False)
+        assert codes is not None
+        if len(self.starts) < 2:
+            return np.zeros(len(codes), dtype=np.int64), np.zeros(len(codes), dtype=np.int64)
+        safe = codes.clip(min=0)
+        counts = np.where(codes >= 0, self.starts[safe + 1] - self.starts[safe], 0)
+        return self.starts[safe], counts
+
+
+def _positions(column: pa.Array, unique: pa.Array) -> np.ndarray:
+    """Where each value stands among the unique ones; -1 for null and for values that are not among them."""
+    if not len(unique):
+        return np.full(len(column), -1, dtype=np.int64)
+    found = pc.index_in(column, value_set=unique, skip_nulls=True)
+    return found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)

@@ -1,0 +1,304 @@
+"""How a combine treats its driver's records: each meets the build records that match it, in build order.
+
+Driver records are gathered until a lookup pays, then looked up by key at once. What the keys do not decide (ranges, the rest of `where`)
+is evaluated on the candidate pairs. Several build sides make a chain: a driver matches when every side has a record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.cxl import engine, values
+from spark_jobs.nodes import operator
+from spark_jobs.nodes.combine import build
+from spark_jobs.nodes.combine.step import Match, OnMiss
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_jobs.cxl import typed
+    from spark_jobs.nodes.combine.step import CombineStep
+
+#: Driver records that are looked up at once: Arrow hashes the build keys anew for each lookup.
+PROBE_ROWS = 524_288
+#: Candidate pairs that are held at once.
+PAIR_ROWS = 1_048_576
+#: `collect` takes this many matches of a driver record (spec/exec.md 10.5).
+COLLECT_LIMIT = 10_000
+
+
+@dataclass
+class _Pairs:
+    """Candidate rows: positions in the driver batch and in each build side (-1: no record, null fields)."""
+
+    driver: np.ndarray
+    builds: dict[str, np.ndarray]
+
+    def take(self, chosen: np.ndarray) -> _Pairs:
+        return _Pairs(self.driver[chosen], {name: rows[chosen] for name, rows in self.builds.items()})
+
+
+@dataclass
+class Combine(operator.Operator):
+    """Probes the build sides with the driver's records."""
+
+    step: CombineStep
+
+    def open(self) -> None:
+        """Compile keys, residual and body; build sides are opened with the first record."""
+        step = self.step
+        self.key_programs = {
+            q: [(e, operator.compiled(e.driver)) for e in step.equalities if e.build_qualifier == q] for q in step.builds
+        }
+        self.residual = operator.compiled(step.residual) if step.residual else None
+        self.body = operator.compiled(step.body) if step.body else None
+        self.waiting: list[operator.Batch] = []
+        self.waiting_rows = 0
+        self.tables: dict[str, build.BuildTable] = {}
+
+    def process(self, batch: operator.Batch, port: int) -> None:
+        """Gather driver records."""
+        self.counters.records_in += batch.count
+        self.waiting.append(batch)
+        self.waiting_rows += batch.count
+        if self.waiting_rows >= PROBE_ROWS:
+            self._probe()
+
+    def finish(self) -> None:
+        """Look up the rest."""
+        if self.waiting:
+            self._probe()
+
+    def _probe(self) -> None:
+        waiting, self.waiting, self.waiting_rows = self.waiting, [], 0
+        if not self.tables:
+            for qualifier in self.step.builds:
+                table = self.context.materialized(f"{self.step.name}#build:{qualifier}")
+                self.tables[qualifier] = build.BuildTable.index(table, len(self.key_programs[qualifier]))
+        first = self.step.builds[0]
+        prepared = [self._keys(first, batch) for batch in waiting]
+        found = None
+        if self.key_programs[first]:
+            columns = [
+                pa.chunked_array([keys[i] for _, keys in prepared]).combine_chunks() for i in range(len(self.key_programs[first]))
+            ]
+            found = self.tables[first].find(columns)
+        start = 0
+        for batch, _ in prepared:
+            end = start + batch.count
+            located = (found[0][start:end], found[1][start:end]) if found else None
+            for piece_start, piece_end in self._pieces(batch.count, located):
+                part = operator.Batch(
+                    batch.data.slice(piece_start, piece_end - piece_start),
+                    batch.rows.slice(piece_start, piece_end - piece_start), batch.origin, batch.lane,
+                )  # fmt: skip
+                here = (located[0][piece_start:piece_end], located[1][piece_start:piece_end]) if located else None
+                self._join(part, here)
+            start = end
+
+    def _pieces(self, count: int, located: tuple[np.ndarray, np.ndarray] | None) -> list[tuple[int, int]]:
+        """Stretches of driver records whose candidates fit in memory together."""
+        if located is None:
+            size = max(1, PAIR_ROWS // max(self.tables[self.step.builds[0]].records.num_rows, 1))
+            return [(start, min(start + size, count)) for start in range(0, count, size)]
+        if int(located[1].sum()) <= PAIR_ROWS:
+            return [(0, count)]
+        totals = np.cumsum(located[1])
+        pieces, start, done = [], 0, 0
+        while start < count:
+            end = max(int(np.searchsorted(totals, done + PAIR_ROWS, side="right")), start + 1)
+            pieces.append((start, end))
+            start, done = end, int(totals[end - 1])
+        return pieces
+
+    def _keys(self, qualifier: str, batch: operator.Batch) -> tuple[operator.Batch, list[pa.Array]]:
+        """The driver's side of the keys, and the batch without the records whose key fails."""
+        found: list[pa.Array] = []
+        for equality, program in self.key_programs[qualifier]:
+            named = operator.Batch(build.qualified(batch.data, self.step.driver), batch.rows, batch.origin, batch.lane)
+            result = self.run(program, named, engine.Surroundings())
+            if result.failures:
+                self.fail(batch, [build.combine_error(item) for item in result.failures])
+                kept = operator.indices_except(batch.count, [item.row for item in result.failures])
+                batch, found = batch.take(kept), [column.take(kept) for column in found]
+            found.append(build.comparable(result.emits["key"], build.key_type(equality.driver.emits), build.common(equality)))
+        return batch, found
+
+    def _join(self, batch: operator.Batch, located: tuple[np.ndarray, np.ndarray] | None) -> None:
+        pairs = self._candidates(batch, located)
+        failed: list[engine.RowFailure] = []
+        if self.residual is not None:
+            pairs, failed = self._filtered(batch, pairs)
+        broken = {item.row for item in failed}
+        if self.step.match is Match.COLLECT:
+            self.fail(batch, failed)
+            self._collect(batch, pairs, broken)
+            return
+        if self.step.match is Match.FIRST and len(pairs.driver):
+            pairs = pairs.take(np.flatnonzero(np.diff(pairs.driver, prepend=-1) != 0))
+        missed = np.setdiff1d(np.arange(batch.count), pairs.driver)
+        missed = missed[~np.isin(missed, list(broken))] if broken else missed
+        if len(missed) and self.step.on_miss is OnMiss.ERROR:
+            self.context.abort("E319", f"combine '{self.step.name}': on_miss: error — no matching build row", batch, int(missed[0]))
+        if len(missed) and self.step.on_miss is OnMiss.NULL_FIELDS:
+            pairs = self._with_misses(pairs, missed)
+        self.fail(batch, failed)
+        if broken:
+            pairs = pairs.take(np.flatnonzero(~np.isin(pairs.driver, list(broken))))
+        self._emit(batch, pairs, len(broken))
+
+    def _candidates(self, batch: operator.Batch, located: tuple[np.ndarray, np.ndarray] | None) -> _Pairs:
+        """All chains of build records whose keys match, in driver order, then build order."""
+        pairs = _Pairs(np.arange(batch.count), {})
+        for position, qualifier in enumerate(self.step.builds):
+            table = self.tables[qualifier]
+            if position > 0 and self.key_programs[qualifier]:
+                located = table.find(self._chained_keys(batch, pairs, qualifier))
+            elif position > 0 or located is None:
+                located = None
+            if located is None:
+                size = table.records.num_rows
+                chosen = np.repeat(np.arange(len(pairs.driver)), size)
+                rows = np.tile(np.arange(size), len(pairs.driver))
+            else:
+                starts, counts = located
+                chosen = np.repeat(np.arange(len(pairs.driver)), counts)
+                offsets = np.arange(len(chosen)) - np.repeat(np.cumsum(counts) - counts, counts)
+                rows = table.order[np.repeat(starts, counts) + offsets]
+            pairs = pairs.take(chosen)
+            pairs.builds[qualifier] = rows
+        return pairs
+
+    def _chained_keys(self, batch: operator.Batch, pairs: _Pairs, qualifier: str) -> list[pa.Array]:
+        found = []
+        for equality, program in self.key_programs[qualifier]:
+            joined = self._joined(batch, pairs, equality.driver)
+            result = self.run(program, joined, engine.Surroundings())
+            key = result.emits["key"]
+            if result.rows is not None:
+                whole = np.full(joined.count, -1)
+                whole[result.rows.to_numpy(zero_copy_only=False)] = np.arange(len(key))
+                key = key.take(pa.array(whole, mask=whole < 0))
+            found.append(build.comparable(key, build.key_type(equality.driver.emits), build.common(equality)))
+        return found
+
+    def _joined(self, batch: operator.Batch, pairs: _Pairs, program: typed.Program) -> operator.Batch:
+        """The candidate pairs as records of qualified columns: those that a program reads."""
+        driver = pa.array(pairs.driver)
+        build_rows = {q: pa.array(rows, mask=rows < 0) for q, rows in pairs.builds.items()}
+        columns = {}
+        for name in sorted(program.columns):
+            qualifier, _, column = name.partition(".")
+            if qualifier == self.step.driver:
+                columns[name] = batch.data.column(column).take(driver)
+            else:
+                columns[name] = self.tables[qualifier].records.column(column).take(build_rows[qualifier])
+        if not columns:
+            columns["$none"] = pa.nulls(len(driver))
+        metas = [name for name in batch.data.schema.names if name.startswith("$meta.")]
+        columns |= {name: batch.data.column(name).take(driver) for name in metas}
+        return operator.Batch(pa.RecordBatch.from_pydict(columns), batch.rows.take(driver), batch.origin, batch.lane)
+
+    def _filtered(self, batch: operator.Batch, pairs: _Pairs) -> tuple[_Pairs, list[engine.RowFailure]]:
+        """The pairs for which the rest of `where` is true, and the drivers for which it fails."""
+        assert self.step.residual is not None
+        assert self.residual is not None
+        if not len(pairs.driver):
+            return pairs, []
+        result = self.run(self.residual, self._joined(batch, pairs, self.step.residual), engine.Surroundings())
+        failed = self._of_drivers(pairs, result.failures)
+        return (pairs if result.rows is None else pairs.take(result.rows.to_numpy(zero_copy_only=False))), failed
+
+    def _of_drivers(self, pairs: _Pairs, failures: Sequence[engine.RowFailure]) -> list[engine.RowFailure]:
+        """Failures of pairs as failures of their drivers, the first of each, with the build rows that took part."""
+        found: dict[int, engine.RowFailure] = {}
+        for item in failures:
+            driver = int(pairs.driver[item.row])
+            if driver not in found:
+                found[driver] = build.combine_error(engine.RowFailure(driver, item.failure))
+                self._companions(pairs, item)
+        return [found[driver] for driver in sorted(found)]
+
+    def _companions(self, pairs: _Pairs, item: engine.RowFailure) -> None:
+        """An entry for each build record of a failing pair (decision 62)."""
+        for qualifier, rows in pairs.builds.items():
+            row = int(rows[item.row])
+            if row >= 0:
+                self.counters.dead += 1
+                self.counters.made += 1
+                record = self.tables[qualifier].records.slice(row, 1)
+                companion = operator.Batch(record, pa.array([0]), operator.GroupOrigin(0))
+                self.context.fail(self, companion, [build.combine_error(engine.RowFailure(0, item.failure))])
+
+    def _with_misses(self, pairs: _Pairs, missed: np.ndarray) -> _Pairs:
+        """Unmatched drivers in their places, without build records."""
+        driver = np.concatenate([pairs.driver, missed])
+        order = np.argsort(driver, kind="stable")
+        none = np.full(len(missed), -1)
+        return _Pairs(driver[order], {q: np.concatenate([pairs.builds[q], none])[order] for q in self.step.builds})
+
+    def _emit(self, batch: operator.Batch, pairs: _Pairs, already_failed: int) -> None:
+        """Evaluate the body on the matches; a driver whose body fails gives nothing."""
+        assert self.body is not None
+        assert self.step.body is not None
+        joined = self._joined(batch, pairs, self.step.body)
+        result = self.run(self.body, joined, engine.Surroundings())
+        rows = np.arange(len(pairs.driver)) if result.rows is None else result.rows.to_numpy(zero_copy_only=False)
+        failed = self._of_drivers(pairs, result.failures)
+        emits = result.emits
+        if failed:
+            self.fail(batch, failed)
+            kept = np.flatnonzero(~np.isin(pairs.driver[rows], [item.row for item in failed]))
+            rows, emits = rows[kept], {name: column.take(pa.array(kept)) for name, column in emits.items()}
+        self.counters.filtered += result.filtered
+        self._push(batch, pairs.take(rows), emits)
+        self.counters.made += len(rows) + result.filtered + len(failed) + already_failed - batch.count
+
+    def _push(self, batch: operator.Batch, pairs: _Pairs, columns: dict[str, pa.Array]) -> None:
+        """The output records, with what rides along unseen: widened columns and metadata of the driver, carried keys."""
+        driver = pa.array(pairs.driver)
+        out = {column.name: columns[column.name] for column in self.step.output if column.name in columns}
+        for name, qualifier, column in self.step.carried:
+            if qualifier == self.step.driver:
+                out[name] = batch.data.column(column).take(driver)
+            else:
+                rows = pairs.builds[qualifier]
+                out[name] = self.tables[qualifier].records.column(column).take(pa.array(rows, mask=rows < 0))
+        for name in batch.data.schema.names:
+            if name.startswith(("$widened.", "$origin.")):
+                out[name] = batch.data.column(name).take(driver)
+        data = pa.RecordBatch.from_pydict(out)
+        whole = operator.Batch(data, batch.rows.take(driver), batch.origin, batch.lane)
+        for piece in whole.slices():
+            self.push(piece)
+
+    def _collect(self, batch: operator.Batch, pairs: _Pairs, broken: set[int]) -> None:
+        """One record per driver, with the matches of the build side as an array of maps."""
+        (qualifier,) = self.step.builds
+        schema = dict(self.step.schemas)[qualifier]
+        records = self.tables[qualifier].records
+        decoded = {c.name: values.from_arrow(records.column(c.name), c.type) for c in schema.user_columns}
+        matches: list[list[dict[str, Any]]] = [[] for _ in range(batch.count)]
+        for driver, row in zip(pairs.driver.tolist(), pairs.builds[qualifier].tolist(), strict=True):
+            if len(matches[driver]) < COLLECT_LIMIT:
+                matches[driver].append({name: column[row] for name, column in decoded.items()})
+        kept = np.array([i for i in range(batch.count) if i not in broken], dtype=np.int64)
+        static = self.step.output.get(qualifier).type  # type: ignore[union-attr]
+        column = values.to_arrow([matches[i] for i in kept], static)
+        rows = pa.array(kept)
+        data = operator.overlay(batch.data.take(rows), {qualifier: column})
+        self.counters.made += len(kept) + len(broken) - batch.count
+        self.push(operator.Batch(data, batch.rows.take(rows), batch.origin, batch.lane))
+
+
+def open_operator(step: CombineStep, *, role: str = "", **wiring: Any) -> operator.Operator:
+    """The operator of a combine or of one of its build sides."""
+    if role == "build":
+        return build.Store(step, **wiring)
+    return Combine(step, **wiring)
+
+

@@ -1,0 +1,77 @@
+"""Which partition a key belongs to: the same for equal keys, whatever task, machine or Python computes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_BYTE_MULTIPLIER = np.uint64(0x100000001B3)
+
+
+def numbers(keys: Sequence[pa.Array], partitions: int) -> np.ndarray:
+    """The partition of each row, 0 to `partitions` - 1."""
+    mixed = np.zeros(len(keys[0]), dtype=np.uint64)
+    for key in keys:
+        mixed = _mix(mixed * _MULTIPLIER + _hash(key))
+    return ((mixed >> np.uint64(33)) % np.uint64(partitions)).astype(np.int64)
+
+
+def split(table: pa.Table, keys: Sequence[str], partitions: int) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each partition that has any, in their order."""
+    if partitions == 1:
+        yield 0, table
+        return
+    chosen = numbers([table.column(name).combine_chunks() for name in keys], partitions)
+    yield from cut(table, chosen)
+
+
+def cut(table: pa.Table, chosen: np.ndarray) -> Iterator[tuple[int, pa.Table]]:
+    """The rows by a number per row, in their order."""
+    order = np.argsort(chosen, kind="stable")
+    table = table.take(pa.array(order))
+    present, starts = np.unique(chosen[order], return_index=True)
+    ends = [*starts[1:], len(order)]
+    for number, start, end in zip(present, starts, ends, strict=True):
+        yield int(number), table.slice(start, end - start)
+
+
+def _mix(bits: np.ndarray) -> np.ndarray:
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+def _hash(key: pa.Array) -> np.ndarray:
+    if isinstance(key, pa.ChunkedArray):
+        key = key.combine_chunks()
+    if pa.types.is_string(key.type):
+        return _hash_texts(key)
+    if pa.types.is_boolean(key.type):
+        key = pc.cast(key, pa.int8())
+    if pa.types.is_temporal(key.type):
+        key = pc.cast(key, pa.int32() if pa.types.is_date32(key.type) else pa.int64())
+    plain = key.fill_null(0).to_numpy(zero_copy_only=False)
+    wide = plain.astype(np.float64 if pa.types.is_floating(key.type) else np.int64)
+    return _mix(wide.view(np.uint64)) + key.is_valid().to_numpy(zero_copy_only=False).astype(np.uint64)
+
+
+def _hash_texts(key: pa.Array) -> np.ndarray:
+    """A polynomial over the bytes of each text, from the column's buffers."""
+    filled = key.fill_null("")
+    offsets = np.frombuffer(filled.buffers()[1], dtype=np.int32)[filled.offset : filled.offset + len(filled) + 1]
+    lengths = np.diff(offsets)
+    if not len(lengths) or offsets[-1] == offsets[0]:
+        return lengths.astype(np.uint64) + key.is_valid().to_numpy(zero_copy_only=False).astype(np.uint64)
+    data = np.frombuffer(filled.buffers()[2], dtype=np.uint8)[offsets[0] : offsets[-1]].astype(np.uint64)
+    position = np.arange(len(data)) - np.repeat(offsets[:-1] - offsets[0], lengths)
+    powers = np.cumprod(np.full(int(lengths.max()), _BYTE_MULTIPLIER, dtype=np.uint64))
+    sums = np.concatenate([[np.uint64(0)], np.cumsum((data + np.uint64(1)) * powers[position])])
+    totals = sums[offsets[1:] - offsets[0]] - sums[offsets[:-1] - offsets[0]]
+    return _mix(totals) + key.is_valid().to_numpy(zero_copy_only=False).astype(np.uint64)

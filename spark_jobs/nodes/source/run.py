@@ -1,0 +1,139 @@
+"""How a source's split becomes batches: blocks read and converted, bad records to the dead letters, the rest pushed on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import failure
+from spark_jobs.formats import cell_text, format
+from spark_jobs.nodes import operator
+from spark_jobs.scan import reading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.nodes.source.step import SourceStep
+    from spark_jobs.scan.columns import FilePlan
+    from spark_jobs.scan.splits import Split
+
+
+@dataclass(frozen=True)
+class SplitInput:
+    """A split to read.
+
+    Args:
+        source: the source's number in the plan.
+        number: the split's number over all sources.
+        file_plan: how its file is read.
+        split: the part of the file.
+        first_row: records of the file before this split, when that is known before reading (programs read `$source.row`).
+    """
+
+    source: int
+    number: int
+    file_plan: FilePlan
+    split: Split
+    first_row: int | None = None
+
+
+@dataclass(frozen=True)
+class SplitOrigin:
+    """Records that were read from a split."""
+
+    place: SplitInput
+    step: SourceStep
+    block: format.Block
+
+    @property
+    def number(self) -> int:
+        """The split's number over all sources."""
+        return self.place.number
+
+    def identify(self, batch: operator.Batch, indices: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """This split, and the rows."""
+        return self.of_rows(batch.rows.take(indices))
+
+    def of_rows(self, rows: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """This split, and the rows."""
+        count = len(rows)
+        source = pa.array(np.full(count, self.place.source, dtype=np.int32))
+        return source, pa.array(np.full(count, self.place.number, dtype=np.int32)), rows
+
+    def texts(self, batch: operator.Batch, indices: pa.Array) -> pa.RecordBatch | None:
+        """The declared columns of records that were read well, in their text form (decision 81)."""
+        rows = batch.rows.take(indices)
+        if self.block.rows is None:
+            found = pc.subtract(rows, self.block.first_row)
+        else:
+            found = pc.index_in(rows, value_set=self.block.rows)
+        names = [column.name for column in self.step.columns]
+        if any(name not in self.block.batch.schema.names for name in names):
+            return None
+        columns = [
+            cell_text.texts(self.block.batch.column(column.name).take(found), column.type) for column in self.step.columns
+        ]
+        return pa.RecordBatch.from_arrays(columns, names=names)
+
+    def surroundings(self, batch: operator.Batch) -> dict[str, Any]:
+        """The file's values, and the row numbers where they are known."""
+        name = self.place.file_plan.file.name
+        values: dict[str, Any] = {"source.file": name, "source.path": name, "source.name": self.step.name, "source.count": None}
+        if self.place.first_row is not None:
+            values["source.row"] = pc.add(batch.rows, self.place.first_row + 1)
+        return values
+
+
+class Source(operator.Operator):
+    """The root of a region that reads a split."""
+
+    step: SourceStep
+
+    def reading(self, widened: tuple[str, ...], keep_texts: bool) -> format.Reading:
+        """What is wanted of the files: everything where dead letters must show the record, else what is read downstream."""
+        return format.Reading(
+            columns=tuple(format.SourceColumn(c.name, c.type, c.required) for c in self.step.columns),
+            widened=widened,
+            live=None if keep_texts else self.step.live,
+            failure_texts=keep_texts,
+            date_formats=self.step.date_formats,
+        )
+
+    def read(self, place: SplitInput, wanted: format.Reading, outcome: reading.SplitOutcome) -> None:
+        """Push the records of a split; `outcome` tells about the split afterwards."""
+        blocks: Iterator[format.Block] = reading.read_csv(
+            place.split, place.file_plan, self.step.options, wanted, outcome
+        )
+        carried = [c.name for c in self.step.columns if c.name in self.step.live]
+        carried += [format.WIDENED + name for name in wanted.widened]
+        for block in blocks:
+            self.counters.records_in += block.count
+            origin = SplitOrigin(place, self.step, block)
+            if block.failures:
+                self._fail(origin, block)
+            rows = block.rows
+            if rows is None:
+                rows = pa.array(np.arange(block.first_row, block.first_row + block.batch.num_rows))
+            data = block.batch.select([name for name in carried if name in block.batch.schema.names])
+            if not data.num_columns:
+                data = pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=["$none"])
+            self.push(operator.Batch(data, rows, origin))
+
+    def _fail(self, origin: SplitOrigin, block: format.Block) -> None:
+        """Bad records leave at the first downstream stage (decision 26); malformed ones at the source itself."""
+        self.counters.dead += len(block.failures)
+        stages = [
+            f"source:{self.step.name}" if item.failure.category is failure.Category.MALFORMED else self.step.failure_stage
+            for item in block.failures
+        ]
+        rows = pa.array([item.row for item in block.failures], pa.int64())
+        self.context.letters(self, [item.failure for item in block.failures], origin.of_rows(rows), block.failed_rows, stages)
+
+
+def open_operator(step: SourceStep, **wiring: Any) -> Source:
+    """The operator of a source."""
+    return Source(step, **wiring)

@@ -1,0 +1,255 @@
+"""The physical plan: which operators run together, and where records change place.
+
+A **region** is everything that a batch reaches from a root without leaving its task: the root is a split of a source, or a partition of
+an exchange. An aggregate cuts its stream twice: partial groups go to the *group* exchange, where equal keys meet, and the results
+go *home* to the partition that holds the place of their first record, so that order needs no global sort. A combine's build
+sides are written down by an earlier **job** and read by each task of the next.
+
+A job is a chain of **levels**: level 0 reads splits, level n+1 what level n sent. The chain is one Spark job, whatever the pipeline's shape: rows for
+an exchange of a later level are passed on unopened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_jobs.nodes import node
+    from spark_jobs.plan import plan as plans
+
+
+class Role(StrEnum):
+    """What part of a node a box is; most nodes are a single box."""
+
+    WHOLE = ""
+    PARTIAL = "partial"
+    FINAL = "final"
+    HOME = "home"
+    BUILD = "build"
+
+
+class ExchangeKind(StrEnum):
+    """What brings rows together: equal keys, or the place in the order of records."""
+
+    GROUP = "group"
+    HOME = "home"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a box pushes records from one of its ports."""
+
+    port: str
+    box: str
+    input: int
+
+
+@dataclass(frozen=True)
+class Box:
+    """An operator of a region. `exchange` is the one it sends to (partial and final boxes), `qualifier` the build side it writes down."""
+
+    id: str
+    step: node.Step
+    role: Role
+    route: str
+    number: int
+    silent: bool
+    targets: tuple[Target, ...] = ()
+    exchange: int | None = None
+    qualifier: str = ""
+    #: Every lane that reaches the box, in record order: its position is the high part of a record's ordinal.
+    lanes: tuple[tuple[int, ...], ...] = ((),)
+    #: The lanes that reached the node before an exchange made one of them.
+    incoming_lanes: tuple[tuple[int, ...], ...] = ((),)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A shuffle of payloads: consumed at `level` by the box `consumer`, in `partitions` parts."""
+
+    id: int
+    kind: ExchangeKind
+    level: int
+    partitions: int
+    consumer: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """One Spark job. `sources` are the roots of level 0; `boxes` all operators by id."""
+
+    number: int
+    sources: tuple[str, ...]
+    boxes: dict[str, Box]
+    exchanges: tuple[Exchange, ...]
+
+    @property
+    def levels(self) -> int:
+        """How many levels the chain has."""
+        return 1 + max((exchange.level for exchange in self.exchanges), default=0)
+
+    def at(self, level: int) -> list[Exchange]:
+        """The exchanges that a level consumes, in slot order."""
+        return [exchange for exchange in self.exchanges if exchange.level == level]
+
+    def slots(self, level: int) -> int:
+        """How many tasks a level above 0 has."""
+        return sum(exchange.partitions for exchange in self.at(level))
+
+
+def jobs(plan: plans.Plan, partitions: Callable[[str], int]) -> tuple[Job, ...]:
+    """The jobs of a plan, in order.
+
+    Args:
+        plan: the plan; every node has a step.
+        partitions: how many partitions an aggregate's groups are spread over; 1 keeps it in one task.
+    """
+    return _Builder(plan, partitions).build()
+
+
+def lanes(plan: plans.Plan, name: str) -> tuple[tuple[int, ...], ...]:
+    """Every path through merges by which records reach a node's output, in the order the records have there."""
+    planned = plan.by_name[name]
+    if planned.kind == "merge":
+        return tuple((i, *lane) for i, edge in enumerate(planned.inputs) for lane in lanes(plan, edge.node))
+    if planned.kind in ("source", "aggregate"):
+        return ((),)
+    return lanes(plan, driver(planned).node)
+
+
+def driver(planned: plans.PlannedNode) -> plans.Input:
+    """The edge whose record order the node keeps: a combine's driver, else the only input."""
+    if planned.kind == "combine":
+        return next(edge for edge in planned.inputs if edge.qualifier == planned.step.driver)  # type: ignore[union-attr]
+    return planned.inputs[0]
+
+
+def _builds(planned: plans.PlannedNode) -> list[plans.Input]:
+    if planned.kind != "combine":
+        return []
+    first = driver(planned)
+    return [edge for edge in planned.inputs if edge is not first]
+
+
+class _Builder:
+    def __init__(self, plan: plans.Plan, partitions: Callable[[str], int]) -> None:
+        self.plan = plan
+        self.partitions = partitions
+        self.numbers = {planned.name: number for number, planned in enumerate(plan.nodes)}
+        self.depths: dict[str, int] = {}
+        for planned in plan.nodes:
+            stream = [self.depths[edge.node] for edge in self._streams(planned)]
+            build = [self.depths[edge.node] + 1 for edge in _builds(planned)]
+            self.depths[planned.name] = max([0, *stream, *build])
+
+    def _streams(self, planned: plans.PlannedNode) -> list[plans.Input]:
+        """The edges that records come over within a job."""
+        builds = _builds(planned)
+        return [edge for edge in planned.inputs if not any(edge is build for build in builds)]
+
+    def build(self) -> tuple[Job, ...]:
+        done: set[str] = set()
+        found = []
+        for number in range(max(self.depths.values(), default=0) + 1):
+            members = self._members(number)
+            if members:
+                found.append(self._job(number, members, done))
+                done |= members
+        return tuple(found)
+
+    def _members(self, number: int) -> set[str]:
+        """The nodes that run in a job: what its outputs and its build sides need, up to what earlier jobs wrote down."""
+        consumed = {edge.node for planned in self.plan.nodes for edge in planned.inputs}
+        wanted = [p.name for p in self.plan.nodes if p.name not in consumed and self.depths[p.name] == number]
+        wanted += [e.node for p in self.plan.nodes for e in _builds(p) if self.depths[e.node] == number]
+        members: set[str] = set()
+        while wanted:
+            name = wanted.pop()
+            if name not in members:
+                members.add(name)
+                wanted += [edge.node for edge in self._streams(self.plan.by_name[name])]
+        return members
+
+    def _job(self, number: int, members: set[str], done: set[str]) -> Job:
+        boxes: dict[str, Box] = {}
+        exchanges: list[Exchange] = []
+        levels: dict[str, set[int]] = {}  # node -> levels at which its records appear
+        for planned in self.plan.nodes:
+            if planned.name not in members:
+                continue
+            arriving = {level for edge in self._streams(planned) for level in levels[edge.node]} or {0}
+            box = self._box(planned, planned.name in done)
+            if planned.kind == "aggregate":
+                levels[planned.name] = self._aggregate(box, max(arriving), boxes, exchanges)
+            else:
+                boxes[box.id] = box
+                levels[planned.name] = arriving
+        for planned in self.plan.nodes:
+            self._connect(planned, number, members, boxes)
+        sources = tuple(p.name for p in self.plan.nodes if p.kind == "source" and p.name in members)
+        return Job(number, sources, boxes, tuple(exchanges))
+
+    def _box(self, planned: plans.PlannedNode, silent: bool) -> Box:
+        if planned.step is None:
+            raise ValueError(f"{planned.name} is not ready to run")
+        incoming = ((),) if planned.kind == "source" else self._incoming_lanes(planned)
+        return Box(planned.name, planned.step, Role.WHOLE, self._route(planned), self.numbers[planned.name], silent, lanes=incoming)
+
+    def _incoming_lanes(self, planned: plans.PlannedNode) -> tuple[tuple[int, ...], ...]:
+        if planned.kind == "merge":
+            return lanes(self.plan, planned.name)
+        return lanes(self.plan, driver(planned).node)
+
+    def _route(self, planned: plans.PlannedNode) -> str:
+        """The branch that errors of a node name: that of the nearest route upstream, up to the next new set of records."""
+        while planned.kind not in ("source", "aggregate", "merge"):
+            edge = driver(planned)
+            upstream = self.plan.by_name[edge.node]
+            if upstream.kind == "route":
+                return edge.port
+            planned = upstream
+        if planned.kind == "aggregate" and planned.inputs:
+            upstream = self.plan.by_name[planned.inputs[0].node]
+            return planned.inputs[0].port if upstream.kind == "route" else ""
+        return ""
+
+    def _aggregate(self, box: Box, arriving: int, boxes: dict[str, Box], exchanges: list[Exchange]) -> set[int]:
+        """The boxes and exchanges of an aggregate; gives the levels at which its groups appear."""
+        partitions = self.partitions(box.id)
+        group = len(exchanges)
+        final, home = f"{box.id}#final", f"{box.id}#home"
+        boxes[box.id] = replace(box, role=Role.PARTIAL, exchange=group)
+        exchanges.append(Exchange(group, ExchangeKind.GROUP, arriving + 1, partitions, final))
+        after = replace(box, role=Role.FINAL, lanes=((),), incoming_lanes=box.lanes)
+        if partitions == 1:
+            boxes[final] = replace(after, id=final)
+            return {arriving + 1}
+        boxes[final] = replace(after, id=final, exchange=group + 1)
+        boxes[home] = replace(after, id=home, role=Role.HOME)
+        exchanges.append(Exchange(group + 1, ExchangeKind.HOME, arriving + 2, partitions, home))
+        return {arriving + 2}
+
+    def _connect(self, planned: plans.PlannedNode, number: int, members: set[str], boxes: dict[str, Box]) -> None:
+        """Wire a node's inputs to its producers' last boxes."""
+        builds = _builds(planned)
+        for index, edge in enumerate(planned.inputs):
+            producer = next((boxes[i] for i in (f"{edge.node}#home", f"{edge.node}#final", edge.node) if i in boxes), None)
+            if producer is None:
+                continue
+            if any(edge is build for build in builds):
+                if self.depths[edge.node] != number:
+                    continue
+                target = f"{planned.name}#build:{edge.qualifier}"
+                boxes[target] = Box(
+                    target, planned.step, Role.BUILD, "", self.numbers[planned.name], False,  # type: ignore[arg-type]
+                    qualifier=edge.qualifier, lanes=lanes(self.plan, edge.node),
+                )
+            elif planned.name in members:
+                target = planned.name
+            else:
+                continue
+            boxes[producer.id] = replace(producer, targets=(*producer.targets, Target(edge.port, target, index)))

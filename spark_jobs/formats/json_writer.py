@@ -1,0 +1,177 @@
+"""Batches to JSON bytes, as one array or one object a line (spec/formats.md 4.2; decisions 45, 46 and 55).
+
+Like CSV, records are texts joined by one Arrow kernel: keys are constants between the value columns. A column with
+nulls, whose key is left out where the value is null, first becomes a column of `,"key":value` pieces; the join skips
+the null ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import values
+from spark_jobs.cxl.engine import RowFailure
+from spark_jobs.cxl.types import Kind
+from spark_jobs.formats import cell_text, encoding, format
+from spark_jobs.formats.options import JsonLayout
+
+if TYPE_CHECKING:
+    from spark_jobs.cxl.schema import Column, Schema
+    from spark_jobs.cxl.types import Type
+    from spark_jobs.formats.options import JsonOptions
+
+_QUOTED_KINDS = (Kind.STRING, Kind.DATE, Kind.DATETIME)
+_MUST_ESCAPE = '["\\\\\\x00-\\x1f]'
+#: From here on Arrow writes floats with an exponent and JSON writers (up to 1e16) do not; below 1e-5 it is the other
+#: way round.
+_LARGE, _SMALL = 1e10, 1e-5
+
+
+class JsonWriter:
+    """Writes the columns of an output as JSON; see `format.Writer`."""
+
+    def __init__(self, schema: Schema, options: JsonOptions, *, preserve_nulls: bool = False) -> None:
+        self._columns = schema.columns
+        self._preserve_nulls = preserve_nulls
+        self._pretty = options.pretty
+        self._encoding = encoding.Encoding(options.encoding)
+        is_lines = options.format is JsonLayout.NDJSON
+        encode, mark = self._encoding.encode, self._encoding.mark
+        self._ending = "\n" if is_lines else ",\n"
+        self.separator = b"" if is_lines else encode(",\n")
+        self.start = mark + (b"" if is_lines else encode("[\n"))
+        self.end = b"" if is_lines else encode("\n]\n")
+        self.empty = mark + (b"" if is_lines else encode("[]\n"))
+
+    def encode(self, batch: pa.RecordBatch) -> format.Encoded:
+        """The bytes of a batch that has the writer's columns, in their order."""
+        if batch.num_rows == 0:
+            return format.Encoded(b"", 0)
+        try:
+            lines = self._pretty_lines(batch) if self._pretty else self._lines(batch)
+        except pa.ArrowCapacityError:
+            return self._encode_halves(batch)
+        encoded = self._encoding.encode_column(lines)
+        if self.separator and encoded.rows:
+            encoded.data = encoded.data[: -len(self.separator)]
+        return encoded
+
+    def _encode_halves(self, batch: pa.RecordBatch) -> format.Encoded:
+        """A batch of more than 2 GB of text in two halves, which fit."""
+        half = batch.num_rows // 2
+        first, second = self.encode(batch.slice(0, half)), self.encode(batch.slice(half))
+        pieces = [bytes(part.data) for part in (first, second) if part.rows]
+        moved = [RowFailure(failed.row + half, failed.failure) for failed in second.failures]
+        return format.Encoded(self.separator.join(pieces), first.rows + second.rows, first.failures + moved)
+
+    def _lines(self, batch: pa.RecordBatch) -> pa.StringArray:
+        """One text per record with its line end.
+
+        The first column without nulls needs no comma before it; those before it bring their comma behind, those after
+        it in front.
+        """
+        members = [self._member(column, array) for column, array in zip(self._columns, batch.columns, strict=True)]
+        anchor = next((index for index, member in enumerate(members) if not member.value.null_count), None)
+        if anchor is None:
+            return self._lines_without_anchor(members, batch.num_rows)
+        parts: list[Any] = ["{"]
+        for index, member in enumerate(members):
+            before = "," if index > anchor else ""
+            after = "," if index < anchor else ""
+            parts += member.parts(before, after)
+        return pc.binary_join_element_wise(*parts, "}" + self._ending, "", null_handling="skip")
+
+    def _lines_without_anchor(self, members: list[_Member], rows: int) -> pa.StringArray:
+        if not members:
+            return pa.array(["{}" + self._ending] * rows, pa.string())
+        pieces = [part for member in members for part in member.parts(",", "")]
+        # The join of nulls alone is null: the empty text makes it an empty record.
+        joined = pc.binary_join_element_wise("", *pieces, "", null_handling="skip")
+        body = pc.binary_replace_slice(joined, 0, 1, "")
+        return pc.binary_join_element_wise("{", body, "}" + self._ending, "")
+
+    def _member(self, column: Column, array: pa.Array) -> _Member:
+        text = _json_texts(array, column.type)
+        mark = '"' if column.type.kind in _QUOTED_KINDS else ""
+        if text.null_count and self._preserve_nulls:
+            text = pc.binary_join_element_wise(mark, text, mark, "") if mark else text
+            text, mark = pc.fill_null(text, "null"), ""
+        return _Member(values.json_text(column.name) + ":" + mark, text, mark)
+
+    def _pretty_lines(self, batch: pa.RecordBatch) -> pa.StringArray:
+        names = [column.name for column in self._columns]
+        columns = zip(batch.columns, self._columns, strict=True)
+        items = [values.from_arrow(array, column.type) for array, column in columns]
+        rows = zip(*items, strict=True) if items else ((),) * batch.num_rows
+        return pa.array([_pretty(self._record(names, row)) + self._ending for row in rows], pa.string())
+
+    def _record(self, names: list[str], row: tuple[Any, ...]) -> dict[str, Any]:
+        return {
+            name: value for name, value in zip(names, row, strict=True) if self._preserve_nulls or value is not None
+        }
+
+
+class _Member:
+    """One member of all objects of a batch: the constant before its value, the values, the constant after."""
+
+    def __init__(self, before: str, value: pa.StringArray, after: str) -> None:
+        self._before = before
+        self.value = value
+        self._after = after
+
+    def parts(self, before: str, after: str) -> list[Any]:
+        """What to join for this member, with the commas that it brings. A member that may be absent is one part."""
+        if not self.value.null_count:
+            return [before + self._before, self.value, self._after + after]
+        return [pc.binary_join_element_wise(before + self._before, self.value, self._after + after, "")]
+
+
+def _json_texts(array: pa.Array, static: Type) -> pa.StringArray:
+    """The JSON text of each value, without the quotes of texts and dates; null stays null."""
+    if static.is_dynamic or static.kind is Kind.ARRAY:
+        items = values.from_arrow(array, static)
+        return pa.array([None if item is None else values.json_text(item) for item in items], pa.string())
+    match static.kind:
+        case Kind.STRING:
+            return _escaped(array)
+        case Kind.FLOAT:
+            return _floats(array)
+        case _:
+            return cell_text.texts(array, static)
+
+
+def _escaped(column: pa.StringArray) -> pa.StringArray:
+    data = cell_text.characters(column)
+    if data.find(b'"') < 0 and data.find(b"\\") < 0 and (not data or np.frombuffer(data, np.uint8).min() >= ord(" ")):
+        return column
+    special = pc.fill_null(pc.match_substring_regex(column, _MUST_ESCAPE), False)
+    exact = [values.json_text(text)[1:-1] for text in column.filter(special).to_pylist()]
+    return pc.replace_with_mask(column, special, pa.array(exact, pa.string()))
+
+
+def _floats(array: pa.Array) -> pa.StringArray:
+    size = pc.abs(array)
+    text = pc.cast(array, pa.string())
+    whole = pc.binary_join_element_wise(text, ".0", "")
+    text = pc.if_else(pc.equal(pc.trunc(array), array), whole, text)
+    usual = pc.and_(pc.less(size, _LARGE), pc.or_(pc.greater_equal(size, _SMALL), pc.equal(size, 0.0)))
+    others = pc.fill_null(pc.invert(usual), False)
+    if not pc.any(others).as_py():
+        return text
+    exact = [values.json_float_text(number) for number in array.filter(others).to_pylist()]
+    return pc.replace_with_mask(text, others, pa.array(exact, pa.string()))
+
+
+def _pretty(value: Any, indent: str = "") -> str:
+    """A value over several lines with two blanks of indentation; empty containers stay on one line."""
+    inner = indent + "  "
+    if value.__class__ is dict and value:
+        entries = [f"{inner}{values.json_text(key)}: {_pretty(item, inner)}" for key, item in value.items()]
+        return "{\n" + ",\n".join(entries) + f"\n{indent}}}"
+    if value.__class__ is list and value:
+        return "[\n" + ",\n".join(inner + _pretty(item, inner) for item in value) + f"\n{indent}]"
+    return values.json_text(value)

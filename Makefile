@@ -1,0 +1,77 @@
+# Everything a contributor does. `make help` lists it.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON := .venv/bin/python
+PYTEST := .venv/bin/pytest
+
+# pip's spark-submit looks for an interpreter on the path; this is the one.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+.PHONY: help
+help: ## List what there is to make
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: setup
+setup: ## Make .venv from requirements.lock (does nothing when it is up to date)
+	@scripts/setup.sh
+
+.PHONY: java
+java:
+	@scripts/need-java.sh
+
+.PHONY: run
+run: setup java ## Run the example through Airflow on embedded Spark, then show its files and XComs
+	@$(PYTHON) examples/run.py
+
+.PHONY: test
+test: setup java ## Run every test (PYTEST_ARGS adds options)
+	@$(PYTEST) $(PYTEST_ARGS)
+
+.PHONY: fast
+fast: setup ## Run the tests that need neither Spark nor Airflow
+	@$(PYTEST) -m "not spark and not airflow and not slow" $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: setup ## Check style, formatting and types
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+
+.PHONY: check
+check: lint fast ## What to run before every commit: lint and the fast tests
+
+.PHONY: format
+format: setup ## Format the code and mend what can be mended
+	@.venv/bin/ruff check --fix .
+	@.venv/bin/ruff format .
+
+.PHONY: docs
+docs: setup ## Write the generated reference pages
+	@$(PYTHON) docs/generate.py
+
+.PHONY: build
+build: setup ## Build the wheel and dist/spark_jobs.zip
+	@rm -rf dist
+	@$(PYTHON) -m hatchling build -t wheel
+	@$(PYTHON) -c 'from pathlib import Path; from spark_jobs import bundle; print(bundle.build(Path("dist/spark_jobs.zip")))'
+
+.PHONY: bench
+bench: setup java ## Measure against hand-written PySpark and DuckDB (BENCH_ARGS adds options)
+	@$(PYTHON) benchmarks/run.py $(BENCH_ARGS)
+
+.PHONY: lock
+lock: setup ## Resolve the dependencies anew and write requirements.lock
+	@$$(command -v uv || echo .tools/uv/bin/uv) pip compile pyproject.toml --all-extras --python-version 3.11 --generate-hashes --upgrade \
+	  --no-emit-index-url --no-emit-find-links --no-header -q -o requirements.lock
+
+.PHONY: up down
+up: ## Start Airflow and a Spark cluster with Docker (http://localhost:8080)
+	@docker compose up --build --detach --wait
+down: ## Stop them and remove their volumes
+	@docker compose down --volumes
+
+.PHONY: clean
+clean: ## Remove everything that was made here, the environment included
+	@rm -rf .venv .tools dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse examples/*/output

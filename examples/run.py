@@ -1,0 +1,134 @@
+"""Runs the orders example through Airflow on embedded Spark, then shows what it left. `make run` calls this.
+
+Airflow works in a home of its own (`.tools/airflow`), so nothing of an Airflow that is already here is touched.
+"""
+
+# ruff: noqa: T201  # what it is for is to print
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+EXAMPLE = REPOSITORY / "examples" / "orders"
+HOME = REPOSITORY / ".tools" / "airflow"
+DAG = "clinker_orders"
+ROWS_SHOWN = 5
+CELL_WIDTH = 34
+
+
+def main() -> int:
+    """Run and show; the exit status is 0 when every task succeeded."""
+    prepare_airflow()
+    # Only now: Airflow reads its settings when it is imported.
+    from airflow.dag_processing.dagbag import DagBag
+
+    bag = DagBag(dag_folder=str(REPOSITORY / "dags" / f"{DAG}.py"))
+    for file, error in bag.import_errors.items():
+        print(f"{file} cannot be read by Airflow:\n{error}", file=sys.stderr)
+    if bag.import_errors:
+        return 1
+    print(
+        f"Running the DAG {DAG} on embedded Spark (CLINKER_DEMO_LOG_LEVEL=INFO shows every line of the log) …",
+        flush=True,
+    )
+    run = bag.dags[DAG].test()
+
+    show_outputs()
+    show_xcoms(run.run_id)
+    title("Tasks")
+    for task in sorted(run.get_task_instances(), key=lambda item: item.start_date or run.start_date):
+        print(f"  {task.task_id:14} {task.state}")
+    return 0 if run.state == "success" else 1
+
+
+def prepare_airflow() -> None:
+    """Point Airflow to its own home, with embedded Spark as the connection, and make its database once."""
+    HOME.mkdir(parents=True, exist_ok=True)
+    os.environ.update(
+        {
+            "AIRFLOW_HOME": str(HOME),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME}/airflow.db",
+            "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(HOME / "logs"),
+            "AIRFLOW__LOGGING__LOGGING_LEVEL": os.environ.get("CLINKER_DEMO_LOG_LEVEL", "WARNING"),
+        }
+    )
+    os.environ.setdefault("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[*]"}))
+    migrated = HOME / "migrated-to"
+    if migrated.is_file() and migrated.read_text() == version("apache-airflow"):
+        return
+    print("Preparing Airflow's database …", flush=True)
+    command = [sys.executable, "-m", "airflow", "db", "migrate"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(done.stdout, done.stderr, sep="\n", file=sys.stderr)
+        raise SystemExit("Airflow's database cannot be made")
+    migrated.write_text(version("apache-airflow"))
+
+
+def title(text: str) -> None:
+    """A heading between the parts of the report."""
+    print(f"\n── {text} {'─' * max(0, 96 - len(text))}")
+
+
+def show_outputs() -> None:
+    """The first rows of every output, and the dead letters as one block each."""
+    outputs = EXAMPLE / "output"
+    for path in sorted(outputs.glob("*.csv")) + sorted(outputs.glob("*_orders.ndjson")):
+        title(str(path.relative_to(REPOSITORY)))
+        if path.name == "rejected_orders.csv":
+            show_dead_letters(path)
+        elif path.suffix == ".csv":
+            with path.open(encoding="utf-8", newline="") as file:
+                show_table(list(islice(csv.reader(file), ROWS_SHOWN + 1)))
+        else:
+            with path.open(encoding="utf-8") as file:
+                print(*(f"  {line.rstrip()}" for line in islice(file, ROWS_SHOWN)), sep="\n")
+
+
+def show_table(rows: list[list[str]]) -> None:
+    """Rows in columns that are as wide as their cells."""
+    widths = [min(max(map(len, column)), CELL_WIDTH) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  " + "  ".join(cell[:width].ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def show_dead_letters(path: Path) -> None:
+    """Each dead letter: what went wrong and where, then the record."""
+    with path.open(encoding="utf-8", newline="") as file:
+        for entry in islice(csv.DictReader(file), ROWS_SHOWN):
+            about = {
+                key.removeprefix("_cxl_dlq_"): value for key, value in entry.items() if key.startswith("_cxl_dlq_")
+            }
+            record = {key: value for key, value in entry.items() if not key.startswith("_cxl_dlq_")}
+            print(f"  {about['source_file']} row {about['source_row']}: {about.get('error_category', '')}", end="")
+            print(f" in {about['stage']} ({about['triggering_field']}): {about.get('error_detail', '')}")
+            print(f"    {json.dumps(record, ensure_ascii=False)}")
+
+
+def show_xcoms(run_id: str) -> None:
+    """What the run's task pushed, by key."""
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+
+    title("XComs of the task `run`")
+    with create_session() as session:
+        found = session.scalars(XComModel.get_many(run_id=run_id, dag_ids=[DAG], task_ids=["run"])).all()
+        for item in sorted(found, key=lambda entry: entry.key):
+            if item.key.startswith("_link_"):
+                continue  # Airflow's own, for the buttons of its pages
+            print(f"  {item.key:14} {json.dumps(XComModel.deserialize_value(item), ensure_ascii=False)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -54,7 +54,10 @@ class Converted:
 
 
 def convert(column: pa.StringArray, static: Type, date_formats: tuple[str, ...] = ()) -> Converted:
-    """The values of a text column. Null stays null; a text that does not convert is null and listed."""
+    """The values of a text column. Null stays null; a text that does not convert is null and listed.
+
+    Containers are dynamic: a source cannot declare what is in them.
+    """
     if static.kind is Kind.STRING:
         return Converted(column, [])
     if static.kind is Kind.BOOL:
@@ -117,8 +120,8 @@ def _has_any(column: pa.StringArray, characters: bytes) -> bool:
 
 def _in_range(array: pa.Array, first: date) -> pa.Array | None:
     """The array, unless it reaches before year 1 (decision 78); later than 9999 cannot be spelled."""
-    lowest = pc.min(array)
-    return None if lowest < pa.scalar(first, array.type) else array
+    is_too_early = pc.less(pc.min(array), pa.scalar(first, array.type))
+    return None if is_too_early.as_py() else array
 
 
 def _convert_bool(column: pa.StringArray) -> Converted:

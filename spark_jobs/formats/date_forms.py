@@ -8,7 +8,7 @@ months and days are the English ones in any letter case; all other characters mu
 from __future__ import annotations
 
 import re
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 
 _ISO_DATE = "%Y-%m-%d"
@@ -136,7 +136,10 @@ def _day(fields: dict[str, str | None]) -> date:
         short = int(fields["short_year"] or 0)
         number = short + (1900 if short >= 70 else 2000)
     if (ordinal := fields.get("ordinal")) is not None:
-        return datetime.strptime(f"{number:04} {int(ordinal):03}", "%Y %j").date()
+        day = date(number, 1, 1) + timedelta(days=int(ordinal) - 1)
+        if day.year != number:
+            raise ValueError(f"year {number} has no day {ordinal}")
+        return day
     name = fields.get("month_name")
     month = int(fields.get("month") or 0) if name is None else _month_number(name)
     return date(number, month, int(fields.get("day") or 0))

@@ -1,0 +1,314 @@
+"""Which files a source reads: path, glob, regex or list, then filters, order and choice.
+
+The facts are those of spec/formats.md 1.3 with decisions 6, 48, 53 and 79. Everything is a function of the settings
+and of the file system as it is: nothing is opened. Relative patterns start at the base folder; files are named
+relative to it, as the pipeline's author wrote them.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import re2
+
+from spark_jobs.formats.format import FormatError
+from spark_jobs.scan.files import InputFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Matching(Protocol):
+    """The settings that choose a source's files; exactly one of `path`, `glob`, `regex`, `paths` is set."""
+
+    @property
+    def path(self) -> str | None:
+        """One file."""
+
+    @property
+    def glob(self) -> str | None:
+        """A pattern of paths: `*`, `?`, `[ab]` within a folder, `**` over folders."""
+
+    @property
+    def regex(self) -> str | None:
+        """A regular expression that is searched in the paths of all files under the base folder."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Several files."""
+
+    @property
+    def exclude(self) -> tuple[str, ...]:
+        """Patterns of paths or file names to leave out; `*` reaches over folders here."""
+
+    @property
+    def modified_after(self) -> float | None:
+        """The earliest time of change, in seconds since 1970."""
+
+    @property
+    def modified_before(self) -> float | None:
+        """The latest time of change, in seconds since 1970."""
+
+    @property
+    def min_size(self) -> int | None:
+        """The smallest size in bytes."""
+
+    @property
+    def max_size(self) -> int | None:
+        """The largest size in bytes."""
+
+    @property
+    def sort_by(self) -> str:
+        """`name`, `created` or `modified`."""
+
+    @property
+    def sort_order(self) -> str:
+        """`asc` or `desc`."""
+
+    @property
+    def take_first(self) -> int | None:
+        """How many files to keep from the beginning."""
+
+    @property
+    def take_last(self) -> int | None:
+        """How many files to keep from the end."""
+
+    @property
+    def recursive(self) -> bool:
+        """Whether `regex` looks into folders."""
+
+    @property
+    def on_no_match(self) -> str:
+        """`error`, `warn` or `skip`."""
+
+
+@dataclass(frozen=True)
+class Matched:
+    """The files of a source in reading order, and what to warn of."""
+
+    files: tuple[InputFile, ...]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A file that a matcher found: its name from the base folder, where it is, and what the file system says."""
+
+    name: str
+    path: str
+    status: os.stat_result
+
+
+def match(source: str, settings: Matching, base: Path, *, allow_outside: bool = False) -> Matched:
+    """The files of a source.
+
+    Args:
+        source: the source's name, for messages.
+        settings: what to match.
+        base: the folder that relative patterns start at.
+        allow_outside: whether files outside the base folder may be read (absolute paths are allowed).
+
+    Raises:
+        FormatError: a literal path is missing, nothing matches although something must (code `E216`), or a symbolic
+            link leads out of the base folder (code `E-SEC-001`).
+    """
+    found = [candidate for candidate in _candidates(source, settings, base) if _is_wanted(candidate, settings)]
+    if not allow_outside:
+        for candidate in found:
+            _refuse_escape(candidate, base)
+    chosen = _take(_ordered(found, settings), settings)
+    if chosen:
+        return Matched(tuple(map(_input_file, chosen)))
+    message = f"source '{source}' discovery failed: no file matches {_pattern_of(settings)}"
+    match settings.on_no_match:
+        case "error":
+            raise FormatError(message, _pattern_of(settings), "E216")
+        case "warn":
+            return Matched((), (message,))
+        case _:
+            return Matched(())
+
+
+def _pattern_of(settings: Matching) -> str:
+    return settings.path or settings.glob or settings.regex or ", ".join(settings.paths)
+
+
+def _input_file(candidate: _Candidate) -> InputFile:
+    return InputFile(candidate.path, candidate.name, candidate.status.st_size, candidate.status.st_mtime_ns)
+
+
+# ---- finding -----------------------------------------------------------------------------------------------------
+
+
+def _candidates(source: str, settings: Matching, base: Path) -> Iterator[_Candidate]:
+    if settings.path is not None:
+        yield _literal(source, settings.path, base)
+    elif settings.paths:
+        for path in settings.paths:
+            yield _literal(source, path, base)
+    elif settings.glob is not None:
+        yield from _existing(_globbed(settings.glob, base), base)
+    elif settings.regex is not None:
+        pattern = re2.compile(settings.regex)
+        names = (name for name in _walked(base, settings.recursive) if pattern.search(name))
+        yield from _existing(names, base)
+
+
+def _literal(source: str, path: str, base: Path) -> _Candidate:
+    """A file that must be there, whatever `on_no_match` says (decision 79)."""
+    where = base / path
+    try:
+        status = where.stat()
+    except FileNotFoundError:
+        raise FormatError(f"source '{source}' discovery failed: no such file", path, "E216") from None
+    except OSError as error:
+        raise FormatError(f"source '{source}' discovery failed: {error.strerror}", path, "E216") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise FormatError(f"source '{source}' discovery failed: is not a file", path, "E216")
+    return _Candidate(path, str(where), status)
+
+
+def _existing(names: Iterator[str], base: Path) -> Iterator[_Candidate]:
+    """The regular files among some names; what vanished meanwhile is no match."""
+    for name in names:
+        where = base / name
+        try:
+            status = where.stat()
+        except OSError:
+            continue
+        if stat.S_ISREG(status.st_mode):
+            yield _Candidate(name, str(where), status)
+
+
+def _globbed(pattern: str, base: Path) -> Iterator[str]:
+    """The paths that a pattern matches, relative to the base folder unless it is absolute. Hidden files match."""
+    absolute = pattern.startswith("/")
+    parts = [part for part in pattern.split("/") if part not in ("", ".")]
+    root = Path("/") if absolute else base
+    prefix = "/" if absolute else ""
+    return (prefix + name for name in _descend(root, "", parts))
+
+
+def _descend(root: Path, inner: str, parts: list[str]) -> Iterator[str]:
+    """Names under `root / inner` that the parts of a pattern match, each file once."""
+    if not parts:
+        return
+    part, rest = parts[0], parts[1:]
+    if part == "**":
+        yield from _any_depth(root, inner, rest or ["*"])
+        return
+    if not re.search(r"[*?[]", part):
+        name = inner + part
+        if not rest:
+            yield name
+        else:
+            yield from _descend(root, name + "/", rest)
+        return
+    matches = _component(part)
+    for name, is_folder in _entries(root, inner):
+        if matches.fullmatch(name):
+            if not rest:
+                yield inner + name
+            elif is_folder:
+                yield from _descend(root, f"{inner}{name}/", rest)
+
+
+def _any_depth(root: Path, inner: str, rest: list[str]) -> Iterator[str]:
+    while rest[0] == "**" and len(rest) > 1:
+        rest = rest[1:]
+    if rest == ["**"]:
+        rest = ["*"]
+    seen: set[str] = set()
+    for folder in _folders(root, inner):
+        for name in _descend(root, folder, rest):
+            if name not in seen:
+                seen.add(name)
+                yield name
+
+
+def _folders(root: Path, inner: str) -> Iterator[str]:
+    """A folder and all below it, symbolic links not followed."""
+    yield inner
+    for name, is_folder in _entries(root, inner):
+        if is_folder and not (root / (inner + name)).is_symlink():
+            yield from _folders(root, f"{inner}{name}/")
+
+
+def _walked(base: Path, recursive: bool) -> Iterator[str]:
+    """The files under the base folder by their relative names, symbolic links left out."""
+    for inner in _folders(base, "") if recursive else ("",):
+        for name, is_folder in _entries(base, inner):
+            if not is_folder and not (base / (inner + name)).is_symlink():
+                yield inner + name
+
+
+def _entries(root: Path, inner: str) -> list[tuple[str, bool]]:
+    """The names in a folder, sorted, and whether they are folders; a folder that may not be read is an error."""
+    where = root / inner
+    try:
+        with os.scandir(where) as entries:
+            return sorted((entry.name, entry.is_dir()) for entry in entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise FormatError(f"the folder cannot be read: {error.strerror}", inner or str(root)) from error
+
+
+def _component(part: str) -> re.Pattern[str]:
+    """One component of a glob as a regular expression: `*`, `?`, `[ab]`, `[!ab]`; letter case matters."""
+    return re.compile(fnmatch.translate(part), re.DOTALL)
+
+
+# ---- filters and order ---------------------------------------------------------------------------------------------
+
+
+def _is_wanted(candidate: _Candidate, settings: Matching) -> bool:
+    status = candidate.status
+    return (
+        not any(_excludes(pattern, candidate.name) for pattern in settings.exclude)
+        and (settings.min_size is None or status.st_size >= settings.min_size)
+        and (settings.max_size is None or status.st_size <= settings.max_size)
+        and (settings.modified_after is None or status.st_mtime >= settings.modified_after)
+        and (settings.modified_before is None or status.st_mtime <= settings.modified_before)
+    )
+
+
+def _excludes(pattern: str, name: str) -> bool:
+    """Whether a pattern fits a file's whole name or its last component; here `*` crosses folders."""
+    plain = name.removeprefix("./")
+    last = name.rsplit("/", 1)[-1]
+    return any(fnmatch.fnmatchcase(text, pattern.removeprefix("./")) for text in (plain, last))
+
+
+def _ordered(found: list[_Candidate], settings: Matching) -> list[_Candidate]:
+    def key(candidate: _Candidate) -> tuple[float, tuple[str, ...]]:
+        components = tuple(part for part in candidate.name.split("/") if part not in ("", "."))
+        match settings.sort_by:
+            case "modified":
+                return candidate.status.st_mtime_ns, components
+            case "created":
+                return getattr(candidate.status, "st_birthtime", candidate.status.st_mtime), components
+            case _:
+                return 0, components
+
+    return sorted(found, key=key, reverse=settings.sort_order == "desc")
+
+
+def _take(found: list[_Candidate], settings: Matching) -> list[_Candidate]:
+    if settings.take_first is not None:
+        return found[: settings.take_first]
+    if settings.take_last is not None:
+        return found[-settings.take_last :] if settings.take_last else []
+    return found
+
+
+def _refuse_escape(candidate: _Candidate, base: Path) -> None:
+    """A symbolic link must not lead out of the base folder (decision 6)."""
+    if not Path(candidate.path).resolve().is_relative_to(base.resolve()):
+        raise FormatError("the file is outside the pipeline's folder", candidate.name, "E-SEC-001")

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import datetime as dt
+import math
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.cxl import types, values
+from spark_jobs.formats import coerce, date_forms
+
+D, T = dt.date, dt.datetime
+BAD = object()
+
+
+def convert(texts: list[str | None], static: types.Type, formats: tuple[str, ...] = ()) -> list[Any]:
+    """The values, `BAD` where a text failed."""
+    done = coerce.convert(pa.array(texts, pa.string()), static, formats)
+    assert done.array.type == values.arrow_type(static)
+    assert done.failed == sorted(set(done.failed))
+    items = values.from_arrow(done.array, static)
+    assert all(items[row] is None for row in done.failed)
+    return [BAD if row in done.failed else item for row, item in enumerate(items)]
+
+
+ACCEPTED = [
+    (types.INT, "12", 12),
+    (types.INT, "+5", 5),
+    (types.INT, "-007", -7),
+    (types.INT, "-9223372036854775808", -(2**63)),
+    (types.INT, "000000000000000000000000000012", 12),
+    (types.FLOAT, "2.5", 2.5),
+    (types.FLOAT, ".5", 0.5),
+    (types.FLOAT, "5.", 5.0),
+    (types.FLOAT, "+3", 3.0),
+    (types.FLOAT, "1E-3", 0.001),
+    (types.FLOAT, "1e400", math.inf),
+    (types.FLOAT, "-Infinity", -math.inf),
+    (types.FLOAT, "9007199254740993", 9007199254740992.0),
+    (types.NUMERIC, "7", 7),
+    (types.NUMERIC, "10.0", 10.0),
+    (types.NUMERIC, "1e2", 100.0),
+    (types.NUMERIC, "9223372036854775808", 9223372036854775808.0),
+    (types.BOOL, "oN", True),
+    (types.BOOL, "YES", True),
+    (types.BOOL, "0", False),
+    (types.BOOL, "off", False),
+    (types.DATE, "2024-02-29", D(2024, 2, 29)),
+    (types.DATE, "2024-2-9", D(2024, 2, 9)),
+    (types.DATE, "03/09/2024", D(2024, 3, 9)),
+    (types.DATE, "3/9/2024", D(2024, 3, 9)),
+    (types.DATE, "2024/03/09", D(2024, 3, 9)),
+    (types.DATE, "03-09-2024", D(2024, 3, 9)),
+    (types.DATE, "9999-12-31", D(9999, 12, 31)),
+    (types.DATE, "1/5/24", D(24, 1, 5)),
+    (types.DATETIME, "2024-03-09T01:02:03", T(2024, 3, 9, 1, 2, 3)),
+    (types.DATETIME, "2024-03-09 01:02:03", T(2024, 3, 9, 1, 2, 3)),
+    (types.DATETIME, "03/09/2024 01:02:03", T(2024, 3, 9, 1, 2, 3)),
+    (types.DATETIME, "03/09/2024 01:02", T(2024, 3, 9, 1, 2)),
+    (types.DATETIME, "2024-3-9T1:2:3", T(2024, 3, 9, 1, 2, 3)),
+    (types.STRING, " as is ", " as is "),
+    (types.ANY, "12", "12"),
+    (types.ARRAY, '["a",1,null]', ["a", 1, None]),
+    (types.MAP, '{"k":1.0}', {"k": 1.0}),
+]
+REFUSED = [
+    (types.INT, ["0x1F", " 5", "5 ", "--1", "-", "3.0", "1_000", "9223372036854775808", "१", "1e3", "5x", "\n5"]),
+    (types.FLOAT, ["nan(ind)", "0x10", "1_0", " 1", "1 ", "e5", ".", "+", "1,5", "infi", "١"]),
+    (types.NUMERIC, ["x", "0x1"]),
+    (types.BOOL, ["y", "2", " true", "ja", "ｔrue"]),
+    (types.DATE, ["2024-02-30", "29.02.2024", "0000-01-01", "20240105", "2024-01-05T00:00:00", "12024-01-01",
+                  "2024-13-1", "0/1/2024", "2024-01-0 5", ""]),
+    (
+        types.DATETIME,
+        ["2024-03-09", "2024-03-09T01:02", "2024-03-09T01:02:03Z", "2024-03-09T24:00:00", "2024-03-09t01:02:03",
+         "0000-01-01T00:00:00", "x" * 19],
+    ),
+    (types.ARRAY, ["[1", '{"k":1}', "NaN", "text", "[9223372036854775808]", "[" * 100_000]),
+    (types.NULL, ["x"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("static", "text", "value"), ACCEPTED)
+def test_accepted_spellings(static: types.Type, text: str, value: Any) -> None:
+    alone = convert([text], static)
+    assert alone == [value]
+    assert type(alone[0]) is type(value)
+    usual = next(other for kind, other, _ in ACCEPTED if kind == static)
+    assert convert([usual, None, text, usual], static)[1:3] == [None, value]
+
+
+@pytest.mark.parametrize(("static", "text"), [(static, text) for static, texts in REFUSED for text in texts])
+def test_refused_spellings(static: types.Type, text: str) -> None:
+    assert convert([text], static) == [BAD]
+    usual = next((other for kind, other, _ in ACCEPTED if kind == static), None)
+    assert convert([usual, None, text], static)[1:] == [None, BAD]
+
+
+def test_nan_is_a_float() -> None:
+    assert all(math.isnan(number) for number in convert(["NaN", "nan", "-nan", "NAN"], types.FLOAT))
+
+
+def test_formats_of_the_pipeline_come_after_iso_and_before_the_others() -> None:
+    formats = ("%d/%m/%Y", "%d/%m/%Y %H:%M", "%m-%Y-%d", "%d-%b-%Y", "%Y%m%d")
+    texts = ["03/04/2024", "2024-03-04", "04/25/2024", "02-2024-29", "02-29-2024", "05-feb-2024", "20240229", "1st May"]
+    days = [D(2024, 4, 3), D(2024, 3, 4), D(2024, 4, 25), D(2024, 2, 29), D(2024, 2, 29), D(2024, 2, 5), D(2024, 2, 29)]
+    assert convert(list(texts), types.DATE, formats) == [*days, BAD]
+    assert convert(["03/04/2024 05:06", "04/25/2024 05:06", "03/04/2024"], types.DATETIME, formats) == [
+        T(2024, 4, 3, 5, 6),
+        T(2024, 4, 25, 5, 6),
+        BAD,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "moment"),
+    [
+        ("%d %B %Y", "7 September 1999", T(1999, 9, 7)),
+        ("%a, %d %b %y", "Thu, 07 Sep 99", T(1999, 9, 7)),
+        ("%y", None, None),
+        ("%Y/%j", "2024/366", T(2024, 12, 31)),
+        ("%Y/%j", "2023/366", None),
+        ("%F %I:%M:%S %p", "2024-01-02 12:05:06 am", T(2024, 1, 2, 0, 5, 6)),
+        ("%F %I:%M %p", "2024-01-02 13:05 pm", None),
+        ("%F %T.%f", "2024-01-02 03:04:05.25", T(2024, 1, 2, 3, 4, 5, 250_000)),
+        ("%d.%m.%y", "1.2.70", T(1970, 2, 1)),
+        ("%d.%m.%y", "1.2.69", T(2069, 2, 1)),
+        ("%d%%%m%%%Y", "1%2%2024", T(2024, 2, 1)),
+    ],
+)
+def test_date_formats(form: str, text: str | None, moment: T | None) -> None:
+    if text is None:
+        assert date_forms.format_problem(form) is not None
+    elif moment is None:
+        with pytest.raises(ValueError):
+            date_forms.parse(text, form)
+    else:
+        assert date_forms.format_problem(form) is None
+        assert date_forms.parse(text, form) == moment
+
+
+@pytest.mark.parametrize("form", ["%Q", "%d.%m", "%d %d %m %Y", "%", "%Y-%m"])
+def test_unusable_date_formats_are_told(form: str) -> None:
+    assert date_forms.format_problem(form)
+
+
+mixtures = {
+    types.INT: st.integers(-(10**20), 10**20).map(str) | st.text("0123456789+-xX. ", max_size=6),
+    types.FLOAT: st.floats().map(repr) | st.text("0123456789+-.eEinfa()", max_size=7),
+    types.BOOL: st.sampled_from(["true", "TRUE", "yes", "0", "off", "x", " on"]),
+    types.DATE: st.dates().map(str) | st.text("0123456789-/", min_size=6, max_size=10),
+    types.DATETIME: st.datetimes().map(lambda t: t.isoformat(timespec="seconds")) | st.text("012389-/T: ", max_size=19),
+    types.NUMERIC: st.integers().map(str) | st.floats().map(repr) | st.text("0123456789+-.eE", max_size=5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("static", mixtures, ids=str)
+def test_columns_convert_like_their_single_texts(static: types.Type) -> None:
+    def single(text: str) -> Any:
+        try:
+            return coerce.text_to(text, static.kind)
+        except ValueError:
+            return BAD
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(mixtures[static], max_size=6), st.integers(0, 3))
+    def check(texts: list[str], start: int) -> None:
+        column = pa.array(["-", *texts], pa.string()).slice(1).slice(min(start, len(texts)))
+        done = coerce.convert(column, static)
+        items = values.from_arrow(done.array, static)
+        got = [BAD if row in done.failed else item for row, item in enumerate(items)]
+        assert list(map(repr, got)) == [repr(single(text)) for text in column.to_pylist()]
+
+    check()
+
+
+def test_what_a_failure_says() -> None:
+    from spark_jobs.formats.format import SourceColumn
+
+    failure = coerce.failure_of(SourceColumn("n", types.INT.or_null()), "abc")
+    assert (failure.detail, str(failure.category), failure.value, failure.field) == (
+        "conversion failed: cannot convert 'abc' to Int",
+        "type_coercion_failure",
+        "abc",
+        "n",
+    )
+    required = SourceColumn("n", types.INT, required=True)
+    assert str(coerce.failure_of(required, "x").category) == "required_field_conversion_failure"
+    assert str(coerce.absence_of(required).category) == "missing_required_field"

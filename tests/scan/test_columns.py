@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.formats.format import FileColumns, FormatError
+from spark_jobs.formats.options import CsvOptions
+from spark_jobs.scan import columns, files
+from spark_jobs.scan.columns import ColumnTracker, OnUnmapped
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def plan(
+    folder: Path, heads: dict[str, bytes], declared: tuple[str, ...], on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN
+) -> columns.ScanPlan:
+    inputs = []
+    for name, data in heads.items():
+        (folder / name).write_bytes(data)
+        inputs.append(files.describe(str(folder / name), name))
+    return columns.plan_csv("s", declared, inputs, CsvOptions(), on_unmapped)
+
+
+def test_each_file_is_matched_by_its_own_header(tmp_path: Path) -> None:
+    heads = {"a.csv": b"id,x,name\n1,2,3\n", "b.csv": b'\xef\xbb\xbf"name",y,id\r\n', "c.csv": b"y,x\n"}
+    got = plan(tmp_path, heads, ("name", "id"))
+    assert got.widened == ("x", "y")
+    assert [file.columns for file in got.files] == [
+        FileColumns(3, (2, 0), (1, None)),
+        FileColumns(3, (0, 2), (None, 1)),
+        FileColumns(2, (None, None), (1, 0)),
+    ]
+    assert [file.data_start for file in got.files] == [10, 15, 4]
+    assert got.missing == (("name", 1), ("id", 1))
+    assert got.warnings == ()
+
+
+def test_letter_case_is_forgiven_with_a_warning_but_the_exact_name_wins(tmp_path: Path) -> None:
+    got = plan(tmp_path, {"a.csv": b"ID,Name,id\n"}, ("id", "name"))
+    assert got.files[0].columns == FileColumns(3, (2, 1), (0,))
+    assert got.widened == ("ID",)
+    assert got.warnings == ("a.csv: column 'Name' is read as 'name', which differs in letter case",)
+
+
+def test_two_declared_columns_that_differ_in_case_share_nothing(tmp_path: Path) -> None:
+    got = plan(tmp_path, {"a.csv": b"ID,x\n"}, ("id", "ID"))
+    assert got.files[0].columns.declared == (None, 0)
+
+
+def test_undeclared_columns_can_be_dropped(tmp_path: Path) -> None:
+    got = plan(tmp_path, {"a.csv": b"id,x\n", "b.csv": b"y,id\n"}, ("id",), OnUnmapped.DROP)
+    assert (got.widened, got.dropped) == ((), ("x", "y"))
+    assert got.files[1].columns == FileColumns(2, (1,), ())
+
+
+def test_undeclared_columns_can_be_rejected_by_the_header_alone(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"b\.csv: source 's': the file has an undeclared column 'tip'"):
+        plan(tmp_path, {"a.csv": b"id\n", "b.csv": b"id,tip"}, ("id",), OnUnmapped.REJECT)
+
+
+def test_a_header_must_not_name_a_column_twice(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"a\.csv: the header names column 'v' twice, at positions 2 and 4"):
+        plan(tmp_path, {"a.csv": b"id,v,w,v\n"}, ("id",))
+
+
+def test_files_without_a_record_are_skipped_and_fix_nothing(tmp_path: Path) -> None:
+    got = plan(tmp_path, {"a.csv": b"", "b.csv": b"\xef\xbb\xbf\r\n", "c.csv": b"id\n"}, ("id", "v"))
+    assert got.skipped == ("a.csv", "b.csv")
+    assert [file.file.name for file in got.files] == ["c.csv"]
+    assert got.missing == (("v", 1),)
+
+
+def test_an_undecodable_header_is_an_error_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"a\.csv: the header is no utf-8 text"):
+        plan(tmp_path, {"a.csv": b"id,br\xff\n1,2\n"}, ("id",))
+
+
+def test_an_open_quote_in_the_header_is_an_error_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="never closed"):
+        plan(tmp_path, {"a.csv": b'id,"v\n1,2\n'}, ("id",))
+
+
+def test_a_header_may_be_long_and_have_line_breaks(tmp_path: Path) -> None:
+    long = "x" * 200_000
+    got = plan(tmp_path, {"a.csv": f'id,"a\nb",{long},007\n1,2,3,4\n'.encode()}, ("id",))
+    assert got.widened == ("a\nb", long, "007")
+    assert got.files[0].data_start == len(long) + 14
+
+
+@pytest.mark.parametrize("missing", ["no.csv", "."])
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path, missing: str) -> None:
+    with pytest.raises(FormatError):
+        files.describe(str(tmp_path / missing), missing)
+    with pytest.raises(FormatError):
+        files.open_input(str(tmp_path / missing), missing)
+
+
+names = st.lists(st.sampled_from(["a", "A", "b", "c", "d", "E"]), unique=True, max_size=6)
+
+
+@settings(max_examples=100, deadline=None)
+@given(declared=names, heads=st.lists(names, min_size=1, max_size=4))
+def test_every_plan_covers_every_column_once(declared: list[str], heads: list[list[str]]) -> None:
+    tracker = ColumnTracker("s", declared)
+    for number, head in enumerate(heads):
+        before = tracker.widened
+        tracker.see(f"f{number}", head)
+        assert tracker.widened[: len(before)] == before
+    other = ColumnTracker("s", declared)
+    for number, head in enumerate(reversed(heads)):
+        other.see(f"f{number}", head)
+    assert set(other.widened) == set(tracker.widened)
+    for head in heads:
+        plan = tracker.columns(head)
+        used = [field for field in (*plan.declared, *plan.widened) if field is not None]
+        assert sorted(used) == list(range(len(head)))
+        assert [head[field].casefold() for field in plan.declared if field is not None] == [
+            column.casefold() for column, field in zip(declared, plan.declared, strict=True) if field is not None
+        ]

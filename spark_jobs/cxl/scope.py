@@ -20,9 +20,10 @@ class Mode(StrEnum):
     TRANSFORM = "transform"
     AGGREGATE = "aggregate"
     COMBINE = "combine"
-    #: A single Bool expression: a route's condition, a combine's `where`, a validation's `check`.
+    #: A single Bool expression, a route's condition or a combine's `where`: the program has one Filter statement.
     PREDICATE = "predicate"
-    #: A single expression of any type: the value of a state node's assignment.
+    #: A single expression, a validation's `check` (whose nulls and falses differ) or a state node's assignment: the program has one
+    #: Emit statement, of the field `value`.
     VALUE = "value"
 
 
@@ -48,6 +49,7 @@ class Scope:
         window: set where `analytic_window` is configured.
         rules_path: the folder that `use` searches; None where modules cannot be used.
         max_expansion: the cap of `emit each`.
+        expected: in VALUE mode, the type that the value must have (a validation's `check`: Bool); None for any.
     """
 
     mode: Mode = Mode.TRANSFORM
@@ -60,3 +62,4 @@ class Scope:
     window: WindowScope | None = None
     rules_path: Path | None = None
     max_expansion: int = 10_000
+    expected: types.Type | None = None

@@ -1,0 +1,275 @@
+"""Takes an aggregate node's program apart at its aggregate calls (decisions 21, 68, 70).
+
+What stands inside calls, and the filters, runs on each record before grouping; what stands around them runs on each group. A let is
+moved to where it is needed: before the filters or the arguments that read it, and again into the group's part, where it may read group keys
+alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.cxl import ast, checker, checker_expressions, modules, typed, types
+from spark_jobs.cxl.environment import Binding
+from spark_jobs.cxl.session import Session
+from spark_jobs.cxl.types import Kind, Type
+from spark_jobs.diagnostics import codes
+
+if TYPE_CHECKING:
+    from spark_jobs.cxl.ast import Place
+
+#: The aggregate functions and how many arguments they take; `count` also takes none or `*`.
+FUNCTIONS = {
+    "sum": 1,
+    "count": 1,
+    "avg": 1,
+    "min": 1,
+    "max": 1,
+    "collect": 1,
+    "weighted_avg": 2,
+    "first": 1,
+    "last": 1,
+    "any": 1,
+}
+_NUMERIC = ("sum", "avg", "weighted_avg")
+
+
+def check(session: Session, tree: ast.Program, text: str) -> typed.AggregateProgram:
+    """The parts of an aggregate program; findings go to the session."""
+    return _Aggregate(session, text).run(tree)
+
+
+def result_type(function: str, arguments: tuple[Type, ...]) -> Type:
+    """The type of an aggregate's result; only `count` and `collect` are never null."""
+    if function == "count":
+        return types.INT
+    first = arguments[0]
+    if function == "collect":
+        return types.array_of(first.non_null())
+    if function in ("avg", "weighted_avg"):
+        return types.FLOAT.or_null()
+    if function == "sum" and not first.is_numeric:
+        return types.NUMERIC.or_null()
+    return first.or_null()
+
+
+@dataclass
+class _RowLet:
+    """A let of the record's part, with the lets it reads."""
+
+    statement: typed.Let
+    needs: list[int] = field(default_factory=list)
+
+
+class _GroupLet(Binding):
+    """A let as the group's part sees it: checked there when it is first read."""
+
+    owner: _Aggregate
+    node: ast.Let
+    names: dict[str, Binding]
+    row: Binding
+
+    def read(self, place: Place) -> typed.Expression:
+        self.row.used = True
+        if self.slot < 0:
+            self.owner.move_to_group(self)
+        return super().read(place)
+
+
+class _Aggregate:
+    def __init__(self, session: Session, text: str) -> None:
+        self.text = text
+        self.row = session
+        self.group = Session(session.scope, findings=session.findings, modules=session.modules)
+        self.group.column = self._group_column
+        self.group.aggregate = self._call
+        self.group.per_record = "`{path}` is per-record provenance and cannot appear in an aggregate residual expression"
+        self.lets: list[_RowLet] = []
+        self.needs: list[int] = []
+        self.filters: list[tuple[typed.Filter, list[int]]] = []
+        self.arguments: dict[Any, tuple[typed.Emit, list[int]]] = {}
+        self.calls: dict[Any, typed.AggregateCall] = {}
+        self.after: list[typed.Statement] = []
+
+    def run(self, tree: ast.Program) -> typed.AggregateProgram:
+        for statement in tree.statements:
+            self._statement(statement)
+        for let in self.row.environment.lets:
+            checker.unused(self.row, let)
+        return typed.AggregateProgram(
+            before=checker.program(self.row, self._before(), self.text),
+            calls=tuple(self.calls.values()),
+            after=checker.program(self.group, self.after, self.text),
+        )
+
+    def _statement(self, statement: ast.Statement) -> None:
+        match statement:
+            case ast.Let():
+                self._let(statement)
+            case ast.Filter():
+                self.needs = []
+                self.filters.append((checker.Statements(self.row).filter(statement), self.needs))
+            case ast.Emit():
+                self.after.append(checker.Statements(self.group).emit(statement))
+            case ast.EmitMeta():
+                self.after.append(checker.Statements(self.group).emit_meta(statement))
+            case ast.Use():
+                modules.use(self.row, statement)
+            case ast.Distinct():
+                self._refuse(statement, "`distinct` is not permitted inside an aggregate transform", "put a transform with `distinct` before it")
+            case ast.EmitEach():
+                self._refuse(statement, "`emit each` is not permitted inside an aggregate transform", "put a transform with `emit each` before it")
+            case ast.EmitSystem():
+                path = ".".join((statement.namespace, *statement.keys))
+                self._refuse(statement, f"`emit ${path}` is not permitted inside an aggregate transform", None)
+            case ast.Trace() | ast.Evaluate() | ast.Fn():
+                # They have no effect on groups, but their mistakes are mistakes.
+                self.needs = []
+                checker.Statements(self.row).statement(statement)
+            case _:
+                raise TypeError(f"no statement: {statement!r}")
+
+    def _refuse(self, statement: ast.Statement, message: str, help_text: str | None) -> None:
+        self.row.mistyped(message, statement.place, help_text, codes.E210)
+
+    def _let(self, node: ast.Let) -> None:
+        before = len(self.row.findings)
+        self.needs = []
+        self.row.aggregate = lambda call: self._aggregate_in_let(node, call)
+        statement = checker.Statements(self.row).let(node)
+        self.row.aggregate = None
+        number = len(self.lets)
+        self.lets.append(_RowLet(statement, self.needs))
+        binding = self.row.environment.lets[-1]
+        binding.prepare = lambda: self.needs.append(number)
+        if len(self.row.findings) > before and any(one.is_error for one in self.row.findings[before:]):
+            binding.type = types.ANY
+        group = _GroupLet(node.name, binding.type, node.name_place)
+        group.owner, group.node, group.row = self, node, binding
+        names = self.group.environment.blocks[0].names
+        group.names = dict(names)
+        names[node.name] = group
+
+    def _aggregate_in_let(self, node: ast.Let, call: ast.FunctionCall) -> typed.Expression:
+        return self.row.mistyped(
+            f"let-binding `{node.name}` references an aggregate; lets in aggregates see single records",
+            call.place,
+            "write the aggregate in the emit",
+            codes.E210,
+        )
+
+    def move_to_group(self, let: _GroupLet) -> None:
+        """Make a let part of what runs on each group."""
+        block = self.group.environment.blocks[0]
+        names, block.names = block.names, let.names
+        aggregate, self.group.aggregate = self.group.aggregate, None
+        value = checker_expressions.check(self.group, let.node.value)
+        block.names, self.group.aggregate = names, aggregate
+        let.type, let.slot = value.type, self.group.environment.new_slot()
+        self.after.append(typed.Let(let.node.place, let.slot, let.name, value))
+
+    def _group_column(self, found: str, place: Place) -> typed.Expression | None:
+        scope = self.group.scope
+        column = scope.row.get(found)
+        if column is None or column.is_engine:
+            return None
+        if found in scope.group_by:
+            self.group.columns.add(found)
+            return typed.Column(column.type.or_null(), place, found)
+        if emitted := self.group.environment.emitted(found):
+            return emitted.read(place)
+        return self.group.mistyped(
+            f"field '{found}' must appear in the GROUP BY list or be used inside an aggregate function",
+            place,
+            f"write `any({found})`, or add '{found}' to group_by",
+        )
+
+    def _call(self, node: ast.FunctionCall) -> typed.Expression:
+        """An aggregate call in the group's part: its accumulator's result."""
+        name = node.name
+        given = [argument for argument in node.arguments if not isinstance(argument, ast.Star)]
+        if len(given) < len(node.arguments) and name != "count":
+            return self.group.mistyped(f"`{name}(*)` is not valid", node.place, "only count takes `*`")
+        wanted = FUNCTIONS[name]
+        if len(given) != wanted and not (name == "count" and not given):
+            says = "exactly two arguments (value, weight)" if wanted == 2 else "exactly one argument"
+            return self.group.mistyped(f"{name}() requires {says}", node.place)
+        arguments = [self._argument(name, argument) for argument in given]
+        for argument in arguments:
+            if name in _NUMERIC and not argument.type.is_numeric and argument.type.kind not in (Kind.ANY, Kind.NULL):
+                return self.group.mistyped(f"{name}() requires a Numeric argument, got {argument.type.kind}", argument.place)
+        key = (name, tuple(_meaning(argument) for argument in arguments))
+        call = self.calls.get(key)
+        if call is None:
+            argument_types = tuple(argument.type for argument in arguments)
+            columns = tuple(self._argument_column(argument) for argument in arguments)
+            result = f"$agg.{len(self.calls)}"
+            call = typed.AggregateCall(name, columns, argument_types, result, result_type(name, argument_types))
+            self.calls[key] = call
+        self.group.columns.add(call.result)
+        return typed.Column(call.type, node.place, call.result)
+
+    def _argument(self, function: str, node: ast.Expression) -> typed.Expression:
+        self.needs = []
+        with checker.no_aggregates(self.row, "cannot be nested inside another aggregate"):
+            return checker_expressions.check(self.row, node)
+
+    def _argument_column(self, argument: typed.Expression) -> str:
+        if isinstance(argument, typed.Column):
+            return argument.name
+        key = _meaning(argument)
+        if key not in self.arguments:
+            name = f"$arg.{len(self.arguments)}"
+            slot = self.row.environment.new_slot()
+            self.arguments[key] = typed.Emit(argument.place, slot, name, argument), self._lets_of(argument)
+        return self.arguments[key][0].name
+
+    def _lets_of(self, argument: typed.Expression) -> list[int]:
+        slots = {let.statement.slot: number for number, let in enumerate(self.lets)}
+        return [slots[slot] for slot in _slots(argument) if slot in slots]
+
+    def _before(self) -> list[typed.Statement]:
+        """The record's part: filters, then arguments, each behind the lets it reads."""
+        result: list[typed.Statement] = []
+        done: set[int] = set()
+
+        def place(numbers: list[int]) -> None:
+            for number in numbers:
+                if number not in done:
+                    done.add(number)
+                    place(self.lets[number].needs)
+                    result.append(self.lets[number].statement)
+
+        for statement, needs in self.filters:
+            place(needs)
+            result.append(statement)
+        for emit, needs in self.arguments.values():
+            place(needs)
+            result.append(emit)
+        return result
+
+
+def _slots(node: Any) -> list[int]:
+    """The slots that an expression reads, each once, in order."""
+    found: dict[int, None] = {}
+    stack = [node]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, typed.Local):
+            found[part.slot] = None
+        elif isinstance(part, tuple):
+            stack.extend(reversed(part))
+        elif is_dataclass(part) and not isinstance(part, Type):
+            stack.extend(getattr(part, one.name) for one in reversed(fields(part)))
+    return list(found)
+
+
+def _meaning(node: Any) -> Any:
+    """What an expression means, places left out: equal calls share one accumulator."""
+    if isinstance(node, tuple):
+        return tuple(_meaning(part) for part in node)
+    if is_dataclass(node) and not isinstance(node, (type, Type)):
+        return (type(node).__name__, *(_meaning(getattr(node, one.name)) for one in fields(node) if one.name != "place"))
+    # 1 and 1.0 and True are one key in Python.
+    return type(node).__name__, node

@@ -1,0 +1,377 @@
+"""Binds what is read by name: bare names, dotted paths, qualified fields of a combine, `$…` system values and members of modules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_jobs.cxl import checker_calls, checker_windows, modules, typed, types
+from spark_jobs.cxl.scope import Mode
+from spark_jobs.cxl.types import Kind, Type
+from spark_jobs.diagnostics import codes, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_jobs.cxl import ast
+    from spark_jobs.cxl.ast import Place
+    from spark_jobs.cxl.session import Session
+    from spark_jobs.diagnostics.diagnostic import Code
+
+NAMESPACES = ("pipeline", "source", "vars", "record", "meta", "doc", "window", "config")
+
+_PIPELINE: dict[str, Type] = {
+    "name": types.STRING,
+    "execution_id": types.STRING,
+    "batch_id": types.STRING,
+    "start_time": types.DATETIME,
+    "total_count": types.INT.or_null(),
+    "ok_count": types.INT.or_null(),
+    "dlq_count": types.INT.or_null(),
+    "filtered_count": types.INT.or_null(),
+    "distinct_count": types.INT.or_null(),
+    "source_file": types.STRING.or_null(),
+    "source_row": types.INT.or_null(),
+}
+_SOURCE: dict[str, Type] = {
+    "file": types.STRING.or_null(),
+    "path": types.STRING.or_null(),
+    "name": types.STRING.or_null(),
+    "batch": types.STRING.or_null(),
+    "row": types.INT.or_null(),
+    "count": types.INT.or_null(),
+    "ingestion_timestamp": types.DATETIME.or_null(),
+    "event_time": types.DATETIME.or_null(),
+}
+#: Two spellings of one value.
+_SAME = {"pipeline.source_file": "source.file", "pipeline.source_row": "source.row"}
+#: What SQL and other languages write, and what CXL writes instead.
+_FOREIGN_WORDS = {
+    "SELECT": "write `emit name = expression`, one line for each field",
+    "WHERE": "write `filter condition`",
+    "return": "write `emit name = expression`",
+    "between": "write `x >= low and x <= high`",
+    "in": "compare with each value, joined by `or`, or use `match`",
+    "like": 'use `.matches("…")`, `.starts_with("…")` or `.contains("…")`',
+    "is": "test for null with `.is_null()`, compare with `==`",
+    "elif": "write `else if`",
+    "elsif": "write `else if`",
+    "True": "write `true`",
+    "False": "write `false`",
+    "None": "write `null`",
+    "NULL": "write `null`",
+    "nil": "write `null`",
+    "undefined": "write `null`",
+    "this": "fields of the record are read by their bare names",
+    "var": "write `let name = expression`",
+    "const": "write `let name = expression`",
+}
+
+
+@dataclass(frozen=True)
+class Namespace:
+    """`$pipeline` and the members read so far, before the value is reached."""
+
+    place: Place
+    namespace: str
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Qualifier:
+    """An input of a combine that still lacks its field."""
+
+    place: Place
+    name: str
+
+
+@dataclass(frozen=True)
+class Alias:
+    """A module that still lacks its member."""
+
+    place: Place
+    name: str
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A name that means nothing, kept to see what is read from it before it is reported."""
+
+    place: Place
+    name: str
+
+
+Partial = Namespace | Qualifier | Alias | Unknown
+
+
+def complete(session: Session, value: typed.Expression | Partial) -> typed.Expression:
+    """The value, or a complaint about a namespace that stands alone."""
+    match value:
+        case typed.Expression():
+            return checker_windows.settle(session, value)
+        case Namespace(namespace=namespace, keys=keys, place=place):
+            shown = ".".join((namespace, *keys))
+            return session.unresolved(f"`${shown}` is no value by itself", place, f"read a member of it: `${shown}.name`")
+        case Qualifier(name=name, place=place):
+            return session.unresolved(f"`{name}` is an input, not a value", place, f"read a field of it: `{name}.field`")
+        case Alias(name=name, place=place):
+            return session.unresolved(f"`{name}` is a module, not a value", place, f"read a member of it: `{name}::name`")
+        case Unknown():
+            return _unresolved(session, value)
+
+
+# ---- bare names --------------------------------------------------------------------------------------------------------
+
+
+def name(session: Session, node: ast.Name) -> typed.Expression | Partial:
+    """What a bare name stands for (decision 9: lets, then columns, then emitted fields)."""
+    found = node.name
+    if local := session.environment.local(found):
+        return local.read(node.place)
+    if found == "it":
+        return session.unresolved(
+            "'it' is only valid inside a closure or an `emit each it in …` block", node.place, "name the field itself"
+        )
+    if (column := column_of(session, found, node.place)) is not None:
+        return column
+    if emitted := session.environment.emitted(found):
+        return emitted.read(node.place)
+    if found in session.scope.inputs and not session.environment.is_closed:
+        return Qualifier(node.place, found)
+    if found in session.modules:
+        return Alias(node.place, found)
+    if session.module and (constant := session.module.constants.get(found)):
+        return modules.constant(session, session.module, constant, node.place)
+    return Unknown(node.place, found)
+
+
+def column_of(session: Session, found: str, place: Place) -> typed.Expression | None:
+    """The column that a bare name reaches, if there is one."""
+    if session.environment.is_closed:
+        return None
+    if session.column:
+        return session.column(found, place)
+    return record_column(session, found, place)
+
+
+def record_column(session: Session, found: str, place: Place) -> typed.Expression | None:
+    """A column of the input record; in a combine a bare name must be unique."""
+    scope = session.scope
+    if scope.inputs:
+        owners = [qualifier for qualifier, schema in scope.inputs.items() if found in schema]
+        if len(owners) > 1:
+            ways = " or ".join(f"{owner}.{found}" for owner in owners)
+            return session.mistyped(f"field '{found}' is ambiguous — matches multiple inputs", place, f"write {ways}")
+        return _qualified(session, owners[0], found, place) if owners else None
+    column = scope.row.get(found)
+    if column is None or column.is_engine:
+        return None
+    session.columns.add(found)
+    return typed.Column(column.type.or_null(), place, found)
+
+
+def _unresolved(session: Session, unknown: Unknown, path: str | None = None) -> typed.Expression:
+    found = unknown.name
+    if found in NAMESPACES:
+        return session.unresolved(
+            f"unresolved identifier '{found}'", unknown.place, f"system values have a dollar sign: `${path or found}`", codes.E301
+        )
+    if path and session.scope.inputs:
+        help_text = nearest.hint(found, session.scope.inputs, "'")
+        return session.unresolved(f"references unknown field `{path}`", unknown.place, help_text, _field_code(session))
+    help_text = _FOREIGN_WORDS.get(found) or nearest.hint(found, _candidates(session), "'")
+    return session.unresolved(f"unresolved identifier '{found}'", unknown.place, help_text)
+
+
+def _candidates(session: Session) -> list[str]:
+    columns = [] if session.environment.is_closed else [column.name for column in session.scope.row.user_columns]
+    for schema in session.scope.inputs.values():
+        columns += [column.name for column in schema.user_columns]
+    constants = list(session.module.constants) if session.module else []
+    return [*session.environment.names(), *columns, *constants, *session.modules]
+
+
+# ---- members ---------------------------------------------------------------------------------------------------------------
+
+
+def member(
+    session: Session, node: ast.Member, base: typed.Expression | Partial, *, is_path: bool
+) -> typed.Expression | Partial:
+    """`base.name`: the next step of a path, or a method without arguments.
+
+    A path begins with a name or an index (`items[0].sku`, decision 74); after anything else a member is a method, unless the value
+    is a map.
+    """
+    match base:
+        case Namespace():
+            return _system(session, base, node.name, node.place)
+        case Qualifier():
+            return _qualified(session, base.name, node.name, node.place)
+        case Alias():
+            return module_member(session, base.name, node.name, None, node.place, node.name_place)
+        case Unknown():
+            return _unresolved(session, base, f"{base.name}.{node.name}")
+    if isinstance(base, typed.WindowCall) and base.field is None and base.function in checker_windows.POSITIONAL:
+        return checker_windows.field(session, base, node)
+    known = bool(checker_calls.overloads(node.name))
+    if is_path or base.type.kind is Kind.MAP or (base.type.kind is Kind.ANY and not known):
+        return _path_step(session, base, node)
+    return checker_calls.method(session, base, node.name, (), node.place, node.name_place)
+
+
+def _path_step(session: Session, base: typed.Expression, node: ast.Member) -> typed.Expression:
+    kind = base.type.kind
+    key = typed.Literal(types.STRING, node.name_place, node.name)
+    if kind in (Kind.ANY, Kind.NULL):
+        return typed.Index(types.ANY, node.place, base, key)
+    if kind is not Kind.MAP:
+        help_text = f"methods have parentheses: `.{node.name}()`" if checker_calls.overloads(node.name) else None
+        if kind is Kind.ARRAY:
+            help_text = f"read one element, `[0].{node.name}`, or all of them, `.map(it => it.{node.name})`"
+        return session.mistyped(f"{kind} has no field '{node.name}'", node.name_place, help_text)
+    fields = dict(base.type.fields) if base.type.fields is not None else None
+    if fields is None:
+        return typed.Index(types.ANY, node.place, base, key)
+    if node.name not in fields:
+        return session.mistyped(
+            f"field '{node.name}' is not in the declared structure", node.name_place, nearest.hint(node.name, fields, "'")
+        )
+    return typed.Index(fields[node.name].or_null(), node.place, base, key)
+
+
+def method(session: Session, node: ast.Method, base: typed.Expression | Partial) -> typed.Expression | Partial:
+    """`base.name(arguments)`."""
+    match base:
+        case Namespace(namespace="window", keys=()):
+            return checker_windows.call(session, node.name, node.arguments, node.place, node.name_place)
+        case Alias():
+            return module_member(session, base.name, node.name, node.arguments, node.place, node.name_place)
+        case Unknown():
+            _unresolved(session, base, None)
+            return typed.Literal(types.ANY, node.place, None)
+    value = complete(session, base)
+    return checker_calls.method(session, value, node.name, node.arguments, node.place, node.name_place)
+
+
+def _field_code(session: Session) -> Code:
+    return codes.E304 if session.scope.mode is Mode.PREDICATE else codes.E308
+
+
+def _qualified(session: Session, qualifier: str, found: str, place: Place) -> typed.Expression:
+    schema = session.scope.inputs[qualifier]
+    column = schema.get(found)
+    if column is None or column.is_engine:
+        help_text = nearest.hint(found, [column.name for column in schema.user_columns], "'")
+        return session.unresolved(f"references unknown field `{qualifier}.{found}`", place, help_text, _field_code(session))
+    full = f"{qualifier}.{found}"
+    session.columns.add(full)
+    return typed.Column(column.type.or_null(), place, full)
+
+
+# ---- system values -------------------------------------------------------------------------------------------------------
+
+
+def namespace(session: Session, node: ast.Dollar) -> typed.Expression | Partial:
+    """`$namespace`."""
+    if node.namespace not in NAMESPACES:
+        help_text = nearest.hint(node.namespace, NAMESPACES, "'")
+        message = f"unknown system namespace '${node.namespace}'"
+        if node.namespace == "ck":
+            help_text = "correlation keys are the engine's own; read the column itself"
+        return session.unresolved(message, node.place, help_text)
+    return Namespace(node.place, node.namespace)
+
+
+def _system(session: Session, base: Namespace, key: str, place: Place) -> typed.Expression | Partial:
+    space, keys = base.namespace, (*base.keys, key)
+    if space == "window":
+        return checker_windows.call(session, key, (), place, place)
+    if session.per_record and space in ("source", "meta"):
+        return session.mistyped(session.per_record.format(path=f"{space}.{key}"), place, "use it inside an aggregate function")
+    if space == "meta":
+        return _meta(session, key, place)
+    if space == "doc":
+        return _document(session, keys, place)
+    declared = session.scope.variables.get(space, {})
+    if space == "source" and len(keys) == 2:
+        return _read(session, f"source.{keys[0]}.{key}", declared.get(key), place) if key in declared else _no_member(
+            session, space, ".".join(keys), declared, place
+        )
+    known: Mapping[str, Type] = {**({"pipeline": _PIPELINE, "source": _SOURCE}.get(space, {})), **declared}
+    if key in known:
+        return _read(session, f"{space}.{key}", known[key], place)
+    if space == "source" and declared:
+        return Namespace(place, space, keys)
+    return _no_member(session, space, key, known, place)
+
+
+def _no_member(session: Session, space: str, key: str, known: Mapping[str, Type], place: Place) -> typed.Expression:
+    near = nearest.nearest(key, known)
+    help_text = f"did you mean '${space}.{near}'?" if near else f"declare it in `vars.{space}`"
+    if space == "vars" and not near:
+        help_text = "declare it in the pipeline's `vars`"
+    kind = "vars key" if space == "vars" else f"{space} member"
+    return session.unresolved(f"unknown {kind} '${space}.{key}'", place, help_text)
+
+
+def _read(session: Session, path: str, of: Type | None, place: Place) -> typed.Expression:
+    path = _SAME.get(path, path)
+    session.system.add(path)
+    builtin = {"pipeline": _PIPELINE, "source": _SOURCE}.get(path.split(".")[0], {}).get(path.split(".", 1)[1])
+    return typed.System(builtin or (of or types.ANY).or_null(), place, path)
+
+
+def _meta(session: Session, key: str, place: Place) -> typed.Expression:
+    if written := session.environment.meta(key):
+        return written.read(place)
+    if key in session.scope.metas:
+        return _read(session, f"meta.{key}", session.scope.metas[key], place)
+    session.warn(
+        codes.W204,
+        f"nothing writes `$meta.{key}`: it is always null",
+        place,
+        nearest.hint(key, session.scope.metas, "'") or f"write it upstream with `emit meta {key} = …`",
+    )
+    return typed.Literal(types.NULL, place, None)
+
+
+def _document(session: Session, keys: tuple[str, ...], place: Place) -> typed.Expression | Partial:
+    if len(keys) < 2:
+        return Namespace(place, "doc", keys)
+    section, found = keys
+    return _read(session, f"doc.{section}.{found}", session.scope.documents.get(section, {}).get(found), place)
+
+
+# ---- modules ---------------------------------------------------------------------------------------------------------------
+
+
+def module_member(
+    session: Session,
+    alias: str,
+    found: str,
+    arguments: tuple[ast.Expression, ...] | None,
+    place: Place,
+    name_place: Place,
+) -> typed.Expression:
+    """`alias::name`, `alias::name(arguments)`, and the same with a dot."""
+    module = session.modules.get(alias)
+    if module is None:
+        help_text = nearest.hint(alias, session.modules, "'") or f"import it first: `use path.to.{alias}`"
+        return session.unresolved(f"unresolved identifier '{alias}'", place, help_text)
+    if arguments is None:
+        if constant := module.constants.get(found):
+            return modules.constant(session, module, constant, place)
+        if found in module.functions:
+            return session.unresolved(
+                f"'{found}' is a function in module '{alias}', not a constant", name_place, f"call it: `{alias}::{found}(…)`"
+            )
+        help_text = nearest.hint(found, [*module.constants, *module.functions], "'")
+        return session.unresolved(f"module '{alias}' has no member '{found}'", name_place, help_text)
+    if function := module.functions.get(found):
+        return modules.call(session, module, function, arguments, place)
+    if found in module.constants:
+        return session.unresolved(
+            f"'{found}' is a constant in module '{alias}', not a function", name_place, "leave the parentheses out"
+        )
+    help_text = nearest.hint(found, module.functions, "'")
+    return session.unresolved(f"module '{alias}' has no function '{found}'", name_place, help_text)

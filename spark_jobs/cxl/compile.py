@@ -1,0 +1,116 @@
+"""The front end's entry: from a program's text to its typed tree and its diagnostics."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_jobs.cxl import checker, parser
+from spark_jobs.cxl.findings import Finding, Stage
+from spark_jobs.cxl.scope import Mode
+from spark_jobs.diagnostics import codes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.cxl import ast, typed
+    from spark_jobs.cxl.scope import Scope
+    from spark_jobs.diagnostics.diagnostic import Diagnostic
+    from spark_jobs.diagnostics.source import Text
+
+#: The parser bounds nesting to 256 levels; checking takes up to a dozen frames for each, nested calls of module functions included.
+_FRAMES = 20_000
+
+_PHASES = {Stage.PARSE: "CXL parse error in", Stage.RESOLVE: "CXL name resolution failed in", Stage.TYPECHECK: "CXL type error in"}
+_WHERE_PHASES = {
+    Stage.PARSE: "where-clause parse error",
+    Stage.RESOLVE: "where-clause name resolution",
+    Stage.TYPECHECK: "where-clause type error",
+}
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The typed program (None when there are errors), the syntax tree, and everything found, in order of place."""
+
+    program: typed.Program | typed.AggregateProgram | None
+    tree: ast.Program
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The typed program, None when there are errors, and the diagnostics, warnings included."""
+
+    program: typed.Program | typed.AggregateProgram | None
+    diagnostics: list[Diagnostic]
+
+
+def compile_program(text: Text, scope: Scope, where: str) -> Compiled:
+    """Compile a program.
+
+    Args:
+        text: the program and where it stands in its file.
+        scope: what it may name, and what kind of program it is.
+        where: the node's name, for messages.
+
+    Returns:
+        What a PREDICATE or VALUE program looks like says `Mode`.
+    """
+    analysis = analyse(text.value, scope)
+    return Compiled(analysis.program, [diagnostic(finding, text, scope, where) for finding in analysis.findings])
+
+
+def analyse(source: str, scope: Scope) -> Analysis:
+    """Parse and check a program; a program that does not parse is not checked."""
+    single = scope.mode in (Mode.PREDICATE, Mode.VALUE)
+    with _deep_enough():
+        parsed = parser.parse_expression(source) if single else parser.parse(source)
+        if parsed.problems:
+            problems = [Finding(Stage.PARSE, one.message, one.place, one.help) for one in parsed.problems]
+            return Analysis(None, parsed.tree, tuple(problems))
+        program, session = checker.check(parsed.tree, scope, source)
+    findings = tuple(sorted(session.findings, key=lambda one: (one.text is not None, one.place)))
+    return Analysis(None if any(one.is_error for one in findings) else program, parsed.tree, findings)
+
+
+@contextmanager
+def _deep_enough() -> Iterator[None]:
+    """Room on Python's stack for what the nesting limits allow; pure Python calls take none of the C stack."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _FRAMES))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def diagnostic(finding: Finding, text: Text, scope: Scope, where: str) -> Diagnostic:
+    """A finding as a diagnostic of the node that the program belongs to."""
+    source = finding.text or text
+    return finding.code.at(source.span(*finding.place), _message(finding, scope, where), help=finding.help)
+
+
+def _message(finding: Finding, scope: Scope, where: str) -> str:
+    """The finding in the words of the node's messages (spec/cxl.md 0, spec/plan.md 2.2)."""
+    message = finding.message
+    if not finding.is_error or not where:
+        return message
+    match finding.code:
+        case codes.E303:
+            return f'combine "{where}" where-clause is not boolean: {message}'
+        case codes.E304:
+            return f'combine "{where}" where-clause {message}'
+        case codes.E308:
+            return f'combine "{where}" cxl body {message}'
+        case codes.E003:
+            return f"transform '{where}' {message}"
+        case codes.E150B:
+            return f"windowed transform '{where}' {message}"
+        case codes.E210:
+            return f'aggregate extraction failed for "{where}": {message}'
+    if scope.inputs and scope.mode is Mode.PREDICATE:
+        return f'combine "{where}" {_WHERE_PHASES[finding.stage]}: {message}'
+    return f'{_PHASES[finding.stage]} "{where}": {message}'

@@ -1,0 +1,90 @@
+"""The state of one check: what is in scope, what was found, and what the program turned out to read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from spark_jobs.cxl import typed, types
+from spark_jobs.cxl.environment import Environment
+from spark_jobs.cxl.findings import Finding, Stage
+from spark_jobs.diagnostics import codes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_jobs.cxl import ast, modules
+    from spark_jobs.cxl.ast import Place
+    from spark_jobs.cxl.scope import Scope
+    from spark_jobs.diagnostics.diagnostic import Code
+    from spark_jobs.diagnostics.source import Text
+
+
+@dataclass
+class Session:
+    """One program's check.
+
+    Args:
+        scope: what the program may name.
+        columns: input columns read so far; `system` likewise for `$…` paths.
+        target: the field that is being emitted, for the bare `$window.lag(1)`.
+        modules: what `use` has imported, by alias.
+        module: the module whose function or constant is being checked, for sibling calls.
+        calls: the module functions being inlined, to see recursion.
+        row: how a bare column name is read; aggregates put the group's row in place of the record's.
+        aggregate: what an aggregate call becomes; None where none may stand, with `no_aggregates` saying why.
+        in_window: the name of the window function whose argument is being checked.
+        text: the module's text while a module is checked, None for the program.
+    """
+
+    scope: Scope
+    findings: list[Finding] = field(default_factory=list)
+    environment: Environment = field(default_factory=Environment)
+    columns: set[str] = field(default_factory=set)
+    system: set[str] = field(default_factory=set)
+    target: str | None = None
+    modules: dict[str, modules.Module] = field(default_factory=dict)
+    module: modules.Module | None = None
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    column: Callable[[str, Place], typed.Expression | None] | None = None
+    aggregate: Callable[[ast.FunctionCall], typed.Expression] | None = None
+    no_aggregates: str = "is not allowed in a row-level transform"
+    per_record: str | None = None
+    in_window: str | None = None
+    text: Text | None = None
+    #: Where errors inside an inlined function are reported: at the call.
+    call_place: Place | None = None
+    distincts: int = 0
+    inlined: int = 0
+
+    def error(
+        self, stage: Stage, message: str, place: Place, help_text: str | None = None, code: Code = codes.E200
+    ) -> typed.Expression:
+        """Report a mistake; gives an expression of unknown type, so that nothing follows from the mistake."""
+        self._add(Finding(stage, message, place, help_text, code, self.text))
+        return typed.Literal(types.ANY, place, None)
+
+    def unresolved(
+        self, message: str, place: Place, help_text: str | None = None, code: Code = codes.E200
+    ) -> typed.Expression:
+        """Report a name that means nothing."""
+        return self.error(Stage.RESOLVE, message, place, help_text, code)
+
+    def mistyped(
+        self, message: str, place: Place, help_text: str | None = None, code: Code = codes.E200
+    ) -> typed.Expression:
+        """Report a type error."""
+        return self.error(Stage.TYPECHECK, message, place, help_text, code)
+
+    def warn(self, code: Code, message: str, place: Place, help_text: str | None = None) -> None:
+        """Report something suspicious."""
+        self._add(Finding(Stage.TYPECHECK, message, place, help_text, code, self.text))
+
+    def _add(self, finding: Finding) -> None:
+        if self.call_place is not None:
+            name = "::".join(self.calls[-1]) if self.calls else "module"
+            finding = Finding(finding.stage, f"in {name}: {finding.message}", self.call_place, finding.help, finding.code)
+            if not finding.is_error:
+                return
+        if finding not in self.findings:
+            self.findings.append(finding)

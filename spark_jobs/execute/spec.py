@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,3 +44,8 @@ class JobSpec:
     staging: Mapping[str, str]
     materialized: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     width: int = 1
+
+
+def replace_splits(spec: JobSpec, splits: tuple[tuple[str, SplitInput], ...]) -> JobSpec:
+    """The same job over other splits."""
+    return replace(spec, splits=splits)

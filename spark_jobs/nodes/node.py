@@ -40,6 +40,6 @@ def runner(step: Step) -> ModuleType:
     return importlib.import_module(f"spark_jobs.nodes.{step.kind}.run")
 
 
-def open_step(step: Step, context: Any) -> Any:
+def open_step(step: Step, **wiring: Any) -> Any:
     """The operator that runs a step, from its package's `run.open_operator`."""
-    return runner(step).open_operator(step, context)
+    return runner(step).open_operator(step, **wiring)

@@ -1,0 +1,161 @@
+"""The dead-letter files: gathered entries become rows with ids, row numbers and the record as it was read (decisions 35, 62, 64)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import schema, types
+from spark_jobs.execute import identity, letters
+from spark_jobs.formats import options as format_options
+from spark_jobs.formats import writing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from spark_jobs.execute.inputs import Inputs
+    from spark_jobs.plan import plan as plans
+
+#: Entries that are turned into rows at once.
+_CHUNK_ROWS = 16_384
+
+
+@dataclass(frozen=True)
+class Letterbox:
+    """One dead-letter file: where it goes, whose entries it takes (None: those that no other file takes), and its source columns."""
+
+    path: str
+    sources: frozenset[int] | None
+    columns: tuple[str, ...]
+
+
+def letterboxes(errors: plans.ErrorHandling, inputs: Inputs, paths: Mapping[str, str]) -> list[Letterbox]:
+    """The dead-letter files of a run; `paths` has the resolved path of each source's own file, and of the common one under `""`."""
+    boxes = []
+    taken: set[int] = set()
+    for name in errors.per_source:
+        if name in paths and name in inputs.numbers:
+            number = inputs.numbers[name]
+            taken.add(number)
+            boxes.append(Letterbox(paths[name], frozenset([number]), tuple(inputs.steps[name].column_names)))
+    if "" in paths:
+        columns = dict.fromkeys(name for step in inputs.steps.values() for name in step.column_names)
+        others = frozenset(inputs.numbers.values()) - taken
+        boxes.append(Letterbox(paths[""], others if taken else None, tuple(columns)))
+    return boxes
+
+
+@dataclass
+class Assembly:
+    """Turns gathered entries into dead-letter files.
+
+    `row_of` gives the 1-based row in its file of (split, row in split) arrays; `missing` reads records again whose texts were not at hand:
+    from (split number, rows) to a list of texts per row.
+    """
+
+    errors: plans.ErrorHandling
+    inputs: Inputs
+    row_of: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    missing: Callable[[int, Sequence[int]], dict[int, list[str | None]]]
+
+    def write(self, boxes: Sequence[Letterbox], files: Sequence[str], target: Callable[[str], Path]) -> dict[str, tuple[Path, int]]:
+        """Write each letterbox that has entries; gives its staged file and the number of rows by path."""
+        if not files or not boxes:
+            return {}
+        table = pa.concat_tables(pa.ipc.open_file(pa.memory_map(name)).read_all() for name in files)
+        order = pc.sort_indices(table.select([name for name, _ in letters.ORDER]), sort_keys=letters.ORDER)
+        sources = table.column("source").combine_chunks().take(order).to_numpy()
+        written = {}
+        for box in boxes:
+            chosen = order if box.sources is None else order.filter(pa.array(np.isin(sources, list(box.sources))))
+            if len(chosen):
+                path = target(box.path)
+                self._write_box(box, table, chosen, path)
+                written[box.path] = (path, len(chosen))
+        return written
+
+    def _write_box(self, box: Letterbox, table: pa.Table, chosen: pa.Array, path: Path) -> None:
+        names = self._names(box)
+        columns = schema.Schema(tuple(schema.Column(str(i), types.STRING.or_null()) for i in range(len(names))))
+        writer = writing.open_writer("csv", columns, format_options.CsvOptions(), include_header=False)
+        header = writer.encode(pa.RecordBatch.from_arrays([pa.array([name]) for name in names], names=columns.names))
+        with path.open("wb") as file:
+            file.write(header.data)
+            for start in range(0, len(chosen), _CHUNK_ROWS):
+                part = table.take(chosen.slice(start, _CHUNK_ROWS)).combine_chunks()
+                rows = self._rows(box, part)
+                file.write(writer.encode(pa.RecordBatch.from_arrays(rows, names=columns.names)).data)
+
+    def _names(self, box: Letterbox) -> list[str]:
+        names = ["id", "timestamp", "source_file", "source_name", "source_row", "triggering_field", "triggering_value"]
+        if self.errors.include_reason:
+            names += ["error_category", "error_detail"]
+        names = [f"_cxl_dlq_{name}" for name in [*names, "stage", "route", "trigger"]]
+        return [*names, *box.columns] if self.errors.include_source_row else names
+
+    def _rows(self, box: Letterbox, part: pa.Table) -> list[pa.Array]:
+        count = part.num_rows
+        splits = part.column("split").to_numpy()
+        numbers = self.row_of(splits, part.column("row").to_numpy())
+        moment = datetime.now(UTC).isoformat(timespec="microseconds")
+        files = [self.inputs.file_name(split, source) for split, source in zip(splits, part.column("source").to_pylist(), strict=True)]
+        source_names = [self.inputs.source_name(source) for source in part.column("source").to_pylist()]
+        rows = pa.array([str(number) if number > 0 else "" for number in numbers])
+        columns: list[pa.Array] = [
+            pa.array([identity.uuid7() for _ in range(count)]),
+            pa.array([moment] * count),
+            pa.array(files),
+            pa.array(source_names),
+            rows,
+            _array(part, "field"),
+            _array(part, "value"),
+        ]
+        if self.errors.include_reason:
+            columns += [_array(part, "category"), self._details(part, numbers)]
+        columns += [_array(part, name) for name in ("stage", "route", "trigger")]
+        if self.errors.include_source_row:
+            columns += self._records(box, part)
+        return columns
+
+    def _details(self, part: pa.Table, numbers: np.ndarray) -> pa.Array:
+        """`row N: field 'f': detail`, as spec/exec.md 2.9 words it."""
+        details = []
+        for number, name, detail in zip(numbers, part.column("field").to_pylist(), part.column("detail").to_pylist(), strict=True):
+            place = f"row {number}: " if number > 0 else ""
+            details.append(f"{place}field '{name}': {detail}" if name else f"{place}{detail}")
+        return pa.array(details, pa.string())
+
+    def _records(self, box: Letterbox, part: pa.Table) -> list[pa.Array]:
+        """The source columns: each record's own columns by name."""
+        again = self._read_again(part)
+        texts: list[dict[str, str | None]] = []
+        for i, (source, record) in enumerate(zip(part.column("source").to_pylist(), part.column("record").to_pylist(), strict=True)):
+            values: Sequence[Any] = record if record is not None else again.get(i, [])
+            names = self.inputs.column_names(source)
+            texts.append(dict(zip(names, values, strict=False)))
+        return [pa.array([record.get(name) for record in texts], pa.string()) for name in box.columns]
+
+    def _read_again(self, part: pa.Table) -> dict[int, list[str | None]]:
+        """Texts of the records whose entries were made after an exchange, by position in the part."""
+        unknown = np.flatnonzero(part.column("record").is_null().to_numpy())
+        wanted: dict[int, list[tuple[int, int]]] = {}
+        for i in unknown:
+            split, row = part.column("split")[i].as_py(), part.column("row")[i].as_py()
+            if split >= 0:
+                wanted.setdefault(split, []).append((row, int(i)))
+        found: dict[int, list[str | None]] = {}
+        for split, places in wanted.items():
+            texts = self.missing(split, sorted({row for row, _ in places}))
+            found |= {i: texts[row] for row, i in places if row in texts}
+        return found
+
+
+def _array(part: pa.Table, name: str) -> pa.Array:
+    column = part.column(name)
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -1,0 +1,135 @@
+"""A run's record: the metrics file with counters per node, and the result for whoever started the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs import result
+
+if TYPE_CHECKING:
+    from spark_jobs.contract import ExitCode
+    from spark_jobs.execute.executor import Run
+
+SCHEMA_VERSION = 1
+DIRECTORY_VARIABLE = "CLINKER_METRICS_SPOOL_DIR"
+
+
+def conclude(run: Run, exit_code: ExitCode, error: result.RunError | None) -> result.RunResult:
+    """Write the metrics file, if one is wanted, and give the run's result; a failed run has both too (decision 59)."""
+    finished = datetime.now(UTC)
+    summary = _summary(run, finished)
+    folder = run.options.metrics_spool_dir or os.environ.get(DIRECTORY_VARIABLE) or run.plan.metrics_dir
+    path = None
+    if folder:
+        document = {**_document(run, finished, exit_code, error), **summary}
+        path = str(_write(Path(folder), run.identity.execution_id, document))
+    return result.RunResult(
+        execution_id=run.identity.execution_id,
+        exit_code=int(exit_code),
+        pipeline_name=run.plan.name,
+        records_total=summary["records_total"],
+        records_ok=summary["records_ok"],
+        records_written=summary["records_written"],
+        records_filtered=summary["records_filtered"],
+        records_deduplicated=summary["records_deduplicated"],
+        records_dlq=summary["records_dlq"],
+        dlq_path=run.dlq_path,
+        dlq_count=run.tally.dead,
+        output_files=tuple(run.output_files),
+        metrics_path=path,
+        metrics={key: value for key, value in summary.items() if not isinstance(value, dict | list)},
+        application_id=run.application.get("application_id"),
+        error=error,
+    )
+
+
+def _of_kind(run: Run, kind: str) -> list[tuple[str, Any]]:
+    names = {planned.name for planned in run.plan.nodes if planned.kind == kind}
+    return [(name, counters) for name, counters in run.tally.counters.items() if name in names]
+
+
+def _summary(run: Run, finished: datetime) -> dict[str, Any]:
+    """The figures that a scheduler shows; scalars."""
+    nodes = run.tally.counters.values()
+    total = sum(counters.records_in for _, counters in _of_kind(run, "source"))
+    filtered = sum(counters.filtered for counters in nodes)
+    duplicates = sum(counters.duplicates for counters in nodes)
+    return {
+        "records_total": total,
+        "records_ok": max(total - filtered - duplicates - sum(run.tally.dead_per_source.values()), 0),
+        "records_written": sum(counters.records_out for _, counters in _of_kind(run, "output")),
+        "records_filtered": filtered,
+        "records_deduplicated": duplicates,
+        "records_dlq": run.tally.dead,
+        "input_bytes": run.tally.input_bytes,
+        "duration_ms": int((finished - run.identity.started).total_seconds() * 1000),
+        "peak_rss_bytes": _peak_rss(),
+    }
+
+
+def _peak_rss() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _document(run: Run, finished: datetime, exit_code: ExitCode, error: result.RunError | None) -> dict[str, Any]:
+    numbers = run.inputs.numbers if run.inputs else {}
+    scans = run.inputs.scans if run.inputs else {}
+    counters = run.tally.counters
+    return {
+        "execution_id": run.identity.execution_id,
+        "schema_version": SCHEMA_VERSION,
+        "batch_id": run.identity.batch_id,
+        "pipeline_name": run.plan.name,
+        "config_path": str(run.plan.path),
+        "pipeline_hash": run.plan.source_hash,
+        "hostname": socket.gethostname(),
+        "started_at": run.identity.started.isoformat(),
+        "finished_at": finished.isoformat(),
+        "exit_code": int(exit_code),
+        "error": asdict(error) if error else None,
+        "execution_mode": "batch",
+        "spark": run.application,
+        "input_files": [plan.file.name for scan in scans.values() for plan in scan.files],
+        "output_files": run.output_files,
+        "dlq_path": run.dlq_path,
+        "per_source_record_counts": {name: counters[name].records_in for name in numbers if name in counters},
+        "per_source_dlq_counts": {
+            name: run.tally.dead_per_source[number] for name, number in numbers.items() if number in run.tally.dead_per_source
+        },
+        "dlq_categories": run.tally.dead_per_category,
+        "nodes": {planned.name: {"kind": planned.kind, **_node(counters[planned.name])} for planned in run.plan.nodes if planned.name in counters},
+        "stages": run.tally.levels,
+        "phases_ms": {name: int(seconds * 1000) for name, seconds in run.phases.items()},
+        "shuffled_bytes": run.tally.payload_bytes,
+        "peak_task_bytes": run.tally.peak_task_bytes,
+    }
+
+
+def _node(counters: Any) -> dict[str, int]:
+    return {
+        "records_in": counters.records_in, "records_out": counters.records_out, "filtered": counters.filtered,
+        "deduplicated": counters.duplicates, "dead": counters.dead, "made": counters.made,
+    }  # fmt: skip
+
+
+def _write(folder: Path, execution_id: str, document: dict[str, Any]) -> Path:
+    """One line of JSON, written aside and renamed, so that a collector never sees half a file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{execution_id}.json"
+    partial = folder / f"{execution_id}.json.tmp"
+    with partial.open("w") as file:
+        json.dump(document, file, separators=(",", ":"))
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    partial.rename(path)
+    return path

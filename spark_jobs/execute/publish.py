@@ -1,0 +1,199 @@
+"""Publishing: everything is written aside, and becomes visible by renames when the run has succeeded.
+
+Each run has a staging folder `.clinker-<execution id>` beside every file it will publish, so that the last step is a rename within one
+file system. A staging folder is locked by its run. Before the first rename the list of renames is written down as a *journal*
+and synced; a run that dies among the renames is completed by the next run that touches the folder, one that dies earlier
+leaves only a folder without owner, which the next run removes. So a reader sees the old files or the new ones.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+PREFIX = ".clinker-"
+_LOCK = "lock"
+_JOURNAL = "journal.json"
+_COPY_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Rename:
+    """A finished file and the name it gets; `source` None removes what is there (dead letters of an older run)."""
+
+    source: str | None
+    target: str
+
+
+@dataclass
+class Staging:
+    """The staging folders of a run. `home` is the one that holds the journal and what stays inside the run."""
+
+    run: str
+    home: Path
+    folders: list[Path] = field(default_factory=list)
+    _locks: list[IO[bytes]] = field(default_factory=list)
+    _made: list[Path] = field(default_factory=list)
+
+    @classmethod
+    def open(cls, run: str, home: Path) -> Staging:
+        """Lock a staging folder under `home`, after clearing what dead runs left there.
+
+        Raises:
+            OSError: the folder cannot be made or written.
+        """
+        staging = cls(run, home)
+        staging.home = staging.folder(home)
+        return staging
+
+    def folder(self, beside: Path) -> Path:
+        """The run's staging folder in a folder; missing folders are made."""
+        path = beside / f"{PREFIX}{self.run}"
+        if path in self.folders:
+            return path
+        missing = [parent for parent in (beside, *beside.parents) if not parent.exists()]
+        beside.mkdir(parents=True, exist_ok=True)
+        self._made += missing
+        recover(beside)
+        path.mkdir()
+        lock = open(path / _LOCK, "wb")  # noqa: SIM115 - held until the run ends
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        self._locks.append(lock)
+        self.folders.append(path)
+        return path
+
+    def publish(self, renames: Sequence[Rename]) -> None:
+        """Make all files visible; a death in between is mended by `recover`."""
+        if not renames:
+            return
+        for rename in renames:
+            if rename.source:
+                _sync(Path(rename.source))
+        journal = self.home / _JOURNAL
+        partial = journal.with_suffix(".partial")
+        with partial.open("w") as file:
+            json.dump([[rename.source, rename.target] for rename in renames], file)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.rename(journal)
+        _sync(self.home)
+        _rename_all(renames)
+        journal.unlink()
+
+    def close(self, *, failed: bool) -> None:
+        """Remove the staging folders, and after a failure the empty folders that the run made."""
+        for folder in self.folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        for lock in self._locks:
+            lock.close()
+        if failed:
+            for folder in self._made:
+                try:
+                    folder.rmdir()
+                except OSError:  # something else is in it by now, or it is gone
+                    continue
+        self.folders.clear()
+        self._locks.clear()
+
+
+def recover(folder: Path) -> list[Path]:
+    """Complete or remove what runs that died left in a folder; gives the staging folders that were cleared.
+
+    A staging folder whose lock is held belongs to a living run and is left alone.
+    """
+    cleared = []
+    for path in sorted(folder.glob(f"{PREFIX}*")):
+        if not path.is_dir():
+            continue
+        try:
+            lock = open(path / _LOCK, "r+b")  # noqa: SIM115 - closed below
+        except FileNotFoundError:
+            continue  # being made or being removed by its run
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue
+            journal = path / _JOURNAL
+            if journal.exists():
+                _rename_all([Rename(source, target) for source, target in json.loads(journal.read_text())])
+            shutil.rmtree(path, ignore_errors=True)
+            cleared.append(path)
+    return cleared
+
+
+def _rename_all(renames: Iterable[Rename]) -> None:
+    folders = set()
+    for rename in renames:
+        if rename.source is None:
+            Path(rename.target).unlink(missing_ok=True)
+        elif Path(rename.source).exists():  # else an earlier attempt has done it
+            os.replace(rename.source, rename.target)
+        folders.add(Path(rename.target).parent)
+    for folder in folders:
+        _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def join(parts: Sequence[str], target: Path, *, start: bytes, separator: bytes, end: bytes) -> int:
+    """Put part files together into one; gives its size in bytes.
+
+    The bytes move inside the kernel where the platform can; the first part is extended in place when nothing stands before it.
+    """
+    if parts and not start:
+        os.replace(parts[0], target)
+        rest, mode = parts[1:], "r+b"
+    else:
+        rest, mode = parts, "wb"
+    with target.open(mode) as file:
+        file.seek(0, os.SEEK_END)
+        file.write(start)
+        for position, part in enumerate(rest):
+            if separator and (position > 0 or mode == "r+b"):
+                file.write(separator)
+            file.flush()
+            _append(file, part)
+        file.write(end)
+        file.flush()
+        return file.tell()
+
+
+def _append(file: IO[bytes], part: str) -> None:
+    with open(part, "rb", buffering=0) as source:
+        left = os.fstat(source.fileno()).st_size
+        while left > 0:
+            moved = _move(source, file, min(left, _COPY_BYTES))
+            if not moved:
+                break
+            left -= moved
+        if left:
+            shutil.copyfileobj(source, file, 1 << 20)
+    os.unlink(part)
+    file.seek(0, os.SEEK_END)
+
+
+def _move(source: IO[bytes], target: IO[bytes], count: int) -> int:
+    """Move bytes inside the kernel; 0 where that does not work."""
+    sendfile = getattr(os, "sendfile", None)
+    if sendfile is None:
+        return 0
+    try:
+        moved: int = sendfile(target.fileno(), source.fileno(), None, count)
+    except OSError:
+        return 0
+    return moved

@@ -41,6 +41,8 @@ class Interpreter:
 
     def __init__(self, program: typed.Program) -> None:
         self.steps = tuple(_statement(statement) for statement in program.statements)
+        #: The statements for a row that has passed them before: no log lines, no second look at `distinct`.
+        self.again = tuple(_statement_again(statement) for statement in program.statements)
         self._slots = program.slots
 
     def start(self, record: Mapping[str, Any], surroundings: engine.Surroundings) -> Row:
@@ -86,6 +88,14 @@ def _statement(statement: typed.Statement, inside_each: bool = False) -> Step:
             return _evaluate(interpreter_expressions.compile(value))
         case _:
             raise TypeError(f"no statement: {statement!r}")
+
+
+def _statement_again(statement: typed.Statement) -> Step:
+    match statement:
+        case typed.Distinct() | typed.Trace():
+            return lambda row: None
+        case _:
+            return _statement(statement)
 
 
 def _let(slot: int, value: Callable[[Row], Any]) -> Step:

@@ -60,7 +60,7 @@ def _placed(container: Any, steps: list[str | int], value: Any) -> Any:
     if isinstance(step, str):
         if container.__class__ is not dict:
             raise _NoSuchPlace
-        inner = container[step] if step in container else ({} if rest else None)
+        inner = container.get(step, {} if rest else None)
         return {**container, step: _placed(inner, rest, value)}
     if container.__class__ is not list or step >= len(container):
         raise _NoSuchPlace

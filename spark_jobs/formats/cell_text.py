@@ -30,13 +30,18 @@ def texts(array: pa.Array, static: Type) -> pa.StringArray:
             return pc.cast(array, pa.string())
 
 
-def characters(column: pa.StringArray) -> bytes:
-    """All characters of a text column as UTF-8, one text after the other."""
+def view(column: pa.StringArray) -> memoryview:
+    """All characters of a text column as UTF-8, one text after the other, where they are: nothing is copied."""
     if len(column) == 0 or column.buffers()[2] is None:
-        return b""
+        return memoryview(b"")
     offsets = memoryview(column.buffers()[1]).cast("i")
     first, last = offsets[column.offset], offsets[column.offset + len(column)]
-    return memoryview(column.buffers()[2])[first:last].tobytes()
+    return memoryview(column.buffers()[2]).cast("B")[first:last]
+
+
+def characters(column: pa.StringArray) -> bytes:
+    """A copy of what `view` gives, to search in."""
+    return view(column).tobytes()
 
 
 def _floats(array: pa.Array) -> pa.StringArray:

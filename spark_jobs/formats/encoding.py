@@ -82,11 +82,10 @@ class Encoding:
 
     def encode_column(self, lines: pa.StringArray) -> format.Encoded:
         """The bytes of records, one text each; records with an unwritable character fail (decision 55)."""
-        data = cell_text.characters(lines)
         if self._is_utf8:
-            return format.Encoded(data, len(lines))
+            return format.Encoded(cell_text.view(lines), len(lines))
         try:
-            return format.Encoded(self.encode(data.decode()), len(lines))
+            return format.Encoded(self.encode(cell_text.characters(lines).decode()), len(lines))
         except UnicodeEncodeError:
             return self._encode_each(lines.to_pylist())
 

@@ -83,7 +83,7 @@ class JsonWriter:
             before = "," if index > anchor else ""
             after = "," if index < anchor else ""
             parts += member.parts(before, after)
-        return pc.binary_join_element_wise(*parts, "}" + self._ending, "", null_handling="skip")
+        return pc.binary_join_element_wise(*_merged([*parts, "}" + self._ending]), "", null_handling="skip")
 
     def _lines_without_anchor(self, members: list[_Member], rows: int) -> pa.StringArray:
         if not members:
@@ -128,6 +128,17 @@ class _Member:
         if not self.value.null_count:
             return [before + self._before, self.value, self._after + after]
         return [pc.binary_join_element_wise(before + self._before, self.value, self._after + after, "")]
+
+
+def _merged(parts: list[Any]) -> list[Any]:
+    """The parts with neighbouring constants made one, for the kernel appends part by part."""
+    merged: list[Any] = []
+    for part in parts:
+        if isinstance(part, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += part
+        else:
+            merged.append(part)
+    return merged
 
 
 def _json_texts(array: pa.Array, static: Type) -> pa.StringArray:

@@ -6,6 +6,10 @@ MAKEFLAGS += --no-print-directory
 PYTHON := .venv/bin/python
 PYTEST := .venv/bin/pytest
 
+# Lock files name versions and hashes, never where they came from.
+LOCK = $$(command -v uv || echo .tools/uv/bin/uv) pip compile -q --python-version 3.11 --generate-hashes \
+  --no-emit-index-url --no-emit-find-links --no-header
+
 # pip's spark-submit looks for an interpreter on the path; this is the one.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
@@ -62,9 +66,9 @@ bench: setup java ## Measure against hand-written PySpark and DuckDB (BENCH_ARGS
 	@$(PYTHON) benchmarks/run.py $(BENCH_ARGS)
 
 .PHONY: lock
-lock: setup ## Resolve the dependencies anew and write requirements.lock
-	@$$(command -v uv || echo .tools/uv/bin/uv) pip compile pyproject.toml --all-extras --python-version 3.11 --generate-hashes --upgrade \
-	  --no-emit-index-url --no-emit-find-links --no-header -q -o requirements.lock
+lock: setup ## Resolve the dependencies anew and write the lock files
+	@$(LOCK) --all-extras --upgrade -o requirements.lock pyproject.toml
+	@printf 'psycopg2-binary\nasyncpg\n' | $(LOCK) --upgrade -c requirements.lock -o docker/postgres.lock -
 
 .PHONY: up down
 up: ## Start Airflow and a Spark cluster with Docker (http://localhost:8080)

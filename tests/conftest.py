@@ -29,3 +29,7 @@ os.environ.update(
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
     }
 )
+
+from tests.cluster import spark_cluster  # noqa: E402  # a fixture for whoever names it; Airflow's settings come first
+
+__all__ = ["spark_cluster"]

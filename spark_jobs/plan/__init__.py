@@ -1,1 +1,54 @@
-"""YAML to plan: reads no data and needs no Spark."""
+"""YAML to plan: reads no data and needs no Spark.
+
+The entry points are functions of this package; what they need is imported when they are called.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import os
+
+    from spark_jobs.diagnostics.diagnostic import Diagnostic
+    from spark_jobs.plan.options import PlanOptions
+    from spark_jobs.plan.plan import Plan
+
+
+def validate(
+    path: str | os.PathLike[str], *, base_dir: str | os.PathLike[str] | None = None, options: PlanOptions | None = None
+) -> list[Diagnostic]:
+    """All problems of a pipeline file, by position; warnings included. Never raises for what users wrote."""
+    from spark_jobs.plan import planner
+    from spark_jobs.plan.options import PlanOptions
+
+    chosen = options or PlanOptions(base_dir=Path(base_dir) if base_dir is not None else None)
+    return planner.plan(Path(path), chosen)[1].sorted()
+
+
+def load(path: str | os.PathLike[str], options: PlanOptions | None = None) -> Plan:
+    """The plan of a pipeline file.
+
+    Raises:
+        DiagnosticError: the file has errors; it carries everything that was found.
+    """
+    from spark_jobs.diagnostics.diagnostic import DiagnosticError
+    from spark_jobs.plan import planner
+    from spark_jobs.plan.options import PlanOptions
+
+    plan, found = planner.plan(Path(path), options or PlanOptions())
+    if plan is None:
+        raise DiagnosticError(found.sorted())
+    return plan
+
+
+def explain_text(path: str | os.PathLike[str], options: PlanOptions | None = None) -> str:
+    """The plan of a pipeline file as text.
+
+    Raises:
+        DiagnosticError: the file has errors.
+    """
+    from spark_jobs.plan import explain
+
+    return explain.text(load(path, options))

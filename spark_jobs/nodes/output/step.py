@@ -38,6 +38,29 @@ class SortField:
     null_order: str = "last"
 
 
+class Oversize(StrEnum):
+    """What happens when a group alone is larger than a split's limit (decision 65)."""
+
+    WARN = "warn"
+    ERROR = "error"
+    ALLOW = "allow"
+
+
+@dataclass(frozen=True)
+class Split:
+    """How an output is cut into numbered files.
+
+    `naming` has `{stem}`, `{ext}` and `{seq}` or `{seq:0N}`. `group_key` is a column as it is written, or the record's own column.
+    """
+
+    max_records: int | None = None
+    max_bytes: int | None = None
+    group_key: str | None = None
+    naming: str = "{stem}_{seq:04}.{ext}"
+    repeat_header: bool = True
+    oversize_group: Oversize = Oversize.WARN
+
+
 @dataclass(frozen=True)
 class OutputStep(node.Step):
     """An output, bound.
@@ -66,3 +89,11 @@ class OutputStep(node.Step):
     label: str | None = None
     include_header: bool = True
     preserve_nulls: bool = False
+    #: CSV: whether the header row is written.
+    include_header: bool = True
+    #: Whether nulls are written as the format's own null (decision 45).
+    preserve_nulls: bool = False
+    #: The format schema of fixed-width files, as plain nested tuples; None elsewhere.
+    layout: Any = None
+    #: Overrides the pipeline's `correlation_fanout_policy` for this output.
+    correlation_fanout_policy: str | None = None

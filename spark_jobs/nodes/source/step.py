@@ -82,3 +82,21 @@ class SourceStep(node.Step):
     watermark_column: str | None = None
     #: Which `$source.*` members downstream programs read, e.g. `row`, `file`, `count`.
     reads_source: frozenset[str] = field(default_factory=frozenset)
+    #: How long events may be late before the watermark passes them, and how long a silent file holds it back, in seconds.
+    watermark_delay_s: float = 0.0
+    idle_timeout_s: float | None = None
+    #: Arrays to explode or join, as `ArrayPath` of `config.py` in plain form: (flattened column, explode, separator).
+    array_paths: tuple[tuple[str, bool, str], ...] = ()
+    #: Envelope sections: (name, extract kind, where, ((field, type), ...)).
+    envelope: tuple[tuple[str, str, str, tuple[tuple[str, types.Type], ...]], ...] = ()
+    #: The format schema of fixed-width files, as plain nested tuples of (key, value); None elsewhere.
+    layout: Any = None
+    #: The settings of a network source as plain nested tuples; None for files.
+    transport: Any = None
+    #: The declared order of the records (trusted).
+    sort_order: tuple[tuple[str, bool, str], ...] = ()
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The declared columns' names in order."""
+        return tuple(column.name for column in self.columns)

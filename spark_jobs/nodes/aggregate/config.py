@@ -1,0 +1,198 @@
+"""Aggregates as users write them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from spark_jobs.cxl import scope as cxl_scope
+from spark_jobs.cxl import typed, types
+from spark_jobs.cxl.schema import Column, Schema
+from spark_jobs.diagnostics import codes, nearest
+from spark_jobs.nodes.aggregate.step import AggregateStep
+from spark_jobs.nodes.binding import CORRELATION, WIDENED, BindScope, Bound, Feed, Flow, NodeType, Wiring, report
+from spark_jobs.nodes.model import Config, Duration, Name, PositiveDuration, Text, choice
+
+
+class StrategyHint(StrEnum):
+    """How groups are found."""
+
+    AUTO = "auto"
+    HASH = "hash"
+    STREAMING = "streaming"
+
+
+class Tumbling(Config):
+    """Windows of one length, end to end."""
+
+    size: PositiveDuration
+
+
+class Hopping(Config):
+    """Windows of one length that begin every `slide`."""
+
+    size: PositiveDuration
+    slide: PositiveDuration
+
+
+class Session(Config):
+    """Windows that end after a pause."""
+
+    gap: PositiveDuration
+
+
+class TimeWindowConfig(Config):
+    """`time_window`: exactly one of the three."""
+
+    tumbling: Tumbling | None = None
+    hopping: Hopping | None = None
+    session: Session | None = None
+
+
+class AggregateConfig(Config):
+    """`config:` of an aggregate."""
+
+    name: Name | None = None
+    group_by: list[Name]
+    cxl: Text
+    strategy: choice(StrategyHint) = StrategyHint.AUTO  # type: ignore[valid-type]
+    time_window: TimeWindowConfig | None = None
+    allowed_lateness: Duration | None = None
+
+
+@dataclass(frozen=True)
+class TimeWindow:
+    """A bound time window: `kind` is tumbling, hopping or session; times in seconds."""
+
+    kind: str
+    size_s: float
+    slide_s: float | None = None
+    allowed_lateness_s: float = 0.0
+
+
+def check(config: AggregateConfig, scope: BindScope) -> None:
+    """What is wrong with an aggregate by itself."""
+    seen: set[str] = set()
+    for index, name in enumerate(config.group_by):
+        if name in seen:
+            report(scope, codes.E007, f"`{name}` is in `group_by` twice", "config", "group_by", index)
+        seen.add(name)
+    window = config.time_window
+    kinds = [kind for kind in ("tumbling", "hopping", "session") if window and getattr(window, kind)]
+    if window and len(kinds) != 1:
+        message = "`time_window`: exactly one of tumbling, hopping, session is needed"
+        report(scope, codes.E007, message, "config", "time_window")
+    if config.allowed_lateness is not None and window is None:
+        message = "`allowed_lateness` belongs to a `time_window`, and there is none"
+        report(scope, codes.E007, message, "config", "allowed_lateness")
+
+
+def bind(config: AggregateConfig, scope: BindScope) -> Bound | None:
+    """The step of an aggregate and the row of a group."""
+    feed = scope.feeds[0]
+    if not _keys_exist(config, scope, feed):
+        return None
+    program = scope.compile(
+        "config", "cxl", mode=cxl_scope.Mode.AGGREGATE, flow=feed.flow, group_by=tuple(config.group_by)
+    )
+    _check_correlation(config, scope, feed)
+    window_fits = _check_watermarks(config, scope, feed)
+    if not isinstance(program, typed.AggregateProgram) or not window_fits:
+        return None
+    output = _output(config, feed.flow, program, scope.name)
+    streams = config.group_by and set(feed.flow.ordered_by[: len(config.group_by)]) == set(config.group_by)
+    flow = Flow(
+        output,
+        sources=feed.flow.sources,
+        joined=feed.flow.joined,
+        ordered_by=feed.flow.ordered_by[: len(config.group_by)] if streams else (),
+    )
+    step = AggregateStep(
+        name=scope.name,
+        group_by=tuple(config.group_by),
+        program=program,
+        input=Schema(tuple(column for column in feed.flow.schema if column.name in _needed(config.group_by, program))),
+        output=output,
+        time_window=_time_window(config),
+    )
+    return Bound(step, {"": flow})
+
+
+def _keys_exist(config: AggregateConfig, scope: BindScope, feed: Feed) -> bool:
+    complete = True
+    known = [column.name for column in feed.flow.schema.user_columns]
+    for index, name in enumerate(config.group_by):
+        if name not in known:
+            complete = False
+            message = f'aggregate "{scope.name}": group_by field(s) ["{name}"] not present in upstream schema'
+            hint = nearest.hint(name, known) or "columns here: " + ", ".join(known[:12])
+            report(scope, codes.E200, message, "config", "group_by", index, help=hint)
+    return complete
+
+
+def _check_correlation(config: AggregateConfig, scope: BindScope, feed: Feed) -> None:
+    missing = [field for field in feed.flow.correlation if field not in config.group_by]
+    if config.strategy is StrategyHint.STREAMING and missing:
+        message = (
+            f"aggregate '{scope.name}' has `strategy: streaming` but its group_by omits the correlation-key field(s) "
+            f"{', '.join(missing)}"
+        )
+        help_text = "use `strategy: hash` or `auto`, or add the field(s) to group_by"
+        report(scope, codes.E15Y, message, "config", "strategy", help=help_text)
+
+
+def _check_watermarks(config: AggregateConfig, scope: BindScope, feed: Feed) -> bool:
+    if config.time_window is None:
+        return True
+    without = [name for name in feed.flow.sources if not scope.has_watermark(name)]
+    if without:
+        listed = ", ".join(f'"{name}"' for name in without)
+        message = (
+            f'aggregate "{scope.name}" declares `time_window:` but the following upstream-reachable source(s) do not declare '
+            f"`watermark.column`: {listed}"
+        )
+        help_text = "add `watermark: {column: …}` to each of them"
+        report(scope, codes.E156, message, "config", "time_window", help=help_text)
+    return not without
+
+
+def _needed(group_by: list[str], program: typed.AggregateProgram) -> set[str]:
+    arguments = {argument for call in program.calls for argument in call.arguments}
+    return set(group_by) | program.before.columns | arguments
+
+
+def _output(config: AggregateConfig, flow: Flow, program: typed.AggregateProgram, name: str) -> Schema:
+    """Keys, emits, then engine columns: correlation keys that are grouped by, or the group's own identity (spec/plan.md 8)."""
+    keys = [column for key in config.group_by if (column := flow.schema.get(key))]
+    emits = [Column(emit, kind, name) for emit, kind in program.after.emits]
+    row = Schema(tuple(keys)).with_columns(*emits)
+    kept = [f for f in flow.correlation if f in config.group_by]
+    engine = [Column(CORRELATION + field, flow.schema.get(field).type, name) for field in kept]  # type: ignore[union-attr]
+    if flow.correlation and len(kept) < len(flow.correlation) and config.time_window is None:
+        engine.append(Column(f"{CORRELATION}aggregate.{name}", types.INT, name))
+    if flow.widens:
+        engine.append(Column(WIDENED, types.MAP, name))
+    return row.with_columns(*engine)
+
+
+def _time_window(config: AggregateConfig) -> TimeWindow | None:
+    late = config.allowed_lateness or 0.0
+    match config.time_window:
+        case None:
+            return None
+        case TimeWindowConfig(tumbling=Tumbling(size=size)):
+            return TimeWindow("tumbling", size, size, late)
+        case TimeWindowConfig(hopping=Hopping(size=size, slide=slide)):
+            return TimeWindow("hopping", size, slide, late)
+        case TimeWindowConfig(session=Session(gap=gap)):
+            return TimeWindow("session", gap, None, late)
+        case _:
+            return None
+
+
+def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
+    return (frozenset(step.input.names),)
+
+
+NODE = NodeType("aggregate", Wiring.ONE, AggregateConfig, bind, _reads, check=check)

@@ -1,0 +1,223 @@
+"""What a node type tells the planner, and what the planner gives it for binding.
+
+A node's `config.py` has a `NODE`: its model, how it is wired, how schemas flow through it, and which columns it reads. The planner supplies
+the surroundings as a `BindScope`; nodes never see YAML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol
+
+from spark_jobs.cxl.schema import Column, Schema
+
+if TYPE_CHECKING:
+    from spark_jobs.cxl import scope, typed, types
+    from spark_jobs.diagnostics.diagnostic import Code, Diagnostic
+    from spark_jobs.diagnostics.source import Span, Text
+    from spark_jobs.nodes.model import Config
+    from spark_jobs.nodes.node import Step
+
+#: The engine column that stands for all undeclared columns of an auto-widening source.
+WIDENED = "$widened"
+#: The prefix of correlation keys' shadow columns.
+CORRELATION = "$ck."
+#: The prefix of metadata columns.
+META = "$meta."
+
+#: The path of a value inside a node: `("config", "schema", 0, "type")`.
+Path = tuple[str | int, ...]
+
+
+class Wiring(StrEnum):
+    """How a node names its inputs."""
+
+    NONE = "none"
+    ONE = "one"
+    LIST = "list"
+    NAMED = "named"
+    CALL = "call"
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What comes out of a port.
+
+    Args:
+        schema: the columns, engine columns (`$ck.*`, `$widened`, `$meta.*`) where an output that writes them puts them.
+        emitted: the names that an output with `include_unmapped: false` keeps; None for all (spec/formats.md 11.2).
+        sources: the sources that records of this port come from.
+        documents: envelope sections: section to field to type.
+        joined: the nearest merge or combine above, after which bare `$source` variables are ambiguous (E172).
+        ordered_by: the declared order of the records, as far as it holds here.
+    """
+
+    schema: Schema
+    emitted: frozenset[str] | None = None
+    sources: tuple[str, ...] = ()
+    documents: Mapping[str, Mapping[str, types.Type]] = field(default_factory=dict)
+    joined: str | None = None
+    ordered_by: tuple[str, ...] = ()
+
+    @property
+    def widens(self) -> bool:
+        """Whether undeclared columns flow along."""
+        return WIDENED in self.schema
+
+    @property
+    def metas(self) -> dict[str, types.Type]:
+        """The metadata keys that flow along."""
+        return {c.name.removeprefix(META): c.type for c in self.schema if c.name.startswith(META)}
+
+    @property
+    def correlation(self) -> tuple[str, ...]:
+        """The correlation key fields that flow along, `aggregate.<name>` entries included."""
+        return tuple(c.name.removeprefix(CORRELATION) for c in self.schema if c.name.startswith(CORRELATION))
+
+
+@dataclass(frozen=True)
+class Feed:
+    """An input as its consumer sees it; `span` is where the consumer names it."""
+
+    node: str
+    port: str
+    qualifier: str
+    span: Span
+    flow: Flow
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A node's step and what flows out of each of its ports; `pending` says why the node cannot run yet."""
+
+    step: Step | None
+    outputs: Mapping[str, Flow]
+    pending: Diagnostic | None = None
+
+
+class BindScope(Protocol):
+    """The surroundings of a node that is being bound."""
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+
+    @property
+    def feeds(self) -> tuple[Feed, ...]:
+        """The inputs in declaration order."""
+
+    @property
+    def qualifiers(self) -> tuple[str, ...]:
+        """The names that the node gives its inputs, in declaration order; known before the inputs are bound."""
+
+    @property
+    def date_formats(self) -> tuple[str, ...]:
+        """`pipeline.date_formats`."""
+
+    def span(self, *path: str | int) -> Span:
+        """The place of a value, or of what is nearest to it when it is not written."""
+
+    def key_span(self, *path: str | int) -> Span:
+        """The place of a key."""
+
+    def text(self, *path: str | int) -> Text:
+        """A scalar's text with the places of its characters."""
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        """Note a problem."""
+
+    def compile(self, *path: str | int, mode: scope.Mode, flow: Flow | None = None, **surroundings: Any) -> Any:
+        """The checked CXL program at a path, or None when it does not compile (which is noted).
+
+        `flow` is the row that bare names reach; `surroundings` are further fields of the program's `Scope`.
+        """
+
+    def compile_text(self, text: Text, *, mode: scope.Mode, flow: Flow | None = None, **surroundings: Any) -> Any:
+        """The same for a text that is at hand."""
+
+    def source_flow(self, name: str) -> Flow | None:
+        """What comes out of a source, None when there is no such source."""
+
+    def has_watermark(self, source: str) -> bool:
+        """Whether a source declares the event time of its records."""
+
+    def variables(self, namespace: str) -> Mapping[str, types.Type]:
+        """The declared variables of a namespace: `vars`, `pipeline`, `source`, `record` or `config`."""
+
+    def is_init(self) -> bool:
+        """Whether the node belongs to the init phase."""
+
+    def part(self, *path: str | int) -> Any:
+        """The model of a part (see `NodeType.parts`), None where it is not written."""
+
+    def resolve(self, path: str) -> str:
+        """A path of the pipeline, resolved against the base folder."""
+
+    def output_path(self, template: str, *path: str | int) -> str:
+        """An output's path template, checked, with the tokens filled in that are known at plan time."""
+
+    def pending(self, what: str, *path: str | int) -> Diagnostic:
+        """The diagnostic that says that this node binds but does not run yet."""
+
+
+Reads = Callable[[Any, frozenset[str]], tuple[frozenset[str], ...]]
+
+
+@dataclass(frozen=True)
+class NodeType:
+    """A kind of node.
+
+    Args:
+        kind: the word under `type:`.
+        wiring: how inputs are named.
+        config: the model of `config:`.
+        bind: makes a step of a valid configuration; None when an error (that it noted) makes that impossible.
+        reads: the columns that a step reads of each input, given the columns that are wanted of its outputs; one set for all
+            inputs, or one each.
+        needs_config: whether `config:` must be there.
+        check: finds what is wrong without knowing the inputs; runs for every node before any is bound.
+        parts: models of values whose shape depends on other values, by their path below `config:`; takes the plain values of `config:`.
+    """
+
+    kind: str
+    wiring: Wiring
+    config: type[Config]
+    bind: Callable[[Any, BindScope], Bound | None]
+    reads: Reads
+    needs_config: bool = True
+    check: Callable[[Any, BindScope], None] | None = None
+    parts: Callable[[Mapping[str, Any]], Mapping[Path, type[Config]]] | None = None
+
+
+def passes_through(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
+    """What a node reads that only passes its records on."""
+    return (wanted,)
+
+
+def emitted_schema(base: Schema, program: typed.Program, origin: str) -> Schema:
+    """A row after a program: emits laid over it, metadata behind it (decision 25; spec/plan.md 3)."""
+    emits = [Column(name, kind, origin) for name, kind in program.emits]
+    metas = [Column(META + key, kind, origin) for key, kind in program.metas]
+    return base.with_columns(*emits, *metas)
+
+
+def report(scope: BindScope, code: Code, message: str, *path: str | int, help: str | None = None) -> None:
+    """Note a problem at a path of the node."""
+    scope.add(code.at(scope.span(*path), message, help=help))
+
+
+def plain(value: Any) -> Any:
+    """A model or container as nested tuples of (key, value), which pickle without pydantic."""
+    if hasattr(value, "model_fields_set"):
+        value = {key: item for key, item in value if item is not None}
+    match value:
+        case dict():
+            return tuple((key, plain(item)) for key, item in value.items())
+        case list() | tuple():
+            return tuple(plain(item) for item in value)
+        case StrEnum():
+            return str(value)
+        case _:
+            return value

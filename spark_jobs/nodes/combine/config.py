@@ -1,0 +1,274 @@
+"""Combines as users write them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, WithJsonSchema
+
+from spark_jobs.cxl import scope as cxl_scope
+from spark_jobs.cxl import typed, types
+from spark_jobs.cxl.schema import Column, Schema
+from spark_jobs.diagnostics import codes, nearest
+from spark_jobs.nodes.binding import CORRELATION, WIDENED, BindScope, Bound, Feed, Flow, NodeType, Wiring, report
+from spark_jobs.nodes.combine import predicate
+from spark_jobs.nodes.combine.step import CombineStep, Match, OnMiss
+from spark_jobs.nodes.model import Config, Name, Text, choice, kind_of, unfit
+from spark_jobs.nodes.output.config import FanoutPolicy
+
+MAX_INPUTS = 8
+#: System namespaces whose bare names cannot be qualifiers (decision 49).
+_NAMESPACES = ("meta", "doc", "window", "pipeline", "source")
+
+
+class CombineStrategy(StrEnum):
+    """How candidates are found; `grace_hash` asks for partitions on disk."""
+
+    AUTO = "auto"
+    GRACE_HASH = "grace_hash"
+
+
+@dataclass(frozen=True)
+class Propagation:
+    """Which correlation keys the result carries: the driver's, all, or named fields."""
+
+    mode: str = "driver"
+    fields: tuple[str, ...] = ()
+
+
+def _propagation(value: Any) -> Propagation:
+    match value:
+        case Propagation():
+            return value
+        case "driver" | "all":
+            return Propagation(value)
+        case {"named": [*names]} if len(value) == 1 and all(isinstance(name, str) and name for name in names):
+            return Propagation("named", tuple(names))
+        case _:
+            raise unfit(f"expected `driver`, `all` or `{{named: [fields]}}`, found {kind_of(value)}")
+
+
+_PROPAGATION_SCHEMA = {
+    "anyOf": [
+        {"type": "string", "enum": ["driver", "all"]},
+        {
+            "type": "object",
+            "properties": {"named": {"type": "array", "items": {"type": "string"}}},
+            "required": ["named"],
+            "additionalProperties": False,
+        },
+    ]
+}
+
+
+class CombineConfig(Config):
+    """`config:` of a combine."""
+
+    name: Name | None = None
+    where: Text
+    match: choice(Match) = Match.FIRST  # type: ignore[valid-type]
+    on_miss: choice(OnMiss) = OnMiss.NULL_FIELDS  # type: ignore[valid-type]
+    cxl: Text = ""
+    drive: Name | None = None
+    strategy: choice(CombineStrategy) = CombineStrategy.AUTO  # type: ignore[valid-type]
+    propagate_ck: Annotated[Propagation, BeforeValidator(_propagation), WithJsonSchema(_PROPAGATION_SCHEMA)] = (
+        Propagation()
+    )
+    correlation_fanout_policy: choice(FanoutPolicy) | None = None  # type: ignore[valid-type]
+
+
+def check(config: CombineConfig, scope: BindScope) -> None:
+    """What is wrong with a combine by itself."""
+    names = scope.qualifiers
+    if len(names) < 2:
+        message = f'combine "{scope.name}" declares {len(names)} input(s); combine requires at least 2'
+        report(scope, codes.E300, message, "input")
+    if len(names) > MAX_INPUTS:
+        message = f'combine "{scope.name}" declares {len(names)} inputs, maximum supported is {MAX_INPUTS}'
+        report(scope, codes.E300, message, "input", help="combine in two steps")
+    for name in names:
+        _check_qualifier(name, scope)
+    if config.drive is not None and config.drive not in names:
+        listed = ", ".join(f'"{name}"' for name in names)
+        message = (
+            f'combine "{scope.name}" drive hint "{config.drive}" is not a declared input; valid inputs: [{listed}]'
+        )
+        report(scope, codes.E306, message, "config", "drive", help=nearest.hint(config.drive, names))
+    if config.match is Match.COLLECT and config.cxl.strip():
+        message = f'combine "{scope.name}": match: collect gathers whole records, so `cxl` must be empty'
+        report(scope, codes.E311, message, "config", "cxl", help="shape the arrays in a transform after it")
+    if config.match is not Match.COLLECT and not config.cxl.strip():
+        message = f'combine "{scope.name}" cxl body has no emit statements; the output would have no columns'
+        report(scope, codes.E309, message, "config", "cxl", help="emit at least one field")
+    if len(names) > 2 and config.drive is None:
+        message = f'combine "{scope.name}" has {len(names)} inputs and no `drive`; the first, "{names[0]}", drives'
+        report(scope, codes.W306, message, "input", help=f"write `drive: {names[0]}` to say so")
+
+
+def _check_qualifier(name: str, scope: BindScope) -> None:
+    span = scope.key_span("input", name)
+    if name.startswith("$") or "." in name:
+        message = f'combine "{scope.name}": the qualifier "{name}" must not start with `$` or contain a dot'
+        scope.add(codes.E301.at(span, message, help="use letters, digits and underscores"))
+    elif name in _NAMESPACES:
+        message = f'combine "{scope.name}": the qualifier "{name}" is the bare name of the namespace `${name}`'
+        scope.add(codes.E301.at(span, message, help=f"name the input otherwise; the namespace is written `${name}`"))
+
+
+def bind(config: CombineConfig, scope: BindScope) -> Bound | None:
+    """The step of a combine and the row it makes."""
+    driver = config.drive or scope.feeds[0].qualifier
+    builds = tuple(feed.qualifier for feed in scope.feeds if feed.qualifier != driver)
+    rows = {feed.qualifier: _visible(feed, feed.qualifier == driver, config.on_miss) for feed in scope.feeds}
+    qualified = Flow(
+        Schema(tuple(Column(f"{q}.{c.name}", c.type, c.origin) for q, row in rows.items() for c in row)),
+        documents=next(feed.flow.documents for feed in scope.feeds if feed.qualifier == driver),
+        joined=scope.name,
+    )
+    where = scope.compile("config", "where", mode=cxl_scope.Mode.PREDICATE, flow=qualified, inputs=rows)
+    body = None
+    if config.match is not Match.COLLECT:
+        body = scope.compile("config", "cxl", mode=cxl_scope.Mode.COMBINE, flow=qualified, inputs=rows)
+        if isinstance(body, typed.Program) and not body.emits:
+            message = f'combine "{scope.name}" cxl body has no emit statements; the output would have no columns'
+            report(scope, codes.E309, message, "config", "cxl", help="emit at least one field")
+            body = None
+    if where is None:
+        return None
+    parts = _take_apart(scope, where, (driver, *builds))
+    if parts is None or (body is None and config.match is not Match.COLLECT):
+        return None
+    carried = _carried(config, scope.feeds, driver)
+    output = _output(config, scope, rows, driver, body, carried)
+    step = CombineStep(
+        name=scope.name,
+        driver=driver,
+        builds=builds,
+        schemas=tuple(rows.items()),
+        equalities=parts.equalities,
+        residual=parts.residual,
+        body=body,
+        match=config.match,
+        on_miss=config.on_miss,
+        output=output,
+        carried=carried,
+    )
+    driving = next(feed for feed in scope.feeds if feed.qualifier == driver)
+    flow = Flow(
+        output,
+        sources=tuple(dict.fromkeys(name for feed in scope.feeds for name in feed.flow.sources)),
+        documents=driving.flow.documents,
+        joined=scope.name,
+    )
+    return Bound(step, {"": flow})
+
+
+def _visible(feed: Feed, drives: bool, on_miss: OnMiss) -> Schema:
+    """The columns that programs see of an input; those of a build side can be missing."""
+    missing = on_miss is OnMiss.NULL_FIELDS and not drives
+    return Schema(
+        tuple(Column(c.name, c.type.or_null() if missing else c.type, c.origin) for c in feed.flow.schema.user_columns)
+    )
+
+
+def _take_apart(scope: BindScope, where: typed.Program, order: tuple[str, ...]) -> predicate.Predicate | None:
+    parts = predicate.take_apart(where, order)
+    if not parts.equalities and not parts.ranges:
+        message = (
+            f'combine "{scope.name}" where-clause has no cross-input comparisons; combine requires at least one equality or '
+            "range between two different inputs"
+        )
+        report(
+            scope,
+            codes.E305,
+            message,
+            "config",
+            "where",
+            help=f"compare two inputs: `{order[0]}.key == {order[1]}.key`",
+        )
+        return None
+    if not predicate.is_connected(order, parts.links):
+        message = (
+            f'combine "{scope.name}" where-clause forms a disconnected join graph; compare every input with another'
+        )
+        report(scope, codes.E305, message, "config", "where")
+        return None
+    if not parts.equalities:
+        message = f'combine "{scope.name}" compares by ranges alone; every pair of records is a candidate'
+        report(scope, codes.W305, message, "config", "where", help="add an equality when the data has one")
+    return parts
+
+
+Carried = tuple[tuple[str, str, str], ...]
+
+
+def _carried(config: CombineConfig, feeds: tuple[Feed, ...], driver: str) -> Carried:
+    """The correlation keys that the result carries; the driver's wins where two inputs have one (spec/plan.md 8)."""
+    order = sorted(feeds, key=lambda feed: feed.qualifier != driver)
+    carried: dict[str, tuple[str, str, str]] = {}
+    for feed in order:
+        for field in feed.flow.correlation:
+            name = CORRELATION + field
+            drives = feed.qualifier == driver
+            mode = config.propagate_ck.mode
+            wanted = (
+                mode == "all"
+                or (mode == "driver" and drives)
+                or (mode == "named" and field in config.propagate_ck.fields)
+                or field.startswith("aggregate.")
+            )
+            if wanted and name not in carried:
+                carried[name] = (name, feed.qualifier, name)
+    return tuple(carried.values())
+
+
+def _output(
+    config: CombineConfig,
+    scope: BindScope,
+    rows: dict[str, Schema],
+    driver: str,
+    body: typed.Program | None,
+    carried: Carried,
+) -> Schema:
+    flows = {feed.qualifier: feed.flow for feed in scope.feeds}
+    if body is not None:
+        row = Schema(tuple(Column(name, kind, scope.name) for name, kind in body.emits))
+    else:
+        arrays = [
+            Column(
+                q,
+                types.array_of(types.Type(types.Kind.MAP, fields=tuple((c.name, c.type) for c in rows[q]))),
+                scope.name,
+            )
+            for q in rows
+            if q != driver
+        ]
+        row = Schema(rows[driver].columns).with_columns(*arrays)
+    engine = [
+        Column(name, column.type, scope.name)
+        for name, qualifier, source in carried
+        if (column := flows[qualifier].schema.get(source))
+    ]
+    if flows[driver].widens:
+        engine.append(Column(WIDENED, types.MAP, scope.name))
+    return row.with_columns(*engine)
+
+
+def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
+    """The columns of each input, driver and builds in the order of the node's inputs."""
+    programs = [program for e in step.equalities for program in (e.driver, e.build)]
+    programs += [program for program in (step.residual, step.body) if program is not None]
+    read = {column for program in programs for column in program.columns}
+    whole = step.body is None
+    sets = []
+    for qualifier, row in step.schemas:
+        own = {column.partition(".")[2] for column in read if column.partition(".")[0] == qualifier}
+        if whole:
+            own |= set(row.names) if qualifier != step.driver else set(row.names) & set(wanted) | own
+        sets.append(frozenset(own))
+    return tuple(sets)
+
+
+NODE = NodeType("combine", Wiring.NAMED, CombineConfig, bind, _reads, check=check)

@@ -1,0 +1,124 @@
+"""Taking a combine's `where` apart: equalities between two inputs find candidates, the rest is tested on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from spark_jobs.cxl import typed, types
+from spark_jobs.nodes import tree
+from spark_jobs.nodes.combine.step import Equality
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_RANGES = {
+    typed.Operator.LESS,
+    typed.Operator.LESS_EQUAL,
+    typed.Operator.GREATER,
+    typed.Operator.GREATER_EQUAL,
+}
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A `where`, taken apart. `ranges` counts comparisons between two inputs; they are in `residual` too.
+
+    `links` are the pairs of inputs that a comparison connects.
+    """
+
+    equalities: tuple[Equality, ...]
+    ranges: int
+    residual: typed.Program | None
+    links: frozenset[frozenset[str]]
+
+
+def take_apart(where: typed.Program, order: tuple[str, ...]) -> Predicate:
+    """The parts of a predicate over the inputs named in `order` (driver first, builds in declaration order).
+
+    An equality's build side is the later input in that order, its driver side the earlier one.
+    """
+    equalities: list[Equality] = []
+    residual: list[typed.Expression] = []
+    links: set[frozenset[str]] = set()
+    ranges = 0
+    for conjunct in tree.conjuncts(_expression(where)):
+        sides = _sides(conjunct)
+        if sides is None:
+            residual.append(conjunct)
+            continue
+        links.add(frozenset(side for side, _ in sides))
+        if isinstance(conjunct, typed.Binary) and conjunct.operator is typed.Operator.EQUAL:
+            (_, earlier), (later, build) = sorted(sides, key=lambda side: order.index(side[0]))
+            equalities.append(Equality(_key(where, earlier), later, _key(where, build)))
+        else:
+            ranges += 1
+            residual.append(conjunct)
+    return Predicate(tuple(equalities), ranges, _residual(where, residual), frozenset(links))
+
+
+def _expression(where: typed.Program) -> typed.Expression:
+    match where.statements[-1]:
+        case typed.Filter(predicate=expression) | typed.Evaluate(value=expression) | typed.Emit(value=expression):
+            return expression
+        case other:
+            raise AssertionError(f"a predicate ends in an expression, not in {type(other).__name__}")
+
+
+def _sides(conjunct: typed.Expression) -> tuple[tuple[str, typed.Expression], tuple[str, typed.Expression]] | None:
+    """The two inputs that a comparison compares, None when it is no comparison of one input with another."""
+    if not isinstance(conjunct, typed.Binary) or conjunct.operator not in (typed.Operator.EQUAL, *_RANGES):
+        return None
+    left, right = _inputs(conjunct.left), _inputs(conjunct.right)
+    if len(left) != 1 or len(right) != 1 or left == right:
+        return None
+    return (next(iter(left)), conjunct.left), (next(iter(right)), conjunct.right)
+
+
+def _inputs(expression: typed.Expression) -> frozenset[str]:
+    return frozenset(column.partition(".")[0] for column in tree.columns(expression))
+
+
+def _key(where: typed.Program, expression: typed.Expression) -> typed.Program:
+    emit = typed.Emit(expression.place, where.slots, "key", expression)
+    return typed.Program(
+        text=where.text,
+        statements=(emit,),
+        slots=where.slots + 1,
+        emits=(("key", expression.type),),
+        metas=(),
+        columns=tree.columns(expression),
+        system=tree.system(expression),
+    )
+
+
+def _residual(where: typed.Program, conjuncts: list[typed.Expression]) -> typed.Program | None:
+    if not conjuncts:
+        return None
+    expression = reduce(_both, conjuncts)
+    statement = where.statements[-1]
+    key = next(name for name in ("predicate", "value") if hasattr(statement, name))
+    return replace(
+        where,
+        statements=(replace(statement, **{key: expression}),),
+        columns=tree.columns(expression),
+        system=tree.system(expression),
+    )
+
+
+def _both(left: typed.Expression, right: typed.Expression) -> typed.Expression:
+    nullable = left.type.may_be_null or right.type.may_be_null
+    return typed.And(types.Type(types.Kind.BOOL, nullable), (left.place[0], right.place[1]), left, right)
+
+
+def is_connected(names: Iterable[str], links: frozenset[frozenset[str]]) -> bool:
+    """Whether comparisons connect all inputs with each other."""
+    remaining = set(names)
+    reached = {remaining.pop()}
+    while reached:
+        current = reached.pop()
+        near = {name for link in links if current in link for name in link} & remaining
+        remaining -= near
+        reached |= near
+    return not remaining

@@ -1,0 +1,22 @@
+"""Composition calls as users write them. `plan/expand.py` replaces them by their bodies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spark_jobs.nodes.binding import BindScope, Bound, NodeType, Wiring, passes_through
+from spark_jobs.nodes.model import Config
+
+
+class CompositionConfig(Config):
+    """`config:` of a call: values of the composition's parameters, by their names."""
+
+    model_config = {"extra": "allow"}
+
+
+def bind(config: Any, scope: BindScope) -> Bound | None:
+    """Calls are expanded before binding."""
+    raise AssertionError("compositions are expanded before binding")
+
+
+NODE = NodeType("composition", Wiring.CALL, CompositionConfig, bind, passes_through, needs_config=False)

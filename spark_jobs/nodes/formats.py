@@ -1,0 +1,303 @@
+"""The `options:` of each format as users write them, for sources and for outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import PydanticCustomError
+
+from spark_jobs.formats import options as format_options
+from spark_jobs.nodes import model
+from spark_jobs.nodes.model import Config, Flag, Name, Natural, Positive, Text, choice
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import BaseModel
+
+
+class Format(StrEnum):
+    """The formats of sources and outputs."""
+
+    CSV = "csv"
+    JSON = "json"
+    XML = "xml"
+    FIXED_WIDTH = "fixed_width"
+    EDIFACT = "edifact"
+    X12 = "x12"
+
+
+#: Formats whose files are read and written; the others bind and explain only.
+RUNNING = frozenset({Format.CSV, Format.JSON})
+
+
+class LineSeparator(StrEnum):
+    """What stands between fixed-width records."""
+
+    LF = "lf"
+    CR_LF = "cr_lf"
+    NONE = "none"
+
+
+class Namespaces(StrEnum):
+    """What becomes of XML namespace prefixes."""
+
+    STRIP = "strip"
+    QUALIFY = "qualify"
+
+
+LineSeparatorWord = choice(LineSeparator, crlf="cr_lf")
+
+
+class CsvRead(Config):
+    """`options:` of a CSV source."""
+
+    delimiter: Text = ","
+    quote_char: Text = '"'
+    has_header: Flag = True
+    encoding: Text = "utf-8"
+
+
+class CsvWrite(Config):
+    """`options:` of a CSV output."""
+
+    delimiter: Text = ","
+    quote_char: Text = '"'
+    encoding: Text = "utf-8"
+
+
+class JsonRead(Config):
+    """`options:` of a JSON source."""
+
+    format: choice(format_options.JsonLayout) | None = None  # type: ignore[valid-type]
+    record_path: Text | None = None
+    encoding: Text = "utf-8"
+
+
+class JsonWriteLayout(StrEnum):
+    """How records are written: one array, or one object per line."""
+
+    ARRAY = "array"
+    NDJSON = "ndjson"
+
+
+class JsonWrite(Config):
+    """`options:` of a JSON output."""
+
+    format: choice(JsonWriteLayout) | None = None  # type: ignore[valid-type]
+    pretty: Flag = False
+    encoding: Text = "utf-8"
+
+
+class XmlRead(Config):
+    """`options:` of an XML source."""
+
+    record_path: Text | None = None
+    attribute_prefix: Text = "@"
+    namespace_handling: choice(Namespaces) = Namespaces.STRIP  # type: ignore[valid-type]
+    encoding: Text | None = None
+
+
+class XmlWrite(Config):
+    """`options:` of an XML output."""
+
+    root_element: Name = "Root"
+    record_element: Name = "Record"
+    encoding: Text = "utf-8"
+
+
+class FixedWidthRead(Config):
+    """`options:` of a fixed-width source."""
+
+    line_separator: LineSeparatorWord = LineSeparator.LF  # type: ignore[valid-type]
+    encoding: Text = "utf-8"
+
+
+class FixedWidthWrite(FixedWidthRead):
+    """`options:` of a fixed-width output."""
+
+
+class EdiRead(Config):
+    """`options:` of an EDIFACT or X12 source."""
+
+    max_elements: Positive = 32
+    encoding: Text = "utf-8"
+
+
+class EdifactWrite(Config):
+    """`options:` of an EDIFACT output."""
+
+    interchange: list[Text] | None = None
+    interchange_from_doc: Name | None = None
+    message_type: Text | None = None
+    write_una: Flag = False
+    segment_newline: Flag = True
+    encoding: Text = "utf-8"
+
+
+class X12Write(Config):
+    """`options:` of an X12 output."""
+
+    interchange: list[Text] | None = None
+    interchange_from_doc: Name | None = None
+    group_header: list[Text] | None = None
+    set_type: Text | None = None
+    segment_newline: Flag = True
+    encoding: Text = "utf-8"
+
+
+READ: dict[Format, type[Config]] = {
+    Format.CSV: CsvRead,
+    Format.JSON: JsonRead,
+    Format.XML: XmlRead,
+    Format.FIXED_WIDTH: FixedWidthRead,
+    Format.EDIFACT: EdiRead,
+    Format.X12: EdiRead,
+}
+WRITE: dict[Format, type[Config]] = {
+    Format.CSV: CsvWrite,
+    Format.JSON: JsonWrite,
+    Format.XML: XmlWrite,
+    Format.FIXED_WIDTH: FixedWidthWrite,
+    Format.EDIFACT: EdifactWrite,
+    Format.X12: X12Write,
+}
+
+
+@dataclass(frozen=True)
+class PlainOptions:
+    """Checked options of a format that has no dataclass of its own in `formats/options.py` yet, by key."""
+
+    values: tuple[tuple[str, Any], ...] = ()
+
+
+def parts(
+    options: Mapping[Format, type[Config]], values: Mapping[str, Any], layout_key: str
+) -> dict[tuple[str | int, ...], type[Config]]:
+    """The models of `options:` and of the format schema, as far as the format is known."""
+    written = values.get("type")
+    known = isinstance(written, str) and written in set(Format)
+    found: dict[tuple[str | int, ...], type[Config]] = {("options",): options[Format(written)]} if known else {}
+    if values.get(layout_key) is not None:
+        found[layout_key,] = Layout
+    return found
+
+
+def frozen(format: Format, options: BaseModel | None) -> Any:
+    """The options as the dataclass that readers and writers take."""
+    values = {key: value for key, value in options} if options else {}
+    match format:
+        case Format.CSV:
+            return format_options.CsvOptions(**values)
+        case Format.JSON:
+            layout = values.pop("format", None)
+            return format_options.JsonOptions(
+                format=format_options.JsonLayout(str(layout)) if layout else None, **values
+            )
+        case _:
+            return PlainOptions(tuple((key, str(v) if isinstance(v, StrEnum) else v) for key, v in values.items()))
+
+
+def problems(options: Any) -> list[tuple[str, str]]:
+    """What is wrong with frozen options: pairs of an option's key and a message."""
+    match options:
+        case format_options.CsvOptions():
+            return format_options.csv_problems(options)
+        case format_options.JsonOptions():
+            return format_options.json_problems(options)
+        case _:
+            encoding = dict(options.values).get("encoding")
+            problem = format_options.encoding_problem(encoding) if encoding else None
+            return [("encoding", problem)] if problem else []
+
+
+class LayoutField(Config):
+    """A field of a format schema (spec/formats.md 6.1)."""
+
+    name: Name
+    type: Text | None = None
+    required: Flag | None = None
+    format: Text | None = None
+    coerce: Any = None
+    default: Any = None
+    enum: list[Any] | None = None
+    alias: Text | None = None
+    inherits: Text | None = None
+    start: Natural | None = None
+    width: Positive | None = None
+    end: Positive | None = None
+    justify: choice(StrEnum("Justify", {"LEFT": "left", "RIGHT": "right"})) | None = None  # type: ignore[valid-type]
+    pad: Text | None = None
+    trim: Flag | None = None
+    truncation: choice(StrEnum("Truncation", {"ERROR": "error", "WARN": "warn", "SILENT": "silent"})) | None = None  # type: ignore[valid-type]
+    precision: Natural | None = None
+    scale: Natural | None = None
+    path: Text | None = None
+    drop: Flag | None = None
+    record: Text | None = None
+    description: Text | None = None
+
+
+_LAYOUT_TYPES = ["string", "integer", "float", "decimal", "boolean", "date", "datetime", "object", "array", "int", "bool", "date_time", "number"]
+
+
+class Discriminator(Config):
+    """What tells the records of a multi-record file apart."""
+
+    start: Natural | None = None
+    width: Positive | None = None
+    field: Text | None = None
+
+
+class LayoutRecord(Config):
+    """A kind of record in a multi-record file."""
+
+    id: Name
+    tag: Text
+    description: Text | None = None
+    parent: Text | None = None
+    join_key: Text | None = None
+    fields: list[LayoutField]
+
+
+class LayoutGroup(Config):
+    """How often a kind of record occurs."""
+
+    record: Name
+    count: Text | None = None
+
+
+class Layout(Config):
+    """A format schema: the fields of a fixed-width record by position (spec/formats.md 6.1)."""
+
+    version: Text | None = None
+    format: Text | None = None
+    encoding: Text | None = None
+    description: Text | None = None
+    defs: dict[str, Any] | None = None
+    fields_: list[LayoutField] | None = model.Field(None, alias="fields")
+    records: list[LayoutRecord] | None = None
+    discriminator: Discriminator | None = None
+    structure: list[LayoutGroup] | None = None
+
+    @model.model_validator(mode="after")
+    def _one_kind(self) -> Layout:
+        if self.fields_ is not None and self.records is not None:
+            raise unfit_layout("schema cannot have both 'fields' and 'records' at the top level")
+        if self.fields_ is None and self.records is None:
+            raise unfit_layout("schema must have either 'fields' (single-record) or 'records' (multi-record)")
+        if self.records is not None and self.discriminator is None:
+            raise unfit_layout("multi-record schema requires a 'discriminator' section")
+        for field in self.fields_ or ():
+            if field.type is not None and field.type not in _LAYOUT_TYPES:
+                raise unfit_layout(f"field `{field.name}`: `{field.type}` is none of {', '.join(_LAYOUT_TYPES[:9])}")
+            if field.width is not None and field.end is not None:
+                raise unfit_layout(f"field `{field.name}`: width and end exclude each other")
+        return self
+
+
+def unfit_layout(message: str) -> PydanticCustomError:
+    """The error for a format schema that makes no sense."""
+    return model.unfit(message)

@@ -1,0 +1,334 @@
+"""The vocabulary of configuration models: strict values with the spellings that the book uses.
+
+YAML's own types count: a quoted `"5"` is no number, a plain `5` is a text where a text is wanted. Messages are complete sentences of ours;
+`plan/reader.py` turns each into a diagnostic at the value's place. A custom error whose type is a diagnostic's id becomes that diagnostic.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+
+from spark_jobs.cxl import types
+from spark_jobs.diagnostics import nearest
+
+__all__ = ["Field", "model_validator"]
+
+E = TypeVar("E", bound=StrEnum)
+
+
+class Config(BaseModel):
+    """A mapping of the pipeline file: frozen, unknown keys are errors (decision 1)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, arbitrary_types_allowed=True)
+
+
+def unfit(message: str, code: str = "E007") -> PydanticCustomError:
+    """The error for a value that does not fit; `code` is the diagnostic's id."""
+    return PydanticCustomError(code, "{message}", {"message": message})  # type: ignore[arg-type]
+
+
+def kind_of(value: Any) -> str:
+    """What a YAML value is, for messages."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return f"`{str(value).lower()}`"
+        case int() | float():
+            return f"the number `{getattr(value, 'text', value)}`"
+        case str():
+            return f"the text `{value}`" if len(value) <= 40 and "\n" not in value else "a text"
+        case list() | tuple():
+            return "a list"
+        case _:
+            return "a mapping"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return str(getattr(value, "text", value))
+    raise unfit(f"expected a text, found {kind_of(value)}")
+
+
+def _name(value: Any) -> str:
+    text = _text(value)
+    if not text.strip():
+        raise unfit("a name must not be empty")
+    return text
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise unfit(f"expected `true` or `false`, found {kind_of(value)}")
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(value)
+    raise unfit(f"expected a whole number, found {kind_of(value)}")
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    raise unfit(f"expected a number, found {kind_of(value)}")
+
+
+def _at_least(minimum: int) -> Any:
+    def check(value: Any) -> int:
+        number = _integer(value)
+        if number < minimum:
+            raise unfit(f"must be at least {minimum}, found {number}")
+        return number
+
+    return BeforeValidator(check)
+
+
+Text = Annotated[str, BeforeValidator(_text)]
+Name = Annotated[str, BeforeValidator(_name), Field(min_length=1)]
+Flag = Annotated[bool, BeforeValidator(_flag)]
+Integer = Annotated[int, BeforeValidator(_integer)]
+Number = Annotated[float, BeforeValidator(_number)]
+Positive = Annotated[int, _at_least(1), Field(json_schema_extra={"minimum": 1})]
+Natural = Annotated[int, _at_least(0), Field(json_schema_extra={"minimum": 0})]
+
+
+def choice(options: type[E], **aliases: str) -> Any:
+    """A word of an enumeration; `aliases` are further spellings: `datetime="date_time"`."""
+
+    def check(value: Any) -> E:
+        if isinstance(value, options):
+            return value
+        word = _text(value)
+        word = aliases.get(word, word)
+        try:
+            return options(word)
+        except ValueError:
+            raise unfit(_not_among(word, [str(option) for option in options])) from None
+
+    schema = {"type": "string", "enum": [*(str(option) for option in options), *aliases]}
+    return Annotated[options, BeforeValidator(check), WithJsonSchema(schema)]
+
+
+def _not_among(word: str, words: list[str]) -> str:
+    proposal = nearest.hint(word, words)
+    allowed = ", ".join(f"`{known}`" for known in words)
+    return f"`{word}` is none of {allowed}" + (f"; {proposal}" if proposal else "")
+
+
+_DURATION = re.compile(r"\s*(\d{1,12})\s*(ms|s|m|h|d)\s*")
+_UNIT_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_SIZE = re.compile(r"\s*(\d{1,18})\s*(B|KB|MB|GB)?\s*")
+_SIZE_UNITS = {None: 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+_MEMORY = re.compile(r"\s*(\d{1,12}(?:\.\d{1,6})?)\s*([KMGT]?)(?:i?B)?\s*", re.IGNORECASE)
+
+
+def duration_s(value: Any) -> float:
+    """A duration in seconds: a whole number with `ms`, `s`, `m`, `h` or `d`."""
+    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if not found:
+        raise unfit(f"expected a duration like `30s`, `5m` or `1h`, found {kind_of(value)}", "E214")
+    return int(found.group(1)) * _UNIT_SECONDS[found.group(2)]
+
+
+def _positive_duration_s(value: Any) -> float:
+    seconds = duration_s(value)
+    if seconds <= 0:
+        raise unfit("the duration must be longer than nothing", "E214")
+    return seconds
+
+
+def size_bytes(value: Any) -> int:
+    """A size in bytes: a whole number, or one with `B`, `KB`, `MB`, `GB` (decimal, as the book counts file sizes)."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return int(value)
+    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if not found:
+        raise unfit(f"expected a size like `500`, `64KB` or `10MB`, found {kind_of(value)}", "E215")
+    return int(found.group(1)) * _SIZE_UNITS[found.group(2)]
+
+
+def memory_bytes(value: Any) -> int:
+    """An amount of memory in bytes: a whole number, or one with `K`, `M`, `G`, `T` (binary)."""
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return int(value)
+    found = _MEMORY.fullmatch(value) if isinstance(value, str) else None
+    size = int(float(found.group(1)) * 1024 ** " KMGT".index(found.group(2).upper() or " ")) if found else 0
+    if size <= 0:
+        raise unfit(f"expected an amount of memory like `512M` or `2G`, found {kind_of(value)}", "E215")
+    return size
+
+
+_BOUND = re.compile(r"(\d{1,12})(s|m|h|d)")
+
+
+def time_bound(value: Any) -> float:
+    """A moment in POSIX seconds: a duration before now, or an RFC 3339 timestamp with its offset."""
+    text = _text(value)
+    found = _BOUND.fullmatch(text)
+    if found:
+        return datetime.now(UTC).timestamp() - int(found.group(1)) * _UNIT_SECONDS[found.group(2)]
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None or "T" not in text.upper():
+        raise unfit(
+            f"expected an age like `7d` or a moment like `2026-01-31T00:00:00Z`, found {kind_of(value)}", "E214"
+        )
+    return moment.timestamp()
+
+
+_DURATION_SCHEMA = WithJsonSchema({"type": "string", "pattern": r"^\s*\d+\s*(ms|s|m|h|d)\s*$"})
+Duration = Annotated[float, BeforeValidator(duration_s), _DURATION_SCHEMA]
+PositiveDuration = Annotated[float, BeforeValidator(_positive_duration_s), _DURATION_SCHEMA]
+_SIZE_SCHEMA = WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]})
+Size = Annotated[int, BeforeValidator(size_bytes), _SIZE_SCHEMA]
+Memory = Annotated[int, BeforeValidator(memory_bytes), _SIZE_SCHEMA]
+TimeBound = Annotated[float, BeforeValidator(time_bound), WithJsonSchema({"type": "string"})]
+
+
+def _fraction(value: Any) -> float:
+    number = _number(value)
+    if not 0 < number <= 1:
+        raise unfit(f"{number:g} is out of range; must be in (0.0, 1.0]", "E318")
+    return number
+
+
+Fraction = Annotated[float, BeforeValidator(_fraction), Field(json_schema_extra={"exclusiveMinimum": 0, "maximum": 1})]
+
+
+def _listed(value: Any) -> Any:
+    return value if isinstance(value, list) or value is None else [value]
+
+
+#: A list of names, or a single one.
+Names = Annotated[list[Name], BeforeValidator(_listed), Field(min_length=1)]
+
+
+class Order(StrEnum):
+    """A direction of sorting."""
+
+    ASC = "asc"
+    DESC = "desc"
+
+
+class NullOrder(StrEnum):
+    """Where nulls go; absolute, not flipped by `desc`. `drop` removes the record."""
+
+    FIRST = "first"
+    LAST = "last"
+    DROP = "drop"
+
+
+class SortField(Config):
+    """A field of `sort_order` or `sort_by`."""
+
+    field: Name
+    order: choice(Order) = Order.ASC  # type: ignore[valid-type]
+    null_order: choice(NullOrder) = NullOrder.LAST  # type: ignore[valid-type]
+
+
+def _sort_fields(value: Any) -> Any:
+    if not isinstance(value, list):
+        value = [value]
+    return [{"field": item} if isinstance(item, str) else item for item in value]
+
+
+SortFields = Annotated[list[SortField], BeforeValidator(_sort_fields)]
+
+#: The words for types, in schemas and variables alike; the second half are further spellings (decision 2).
+TYPE_WORDS: dict[str, types.Type] = {
+    "string": types.STRING,
+    "int": types.INT,
+    "float": types.FLOAT,
+    "bool": types.BOOL,
+    "date": types.DATE,
+    "date_time": types.DATETIME,
+    "array": types.ARRAY,
+    "map": types.MAP,
+    "numeric": types.NUMERIC,
+    "any": types.ANY,
+    "null": types.NULL,
+}
+TYPE_SPELLINGS: dict[str, str] = {
+    "datetime": "date_time",
+    "timestamp": "date_time",
+    "integer": "int",
+    "boolean": "bool",
+    "str": "string",
+    "object": "map",
+    "decimal": "float",
+}
+_NULLABLE = re.compile(r"nullable\(\s*(\w+)\s*\)")
+
+
+def column_type(value: Any) -> types.Type:
+    """A type as users write it: a word, `nullable(word)` or `{nullable: word}`."""
+    if isinstance(value, types.Type):
+        return value
+    if isinstance(value, dict):
+        if set(value) != {"nullable"}:
+            raise unfit("a type is a word, `nullable(word)` or `{nullable: word}`")
+        return column_type(value["nullable"]).or_null()
+    if value is None:
+        return types.NULL
+    word = _text(value)
+    inner = _NULLABLE.fullmatch(word)
+    if inner:
+        return column_type(inner.group(1)).or_null()
+    word = TYPE_SPELLINGS.get(word, word)
+    if word not in TYPE_WORDS:
+        raise unfit(_not_among(word, list(TYPE_WORDS)))
+    return TYPE_WORDS[word]
+
+
+ColumnType = Annotated[
+    types.Type,
+    BeforeValidator(column_type),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "enum": [*TYPE_WORDS, *TYPE_SPELLINGS]},
+                {"type": "string", "pattern": r"^nullable\(\s*\w+\s*\)$"},
+                {"type": "object", "properties": {"nullable": {"type": "string"}}, "additionalProperties": False},
+            ]
+        }
+    ),
+]
+
+
+class ColumnConfig(Config):
+    """A column of `schema:`; `long_unique` is a hint that needs nothing here."""
+
+    name: Name
+    type: ColumnType
+    long_unique: Flag = False
+    required: Flag = False
+    format: Text | None = None
+    description: Text | None = None
+
+
+def _columns(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return [{"name": name, **(kind if _is_column(kind) else {"type": kind})} for name, kind in value.items()]
+
+
+def _is_column(kind: Any) -> bool:
+    return isinstance(kind, dict) and "type" in kind
+
+
+#: A schema: a list of `{name, type}`, or a map `name: type` (decision 2).
+Columns = Annotated[list[ColumnConfig], BeforeValidator(_columns)]

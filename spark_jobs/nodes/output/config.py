@@ -1,0 +1,193 @@
+"""Outputs as users write them, and which columns of the record are written under which names."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from spark_jobs.diagnostics import codes, nearest
+from spark_jobs.nodes import formats
+from spark_jobs.nodes.binding import CORRELATION, META, BindScope, Bound, Flow, NodeType, Wiring, plain, report
+from spark_jobs.nodes.model import Config, Flag, Name, Natural, Order, Positive, Size, SortFields, Text, choice, unfit
+from spark_jobs.nodes.output.step import IfExists, OutputColumn, OutputStep, Oversize, SortField, Split
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_jobs.cxl.schema import Column
+
+
+class FanoutPolicy(StrEnum):
+    """When a correlation group is rejected (decision 37)."""
+
+    ANY = "any"
+    ALL = "all"
+    PRIMARY = "primary"
+
+
+class SplitConfig(Config):
+    """`split:`."""
+
+    max_records: Positive | None = None
+    max_bytes: Size | None = None
+    group_key: Name | None = None
+    naming: Text = "{stem}_{seq:04}.{ext}"
+    repeat_header: Flag = True
+    oversize_group: choice(Oversize) = Oversize.WARN  # type: ignore[valid-type]
+
+
+def _metadata(value: Any) -> Any:
+    if isinstance(value, str):
+        if value not in ("all", "none"):
+            raise unfit(f"expected `all`, `none` or a list of keys, found `{value}`")
+        return None if value == "all" else []
+    return value
+
+
+class OutputConfig(Config):
+    """`config:` of an output (spec/formats.md 11.1)."""
+
+    name: Name | None = None
+    type: choice(formats.Format)  # type: ignore[valid-type]
+    path: Name
+    options: dict[str, Any] | None = None
+    include_unmapped: Flag = True
+    mapping: dict[str, Text] = Field(default_factory=dict)
+    exclude: list[Text] = Field(default_factory=list)
+    include_header: Flag = True
+    preserve_nulls: Flag = False
+    include_correlation_keys: Flag = False
+    #: None is `all`.
+    include_metadata: Annotated[list[Text] | None, BeforeValidator(_metadata)] = Field(default_factory=list)
+    sort_order: SortFields = Field(default_factory=list)
+    layout: Any = Field(None, alias="schema")
+    split: SplitConfig | None = None
+    if_exists: choice(IfExists) = IfExists.ERROR  # type: ignore[valid-type]
+    unique_suffix_width: Natural = 0
+    write_meta: Flag = False
+    correlation_fanout_policy: choice(FanoutPolicy) | None = None  # type: ignore[valid-type]
+
+
+_NAMING_TOKEN = re.compile(r"\{(?:stem|ext|seq(?::0\d{1,2})?)\}")
+
+
+def _parts(values: Mapping[str, Any]) -> dict[tuple[str | int, ...], type[Config]]:
+    return formats.parts(formats.WRITE, values, "schema")
+
+
+def check(config: OutputConfig, scope: BindScope) -> None:
+    """What is wrong with an output by itself."""
+    for key, message in formats.problems(formats.frozen(config.type, scope.part("options"))):
+        report(scope, codes.E007, f"`{key}`: {message}", "config", "options", key)
+    edi = {formats.Format.EDIFACT: codes.E323, formats.Format.X12: codes.E338}.get(config.type)
+    if config.split and edi:
+        message = f"output '{scope.name}': {config.type} output cannot be combined with split"
+        report(scope, edi, message, "config", "split", help="an interchange is one file; remove `split:`")
+    if config.type is formats.Format.FIXED_WIDTH and config.layout is None:
+        message = f"output '{scope.name}': fixed_width needs a format schema, and the key `schema` is missing"
+        report(scope, codes.E006, message, "config", help="add `schema:` with a path or with `fields:`")
+    if config.split:
+        _check_split(config.split, scope)
+
+
+def _check_split(split: SplitConfig, scope: BindScope) -> None:
+    if split.max_records is None and split.max_bytes is None and split.group_key is None:
+        message = f"output '{scope.name}': split without max_records or max_bytes never starts a second file"
+        report(scope, codes.E007, message, "config", "split", help="set `max_records` or `max_bytes`")
+    rest = _NAMING_TOKEN.sub("", split.naming)
+    if "{" in rest or "}" in rest or "{seq" not in split.naming:
+        message = f"output '{scope.name}': `naming` needs `{{seq}}` or `{{seq:0N}}`, and knows `{{stem}}` and `{{ext}}` beside it"
+        report(scope, codes.E014, message, "config", "split", "naming")
+    if "/" in split.naming or "\\" in split.naming:
+        message = f"output '{scope.name}': `naming` is a file name; folders belong into `path`"
+        report(scope, codes.E014, message, "config", "split", "naming")
+
+
+def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
+    """The step of an output."""
+    flow = scope.feeds[0].flow
+    path = scope.output_path(config.path, "config", "path")
+    _check_sort_fields(config, scope, flow)
+    options = formats.frozen(config.type, scope.part("options"))
+    step = OutputStep(
+        name=scope.name,
+        path=path,
+        format=str(config.type),
+        options=options,
+        columns=_columns(config, flow),
+        widened=config.include_unmapped and flow.widens,
+        exclude=frozenset(config.exclude),
+        mapping=tuple(config.mapping.items()),
+        if_exists=config.if_exists,
+        unique_suffix_width=config.unique_suffix_width,
+        sort_order=tuple(
+            SortField(field.field, field.order is Order.DESC, str(field.null_order)) for field in config.sort_order
+        ),
+        split=Split(**dict(config.split)) if config.split else None,
+        write_meta=config.write_meta,
+        label=config.name if config.name != scope.name else None,
+        include_header=config.include_header,
+        preserve_nulls=config.preserve_nulls,
+        layout=plain(scope.part("schema")),
+        correlation_fanout_policy=str(config.correlation_fanout_policy) if config.correlation_fanout_policy else None,
+    )
+    return Bound(step, {}, _pending(config, scope))
+
+
+def _pending(config: OutputConfig, scope: BindScope) -> Any:
+    if config.type not in formats.RUNNING:
+        return scope.pending(f"writing {config.type} files", "config", "type")
+    return None
+
+
+def _check_sort_fields(config: OutputConfig, scope: BindScope, flow: Flow) -> None:
+    known = [column.name for column in flow.schema.user_columns]
+    for index, field in enumerate(config.sort_order):
+        if field.field not in flow.schema and not flow.widens:
+            message = f"output '{scope.name}': sort_order names '{field.field}', which the input does not have"
+            hint = nearest.hint(field.field, known)
+            report(scope, codes.E007, message, "config", "sort_order", index, "field", help=hint)
+
+
+def _columns(config: OutputConfig, flow: Flow) -> tuple[OutputColumn, ...]:
+    """What is written, in order (decision 25, spec/formats.md 11.2)."""
+    renamed: dict[str, list[str]] = {}
+    for name, source in config.mapping.items():
+        renamed.setdefault(source, []).append(name)
+    written: dict[str, OutputColumn] = {}
+    for column in _kept(config, flow):
+        source = column.name
+        default = source.removeprefix("$") if source.startswith(META) else source
+        for name in renamed.get(source, [default]):
+            written[name] = OutputColumn(source, name, column.type)
+    return tuple(written.values())
+
+
+def _kept(config: OutputConfig, flow: Flow) -> list[Column]:
+    metas: list[Column] = []
+    kept: list[Column] = []
+    for column in flow.schema:
+        if column.name in config.exclude:
+            continue
+        if column.name.startswith(META):
+            key = column.name.removeprefix(META)
+            if config.include_metadata is None or key in config.include_metadata:
+                metas.append(column)
+        elif column.name.startswith(CORRELATION):
+            if config.include_correlation_keys:
+                kept.append(column)
+        elif not column.is_engine and (config.include_unmapped or flow.emitted is None or column.name in flow.emitted):
+            kept.append(column)
+    return kept + metas
+
+
+def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
+    group_key = {step.split.group_key} if step.split and step.split.group_key else set()
+    named = {column.source for column in step.columns if column.name in group_key}
+    return (frozenset({c.source for c in step.columns} | {f.field for f in step.sort_order} | group_key | named),)
+
+
+NODE = NodeType("output", Wiring.ONE, OutputConfig, bind, _reads, check=check, parts=_parts)

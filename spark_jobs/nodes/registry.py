@@ -1,0 +1,24 @@
+"""The node types, found by their place: every package beside this module that has a `config.py` with a `NODE`."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from typing import TYPE_CHECKING
+
+import spark_jobs.nodes
+
+if TYPE_CHECKING:
+    from spark_jobs.nodes.binding import NodeType
+
+
+@cache
+def node_types() -> dict[str, NodeType]:
+    """All node types by the word under `type:`, in name order."""
+    found: dict[str, NodeType] = {}
+    for module in sorted(pkgutil.iter_modules(spark_jobs.nodes.__path__), key=lambda module: module.name):
+        if module.ispkg:
+            declared = importlib.import_module(f"spark_jobs.nodes.{module.name}.config").NODE
+            found[declared.kind] = declared
+    return found

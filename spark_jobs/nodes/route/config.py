@@ -1,0 +1,71 @@
+"""Routes as users write them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from spark_jobs.cxl import scope as cxl_scope
+from spark_jobs.diagnostics import codes
+from spark_jobs.nodes.binding import BindScope, Bound, NodeType, Wiring, report
+from spark_jobs.nodes.model import Config, Name, Text, choice
+from spark_jobs.nodes.route.step import RouteStep
+
+MAX_BRANCHES = 256
+
+
+class RouteMode(StrEnum):
+    """Whether a record takes the first branch that fits or all of them."""
+
+    EXCLUSIVE = "exclusive"
+    INCLUSIVE = "inclusive"
+
+
+class RouteConfig(Config):
+    """`config:` of a route; `conditions` are in order."""
+
+    name: Name | None = None
+    mode: choice(RouteMode) = RouteMode.EXCLUSIVE  # type: ignore[valid-type]
+    conditions: dict[str, Text]
+    default: Name
+
+
+def check(config: RouteConfig, scope: BindScope) -> None:
+    """The book's constraints: 1 to 256 distinct branches, and a default that is none of them."""
+    if not config.conditions:
+        report(scope, codes.E013, f'route "{scope.name}" needs at least one condition', "config", "conditions")
+    if len(config.conditions) > MAX_BRANCHES:
+        message = f'route "{scope.name}" has {len(config.conditions)} branches; at most {MAX_BRANCHES} are allowed'
+        report(scope, codes.E013, message, "config", "conditions")
+    if config.default in config.conditions:
+        message = f'route "{scope.name}": default branch "{config.default}" must not match any condition name'
+        report(scope, codes.E013, message, "config", "default", help="give the default a name of its own")
+    for branch in (*config.conditions, config.default):
+        if "." in branch:
+            message = f'route "{scope.name}": the branch name "{branch}" has a dot, which separates node and port'
+            report(scope, codes.E010, message, "config", "conditions", branch)
+
+
+def bind(config: RouteConfig, scope: BindScope) -> Bound | None:
+    """The step of a route; every branch has the input's row."""
+    flow = scope.feeds[0].flow
+    programs = {
+        branch: scope.compile("config", "conditions", branch, mode=cxl_scope.Mode.PREDICATE, flow=flow)
+        for branch in config.conditions
+    }
+    if any(program is None for program in programs.values()):
+        return None
+    step = RouteStep(
+        name=scope.name,
+        branches=tuple(programs.items()),
+        default=config.default,
+        inclusive=config.mode is RouteMode.INCLUSIVE,
+    )
+    return Bound(step, dict.fromkeys((*config.conditions, config.default), flow))
+
+
+def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
+    return (wanted.union(*(program.columns for _, program in step.branches)),)
+
+
+NODE = NodeType("route", Wiring.ONE, RouteConfig, bind, _reads, check=check)

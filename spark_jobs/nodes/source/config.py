@@ -1,0 +1,446 @@
+"""Sources as users write them, and the row that comes out of one."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, Field
+
+from spark_jobs.cxl import types
+from spark_jobs.cxl.schema import Column, Schema
+from spark_jobs.diagnostics import codes
+from spark_jobs.nodes import formats
+from spark_jobs.nodes.binding import CORRELATION, WIDENED, BindScope, Bound, Flow, NodeType, Wiring, plain, report
+from spark_jobs.nodes.model import (
+    Columns,
+    ColumnType,
+    Config,
+    Duration,
+    Flag,
+    Name,
+    Names,
+    Natural,
+    Order,
+    Positive,
+    Size,
+    SortFields,
+    Text,
+    TimeBound,
+    choice,
+)
+from spark_jobs.nodes.source.step import DeclaredColumn, FileMatch, OnUnmapped, SourceStep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+class SortBy(StrEnum):
+    """What files are ordered by."""
+
+    NAME = "name"
+    CREATED = "created"
+    MODIFIED = "modified"
+
+
+class OnNoMatch(StrEnum):
+    """What happens when a pattern matches no file."""
+
+    ERROR = "error"
+    WARN = "warn"
+    SKIP = "skip"
+
+
+class FilesConfig(Config):
+    """`files:`, the order and choice among matched files."""
+
+    sort_by: choice(SortBy) = SortBy.NAME  # type: ignore[valid-type]
+    sort_order: choice(Order) = Order.ASC  # type: ignore[valid-type]
+    take_first: Natural | None = None
+    take_last: Natural | None = None
+    recursive: Flag = True
+    on_no_match: choice(OnNoMatch) = OnNoMatch.ERROR  # type: ignore[valid-type]
+
+
+class WatermarkConfig(Config):
+    """`watermark:`, the event time of the source's records."""
+
+    column: Name
+    delay: Duration | None = None
+    idle_timeout: Duration | None = None
+
+
+class OnUnmappedConfig(Config):
+    """`on_unmapped:` in its long form."""
+
+    mode: choice(OnUnmapped)  # type: ignore[valid-type]
+
+
+def _long_form(key: str) -> Any:
+    return lambda value: {key: value} if isinstance(value, str) else value
+
+
+class ExtractConfig(Config):
+    """Where an envelope section is."""
+
+    xml_path: Text | None = None
+    json_pointer: Text | None = None
+    segment: Text | None = None
+
+
+class SectionConfig(Config):
+    """An envelope section: where it is and what it has."""
+
+    extract: ExtractConfig
+    fields_: dict[str, ColumnType] = Field(default_factory=dict, alias="fields")
+
+
+class EnvelopeConfig(Config):
+    """`envelope:`."""
+
+    sections: dict[str, SectionConfig] = Field(default_factory=dict)
+
+
+class ArrayMode(StrEnum):
+    """What becomes of an array: a record per element, or one text."""
+
+    EXPLODE = "explode"
+    JOIN = "join"
+
+
+class ArrayPathConfig(Config):
+    """An entry of `array_paths`."""
+
+    path: Name
+    mode: choice(ArrayMode) = ArrayMode.EXPLODE  # type: ignore[valid-type]
+    separator: Text = ","
+
+
+class PaginationStrategy(StrEnum):
+    """How the next page is asked for."""
+
+    NONE = "none"
+    OFFSET = "offset"
+    CURSOR_TOKEN = "cursor_token"
+    LINK_HEADER = "link_header"
+
+
+class PaginationConfig(Config):
+    """`pagination:` of a network source."""
+
+    strategy: choice(PaginationStrategy) = PaginationStrategy.NONE  # type: ignore[valid-type]
+    offset_param: Text = "offset"
+    limit_param: Text = "limit"
+    limit: Positive | None = None
+    cursor_param: Text | None = None
+    next_token_pointer: Text | None = None
+
+
+class AuthScheme(StrEnum):
+    """How requests say who asks."""
+
+    NONE = "none"
+    BEARER = "bearer"
+    HEADER = "header"
+
+
+class AuthConfig(Config):
+    """`auth:` of a network source. The secrets never appear in messages, plans or metrics."""
+
+    scheme: choice(AuthScheme) = AuthScheme.NONE  # type: ignore[valid-type]
+    token: Text | None = Field(None, repr=False)
+    name: Text | None = None
+    value: Text | None = Field(None, repr=False)
+
+
+class TransportKind(StrEnum):
+    """Where records come from."""
+
+    FILE = "file"
+    REST = "rest"
+
+
+class TransportConfig(Config):
+    """`transport:` in its long form."""
+
+    kind: choice(TransportKind)  # type: ignore[valid-type]
+    url: Text | None = None
+    pagination: PaginationConfig = PaginationConfig()
+    auth: AuthConfig = AuthConfig()
+    max_pages: Positive | None = None
+    max_records: Positive | None = None
+    retries: Natural = 3
+    timeout_secs: Positive = 30
+
+
+class SourceConfig(Config):
+    """`config:` of a source (spec/formats.md 1.2)."""
+
+    missing_codes: ClassVar[dict[str, Any]] = {"schema": codes.E201}
+
+    name: Name | None = None
+    type: choice(formats.Format)  # type: ignore[valid-type]
+    columns: Columns = Field(alias="schema")
+    options: dict[str, Any] | None = None
+    transport: Annotated[TransportConfig, BeforeValidator(_long_form("kind"))] = TransportConfig(
+        kind=TransportKind.FILE
+    )
+    path: Name | None = None
+    glob: Name | None = None
+    regex: Name | None = None
+    paths: list[Name] | None = None
+    exclude: list[Text] = Field(default_factory=list)
+    modified_after: TimeBound | None = None
+    modified_before: TimeBound | None = None
+    min_size: Size | None = None
+    max_size: Size | None = None
+    files: FilesConfig = FilesConfig()
+    watermark: WatermarkConfig | None = None
+    envelope: EnvelopeConfig | None = None
+    format_schema: Any = None
+    schema_overrides: list[formats.LayoutField] | None = None
+    array_paths: list[ArrayPathConfig] = Field(default_factory=list)
+    sort_order: SortFields = Field(default_factory=list)
+    correlation_key: Names | None = None
+    on_unmapped: Annotated[OnUnmappedConfig, BeforeValidator(_long_form("mode"))] = OnUnmappedConfig(
+        mode=OnUnmapped.AUTO_WIDEN
+    )
+
+    @property
+    def matchers(self) -> tuple[str, ...]:
+        """The file matchers that are set."""
+        return tuple(key for key in ("path", "glob", "regex", "paths") if getattr(self, key) is not None)
+
+
+def check(config: SourceConfig, scope: BindScope) -> None:
+    """What is wrong with a source by itself."""
+    for problem in (*_matcher_problems(config, scope.name), *_schema_problems(config, scope.name)):
+        code, message, path, help_text = problem
+        report(scope, code, message, "config", *path, help=help_text)
+    _check_patterns(config, scope)
+    for key, message in formats.problems(formats.frozen(config.type, scope.part("options"))):
+        report(scope, codes.E007, f"`{key}`: {message}", "config", "options", key)
+
+
+def _parts(values: Mapping[str, Any]) -> dict[tuple[str | int, ...], type[Config]]:
+    return formats.parts(formats.READ, values, "format_schema")
+
+
+Problem = tuple[Any, str, tuple[str | int, ...], str | None]
+_MATCHERS = "path, glob, regex, paths"
+
+
+def _matcher_problems(config: SourceConfig, name: str) -> Iterator[Problem]:
+    set_ = config.matchers
+    if config.transport.kind is TransportKind.REST:
+        yield from _rest_problems(config, name)
+    elif not set_:
+        message = f"source '{name}': file transport declares no matcher; set exactly one of {_MATCHERS}"
+        yield codes.E211, message, (), "add `path:` with the file to read"
+    elif len(set_) > 1:
+        message = f"source '{name}': file transport declares more than one matcher ({', '.join(set_)})"
+        yield codes.E210, message, (set_[1],), f"keep one of {_MATCHERS}"
+    if config.files.take_first is not None and config.files.take_last is not None:
+        message = f"source '{name}': files.take_first and files.take_last are mutually exclusive"
+        yield codes.E218, message, ("files", "take_last"), "keep one of the two"
+
+
+def _rest_problems(config: SourceConfig, name: str) -> Iterator[Problem]:
+    transport = config.transport
+    if config.matchers:
+        message = f"source '{name}': rest transport declares file matcher(s) ({', '.join(config.matchers)})"
+        yield codes.E219, message, (config.matchers[0],), "a network source has a `url` only"
+    if config.type not in (formats.Format.JSON, formats.Format.XML):
+        message = (
+            f"source '{name}': rest transport decodes response bodies through the declared format, which must be json or "
+            f"xml (got {config.type})"
+        )
+        yield codes.E220, message, ("type",), None
+    needed = [(key,) for key in ("url", "max_pages") if getattr(transport, key) is None]
+    required = {
+        PaginationStrategy.OFFSET: ("limit",),
+        PaginationStrategy.CURSOR_TOKEN: ("cursor_param", "next_token_pointer"),
+    }.get(transport.pagination.strategy, ())
+    needed += [("pagination", key) for key in required if getattr(transport.pagination, key) is None]
+    secrets = {AuthScheme.BEARER: ("token",), AuthScheme.HEADER: ("name", "value")}.get(transport.auth.scheme, ())
+    needed += [("auth", key) for key in secrets if getattr(transport.auth, key) is None]
+    for path in needed:
+        yield codes.E006, f"the key `{path[-1]}` is required here", ("transport", *path), f"add `{path[-1]}:`"
+
+
+def _schema_problems(config: SourceConfig, name: str) -> Iterator[Problem]:
+    columns: dict[str, types.Type] = {}
+    for index, column in enumerate(config.columns):
+        if column.name in columns:
+            yield (
+                codes.E007,
+                f"the column `{column.name}` is declared twice",
+                ("schema", index, "name"),
+                "keep one of the two",
+            )
+        elif column.name.startswith("$"):
+            yield codes.E007, f"`{column.name}`: names with `$` belong to the engine", ("schema", index, "name"), None
+        columns[column.name] = column.type
+    for index, field in enumerate(config.correlation_key or ()):
+        if field not in columns:
+            message = (
+                f'source "{name}" declares correlation_key field "{field}" but the field is not present in this source\'s '
+                "`schema:` block"
+            )
+            yield codes.E153, message, ("correlation_key", index), "declare the column in `schema:`"
+    if config.watermark:
+        yield from _watermark_problems(config.watermark.column, columns, name)
+    if isinstance(config.format_schema, dict) and config.schema_overrides:
+        message = f"input '{name}': cannot use both inline 'schema' and 'schema_overrides'"
+        yield codes.E007, message, ("schema_overrides",), "edit the inline schema"
+
+
+def _watermark_problems(column: str, columns: dict[str, types.Type], name: str) -> Iterator[Problem]:
+    path = ("watermark", "column")
+    if column not in columns:
+        message = (
+            f'source "{name}" declares watermark.column = "{column}" but the column is not present in its `schema:`'
+        )
+        yield codes.E154, message, path, "declare the column in `schema:`"
+    elif columns[column].kind not in (types.Kind.DATE, types.Kind.DATETIME):
+        message = (
+            f'source "{name}" declares watermark.column = "{column}" but its declared type "{columns[column]}" is not '
+            "event-time-coercible; watermark columns must be `date_time` or `date`"
+        )
+        yield codes.E155, message, path, None
+
+
+def _check_patterns(config: SourceConfig, scope: BindScope) -> None:
+    if config.regex is not None:
+        problem = _regex_problem(config.regex)
+        if problem:
+            report(scope, codes.E213, f"source '{scope.name}': invalid regex pattern: {problem}", "config", "regex")
+    for key, pattern in (("glob", config.glob), *(("exclude", text) for text in config.exclude)):
+        if pattern is not None and _unclosed_bracket(pattern):
+            message = f"source '{scope.name}': invalid glob pattern \"{pattern}\": a `[` is not closed"
+            report(scope, codes.E212, message, "config", key, help="write `[[]` for the character itself")
+
+
+def _regex_problem(pattern: str) -> str | None:
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        re2.compile(pattern, options)
+    except re2.error as error:
+        return str(error.args[0].decode() if isinstance(error.args[0], bytes) else error)
+    return None
+
+
+def _unclosed_bracket(pattern: str) -> bool:
+    at = pattern.find("[")
+    while at >= 0:
+        close = pattern.find("]", at + 2)
+        if close < 0:
+            return True
+        at = pattern.find("[", close)
+    return False
+
+
+def bind(config: SourceConfig, scope: BindScope) -> Bound:
+    """The step of a source and the row it gives (spec/plan.md 3)."""
+    columns = tuple(DeclaredColumn(c.name, c.type, c.required, c.format) for c in config.columns)
+    key = tuple(config.correlation_key or ())
+    declared = {column.name: column.type for column in columns}
+    row = [Column(column.name, _row_type(column.type), scope.name) for column in columns]
+    row += [Column(CORRELATION + field, _row_type(declared[field]), scope.name) for field in key]
+    if config.on_unmapped.mode is OnUnmapped.AUTO_WIDEN:
+        row.append(Column(WIDENED, types.MAP, scope.name))
+    step = SourceStep(
+        name=scope.name,
+        format=str(config.type),
+        options=formats.frozen(config.type, scope.part("options")),
+        match=_match(config, scope),
+        columns=columns,
+        on_unmapped=config.on_unmapped.mode,
+        label=config.name if config.name != scope.name else None,
+        date_formats=scope.date_formats,
+        correlation_key=key,
+        watermark_column=config.watermark.column if config.watermark else None,
+        watermark_delay_s=config.watermark.delay or 0.0 if config.watermark else 0.0,
+        idle_timeout_s=config.watermark.idle_timeout if config.watermark else None,
+        array_paths=tuple(
+            (entry.path.removeprefix("$."), entry.mode is ArrayMode.EXPLODE, entry.separator)
+            for entry in config.array_paths
+        ),
+        envelope=tuple(_sections(config)),
+        layout=plain(scope.part("format_schema")),
+        transport=plain(config.transport) if config.transport.kind is TransportKind.REST else None,
+        sort_order=tuple((f.field, f.order is Order.DESC, str(f.null_order)) for f in config.sort_order),
+    )
+    flow = Flow(
+        Schema(tuple(row)),
+        sources=(scope.name,),
+        documents=_documents(config),
+        ordered_by=tuple(field.field for field in config.sort_order),
+    )
+    return Bound(step, {"": flow}, _pending(config, scope))
+
+
+def _sections(config: SourceConfig) -> Iterator[tuple[str, str, str, tuple[tuple[str, types.Type], ...]]]:
+    for name, section in (config.envelope.sections if config.envelope else {}).items():
+        kind, where = next(((key, value) for key, value in section.extract if value is not None), ("", ""))
+        yield name, kind, where, tuple(section.fields_.items())
+
+
+def _documents(config: SourceConfig) -> dict[str, dict[str, types.Type]]:
+    """The sections that `$doc` has: declared ones, and those that X12 readers supply."""
+    documents = {name: {key: kind.or_null() for key, kind in fields} for name, _, _, fields in _sections(config)}
+    if config.type is formats.Format.X12:
+        elements = {f"e{number:02}": types.STRING.or_null() for number in range(1, 33)}
+        for section in ("functional_group", "transaction_set"):
+            documents.setdefault(section, dict(elements))
+    return documents
+
+
+def _row_type(declared: types.Type) -> types.Type:
+    """Cells may be empty: every column but a string is null then (decision 26), and a missing string is null too."""
+    return declared.or_null()
+
+
+def _match(config: SourceConfig, scope: BindScope) -> FileMatch:
+    def resolved(path: str | None) -> str | None:
+        return None if path is None else scope.resolve(path)
+
+    return FileMatch(
+        path=resolved(config.path),
+        glob=resolved(config.glob),
+        regex=config.regex,
+        paths=tuple(scope.resolve(path) for path in config.paths or ()),
+        exclude=tuple(config.exclude),
+        modified_after=config.modified_after,
+        modified_before=config.modified_before,
+        min_size=config.min_size,
+        max_size=config.max_size,
+        sort_by=str(config.files.sort_by),
+        sort_order=str(config.files.sort_order),
+        take_first=config.files.take_first,
+        take_last=config.files.take_last,
+        recursive=config.files.recursive,
+        on_no_match=str(config.files.on_no_match),
+    )
+
+
+def _pending(config: SourceConfig, scope: BindScope) -> Any:
+    if config.transport.kind is TransportKind.REST:
+        return scope.pending("reading from a network", "config", "transport")
+    if config.type not in formats.RUNNING:
+        return scope.pending(f"reading {config.type} files", "config", "type")
+    if config.array_paths:
+        return scope.pending("`array_paths`", "config", "array_paths")
+    if config.envelope:
+        return scope.pending("`envelope`", "config", "envelope")
+    return None
+
+
+def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
+    return ()
+
+
+NODE = NodeType("source", Wiring.NONE, SourceConfig, bind, _reads, check=check, parts=_parts)

@@ -1,0 +1,1 @@
+"""State: writes scoped variables, passes its records on."""

@@ -1,0 +1,68 @@
+"""State nodes as users write them (book: scoped variables)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spark_jobs.cxl import scope as cxl_scope
+from spark_jobs.cxl import types
+from spark_jobs.diagnostics import codes, nearest
+from spark_jobs.nodes.binding import BindScope, Bound, NodeType, Wiring, report
+from spark_jobs.nodes.model import Config, Name, Text, choice
+from spark_jobs.nodes.state.step import Assignment, StateStep
+from spark_jobs.nodes.transform.config import Phase, VariableScope
+
+
+class AssignmentConfig(Config):
+    """An entry of `set`."""
+
+    var: Name
+    cxl: Text
+
+
+class StateConfig(Config):
+    """`config:` of a state node."""
+
+    name: Name | None = None
+    scope: choice(VariableScope)  # type: ignore[valid-type]
+    phase: choice(Phase) = Phase.RUNTIME  # type: ignore[valid-type]
+    set: list[AssignmentConfig]
+
+
+def bind(config: StateConfig, scope: BindScope) -> Bound | None:
+    """The step of a state node; records pass unchanged."""
+    feed = scope.feeds[0]
+    declared = scope.variables(str(config.scope))
+    assignments: list[Assignment] = []
+    fits = True
+    for index, entry in enumerate(config.set):
+        program = scope.compile("config", "set", index, "cxl", mode=cxl_scope.Mode.VALUE, flow=feed.flow)
+        kind = declared.get(entry.var)
+        if kind is None:
+            fits = False
+            message = f"state node '{scope.name}' sets `${config.scope}.{entry.var}`, which is not declared"
+            hint = nearest.hint(entry.var, declared) or f"declare it under `pipeline.vars.{config.scope}`"
+            report(scope, codes.E015, message, "config", "set", index, "var", help=hint)
+        elif program is None:
+            fits = False
+        elif program.emits and not _accepts(kind, program.emits[-1][1]):
+            fits = False
+            message = f"`${config.scope}.{entry.var}` is declared as {kind.kind}, and this is {program.emits[-1][1]}"
+            report(scope, codes.E200, message, "config", "set", index, "cxl")
+        else:
+            assignments.append(Assignment(f"{config.scope}.{entry.var}", kind, program))
+    if not fits:
+        return None
+    step = StateStep(scope.name, str(config.scope), tuple(assignments), config.phase is Phase.INIT)
+    return Bound(step, {"": feed.flow}, scope.pending("state nodes", "type"))
+
+
+def _accepts(declared: types.Type, given: types.Type) -> bool:
+    return types.unify(declared.non_null(), given.non_null()) is not None
+
+
+def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
+    return (wanted.union(*(assignment.value.columns for assignment in step.assignments)),)
+
+
+NODE = NodeType("state", Wiring.ONE, StateConfig, bind, _reads)

@@ -1,0 +1,31 @@
+"""What a state node is when it runs: assignments to variables of one scope."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from spark_jobs.nodes import node
+
+if TYPE_CHECKING:
+    from spark_jobs.cxl import typed, types
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A variable by its path (`pipeline.cutoff`), its declared type and the program of its value."""
+
+    path: str
+    type: types.Type
+    value: typed.Program
+
+
+@dataclass(frozen=True)
+class StateStep(node.Step):
+    """A state node, bound; `is_init` nodes run before everything else."""
+
+    kind: ClassVar[str] = "state"
+
+    scope: str
+    assignments: tuple[Assignment, ...]
+    is_init: bool = False

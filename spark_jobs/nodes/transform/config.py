@@ -1,0 +1,317 @@
+"""Transforms as users write them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
+
+from spark_jobs.cxl import scope as cxl_scope
+from spark_jobs.cxl import typed, types
+from spark_jobs.cxl.schema import Schema
+from spark_jobs.diagnostics import codes
+from spark_jobs.diagnostics.source import Text as Text_
+from spark_jobs.nodes import tree
+from spark_jobs.nodes.binding import BindScope, Bound, Flow, NodeType, Wiring, emitted_schema, report
+from spark_jobs.nodes.model import ColumnType, Config, Flag, Integer, Name, Order, Positive, SortFields, Text, choice
+from spark_jobs.nodes.transform.step import LogDirective, TransformStep, Validation
+from spark_jobs.nodes.transform.window import Window
+
+
+class Severity(StrEnum):
+    """Whether a failed check kills the record or only warns."""
+
+    ERROR = "error"
+    WARN = "warn"
+
+
+class ValidationConfig(Config):
+    """An entry of `validations`."""
+
+    name: Name | None = None
+    field: Name | None = None
+    check: Text
+    args: dict[str, Any] | None = None
+    severity: choice(Severity) = Severity.ERROR  # type: ignore[valid-type]
+    message: Text | None = None
+
+    @property
+    def rule(self) -> str:
+        """The rule's name, as dead letters show it."""
+        return self.name or (f"{self.field}:{self.check}" if self.field else self.check)
+
+
+class Level(StrEnum):
+    """Levels of log lines."""
+
+    TRACE = "trace"
+    DEBUG = "debug"
+    INFO = "info"
+    WARN = "warn"
+    ERROR = "error"
+
+
+class Moment(StrEnum):
+    """When a log directive speaks."""
+
+    BEFORE_TRANSFORM = "before_transform"
+    AFTER_TRANSFORM = "after_transform"
+    PER_RECORD = "per_record"
+    ON_ERROR = "on_error"
+
+
+class LogConfig(Config):
+    """An entry of `log`."""
+
+    level: choice(Level)  # type: ignore[valid-type]
+    when: choice(Moment)  # type: ignore[valid-type]
+    condition: Text | None = None
+    message: Text
+    fields_: list[Text] = Field(default_factory=list, alias="fields")
+    every: Integer | None = None
+    log_rule: Text | None = None
+
+
+class Phase(StrEnum):
+    """When a node runs."""
+
+    RUNTIME = "runtime"
+    INIT = "init"
+
+
+class VariableScope(StrEnum):
+    """How long a variable lives."""
+
+    PIPELINE = "pipeline"
+    SOURCE = "source"
+    RECORD = "record"
+
+
+class DeclareConfig(Config):
+    """An entry of `declares`: a scoped variable (book: channels)."""
+
+    name: Name
+    scope: choice(VariableScope)  # type: ignore[valid-type]
+    type: ColumnType
+    default: Any = None
+
+
+class WindowConfig(Config):
+    """`analytic_window`."""
+
+    source: Name | None = None
+    group_by: list[Name] = Field(default_factory=list)
+    sort_by: SortFields = Field(default_factory=list)
+    on: Text | None = None
+    requires_buffer_recompute: Flag = False
+
+
+class TransformConfig(Config):
+    """`config:` of a transform."""
+
+    name: Name | None = None
+    cxl: Text
+    analytic_window: WindowConfig | None = None
+    log: list[LogConfig] = Field(default_factory=list)
+    validations: list[ValidationConfig] = Field(default_factory=list)
+    declares: list[DeclareConfig] = Field(default_factory=list)
+    phase: choice(Phase) = Phase.RUNTIME  # type: ignore[valid-type]
+    max_expansion: Positive = 10_000
+    batch_size: Positive | None = None
+
+
+def check(config: TransformConfig, scope: BindScope) -> None:
+    """What is wrong with a transform by itself."""
+    for index, directive in enumerate(config.log):
+        path = ("config", "log", index, "every")
+        if directive.every is not None and directive.every < 1:
+            message = f'transform "{scope.name}": log directive #{index + 1}: every must be >= 1'
+            report(scope, codes.E011, message, *path)
+        elif directive.every is not None and directive.when is not Moment.PER_RECORD:
+            message = (
+                f"transform \"{scope.name}\": log directive #{index + 1}: 'every' is only valid with when: per_record"
+            )
+            report(scope, codes.E011, message, *path, help="remove `every`, or log per_record")
+
+
+def bind(config: TransformConfig, scope: BindScope) -> Bound | None:
+    """The step of a transform and the row after it."""
+    feed = scope.feeds[0]
+    window = _window(config.analytic_window, scope) if config.analytic_window else None
+    program = scope.compile(
+        "config",
+        "cxl",
+        mode=cxl_scope.Mode.TRANSFORM,
+        flow=feed.flow,
+        window=window.scope if window else None,
+        max_expansion=config.max_expansion,
+    )
+    if not isinstance(program, typed.Program) or (config.analytic_window and window is None):
+        return None
+    row = emitted_schema(feed.flow.schema, program, scope.name)
+    after = Flow(row, sources=feed.flow.sources, documents=feed.flow.documents, joined=feed.flow.joined)
+    validations = [_validation(index, entry, scope, after) for index, entry in enumerate(config.validations)]
+    log = [_directive(index, entry, scope, after) for index, entry in enumerate(config.log)]
+    written = {name for name, _ in program.emits}
+    kept_order = not written & set(feed.flow.ordered_by) and not _has_distinct(program.statements)
+    flow = Flow(
+        row,
+        emitted=frozenset(written),
+        sources=feed.flow.sources,
+        documents=feed.flow.documents,
+        joined=feed.flow.joined,
+        ordered_by=feed.flow.ordered_by if kept_order else (),
+    )
+    if window:
+        window = _BoundWindow(window.scope, replace(window.step, fields=_window_fields(program)))
+    step = TransformStep(
+        name=scope.name,
+        program=program,
+        validations=tuple(v for v in validations if v),
+        log=tuple(directive for directive in log if directive),
+        max_expansion=config.max_expansion,
+        window=window.step if window else None,
+    )
+    return Bound(step, {"": flow}, _pending(config, scope))
+
+
+def _pending(config: TransformConfig, scope: BindScope) -> Any:
+    if config.phase is Phase.INIT:
+        return scope.pending("the init phase", "config", "phase")
+    return None
+
+
+def _has_distinct(statements: tuple[typed.Statement, ...]) -> bool:
+    return any(isinstance(statement, typed.Distinct) for statement in statements)
+
+
+def _window_fields(program: typed.Program) -> frozenset[str]:
+    """The columns that window functions of a program read."""
+    calls = [part for part in tree.parts(program) if isinstance(part, typed.WindowCall)]
+    named = {call.field for call in calls if call.field is not None}
+    columns = {part.name for call in calls for part in tree.parts(call) if isinstance(part, typed.Column)}
+    return frozenset(named | columns)
+
+
+def _window(config: WindowConfig, scope: BindScope) -> _BoundWindow | None:
+    """The bound window; it ranges over the input's rows, or over a source's when `source` names one."""
+    feed = scope.feeds[0]
+    rows = scope.source_flow(config.source) if config.source else feed.flow
+    if rows is None:
+        message = f'transform "{scope.name}": analytic_window.source "{config.source}" is no declared source'
+        report(scope, codes.E003, message, "config", "analytic_window", "source")
+        return None
+    complete = True
+    wanted = [(name, ("group_by", index)) for index, name in enumerate(config.group_by)]
+    wanted += [(field.field, ("sort_by", index, "field")) for index, field in enumerate(config.sort_by)]
+    for name, path in wanted:
+        if rows.schema.get(name) is None:
+            complete = False
+            producer = config.source or feed.node
+            message = (
+                f"windowed transform '{scope.name}' references field '{name}' that the upstream operator '{producer}' "
+                "does not emit"
+            )
+            report(
+                scope, codes.E150B, message, "config", "analytic_window", *path, help=f"emit `{name}` in `{producer}`"
+            )
+    if not complete:
+        return None
+    on = None
+    if config.on is not None:
+        on = _on(config, scope, rows)
+    step = Window(
+        group_by=tuple(config.group_by),
+        sort_by=tuple((f.field, f.order is Order.DESC, str(f.null_order)) for f in config.sort_by),
+        source=config.source,
+        on=on,
+    )
+    return _BoundWindow(cxl_scope.WindowScope(Schema(rows.schema.user_columns)), step)
+
+
+class _BoundWindow:
+    """A window's two faces: what programs see, and what runs."""
+
+    def __init__(self, scope: cxl_scope.WindowScope, step: Window) -> None:
+        self.scope = scope
+        self.step = step
+
+
+def _on(config: WindowConfig, scope: BindScope, rows: Flow) -> tuple[str, str] | None:
+    """The key columns of a cross-source window, as (column here, column there).
+
+    `on` is a column that both rows have, or an equality of one column of each.
+    """
+    feed = scope.feeds[0]
+    parts = [part.strip() for part in (config.on or "").split("==")]
+    here = parts[0].rpartition(".")[2]
+    there = parts[-1].rpartition(".")[2]
+    if len(parts) > 2 or feed.flow.schema.get(here) is None:
+        message = f"windowed transform '{scope.name}' references field '{here}' that the upstream operator '{feed.node}' does not emit"
+        report(scope, codes.E150B, message, "config", "analytic_window", "on")
+        return None
+    if rows.schema.get(there) is None:
+        there = config.group_by[0] if config.group_by else there
+    return here, there
+
+
+def _validation(index: int, entry: ValidationConfig, scope: BindScope, after: Flow) -> Validation | None:
+    path = ("config", "validations", index, "check")
+    named = _named_check(entry, after)
+    text = scope.text(*path)
+    if named is not None:
+        text = Text_(named, text.file, ((0, scope.span(*path).start),))
+    if entry.args:
+        message = f"validation '{entry.rule}': no check takes `args`"
+        scope.add(codes.W003.at(scope.key_span("config", "validations", index, "args"), message))
+    program = scope.compile_text(text, mode=cxl_scope.Mode.PREDICATE, flow=after)
+    if program is None:
+        return None
+    message = entry.message or f"validation '{entry.rule}' failed"
+    return Validation(entry.rule, program, entry.severity is Severity.ERROR, message)
+
+
+def _named_check(entry: ValidationConfig, after: Flow) -> str | None:
+    """The expression that a check's name stands for, None when the check is an expression already."""
+    column = after.schema.get(entry.field or "")
+    if entry.field is None or entry.check.strip() not in ("not_empty", "not_null"):
+        return None
+    holds_text = column is None or column.type.kind in (types.Kind.STRING, types.Kind.ARRAY, types.Kind.ANY)
+    test = "is_empty" if entry.check.strip() == "not_empty" and holds_text else "is_null"
+    return f"not {entry.field}.{test}()"
+
+
+def _directive(index: int, entry: LogConfig, scope: BindScope, after: Flow) -> LogDirective | None:
+    condition = None
+    if entry.condition is not None:
+        condition = scope.compile("config", "log", index, "condition", mode=cxl_scope.Mode.PREDICATE, flow=after)
+        if condition is None:
+            return None
+    return LogDirective(
+        level=str(entry.level),
+        when=str(entry.when),
+        message=entry.message,
+        condition=condition,
+        fields=tuple(entry.fields_),
+        every=entry.every or 1,
+    )
+
+
+def _reads(step: TransformStep, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
+    """Wanted columns that the program does not make, and what its expressions read."""
+    emits = frozenset(name for name, _ in step.program.emits)
+    overwritten = frozenset() if any(isinstance(s, typed.Each) for s in step.program.statements) else emits
+    later = {column for validation in step.validations for column in validation.check.columns}
+    for directive in step.log:
+        later |= directive.condition.columns if directive.condition else frozenset()
+        later |= set(directive.fields) | {part.split("}")[0] for part in directive.message.split("{")[1:]}
+    read = ((wanted | later) - overwritten) | step.program.columns
+    if step.window:
+        read |= set(step.window.group_by) | {field for field, _, _ in step.window.sort_by}
+        read |= set(step.window.on or ()) | step.window.fields
+    return (frozenset(read),)
+
+
+NODE = NodeType("transform", Wiring.ONE, TransformConfig, bind, _reads, check=check)

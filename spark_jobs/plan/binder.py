@@ -1,0 +1,243 @@
+"""Binding: node by node in the direction of the records, configurations become steps and rows become known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.cxl import compile as cxl_compile
+from spark_jobs.cxl.scope import Mode, Scope
+from spark_jobs.diagnostics import codes, nearest
+from spark_jobs.diagnostics.diagnostic import Diagnostics
+from spark_jobs.nodes.binding import Bound, Feed, Flow
+from spark_jobs.plan import paths, reader
+from spark_jobs.plan.yaml_tree import Scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_jobs.cxl import types
+    from spark_jobs.diagnostics.diagnostic import Diagnostic
+    from spark_jobs.diagnostics.source import Span, Text
+    from spark_jobs.plan.document import NodeSource, Reference
+    from spark_jobs.plan.graph import Graph
+    from spark_jobs.plan.variables import Variables
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A checked program with the text it came from, for messages about what it reads."""
+
+    program: Any
+    text: Text
+
+
+@dataclass
+class Bindings:
+    """What binding knows so far: flows by node and port, results, and every checked program by node."""
+
+    graph: Graph
+    base_dir: Path
+    rules_path: Path | None
+    variables: Variables
+    date_formats: tuple[str, ...]
+    #: Values of path tokens that are known at plan time.
+    tokens: Mapping[str, str]
+    found: Diagnostics
+    flows: dict[str, Mapping[str, Flow]] = field(default_factory=dict)
+    bound: dict[str, Bound] = field(default_factory=dict)
+    programs: dict[str, list[Compiled]] = field(default_factory=dict)
+    #: Composition parameters by instance: name to type, for `$config`.
+    parameters: Mapping[tuple[str, ...], Mapping[str, types.Type]] = field(default_factory=dict)
+
+
+@dataclass
+class NodeScope:
+    """The surroundings of one node; implements `nodes.binding.BindScope`."""
+
+    node: NodeSource
+    bindings: Bindings
+    feeds: tuple[Feed, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.node.name
+
+    @property
+    def qualifiers(self) -> tuple[str, ...]:
+        """The names that the node gives its inputs."""
+        return tuple(reference.qualifier for reference in self.node.inputs)
+
+    @property
+    def date_formats(self) -> tuple[str, ...]:
+        """`pipeline.date_formats`."""
+        return self.bindings.date_formats
+
+    def span(self, *path: str | int) -> Span:
+        """The place of a value, or of what is nearest to it."""
+        return reader.value_span(self.node.tree, path)
+
+    def key_span(self, *path: str | int) -> Span:
+        """The place of a key."""
+        return reader.locate(self.node.tree, path)[1]
+
+    def text(self, *path: str | int) -> Text:
+        """A scalar's text with the places of its characters."""
+        found, _, _ = reader.locate(self.node.tree, path)
+        if not isinstance(found, Scalar):
+            raise AssertionError(f"{'.'.join(map(str, path))} of `{self.name}` is no scalar")
+        return found.located()
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        """Note a problem."""
+        self.bindings.found.add(diagnostic)
+
+    def compile(self, *path: str | int, mode: Mode, flow: Flow | None = None, **surroundings: Any) -> Any:
+        """The checked program at a path, or None."""
+        return self.compile_text(self.text(*path), mode=mode, flow=flow, **surroundings)
+
+    def compile_text(self, text: Text, *, mode: Mode, flow: Flow | None = None, **surroundings: Any) -> Any:
+        """The checked program of a text, or None."""
+        flow = flow or Flow(schema=Scope().row)
+        variables = {
+            namespace: self.variables(namespace) for namespace in ("vars", "pipeline", "source", "record", "config")
+        }
+        scope = Scope(
+            mode=mode,
+            row=flow.schema,
+            variables=variables,
+            documents=flow.documents,
+            metas=flow.metas,
+            rules_path=self.bindings.rules_path,
+            **surroundings,
+        )
+        compiled = cxl_compile.compile_program(text, scope, self.name)
+        for diagnostic in compiled.diagnostics:
+            self.add(diagnostic)
+        if compiled.program is not None:
+            self.bindings.programs.setdefault(self.name, []).append(Compiled(compiled.program, text))
+        return compiled.program
+
+    def source_flow(self, name: str) -> Flow | None:
+        """What comes out of a source."""
+        target = self.bindings.graph.nodes.get(name)
+        return self.bindings.flows.get(name, {}).get("") if target is not None and target.kind == "source" else None
+
+    def has_watermark(self, source: str) -> bool:
+        """Whether a source declares the event time of its records."""
+        return getattr(self.bindings.bound[source].step, "watermark_column", None) is not None
+
+    def variables(self, namespace: str) -> Mapping[str, types.Type]:
+        """The declared variables of a namespace."""
+        if namespace == "config":
+            return self.bindings.parameters.get(self.node.instance, {})
+        return self.bindings.variables.types(namespace)
+
+    def is_init(self) -> bool:
+        """Whether the node belongs to the init phase."""
+        return str(getattr(self.node.config, "phase", "")) == "init"
+
+    def part(self, *path: str | int) -> Any:
+        """The model of a part."""
+        return self.node.parts.get(path)
+
+    def resolve(self, path: str) -> str:
+        """A path of the pipeline, resolved."""
+        return paths.resolve(path, self.bindings.base_dir)
+
+    def output_path(self, template: str, *path: str | int) -> str:
+        """An output's path with the tokens filled in that are known at plan time."""
+        try:
+            rendered = paths.render(template, {**self.bindings.tokens, **self._source_names(template)})
+        except paths.TemplateError as error:
+            self.add(codes.E014.at(self.span(*path), f'output "{self.name}": {error}'))
+            return template
+        return self.resolve(rendered)
+
+    def _source_names(self, template: str) -> dict[str, str]:
+        """Values of `{source_name}`: the stem of the literal path of the source that the records come from."""
+        wanted = [t for t in paths.parse(template) if isinstance(t, paths.Token) and t.name == "source_name"]
+        sources = self.feeds[0].flow.sources if self.feeds else ()
+        steps = {name: self.bindings.bound[name].step for name in sources}
+        labels = {getattr(step, "label", None) or name: name for name, step in steps.items()}
+        values = {}
+        for token in wanted:
+            key = f"source_name:{token.argument}" if token.argument else "source_name"
+            known = {**{name: name for name in sources}, **labels}
+            listed = ", ".join(sources)
+            if token.argument and token.argument not in known:
+                message = f'{{{key}}} references "{token.argument}", which is not a Source ancestor; ancestors are: [{listed}]'
+                raise paths.TemplateError(message)
+            if not token.argument and len(sources) != 1:
+                message = (
+                    f"{{source_name}} is ambiguous — output traces back to {len(sources)} sources [{listed}]; use "
+                    "{source_name:NODE} to disambiguate"
+                )
+                raise paths.TemplateError(message)
+            step: Any = steps[known[token.argument] if token.argument else sources[0]]
+            values[key] = Path(step.match.path).stem if step.match.path else ""
+        return values
+
+    def pending(self, what: str, *path: str | int) -> Diagnostic:
+        """The diagnostic that says that this node does not run yet."""
+        message = f"{self.node.kind} '{self.name}': {what} does not run yet; it is checked and explained only"
+        return codes.E400.at(self.span(*path), message)
+
+
+def bind(bindings: Bindings) -> None:
+    """Bind every node of the graph; what cannot be bound is noted, and its consumers are left out silently."""
+    graph = bindings.graph
+    sources = [name for name in graph.order if graph.nodes[name].kind == "source"]
+    others = [name for name in graph.order if graph.nodes[name].kind != "source"]
+    for name in (*sources, *others):
+        node = graph.nodes[name]
+        feeds = _feeds(node, bindings)
+        if feeds is None:
+            continue
+        result = node.type.bind(node.config, NodeScope(node, bindings, feeds))
+        if result is not None:
+            bindings.bound[name] = result
+            bindings.flows[name] = result.outputs
+
+
+def _feeds(node: NodeSource, bindings: Bindings) -> tuple[Feed, ...] | None:
+    feeds = []
+    for reference in bindings.graph.inputs[node.name]:
+        flows = bindings.flows.get(reference.node)
+        if flows is None:
+            return None
+        port = port_of(reference, node.name, tuple(flows))
+        if port is None:
+            bindings.found.add(_unknown_port(reference, node.name, tuple(flows)))
+            return None
+        feeds.append(Feed(reference.node, port, reference.qualifier, reference.span, flows[port]))
+    return tuple(feeds)
+
+
+def port_of(reference: Reference, consumer: str, ports: tuple[str, ...]) -> str | None:
+    """The port that a reference means, None when it means none.
+
+    A bare reference to a node with several ports means the port that is called like the consumer.
+    """
+    if reference.port in ports:
+        return reference.port
+    if not reference.port and consumer in ports:
+        return consumer
+    return None
+
+
+def _unknown_port(reference: Reference, consumer: str, ports: tuple[str, ...]) -> Diagnostic:
+    named = [port for port in ports if port]
+    if not ports:
+        return codes.E004.at(reference.span, f"'{reference.node}' gives no records: nothing can read from it")
+    if not named:
+        message = f"'{reference.node}' has no ports, so '{reference.node}.{reference.port}' names nothing"
+        return codes.E004.at(reference.span, message, help=f"write `{reference.node}`")
+    listed = ", ".join(f"{reference.node}.{port}" for port in named)
+    if not reference.port:
+        message = f"'{reference.node}' has several ports; '{consumer}' must name one"
+        return codes.E004.at(reference.span, message, help=f"write one of {listed}")
+    message = f"'{reference.node}' has no port '{reference.port}'"
+    return codes.E004.at(reference.span, message, help=nearest.hint(reference.port, named) or f"its ports: {listed}")

@@ -1,0 +1,184 @@
+"""Paths of a pipeline: what they may be, what they resolve against, and the tokens in output paths (spec/formats.md 11.6, 14.1)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+TOKENS = (
+    "source_name",
+    "channel",
+    "pipeline_hash",
+    "timestamp",
+    "execution_id",
+    "batch_id",
+    "n",
+    "source_file",
+    "source_path",
+)
+#: Tokens whose value differs by record: the output fans out into one file per input file.
+FAN_OUT_TOKENS = frozenset({"source_file", "source_path"})
+#: Tokens that are known only when a run starts.
+RUN_TOKENS = frozenset({"timestamp", "execution_id", "batch_id"})
+_WITH_ARGUMENT = frozenset({"source_name", "pipeline_hash", "source_file", "source_path"})
+_REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://")
+_PATTERN_SIGNS = re.compile(r"[*?\[]")
+
+
+def security_problem(path: str, base_dir: Path, *, allow_absolute: bool) -> tuple[str, str] | None:
+    """Why a path is refused, with help, or None when it is fine (decisions 6 and 51)."""
+    shown = path if len(path) <= 200 else path[:200] + "…"
+    if "\0" in path:
+        return f'path contains null byte: "{shown}"'.replace("\0", "\\0"), "remove it"
+    decoded = unquote(path)
+    if decoded != path and _climbs(decoded):
+        return f'path contains encoded directory traversal: "{shown}"', "write the path without `%2e`"
+    if _climbs(path):
+        return f'path contains directory traversal (..): "{shown}"', "paths stay below the base folder; see --base-dir"
+    if _REMOTE.match(path):
+        return None
+    if os.path.isabs(path) or re.match(r"[A-Za-z]:[\\/]", path):
+        if allow_absolute:
+            return None
+        return (
+            f'absolute path not allowed: "{shown}" — use --allow-absolute-paths to override',
+            "or write it relative to the pipeline",
+        )
+    return _escape(path, shown, base_dir)
+
+
+def _climbs(path: str) -> bool:
+    return ".." in re.split(r"[\\/]", path)
+
+
+def _escape(path: str, shown: str, base_dir: Path) -> tuple[str, str] | None:
+    literal = _PATTERN_SIGNS.split(re.split(r"\{", path)[0])[0]
+    real = os.path.realpath(os.path.join(base_dir, literal))
+    root = os.path.realpath(base_dir)
+    if real == root or real.startswith(root.rstrip(os.sep) + os.sep):
+        return None
+    return f'path escapes base directory via symlink: "{shown}" -> "{real}"', "put the file below the base folder"
+
+
+def resolve(path: str, base_dir: Path) -> str:
+    """A path of the pipeline as an absolute path or URI."""
+    if _REMOTE.match(path):
+        return path
+    return os.path.normpath(os.path.join(base_dir, path))
+
+
+class TemplateError(ValueError):
+    """A path template that makes no sense."""
+
+
+@dataclass(frozen=True)
+class Token:
+    """`{name:argument:prefix:suffix}`; prefix and suffix are written only around a value that is not empty."""
+
+    name: str
+    argument: str = ""
+    prefix: str = ""
+    suffix: str = ""
+
+
+def parse(template: str) -> tuple[str | Token, ...]:
+    """The literal pieces and tokens of a template.
+
+    Raises:
+        TemplateError: it is not well-formed, or names an unknown token.
+    """
+    parts: list[str | Token] = []
+    literal = ""
+    at = 0
+    while at < len(template):
+        character = template[at]
+        if template[at : at + 2] in ("{{", "}}"):
+            literal += character
+            at += 2
+        elif character == "{":
+            end = template.find("}", at)
+            if end < 0:
+                raise TemplateError(f"unterminated path template token in `{template}`")
+            parts.extend([literal] if literal else [])
+            literal = ""
+            parts.append(_token(template[at + 1 : end], template))
+            at = end + 1
+        elif character == "}":
+            raise TemplateError(f"unmatched `}}` in path template `{template}`; write `}}}}` for the character itself")
+        else:
+            literal += character
+            at += 1
+    return (*parts, literal) if literal else tuple(parts)
+
+
+def _token(body: str, template: str) -> Token:
+    pieces = body.split(":")
+    name = pieces[0]
+    if len(pieces) > 4:
+        raise TemplateError(f"path template token {{{body}}} in `{template}` has too many `:` separators (max 3)")
+    if not name:
+        raise TemplateError(f"empty token name in path template `{template}`")
+    if name not in TOKENS:
+        raise TemplateError(f"unknown path template token {{{name}}} in `{template}`; known: {', '.join(TOKENS)}")
+    argument, prefix, suffix = "", "", ""
+    match pieces[1:]:
+        case [argument]:
+            pass
+        case [prefix, suffix]:
+            pass
+        case [argument, prefix, suffix]:
+            pass
+    if argument and name not in _WITH_ARGUMENT:
+        raise TemplateError(f"token {{{name}}} does not accept an argument (`{argument}`)")
+    if name == "pipeline_hash" and argument and not _is_hash_length(argument):
+        raise TemplateError(f"{{pipeline_hash:{argument}}} expects `full` or 1..=64")
+    return Token(name, argument, prefix, suffix)
+
+
+def _is_hash_length(argument: str) -> bool:
+    return argument == "full" or (argument.isascii() and argument.isdigit() and 1 <= int(argument) <= 64)
+
+
+def tokens(template: str) -> frozenset[str]:
+    """The names of the tokens of a well-formed template."""
+    return frozenset(part.name for part in parse(template) if isinstance(part, Token))
+
+
+def render(template: str, values: Mapping[str, str]) -> str:
+    """A template with the given tokens filled in; the others stay as they are, to be filled in later.
+
+    A value under `name:argument` wins over one under `name`. `{n}` is always empty. `{{` and `}}` become single braces only
+    when nothing stays, so that a half-rendered template can be rendered again.
+    """
+    parts = parse(template)
+    values = {"n": "", **values}
+    complete = all(isinstance(part, str) or _value(part, values) is not None for part in parts)
+    rendered: list[str] = []
+    for part in parts:
+        if isinstance(part, str):
+            rendered.append(part if complete else part.replace("{", "{{").replace("}", "}}"))
+        else:
+            value = _value(part, values)
+            text = _spelled(part) if value is None else f"{part.prefix}{value}{part.suffix}" if value else ""
+            rendered.append(text if complete or value is None else text.replace("{", "{{").replace("}", "}}"))
+    return "".join(rendered)
+
+
+def _value(token: Token, values: Mapping[str, str]) -> str | None:
+    value = values.get(f"{token.name}:{token.argument}", values.get(token.name))
+    if value is not None and token.name == "pipeline_hash":
+        return value if token.argument == "full" else value[: int(token.argument or 8)]
+    return value
+
+
+def _spelled(token: Token) -> str:
+    parts = [token.name]
+    if token.argument:
+        parts.append(token.argument)
+    if token.prefix or token.suffix:
+        parts += [token.prefix, token.suffix]
+    return "{" + ":".join(parts) + "}"

@@ -1,0 +1,241 @@
+"""From a pipeline file to a plan, stage by stage; all problems of a stage are reported together (decision 8).
+
+1. Reading: YAML, models, wiring.  2. The graph and everything that can be checked without rows.  3. Binding.  4. Whole-plan checks.
+A stage runs when the ones before it left something to work on; binding needs all of them clean.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_jobs.diagnostics import codes
+from spark_jobs.diagnostics.diagnostic import Diagnostics
+from spark_jobs.plan import binder, document, graph, liveness, paths, reader, variables
+from spark_jobs.plan.options import PlanOptions, RunOptions
+from spark_jobs.plan.plan import DeadLetterTarget, ErrorHandling, Input, Plan, PlannedNode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.plan.document import Document, NodeSource
+    from spark_jobs.plan.model import ErrorHandlingConfig
+
+
+def plan(path: Path, options: PlanOptions) -> tuple[Plan | None, Diagnostics]:
+    """The plan of a pipeline file, None when it has errors; and all that was found."""
+    found = Diagnostics()
+    file = document.open_text(path, found)
+    read = document.read(file, options.lookup, found) if file else None
+    if read is None:
+        return None, found
+    return plan_document(read, path, options, found), found
+
+
+def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagnostics) -> Plan | None:
+    """The plan of a document that has been read."""
+    base_dir = Path(os.path.abspath(options.base_dir or path.parent))
+    pipeline_tree = read.tree.get("pipeline")
+    vars_tree = pipeline_tree.get("vars") if isinstance(pipeline_tree, reader.Mapping) else None
+    declared = variables.read(vars_tree, found)
+    _declare_inline(read.nodes, declared, found)
+    wiring = graph.build(read.nodes, found, read.broken)
+    bindings = binder.Bindings(
+        graph=wiring,
+        base_dir=base_dir,
+        rules_path=_rules_path(read, base_dir, options),
+        variables=declared,
+        date_formats=tuple(read.pipeline.date_formats) if read.pipeline else (),
+        tokens={"pipeline_hash": read.source_hash, "channel": ""},
+        found=found,
+    )
+    _check_statically(read, bindings, options)
+    if found.has_errors or read.pipeline is None or read.errors is None:
+        return None
+    binder.bind(bindings)
+    if found.has_errors:
+        return None
+    nodes = liveness.prune(tuple(_planned(bindings)), bindings.programs)
+    errors = _error_handling(read.errors, base_dir)
+    _check_targets(nodes, errors, read, found)
+    if found.has_errors:
+        return None
+    return _finished(read, path, base_dir, nodes, errors, bindings, options)
+
+
+def _finished(
+    read: Document,
+    path: Path,
+    base_dir: Path,
+    nodes: tuple[PlannedNode, ...],
+    errors: ErrorHandling,
+    bindings: binder.Bindings,
+    options: PlanOptions,
+) -> Plan:
+    assert read.pipeline is not None
+    overrides = options if isinstance(options, RunOptions) else RunOptions()
+    limit = overrides.memory_limit_bytes or read.pipeline.memory.limit or Plan.memory_limit_bytes
+    return Plan(
+        name=read.pipeline.name,
+        path=path,
+        base_dir=base_dir,
+        source_hash=read.source_hash,
+        nodes=nodes,
+        errors=errors,
+        variables=bindings.variables.defaults(),
+        memory_limit_bytes=limit,
+        threads=overrides.threads or read.pipeline.concurrency.threads,
+        metrics_dir=overrides.metrics_spool_dir or read.pipeline.metrics.spool_dir,
+        warnings=tuple(bindings.found.sorted()),
+    )
+
+
+def _rules_path(read: Document, base_dir: Path, options: PlanOptions) -> Path:
+    if options.rules_path is not None:
+        return Path(os.path.abspath(options.rules_path))
+    written = read.pipeline.rules_path if read.pipeline else None
+    return Path(paths.resolve(written or "rules", base_dir))
+
+
+def _declare_inline(nodes: list[NodeSource], declared: variables.Variables, found: Diagnostics) -> None:
+    """Variables that transforms declare (book: channels)."""
+    for node in nodes:
+        entries, _, depth = reader.locate(node.tree, ("config", "declares"))
+        if depth < 2 or not isinstance(entries, reader.Sequence) or node.config is None:
+            continue
+        for item, entry in zip(entries.items, getattr(node.config, "declares", ()), strict=False):
+            assert isinstance(item, reader.Mapping)
+            shown = {key: item.entries[key] for key in ("type", "default") if key in item.entries}
+            value = reader.Mapping(item.span, shown)
+            variables.declare(declared, str(entry.scope), entry.name, value, item.entries["name"].value.span, found)
+
+
+def _check_statically(read: Document, bindings: binder.Bindings, options: PlanOptions) -> None:
+    found = bindings.found
+    for node in bindings.graph.nodes.values():
+        if node.config is not None and node.type.check:
+            node.type.check(node.config, binder.NodeScope(node, bindings))
+    for where, path, tree in _written_paths(read):
+        problem = paths.security_problem(path, bindings.base_dir, allow_absolute=options.allow_absolute_paths)
+        if problem:
+            found.add(codes.E_SEC_001.at(reader.value_span(tree, where), problem[0], help=problem[1]))
+    if (read.nodes and not any(node.kind == "source" for node in read.nodes) and not read.broken) or (not read.nodes and not read.broken and "nodes" in read.tree.entries and not found.has_errors):
+        found.add(
+            codes.E012.at(
+                reader.head(read.tree.entries["nodes"].key), "pipeline declares no source nodes; nothing to execute"
+            )
+        )
+    _check_dead_letter_sources(read, found)
+
+
+_NODE_PATHS = {
+    "source": (("path",), ("glob",), ("paths",), ("exclude",), ("format_schema",)),
+    "output": (("path",), ("schema",)),
+}
+
+
+def _written_paths(read: Document) -> Iterator[tuple[tuple[str | int, ...], str, reader.Node]]:
+    """Every path that the pipeline names, with its place."""
+    for node in read.nodes:
+        for key in _NODE_PATHS.get(node.kind, ()):
+            yield from _texts(node.tree, ("config", *key))
+        if node.kind == "composition":
+            yield from _texts(node.tree, ("use",))
+    yield from _texts(read.tree, ("pipeline", "rules_path"))
+    yield from _texts(read.tree, ("error_handling", "dlq", "path"))
+    per_source, _, depth = reader.locate(read.tree, ("error_handling", "dlq", "per_source"))
+    if depth == 3 and isinstance(per_source, reader.Mapping):
+        for name in per_source.entries:
+            yield from _texts(read.tree, ("error_handling", "dlq", "per_source", name, "path"))
+
+
+def _texts(tree: reader.Node, where: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str, reader.Node]]:
+    value, _, depth = reader.locate(tree, where)
+    if depth < len(where):
+        return
+    if isinstance(value, reader.Scalar) and value.value is not None:
+        yield where, value.text, tree
+    elif isinstance(value, reader.Sequence):
+        for index in range(len(value.items)):
+            yield from _texts(tree, (*where, index))
+
+
+def _check_dead_letter_sources(read: Document, found: Diagnostics) -> None:
+    where = ("error_handling", "dlq", "per_source")
+    per_source, _, depth = reader.locate(read.tree, where)
+    if depth < len(where) or not isinstance(per_source, reader.Mapping):
+        return
+    sources = [node.name for node in read.nodes if node.kind == "source"]
+    for name, entry in per_source.entries.items():
+        if name not in sources and name not in read.broken:
+            message = f'error_handling.dlq.per_source key "{name}" does not match any declared Source node'
+            found.add(codes.E317.at(entry.key, message, help=f"sources here: {', '.join(sources)}"))
+
+
+def _planned(bindings: binder.Bindings) -> Iterator[PlannedNode]:
+    for name in bindings.graph.order:
+        node = bindings.graph.nodes[name]
+        bound = bindings.bound[name]
+        inputs = tuple(
+            Input(
+                reference.node,
+                binder.port_of(reference, name, tuple(bindings.flows[reference.node])) or "",
+                reference.qualifier,
+            )
+            for reference in bindings.graph.inputs[name]
+        )
+        outputs = {port: flow.schema for port, flow in bound.outputs.items()}
+        yield PlannedNode(name, node.kind, inputs, outputs, bound.step, node.span, bound.pending)
+
+
+def _error_handling(config: ErrorHandlingConfig, base_dir: Path) -> ErrorHandling:
+    def resolved(path: str | None) -> str | None:
+        return paths.resolve(path, base_dir) if path else None
+
+    dlq = config.dlq
+    if dlq is None:
+        return ErrorHandling(
+            strategy=config.strategy,
+            type_error_threshold=config.type_error_threshold,
+            max_group_buffer=config.max_group_buffer,
+            correlation_fanout_policy=str(config.correlation_fanout_policy),
+        )
+    per_source = {
+        name: DeadLetterTarget(
+            resolved(entry.path), entry.max_rate, dlq.min_records if entry.min_records is None else entry.min_records
+        )
+        for name, entry in dlq.per_source.items()
+    }
+    return ErrorHandling(
+        strategy=config.strategy,
+        dead_letters=DeadLetterTarget(resolved(dlq.path), dlq.max_rate, dlq.min_records),
+        per_source=per_source,
+        include_reason=dlq.include_reason,
+        include_source_row=dlq.include_source_row,
+        type_error_threshold=config.type_error_threshold,
+        max_group_buffer=config.max_group_buffer,
+        correlation_fanout_policy=str(config.correlation_fanout_policy),
+    )
+
+
+def _check_targets(nodes: tuple[PlannedNode, ...], errors: ErrorHandling, read: Document, found: Diagnostics) -> None:
+    """No two writers may have one path (E322)."""
+    taken: dict[str, str] = {}
+    by_name = {node.name: node for node in read.nodes}
+    for planned in nodes:
+        path = getattr(planned.step, "path", None)
+        if planned.kind != "output" or path is None:
+            continue
+        if path in taken:
+            place = reader.value_span(by_name[planned.name].tree, ("config", "path"))
+            found.add(codes.E322.at(place, f"output '{planned.name}' path \"{path}\" collides with {taken[path]}"))
+        taken.setdefault(path, f"output '{planned.name}'")
+    targets = [(("error_handling", "dlq", "path"), errors.dead_letters.path, "error_handling.dlq.path")]
+    for name, target in errors.per_source.items():
+        where = ("error_handling", "dlq", "per_source", name, "path")
+        targets.append((where, target.path, f"error_handling.dlq.per_source.{name}.path"))
+    for where, path, label in targets:
+        if path in taken:
+            message = f'{label} "{path}" collides with {taken[path]}'
+            found.add(codes.E322.at(reader.value_span(read.tree, where), message))

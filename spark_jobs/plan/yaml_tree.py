@@ -1,0 +1,283 @@
+"""YAML text as a tree whose every key and value knows its place.
+
+PyYAML's event stream gives syntax and marks; the tree is built here, because limits, duplicate keys, merge keys and the core
+schema of YAML 1.2 (decision 50) are ours. Nothing of a document is evaluated or constructed beyond plain scalars.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from spark_jobs.diagnostics import codes
+from spark_jobs.diagnostics.diagnostic import Label
+from spark_jobs.diagnostics.source import SourceFile, Span, Text
+from spark_jobs.plan import interpolation, scalars
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from collections.abc import Mapping as MappingType
+
+    from spark_jobs.diagnostics.diagnostic import Diagnostics
+
+MAX_CHARACTERS = 32 * 1024 * 1024
+MAX_DEPTH = 256
+MAX_NODES = 100_000
+#: How many nodes a document may stand for once its aliases are followed.
+MAX_EXPANDED = 1_000_000
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_CORE_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq")}
+
+
+@dataclass(frozen=True, eq=False)
+class Scalar:
+    """A single value.
+
+    `written` is the scalar's text as YAML reads it, `text` the same after interpolation, `value` what the core schema makes of it (quoted
+    and block scalars are texts).
+    """
+
+    span: Span
+    written: str
+    text: str
+    value: Any
+    style: str | None
+    size: int = 1
+
+    def located(self) -> Text:
+        """The text with the places of its characters in the file, for programs that stand in a scalar."""
+        segments = scalars.segments(self.span.file.text, self.span.start, self.style, self.written)
+        if self.text is not self.written:
+            segments = interpolation.shift(self.written, segments, self.text)
+        return Text(self.text, self.span.file, segments)
+
+
+@dataclass(eq=False)
+class Sequence:
+    """An ordered list of values."""
+
+    span: Span
+    items: list[Node] = field(default_factory=list)
+    size: int = 1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A key with its place, and its value."""
+
+    key: Span
+    value: Node
+
+
+@dataclass(eq=False)
+class Mapping:
+    """Keys in order of appearance."""
+
+    span: Span
+    entries: dict[str, Entry] = field(default_factory=dict)
+    size: int = 1
+
+    def get(self, key: str) -> Node | None:
+        """The value under a key."""
+        entry = self.entries.get(key)
+        return entry.value if entry else None
+
+
+Node = Scalar | Sequence | Mapping
+
+
+@dataclass
+class _Open:
+    """A collection that is being read; `key` is the mapping key that waits for its value."""
+
+    node: Sequence | Mapping
+    anchor: str | None
+    key: Scalar | None = None
+    merges: list[Mapping] = field(default_factory=list)
+
+
+class _Stop(Exception):
+    """Reading cannot go on; what is wrong has been reported."""
+
+
+class _Builder:
+    """Makes the tree from events."""
+
+    def __init__(self, file: SourceFile, variables: MappingType[str, str], found: Diagnostics) -> None:
+        self.file = file
+        self.variables = variables
+        self.found = found
+        self.stack: list[_Open] = []
+        self.anchors: dict[str, Node] = {}
+        self.root: Node | None = None
+        self.nodes = 0
+        self.documents = 0
+
+    def run(self, events: Iterable[Any]) -> Node | None:
+        """The root of the only document, None when there is none."""
+        handlers = {
+            "DocumentStartEvent": self._document,
+            "ScalarEvent": self._scalar,
+            "AliasEvent": self._alias,
+            "MappingStartEvent": self._open,
+            "SequenceStartEvent": self._open,
+            "MappingEndEvent": self._close,
+            "SequenceEndEvent": self._close,
+        }
+        for event in events:
+            handler = handlers.get(type(event).__name__)
+            if handler:
+                handler(event)
+        return self.root
+
+    def _span(self, event: Any) -> Span:
+        return Span(self.file, event.start_mark.index, max(event.start_mark.index, event.end_mark.index))
+
+    def _stop(self, span: Span, message: str, help: str | None = None) -> None:
+        self.found.add(codes.E000.at(span, message, help=help))
+        raise _Stop
+
+    def _document(self, event: Any) -> None:
+        self.documents += 1
+        if self.documents > 1:
+            self._stop(self._span(event), "a second document begins here; a file holds one", "remove the `---`")
+
+    def _count(self, event: Any) -> None:
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            self._stop(self._span(event), f"the file has more than {MAX_NODES} values")
+        if event.tag and event.tag not in _CORE_TAGS and event.tag != "!":
+            self._stop(self._span(event), f"the tag `{event.tag}` is not supported", "pipelines use plain YAML values")
+
+    def _scalar(self, event: Any) -> None:
+        self._count(event)
+        start = scalars.content_start(self.file.text, event.start_mark.index, bool(event.anchor or event.tag))
+        span = Span(self.file, start, max(start, event.end_mark.index))
+        written = event.value
+        is_key = bool(self.stack) and isinstance(self.stack[-1].node, Mapping) and self.stack[-1].key is None
+        text = written
+        if not is_key and "$" in written:
+            text = self._interpolate(span, event.style, written)
+        plain = event.style in (None, "") and event.tag != "tag:yaml.org,2002:str"
+        value = scalars.resolve(text) if plain else text
+        node = Scalar(span, written, text, value, None if event.style in (None, "") else event.style)
+        if event.anchor:
+            self.anchors[event.anchor] = node
+        self._put(node)
+
+    def _interpolate(self, span: Span, style: str | None, written: str) -> str:
+        result = interpolation.interpolate(written, self.variables)
+        if result.problems:
+            place = Text(written, self.file, scalars.segments(self.file.text, span.start, style, written))
+            for problem in result.problems:
+                self.found.add(
+                    codes.E009.at(place.span(problem.start, problem.end), problem.message, help=problem.help)
+                )
+        return result.text
+
+    def _alias(self, event: Any) -> None:
+        target = self.anchors.get(event.anchor)
+        if target is None:
+            self._stop(self._span(event), f"the alias `*{event.anchor}` has no anchor before it")
+        else:
+            self._put(target)
+
+    def _open(self, event: Any) -> None:
+        self._count(event)
+        if len(self.stack) >= MAX_DEPTH:
+            self._stop(self._span(event), f"values are nested more than {MAX_DEPTH} deep")
+        span = self._span(event)
+        node = Mapping(span) if isinstance(event, yaml.MappingStartEvent) else Sequence(span)
+        if self.stack and isinstance(self.stack[-1].node, Mapping) and self.stack[-1].key is None:
+            self._stop(span, "a key must be a single value")
+        self.stack.append(_Open(node, event.anchor))
+
+    def _close(self, event: Any) -> None:
+        frame = self.stack.pop()
+        end = scalars.trimmed_end(self.file.text, frame.node.span.start, event.end_mark.index)
+        frame.node.span = Span(self.file, frame.node.span.start, end)
+        if isinstance(frame.node, Mapping):
+            for merged in frame.merges:
+                for key, entry in merged.entries.items():
+                    frame.node.entries.setdefault(key, entry)
+        if frame.anchor:
+            self.anchors[frame.anchor] = frame.node
+        self._put(frame.node)
+
+    def _put(self, node: Node) -> None:
+        if not self.stack:
+            self.root = node
+            return
+        frame = self.stack[-1]
+        frame.node.size += node.size
+        if frame.node.size > MAX_EXPANDED:
+            self._stop(node.span, "the file's aliases stand for too many values")
+        if isinstance(frame.node, Sequence):
+            frame.node.items.append(node)
+        elif frame.key is None:
+            self._key(frame, node)
+        else:
+            self._entry(frame, frame.node, frame.key, node)
+            frame.key = None
+
+    def _key(self, frame: _Open, node: Node) -> None:
+        if not isinstance(node, Scalar):
+            self._stop(node.span, "a key must be a single value")
+        else:
+            frame.key = node
+
+    def _entry(self, frame: _Open, mapping: Mapping, key: Scalar, value: Node) -> None:
+        name = key.written
+        if name == "<<" and key.style is None:
+            frame.merges.extend(self._merged(value))
+        elif name in mapping.entries:
+            first = mapping.entries[name].key
+            self.found.add(
+                codes.E008.at(
+                    key.span,
+                    f"the key `{name}` is already in this mapping, at line {first.line}",
+                    help="keep one of the two",
+                    labels=(Label(first, "first written here"),),
+                )
+            )
+        else:
+            mapping.entries[name] = Entry(key.span, value)
+
+    def _merged(self, value: Node) -> list[Mapping]:
+        items = value.items if isinstance(value, Sequence) else [value]
+        for item in items:
+            if not isinstance(item, Mapping):
+                self._stop(item.span, "`<<` merges mappings, and this is none")
+        return [item for item in items if isinstance(item, Mapping)]
+
+
+def read(file: SourceFile, variables: MappingType[str, str], found: Diagnostics) -> Node | None:
+    """The tree of a file's only document; None when it is empty or cannot be read, which `found` then says."""
+    if len(file.text) > MAX_CHARACTERS:
+        found.add(codes.E000.at(Span(file, 0, 0), f"the file is larger than {MAX_CHARACTERS >> 20} MiB"))
+        return None
+    builder = _Builder(file, variables, found)
+    try:
+        root = builder.run(yaml.parse(file.text, Loader=_LOADER))
+    except _Stop:
+        return None
+    except yaml.YAMLError as error:
+        found.add(_syntax_error(file, error))
+        return None
+    if root is None:
+        found.add(codes.E000.at(Span(file, 0, 0), "the file is empty"))
+    return root
+
+
+def _syntax_error(file: SourceFile, error: yaml.YAMLError) -> Any:
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        offset = mark.index if mark else 0
+        context = f" {error.context}" if error.context else ""
+        return codes.E000.at(Span(file, offset, offset + 1), f"YAML does not parse: {error.problem}{context}")
+    position = getattr(error, "position", 0)
+    reason = getattr(error, "reason", str(error))
+    return codes.E000.at(Span(file, position, position + 1), f"YAML does not parse: {reason}")

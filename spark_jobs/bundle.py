@@ -4,14 +4,21 @@ The zip is a function of the package's files alone: sorted names, fixed times an
 version of zlib shows). Beside each module stands its compiled form, because Python keeps no cache for modules of a zip
 and would compile the engine again in every Python process of the cluster; another minor version of Python ignores it
 and takes the source. Standard library only.
+
+`spark-submit` puts this folder first on the driver's import path, so no module in it may be called like a library
+that others import: this one is not `packaging`.
 """
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import marshal
 import os
+import shutil
+import tempfile
 import zipfile
+from functools import cache
 from importlib import resources
 from importlib.machinery import SourceFileLoader
 from io import BytesIO
@@ -68,6 +75,18 @@ def build(target: Path, *, root: Path | None = None) -> Path:
     finally:
         aside.unlink(missing_ok=True)
     return target
+
+
+@cache
+def build_temporary() -> Path:
+    """The zip in a temporary folder: built once in a process, removed when the process ends.
+
+    Raises:
+        OSError: as `build`.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="clinker-package-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return build(folder / f"{PACKAGE}.zip")
 
 
 def content_of(root: Path) -> bytes:

@@ -123,5 +123,16 @@ def test_failed_build_keeps_the_previous_zip(tmp_path: Path, monkeypatch: pytest
     assert target.read_bytes() == b"previous"
 
 
+def test_temporary_zip_goes_with_its_process() -> None:
+    code = (
+        "from spark_jobs import bundle; path = bundle.build_temporary(); "
+        "assert path == bundle.build_temporary(); print(path, path.stat().st_size)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    path, size = done.stdout.split()
+    assert int(size) > 1000
+    assert not Path(path).parent.exists()
+
+
 def test_application_is_a_file_of_the_package() -> None:
     assert bundle.application().parent == bundle.package_root()

@@ -103,10 +103,10 @@ def _connect(url: str) -> SparkSession:
         spark.version  # noqa: B018 - the first call that reaches the endpoint
     except Exception as error:  # noqa: BLE001 - gRPC has its own exceptions; all mean the same here
         raise SessionError(f"the Spark Connect endpoint {url} does not answer: {_first_line(error)}") from error
-    from spark_jobs import packaging
+    from spark_jobs import bundle
 
     if not getattr(spark, "_clinker_artifacts", False):
-        spark.addArtifacts(str(packaging.build_temporary()), pyfile=True)
+        spark.addArtifacts(str(bundle.build_temporary()), pyfile=True)
         spark._clinker_artifacts = True  # type: ignore[attr-defined]
     return spark
 

@@ -74,32 +74,15 @@ class CsvReader:
             is_last: whether the file ends with the stretch. Elsewhere an end inside quotes means that the stretch was
                 cut wrongly: then `stretch.is_closed` is false at the end, and what was read must not be used.
         """
-        rest = b""
-        wanted = self._block_bytes
-        while chunk := _read_exactly(stream, wanted):
-            stretch.bytes_read += len(chunk)
-            data = rest + chunk
-            end, _ = self._dialect.last_record_end(data)
-            if end:
-                yield self._block(data[:end] if end < len(data) else data, stretch)
-                rest, wanted = data[end:], self._block_bytes
-            else:
-                # A record longer than all that was read: read as much again, so that the work stays linear.
-                rest, wanted = data, len(data)
-        if rest:
-            yield from self._tail(rest, stretch, is_last)
+        for data, is_open in _pieces(stream, self._dialect, self._block_bytes, stretch, is_last):
+            yield self._open_record(data, stretch) if is_open else self._block(data, stretch)
 
-    def _tail(self, rest: bytes, stretch: Stretch, is_last: bool) -> Iterator[Block]:
-        """What follows the last newline: a record that a lone carriage return closes, or nothing."""
-        is_inside = bool(len(self._dialect.toggles(rest)) % 2)
-        stretch.is_closed = is_last or (not is_inside and rest.endswith(b"\r"))
-        if not is_inside:
-            yield self._block(rest, stretch)
-            return
+    def _open_record(self, data: bytes, stretch: Stretch) -> Block:
+        """The block of a record whose quote is never closed (decision 58)."""
         first = stretch.records
         stretch.records += 1
-        failure = malformed("quote is never closed", rest)
-        yield self._shape.block(first, 1, self._no_texts(), np.empty(0, dtype=np.int64), [RowFailure(first, failure)])
+        failures = [RowFailure(first, malformed("quote is never closed", data))]
+        return self._shape.block(first, 1, self._no_texts(), np.empty(0, dtype=np.int64), failures)
 
     def _no_texts(self) -> dict[int, pa.StringArray]:
         return {index: pa.array([], pa.string()) for index in self._needed}
@@ -171,6 +154,36 @@ class CsvReader:
         keep = np.setdiff1d(np.arange(len(rows)), list(bad))
         kept = pa.array(keep)
         return {index: cells[index].take(kept).cast(pa.string()) for index in self._needed}, rows[keep], failures
+
+
+def count(stream: ByteStream, options: CsvOptions, stretch: Stretch, *, is_last: bool) -> None:
+    """Count the records of a stretch in `stretch` without parsing them; see `CsvReader.blocks`."""
+    dialect = dialect_of(options)
+    for data, is_open in _pieces(stream, dialect, BLOCK_BYTES, stretch, is_last):
+        stretch.records += 1 if is_open else dialect.records_in(data)
+
+
+def _pieces(
+    stream: ByteStream, dialect: csv_records.Dialect, size: int, stretch: Stretch, is_last: bool
+) -> Iterator[tuple[bytes, bool]]:
+    """A stretch in pieces of whole records, with whether the piece is a record that is never closed."""
+    rest = b""
+    wanted = size
+    while chunk := _read_exactly(stream, wanted):
+        stretch.bytes_read += len(chunk)
+        data = rest + chunk
+        end, _ = dialect.last_record_end(data)
+        if end:
+            yield data[:end] if end < len(data) else data, False
+            rest, wanted = data[end:], size
+        else:
+            # A record longer than all that was read: read as much again, so that the work stays linear.
+            rest, wanted = data, len(data)
+    if rest:
+        # What follows the last newline: records that lone carriage returns close, or that nothing closes.
+        is_inside = bool(len(dialect.toggles(rest)) % 2)
+        stretch.is_closed = is_last or (not is_inside and rest.endswith(b"\r"))
+        yield rest, is_inside
 
 
 def malformed(detail: str, raw: str | bytes) -> Failure:

@@ -114,6 +114,19 @@ class Dialect:
                 end = int(toggles[before - 1])
         return 0, is_inside
 
+    def records_in(self, data: bytes) -> int:
+        """How many records some complete records are: line ends outside quotes that close a line with something on it.
+
+        A last record without line end counts too.
+        """
+        array = np.frombuffer(data, dtype=np.uint8)
+        ends = np.flatnonzero((array == _NEWLINE) | (array == _RETURN))
+        toggles = self.toggles(data)
+        if len(toggles):
+            ends = ends[np.searchsorted(toggles, ends) % 2 == 0]
+        before = np.concatenate((np.array([-1]), ends))
+        return int(np.count_nonzero(ends > before[:-1] + 1)) + bool(before[-1] + 1 < len(data))
+
 
 def next_line_start(data: bytes, position: int) -> int | None:
     """The place after the first line end at or after a position, quotes disregarded; None when there is no line end."""

@@ -66,17 +66,40 @@ def read_csv(
     reader = csv_reader.CsvReader(options, file_plan.columns, reading, block_bytes)
     stretch = csv_reader.Stretch()
     with files.open_input(file_plan.file.path, file_plan.file.name) as stream:
-        if file_plan.is_splittable:
-            outcome.start, outcome.end = splits.actual_range(split, stream)
-            stream.seek(outcome.start)
-            part: csv_reader.ByteStream = _Range(stream, outcome.end - outcome.start)
-        else:
-            part = _skip(encoding.Utf8Stream(stream, options.encoding), file_plan.data_start)
-            outcome.start, outcome.end = split.start, split.end
-        for block in reader.blocks(part, stretch, is_last=split.is_last or outcome.end >= file_plan.file.size):
+        part = _part(split, file_plan, options, stream, outcome)
+        for block in reader.blocks(part, stretch, is_last=_is_last(split, file_plan, outcome)):
             outcome.records = stretch.records
             yield block
-    outcome.is_consistent = stretch.is_closed
+    outcome.records, outcome.is_consistent = stretch.records, stretch.is_closed
+
+
+def count_csv(split: Split, file_plan: FilePlan, options: CsvOptions, outcome: SplitOutcome) -> None:
+    """Count the records of a split of a CSV file without parsing them; only `outcome` is filled in.
+
+    Raises:
+        FormatError: the file cannot be opened.
+    """
+    stretch = csv_reader.Stretch()
+    with files.open_input(file_plan.file.path, file_plan.file.name) as stream:
+        part = _part(split, file_plan, options, stream, outcome)
+        csv_reader.count(part, options, stretch, is_last=_is_last(split, file_plan, outcome))
+    outcome.records, outcome.is_consistent = stretch.records, stretch.is_closed
+
+
+def _part(
+    split: Split, file_plan: FilePlan, options: CsvOptions, stream: pa.NativeFile, outcome: SplitOutcome
+) -> csv_reader.ByteStream:
+    """The bytes of a split as UTF-8; notes their place in `outcome`."""
+    if not file_plan.is_splittable:
+        outcome.start, outcome.end = split.start, split.end
+        return _skip(encoding.Utf8Stream(stream, options.encoding), file_plan.data_start)
+    outcome.start, outcome.end = splits.actual_range(split, stream)
+    stream.seek(outcome.start)
+    return _Range(stream, outcome.end - outcome.start)
+
+
+def _is_last(split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> bool:
+    return split.is_last or outcome.end >= file_plan.file.size
 
 
 def _skip(stream: encoding.Utf8Stream, length: int) -> encoding.Utf8Stream:

@@ -96,5 +96,8 @@ def _read(
         for block in reading.read_csv(split, scan.files[split.file], options, want, outcome, block_bytes):
             result.add(block, offset)
         assert offset + outcome.records == result.count
+        counted = reading.SplitOutcome()
+        reading.count_csv(split, scan.files[split.file], options, counted)
+        assert counted == outcome
         consistent &= outcome.is_consistent
     return result, consistent

@@ -195,3 +195,87 @@ def test_a_file_without_header_follows_the_declared_order(tmp_path: Path) -> Non
     assert got.records == [{"a": "x", "b": 1, "c": None}, {"a": "y", "b": 2, "c": None}]
     wide = read_csv(tmp_path / "in.csv", b"x,1,2.5,more\n", declared, options=options)
     assert wide.records == [{"a": "x", "b": 1, "c": 2.5, "$widened.col_3": "more"}]
+
+
+TYPED = {"id": types.INT, "name": types.STRING, "x": types.FLOAT, "d": types.DATE}
+
+
+def test_values_that_do_not_convert_fail_their_record(tmp_path: Path) -> None:
+    data = b"d,x,id,name\n2024-01-02,1.5,+1,a\n,y,2,b\n2024-99-99,z,3,c\n2024-01-03,,x,\n,,,\n"
+    got = read_csv(tmp_path / "in.csv", data, TYPED, failure_texts=True)
+    assert [(record["id"], record["name"], record["x"]) for record in got.records] == [(1, "a", 1.5), (None, "", None)]
+    assert got.rows == [0, 4]
+    kind = "type_coercion_failure"
+    assert got.failures == [
+        (1, "x", "y", kind, "conversion failed: cannot convert 'y' to Float"),
+        (2, "x", "z", kind, "conversion failed: cannot convert 'z' to Float"),
+        (3, "id", "x", kind, "conversion failed: cannot convert 'x' to Int"),
+    ]
+    assert got.failed_rows == [
+        {"id": "2", "name": "b", "x": "y", "d": None},
+        {"id": "3", "name": "c", "x": "z", "d": "2024-99-99"},
+        {"id": "x", "name": "", "x": None, "d": "2024-01-03"},
+    ]
+
+
+def test_what_is_carried_does_not_change_what_fails(tmp_path: Path) -> None:
+    data = b"id,name,x,d,more\n1,a,1,2024-01-01,m\nx,b,1,2024-01-01,n\n3,c,1,never,o\n4,d\n"
+    everything = read_csv(tmp_path / "in.csv", data, TYPED)
+    for live in (frozenset({"name"}), frozenset({"id", "x"}), frozenset[str]()):
+        for texts in (False, True):
+            got = read_csv(tmp_path / "in.csv", data, TYPED, live=live, failure_texts=texts)
+            wanted = [name for name in TYPED if name in live]
+            assert got.schema is not None
+            assert got.schema.names == [*wanted, "$widened.more"]
+            assert got.records == [
+                {name: record[name] for name in (*wanted, "$widened.more")} for record in everything.records
+            ]
+            assert (got.rows, got.failures) == (everything.rows, everything.failures)
+    assert everything.rows == [0]
+
+
+def test_nothing_may_be_carried_at_all(tmp_path: Path) -> None:
+    got = read_csv(
+        tmp_path / "in.csv", b"id,name\n1,a\n2,b\n", {"name": types.STRING, "id": types.INT}, live=frozenset()
+    )
+    assert got.records == [{}, {}]
+    assert got.schema is not None
+    assert got.schema.names == []
+
+
+def test_required_columns_must_be_there_and_convert(tmp_path: Path) -> None:
+    data = b"id,name\n1,a\n,b\nx,c\n"
+    got = read_csv(tmp_path / "in.csv", data, TYPED, required=("id",), failure_texts=True)
+    assert [(row, name, category) for row, name, _, category, _ in got.failures] == [
+        (1, "id", "missing_required_field"),
+        (2, "id", "required_field_conversion_failure"),
+    ]
+    assert [record["id"] for record in got.failed_rows] == [None, "x"]
+    lacking = read_csv(tmp_path / "in.csv", data, TYPED, required=("x",))
+    assert [failure[1] for failure in lacking.failures] == ["x", "x", "id"]
+    assert lacking.records == []
+
+
+def test_the_first_declared_column_names_the_failure(tmp_path: Path) -> None:
+    data = b"d,x,id\nnever,no,none\n"
+    got = read_csv(tmp_path / "in.csv", data, TYPED, required=("x",))
+    assert got.failures[0][:3] == (0, "id", "none")
+
+
+def test_undeclared_columns_stay_text(tmp_path: Path) -> None:
+    data = b"zone,id,pop\n07,1,1e3\nN,2,\n"
+    got = read_csv(tmp_path / "in.csv", data, {"id": types.INT})
+    assert got.records == [
+        {"id": 1, "$widened.zone": "07", "$widened.pop": "1e3"},
+        {"id": 2, "$widened.zone": "N", "$widened.pop": ""},
+    ]
+
+
+def test_failures_keep_their_rows_over_blocks_and_splits(tmp_path: Path) -> None:
+    lines = [("x" if i % 7 == 0 else str(i)) + (",more" if i % 11 == 0 else "") for i in range(300)]
+    data = ("id\n" + "\n".join(lines)).encode()
+    for split_bytes, block_bytes in ((10_000, 1 << 20), (100, 64), (37, 16)):
+        got = read_csv(tmp_path / "in.csv", data, {"id": types.INT}, split_bytes=split_bytes, block_bytes=block_bytes)
+        assert got.rows == [i for i in range(300) if i % 7 and i % 11]
+        assert [failure[0] for failure in got.failures] == [i for i in range(300) if i % 7 == 0 or i % 11 == 0]
+        assert [record["id"] for record in got.records] == got.rows

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
-from spark_jobs.cxl import engine, failure, interpreter_expressions, typed, values
+from spark_jobs.cxl import engine, failure, interpreter_expressions, trees, typed, values
 from spark_jobs.cxl.interpreter_expressions import Row
 from spark_jobs.cxl.types import Kind
 
@@ -33,7 +33,10 @@ Step = Callable[[Row], "Stop | None"]
 
 def compile(program: typed.Program) -> Interpreter:
     """A program ready to run on records, a `RecordProgram`."""
-    return Interpreter(program)
+    if not trees.is_deep(program):
+        return Interpreter(program)
+    with trees.room():
+        return DeepInterpreter(program)
 
 
 class Interpreter:
@@ -57,6 +60,15 @@ class Interpreter:
             if stop is not None:
                 return engine.RecordResult([], [], stop is Stop.FILTERED, stop is Stop.DUPLICATE)
         return result_of(row)
+
+
+class DeepInterpreter(Interpreter):
+    """A program so deeply nested that running it takes more stack than Python grants by default."""
+
+    def __call__(self, record: Mapping[str, Any], surroundings: engine.Surroundings) -> engine.RecordResult:
+        """Run the program on a record; raises `Failure`."""
+        with trees.room():
+            return super().__call__(record, surroundings)
 
 
 def result_of(row: Row) -> engine.RecordResult:

@@ -17,14 +17,15 @@ class Row:
     """A record on its way through a program.
 
     `column` gives an input value by name, `slots` are the values of the typed tree's locals, `fields` and `metas` what was emitted
-    so far, `children` the records of `emit each` blocks (None before the first).
+    so far, `children` the records of `emit each` blocks (None before the first), `moment` is `now` once it was read.
     """
 
-    __slots__ = ("children", "column", "fields", "metas", "slots", "surroundings")
+    __slots__ = ("children", "column", "fields", "metas", "moment", "slots", "surroundings")
 
     def __init__(self, column: Callable[[str], Any], surroundings: engine.Surroundings, slots: int) -> None:
         self.column = column
         self.surroundings = surroundings
+        self.moment: datetime | None = None
         self.slots: list[Any] = [None] * slots
         self.fields: dict[str, Any] = {}
         self.metas: dict[str, Any] = {}
@@ -60,7 +61,12 @@ def _system(node: typed.System) -> Compiled:
 
 
 def _now(node: typed.Now) -> Compiled:
-    return lambda row: datetime.now(UTC).replace(tzinfo=None)
+    def read(row: Row) -> datetime:
+        if row.moment is None:
+            row.moment = datetime.now(UTC).replace(tzinfo=None)
+        return row.moment
+
+    return read
 
 
 def _widen(node: typed.Widen) -> Compiled:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import engine, interpreter, kernels_analysis, kernels_distinct, typed, types, values
+from spark_jobs.cxl import engine, interpreter, kernels_distinct, trees, typed, types, values
 from spark_jobs.cxl.kernels_deferred import Deferred
 from spark_jobs.cxl.kernels_expressions import Compiler
 from spark_jobs.cxl.kernels_frame import Evaluate, Frame, as_array
@@ -59,9 +59,24 @@ Step = Callable[[State], None]
 
 def compile(program: typed.Program) -> engine.BatchProgram:
     """A program ready to run on batches, a `BatchProgram`."""
-    if any(isinstance(statement, typed.Each) for statement in program.statements):
-        return RowProgram(program)
-    return KernelProgram(program)
+    kind = RowProgram if any(isinstance(statement, typed.Each) for statement in program.statements) else KernelProgram
+    if not trees.is_deep(program):
+        return kind(program)
+    with trees.room():
+        return DeepProgram(kind(program))
+
+
+class DeepProgram:
+    """A program so deeply nested that running it takes more stack than Python grants by default."""
+
+    def __init__(self, program: engine.BatchProgram) -> None:
+        self._run = program
+        self.interpreted = program.interpreted
+
+    def __call__(self, batch: pa.RecordBatch, surroundings: engine.Surroundings) -> engine.BatchResult:
+        """Run the program on a batch."""
+        with trees.room():
+            return self._run(batch, surroundings)
 
 
 class KernelProgram:
@@ -77,8 +92,8 @@ class KernelProgram:
 
     def __call__(self, batch: pa.RecordBatch, surroundings: engine.Surroundings) -> engine.BatchResult:
         """Run the program on a batch."""
-        deferred = Deferred(self._program, self._interpreter, batch, surroundings)
-        state = State(Frame.of(batch, surroundings), deferred)
+        frame = Frame.of(batch, surroundings)
+        state = State(frame, Deferred(self._program, self._interpreter, batch, surroundings, frame.clock))
         for number, step in enumerate(self._steps):
             step(state)
             state.defer_bad(number)
@@ -98,9 +113,10 @@ class RowProgram:
 
     def __call__(self, batch: pa.RecordBatch, surroundings: engine.Surroundings) -> engine.BatchResult:
         """Run the program on a batch."""
-        deferred = Deferred(self._program, self._interpreter, batch, surroundings)
+        frame = Frame.of(batch.slice(0, 0), surroundings)
+        deferred = Deferred(self._program, self._interpreter, batch, surroundings, frame.clock)
         deferred.add(list(range(batch.num_rows)), 0)
-        state = State(Frame.of(batch.slice(0, 0), surroundings), deferred)
+        state = State(frame, deferred)
         return _result(self._program, state, batch.num_rows)
 
 
@@ -108,14 +124,14 @@ def _repeated(program: typed.Program, compiler: Compiler) -> set[Any]:
     """The signatures of computations that stand in several places."""
     counts: Counter[Any] = Counter()
     for statement in program.statements:
-        for node in kernels_analysis.walk(statement):
-            if isinstance(node, typed.Expression) and any(True for _ in kernels_analysis.parts(node)):
-                counts[compiler.signature(node)] += 1
+        for node in trees.walk(statement):
+            if isinstance(node, typed.Expression) and any(True for _ in trees.parts(node)):
+                counts[compiler.analysis.facts(node).key] += 1
         if isinstance(statement, typed.Let | typed.Emit | typed.EmitMeta):
             compiler.assigned(statement.slot, statement.value)
-    compiler.versions.clear()
+    compiler.analysis.versions.clear()
     compiler.constants.clear()
-    return {key for key, count in counts.items() if count > 1 and key is not None}
+    return {key for key, count in counts.items() if count > 1}
 
 
 def _statement(statement: typed.Statement, number: int, compiler: Compiler) -> Step:

@@ -1,82 +1,28 @@
-"""What the kernel compiler knows of an expression before it runs: what it reads, whether it can fail, what is the same."""
+"""What the kernel compiler knows of an expression before it runs: whether it is constant or cheap, and what is the same."""
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields
+from typing import Any
 
-from spark_jobs.cxl import typed, types
-from spark_jobs.cxl.builtins import declare
-from spark_jobs.cxl.typed import Operator
+from spark_jobs.cxl import trees, typed
 from spark_jobs.cxl.types import Kind
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a node.
+
+    `key` is a number that equal computations share wherever they stand. `is_constant`: it has the same value for every record.
+    `is_cheap`: evaluating it on all rows costs less than cutting out the rows that need it.
+    """
+
+    key: int
+    is_constant: bool
+    is_cheap: bool
 
 
-def parts(node: object) -> Iterator[object]:
-    """The nodes directly inside a node of a typed tree."""
-    if not is_dataclass(node):
-        return
-    for field in fields(node):
-        value = getattr(node, field.name)
-        for item in value if isinstance(value, tuple) else (value,):
-            if isinstance(item, typed.Expression | typed.Statement | typed.Closure | typed.Arm):
-                yield item
-
-
-def walk(node: object) -> Iterator[object]:
-    """A node and all nodes inside it, in preorder."""
-    yield node
-    for part in parts(node):
-        yield from walk(part)
-
-
-def is_constant(node: typed.Expression) -> bool:
-    """Whether an expression has the same value for every record."""
-    return not any(
-        isinstance(part, typed.Column | typed.Local | typed.System | typed.Now | typed.WindowCall)
-        for part in walk(node)
-    )
-
-
-def columns_of(node: object) -> dict[str, types.Type]:
-    """The columns that a tree reads, with their types."""
-    return {part.name: part.type for part in walk(node) if isinstance(part, typed.Column)}
-
-
-def systems_of(node: object) -> dict[str, types.Type]:
-    """The surroundings that a tree reads, with their types."""
-    return {part.path: part.type for part in walk(node) if isinstance(part, typed.System)}
-
-
-def slots_of(node: object) -> dict[int, types.Type]:
-    """The slots that a tree reads and does not bind itself, with their types."""
-    bound = {part.slot for part in walk(node) if isinstance(part, typed.Closure)}
-    return {part.slot: part.type for part in walk(node) if isinstance(part, typed.Local) and part.slot not in bound}
-
-
-def can_fail(node: typed.Expression) -> bool:
-    """Whether some record can make an expression raise `Failure`."""
-    return any(_fails(part) for part in walk(node))
-
-
-def _fails(node: object) -> bool:
-    match node:
-        case typed.Binary(operator=Operator.DIVIDE | Operator.MODULO):
-            return True
-        case typed.Binary(operator=Operator.ADD | Operator.SUBTRACT | Operator.MULTIPLY, type=result):
-            return result.kind not in (Kind.FLOAT, Kind.STRING)
-        case typed.Negate(type=result):
-            return result.kind is not Kind.FLOAT
-        case typed.Call(builtin=key):
-            return any(overload.fails for overload in declare.overloads(declare.registry()[key].name))
-        case typed.WindowCall():
-            return True
-        case _:
-            return False
-
-
+_VARYING = (typed.Column, typed.Local, typed.System, typed.Now, typed.WindowCall)
 _CHEAP = (
     typed.Literal,
     typed.Column,
@@ -89,38 +35,47 @@ _CHEAP = (
     typed.And,
     typed.Or,
 )
+#: What distinguishes two nodes beside the nodes inside them.
+_OWN = ("operator", "path", "builtin", "slot", "function", "field", "name")
 
 
-def is_cheap(node: typed.Expression) -> bool:
-    """Whether evaluating an expression on all rows costs less than cutting out the rows that need it."""
-    return all(
-        isinstance(part, _CHEAP)
-        and not part.type.is_dynamic
-        and (part.type.kind is not Kind.STRING or not isinstance(part, typed.Binary))
-        for part in walk(node)
-    )
+class Analysis:
+    """The facts of one program's nodes, found once each.
 
-
-def signature(node: object, versions: dict[int, int]) -> Any:
-    """A key that equal computations share wherever they stand; None for what differs from evaluation to evaluation.
-
-    `versions` counts the assignments of each slot so far: a slot that was assigned again is another value.
+    `versions` counts the assignments of each slot so far: a slot that was assigned again is another value. A node is asked for
+    first where it stands, so its facts hold for good.
     """
-    match node:
-        case typed.Now() | typed.WindowCall():
-            return None
-        case typed.Local(slot=slot):
-            return ("slot", slot, versions.get(slot, 0))
-        case typed.Literal(value=value):
-            return ("literal", type(value).__name__, repr(value))
-        case typed.Column(name=name):
-            return ("column", name)
-    inside = [signature(part, versions) for part in parts(node)]
-    if any(part is None for part in inside):
-        return None
-    own = tuple(
-        getattr(node, field.name)
-        for field in fields(node)  # type: ignore[arg-type]
-        if field.name in ("operator", "path", "builtin", "slot", "function", "field")
-    )
-    return (type(node).__name__, own, tuple(inside), str(getattr(node, "type", "")))
+
+    def __init__(self) -> None:
+        self.versions: dict[int, int] = {}
+        self._facts: dict[int, tuple[object, Facts]] = {}
+        self._keys: dict[Any, int] = {}
+
+    def facts(self, node: object) -> Facts:
+        """The facts of a node."""
+        known = self._facts.get(id(node))
+        if known is None:
+            # The node is kept, so that its identity is not given to another one.
+            known = self._facts[id(node)] = (node, self._find(node))
+        return known[1]
+
+    def _find(self, node: object) -> Facts:
+        inside = [self.facts(part) for part in trees.parts(node)]
+        own = tuple(getattr(node, field.name) for field in fields(node) if field.name in _OWN)  # type: ignore[arg-type]
+        if isinstance(node, typed.Local):
+            own = (node.slot, self.versions.get(node.slot, 0))
+        elif isinstance(node, typed.Literal):
+            own = (type(node.value).__name__, repr(node.value))
+        identity = (type(node).__name__, own, str(getattr(node, "type", "")), tuple(facts.key for facts in inside))
+        return Facts(
+            key=self._keys.setdefault(identity, len(self._keys)),
+            is_constant=not isinstance(node, _VARYING) and all(facts.is_constant for facts in inside),
+            is_cheap=_is_cheap(node) and all(facts.is_cheap for facts in inside),
+        )
+
+
+def _is_cheap(node: object) -> bool:
+    if not isinstance(node, _CHEAP):
+        return False
+    makes_text = isinstance(node, typed.Binary) and node.type.kind is Kind.STRING
+    return not node.type.is_dynamic and not makes_text

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import kernels_analysis, typed, types, values
+from spark_jobs.cxl import typed, types, values
 from spark_jobs.cxl.kernels_frame import Evaluate, Frame, as_array, scatter
 from spark_jobs.cxl.types import Kind
 
@@ -52,11 +52,10 @@ def _subject_obstacle(subject: typed.Expression, arms: tuple[typed.Arm, ...]) ->
 class Branch:
     """A branch: how to evaluate it, and whether on all rows."""
 
-    def __init__(self, node: typed.Expression, evaluate: Evaluate) -> None:
+    def __init__(self, node: typed.Expression, evaluate: Evaluate, compiler: Compiler) -> None:
         self.evaluate = evaluate
-        self.everywhere = isinstance(node, typed.Literal | typed.Column | typed.Local) or kernels_analysis.is_cheap(
-            node
-        )
+        simple = isinstance(node, typed.Literal | typed.Column | typed.Local)
+        self.everywhere = simple or compiler.analysis.facts(node).is_cheap
 
     def on(self, frame: Frame, mask: pa.Array) -> tuple[Any, bool]:
         """The branch's values for the rows of a mask, and whether there is one for every row of the frame."""
@@ -66,7 +65,7 @@ class Branch:
 
 
 def _branch(node: typed.Expression, compiler: Compiler, wanted: types.Type) -> Branch:
-    return Branch(node, compiler.compile(node, wanted))
+    return Branch(node, compiler.compile(node, wanted), compiler)
 
 
 def _mask(value: Any, count: int) -> pa.Array:
@@ -144,7 +143,7 @@ def _logical(
 ) -> Evaluate:
     """`and`/`or`: the right side is evaluated on the rows that the left side did not decide."""
     left = compiler.condition(left_node)
-    right = Branch(right_node, compiler.condition(right_node))
+    right = Branch(right_node, compiler.condition(right_node), compiler)
 
     def evaluate(frame: Frame) -> Any:
         first = as_array(left(frame), frame.count)
@@ -182,7 +181,7 @@ def match(node: typed.Match, compiler: Compiler) -> Evaluate:
     branches = [_branch(arm.value, compiler, node.type) for arm in arms]
     if node.subject is not None:
         # Every pattern is compared with the one value of the subject.
-        compiler.repeated.add(compiler.signature(node.subject))
+        compiler.repeated.add(compiler.analysis.facts(node.subject).key)
     tests = [_test(node.subject, arm.pattern, compiler) for arm in arms]
     subject = compiler.compile(node.subject) if node.subject is not None else None
     result = values.arrow_type(node.type)
@@ -211,12 +210,12 @@ def _test(subject: typed.Expression | None, pattern: typed.Expression | None, co
     if pattern is None:
         return None
     if subject is None:
-        return Branch(pattern, compiler.condition(pattern))
+        return Branch(pattern, compiler.condition(pattern), compiler)
     if isinstance(pattern, typed.Literal) and pattern.value is None:
         evaluate = compiler.compile(subject)
-        return Branch(subject, lambda frame: pc.is_null(evaluate(frame)))
+        return Branch(subject, lambda frame: pc.is_null(evaluate(frame)), compiler)
     equality = typed.Binary(types.BOOL.or_null(), pattern.place, typed.Operator.EQUAL, subject, pattern)
-    return Branch(equality, compiler.compile(equality))
+    return Branch(equality, compiler.compile(equality), compiler)
 
 
 #: Kinds whose literals are found by a hash table.

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.cxl import engine, interpreter, kernels_analysis, typed, types, values
+from spark_jobs.cxl import engine, interpreter, trees, typed, types, values
 from spark_jobs.cxl.failure import Failure
 from spark_jobs.cxl.interpreter import Stop
 
 if TYPE_CHECKING:
     from spark_jobs.cxl.interpreter_expressions import Row
+    from spark_jobs.cxl.kernels_frame import Clock
 
 
 @dataclass
@@ -73,7 +74,9 @@ class Deferred:
         compiled: interpreter.Interpreter,
         batch: pa.RecordBatch,
         surroundings: engine.Surroundings,
+        clock: Clock,
     ) -> None:
+        self._clock = clock if trees.reads_clock(program) else None
         self._program = program
         self._compiled = compiled
         self._batch = batch
@@ -95,6 +98,7 @@ class Deferred:
                 self._surroundings.seen,
             )
             entry = Entry(position, self._compiled.start(record, around), number)
+            entry.row.moment = self._clock() if self._clock else None
             if self._run(entry, repeat):
                 self._entries.append(entry)
 
@@ -153,7 +157,7 @@ def _records(batch: pa.RecordBatch, program: typed.Program, positions: list[int]
     """The Python values of the program's columns on some rows."""
     rows = pa.array(positions, pa.int64())
     found: dict[str, list[Any]] = {}
-    for name, static in kernels_analysis.columns_of(program).items():
+    for name, static in trees.columns_of(program).items():
         index = batch.schema.get_field_index(name)
         if index >= 0:
             column = batch.column(index)
@@ -169,7 +173,7 @@ def _surroundings(
 ) -> dict[str, list[Any]]:
     """The Python values of those surroundings that differ from row to row."""
     rows = pa.array(positions, pa.int64())
-    kinds = {"source.row": types.INT, **kernels_analysis.systems_of(program)}
+    kinds = {"source.row": types.INT, **trees.systems_of(program)}
     return {
         path: values.from_arrow(surroundings.values[path].take(rows), static)
         for path, static in kinds.items()

@@ -6,7 +6,6 @@ runs row by row in the interpreter, with the reason noted for `explain`.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -40,8 +39,8 @@ _SOURCES = (typed.Literal, typed.Column, typed.Local, typed.System)
 class Compiler:
     """Compiles the expressions of one program.
 
-    `interpreted` collects what has no kernel; `repeated` has the signatures that stand in several places; `versions` counts the
-    assignments of each slot so far, `constants` has the slots that hold a literal.
+    `interpreted` collects what has no kernel; `repeated` has the keys of computations that stand in several places;
+    `constants` has the slots that hold a literal.
     """
 
     def __init__(self, program: typed.Program) -> None:
@@ -49,28 +48,24 @@ class Compiler:
         self.slots = program.slots
         self.interpreted: list[tuple[str, str]] = []
         self.repeated: set[Any] = set()
-        self.versions: dict[int, int] = {}
+        self.analysis = kernels_analysis.Analysis()
         self.constants: dict[int, typed.Literal] = {}
 
     def assigned(self, slot: int, value: typed.Expression) -> None:
         """Note that a slot has a new value."""
-        self.versions[slot] = self.versions.get(slot, 0) + 1
+        self.analysis.versions[slot] = self.analysis.versions.get(slot, 0) + 1
         self.constants.pop(slot, None)
         if isinstance(value, typed.Literal) and value.value is not None:
             self.constants[slot] = value
-
-    def signature(self, node: object) -> Any:
-        """The key that equal computations share, as slots stand now."""
-        return kernels_analysis.signature(node, self.versions)
 
     def compile(self, node: typed.Expression, wanted: types.Type | None = None) -> Evaluate:
         """An evaluation; `wanted` is the type that a null literal takes."""
         node = self._simplified(node)
         if isinstance(node, typed.Literal):
             return _literal(node, wanted or node.type)
-        key = self.signature(node) if not isinstance(node, _SOURCES) else None
         evaluate = self._native(node)
-        if key is None or key not in self.repeated:
+        key = self.analysis.facts(node).key
+        if isinstance(node, _SOURCES) or key not in self.repeated:
             return evaluate
         return lambda frame: frame.shared(key, evaluate)
 
@@ -78,7 +73,7 @@ class Compiler:
         """A literal in place of what is the same for every record; an expression that always fails stays."""
         if isinstance(node, typed.Local) and node.slot in self.constants:
             return self.constants[node.slot]
-        if isinstance(node, _SOURCES) or not kernels_analysis.is_constant(node):
+        if isinstance(node, _SOURCES) or not self.analysis.facts(node).is_constant:
             return node
         row = interpreter_expressions.Row(lambda name: None, engine.Surroundings(), self.slots)
         try:
@@ -104,7 +99,7 @@ class Compiler:
         """Why an expression has no kernel, None when it has one."""
         if isinstance(node, _SOURCES):
             return None
-        if kernels_analysis.is_constant(node) and kernels_analysis.can_fail(node):
+        if self.analysis.facts(node).is_constant:
             return "a constant that fails"
         if node.type.is_dynamic and not isinstance(node, typed.Coalesce | typed.If):
             return f"the value's type is known at run time only ({node.type})"
@@ -171,7 +166,7 @@ def _system(node: typed.System, compiler: Compiler) -> Evaluate:
 
 
 def _now(node: typed.Now, compiler: Compiler) -> Evaluate:
-    return lambda frame: arrays.filled(frame.count, datetime.now(UTC).replace(tzinfo=None), types.DATETIME)
+    return lambda frame: arrays.filled(frame.count, frame.clock(), types.DATETIME)
 
 
 def _widen(node: typed.Widen, compiler: Compiler) -> Evaluate:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,19 @@ Evaluate = Callable[["Frame"], Any]
 
 #: Slices of this size are no longer halved in search of a failing row: the interpreter looks at all their rows.
 SMALLEST_SLICE = 16
+
+
+class Clock:
+    """`now` for a batch: read when it is first asked for, and the same for all of its rows."""
+
+    def __init__(self) -> None:
+        self._moment: datetime | None = None
+
+    def __call__(self) -> datetime:
+        """The moment, UTC without zone."""
+        if self._moment is None:
+            self._moment = datetime.now(UTC).replace(tzinfo=None)
+        return self._moment
 
 
 class Frame:
@@ -33,6 +47,7 @@ class Frame:
     ) -> None:
         self.count = count
         self.surroundings = surroundings
+        self.clock: Clock = parent.clock if parent is not None else Clock()
         self.bad: pa.Array | None = None
         self._batch = batch
         self._parent = parent

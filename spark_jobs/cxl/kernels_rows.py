@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_jobs.cxl import engine, interpreter_expressions, kernels_analysis, typed, values
+from spark_jobs.cxl import engine, interpreter_expressions, trees, typed, values
 from spark_jobs.cxl.failure import Failure
 from spark_jobs.cxl.interpreter_expressions import Row
 
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 def compile(node: typed.Expression, adapt: Callable[[Any], Any] | None = None, slots: int = 0) -> Evaluate:
     """An evaluation row by row; `adapt` changes each result, `slots` is the size of the program's slot list."""
-    columns = kernels_analysis.columns_of(node)
-    systems = kernels_analysis.systems_of(node)
-    locals_ = kernels_analysis.slots_of(node)
+    columns = trees.columns_of(node)
+    systems = trees.systems_of(node)
+    locals_ = trees.slots_of(node)
     run = interpreter_expressions.compile(node)
     static = node.type
+    reads_clock = trees.reads_clock(node)
 
     def evaluate(frame: Frame) -> pa.Array:
         record: dict[str, Any] = {}
@@ -42,6 +43,7 @@ def compile(node: typed.Expression, adapt: Callable[[Any], Any] | None = None, s
                 for number, kind in locals_.items()
             ),
         ]
+        row.moment = frame.clock() if reads_clock else None
         results: list[Any] = []
         failing: list[int] = []
         for position in range(frame.count):

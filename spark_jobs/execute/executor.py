@@ -60,8 +60,8 @@ class Run:
             self.phases[name] = self.phases.get(name, 0.0) + time.perf_counter() - started
 
 
-def execute(plan: plans.Plan, options: RunOptions, identity: Identity) -> result.RunResult:
-    """Run a plan; never raises for what users can cause: the result says how it ended.
+def execute(plan: plans.Plan, options: RunOptions, identity: Identity) -> metrics.Outcome:
+    """Run a plan; never raises for what users can cause: the outcome says how it ended.
 
     KeyboardInterrupt (and SIGTERM, which the command turns into it) ends the run as interrupted; nothing is published then.
     """

@@ -7,7 +7,7 @@ import os
 import resource
 import socket
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs import result
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spark_jobs.contract import ExitCode
     from spark_jobs.execute.executor import Run
 
@@ -22,8 +24,16 @@ SCHEMA_VERSION = 1
 DIRECTORY_VARIABLE = "CLINKER_METRICS_SPOOL_DIR"
 
 
-def conclude(run: Run, exit_code: ExitCode, error: result.RunError | None) -> result.RunResult:
-    """Write the metrics file, if one is wanted, and give the run's result; a failed run has both too (decision 59)."""
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: the record for its scheduler, and what each node did with its records."""
+
+    result: result.RunResult
+    nodes: Mapping[str, Mapping[str, Any]]
+
+
+def conclude(run: Run, exit_code: ExitCode, error: result.RunError | None) -> Outcome:
+    """Write the metrics file, if one is wanted, and give the run's outcome; a failed run has both too (decision 59)."""
     finished = datetime.now(UTC)
     summary = _summary(run, finished)
     folder = run.options.metrics_spool_dir or os.environ.get(DIRECTORY_VARIABLE) or run.plan.metrics_dir
@@ -31,7 +41,7 @@ def conclude(run: Run, exit_code: ExitCode, error: result.RunError | None) -> re
     if folder:
         document = {**_document(run, finished, exit_code, error), **summary}
         path = str(_write(Path(folder), run.identity.execution_id, document))
-    return result.RunResult(
+    record = result.RunResult(
         execution_id=run.identity.execution_id,
         exit_code=int(exit_code),
         pipeline_name=run.plan.name,
@@ -49,6 +59,7 @@ def conclude(run: Run, exit_code: ExitCode, error: result.RunError | None) -> re
         application_id=run.application.get("application_id"),
         error=error,
     )
+    return Outcome(record, _nodes(run))
 
 
 def _of_kind(run: Run, kind: str) -> list[tuple[str, Any]]:
@@ -106,12 +117,18 @@ def _document(run: Run, finished: datetime, exit_code: ExitCode, error: result.R
             name: run.tally.dead_per_source[number] for name, number in numbers.items() if number in run.tally.dead_per_source
         },
         "dlq_categories": run.tally.dead_per_category,
-        "nodes": {planned.name: {"kind": planned.kind, **_node(counters[planned.name])} for planned in run.plan.nodes if planned.name in counters},
+        "nodes": _nodes(run),
         "stages": run.tally.levels,
         "phases_ms": {name: int(seconds * 1000) for name, seconds in run.phases.items()},
         "shuffled_bytes": run.tally.payload_bytes,
         "peak_task_bytes": run.tally.peak_task_bytes,
     }
+
+
+def _nodes(run: Run) -> dict[str, dict[str, Any]]:
+    """What each node that ran did, in the order of the plan."""
+    found = run.tally.counters
+    return {p.name: {"kind": p.kind, **_node(found[p.name])} for p in run.plan.nodes if p.name in found}
 
 
 def _node(counters: Any) -> dict[str, int]:

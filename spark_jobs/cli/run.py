@@ -1,0 +1,78 @@
+"""`clinker run`: a plan is executed, and the terminal told what became of every record."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs import contract, result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from spark_jobs.execute.metrics import Outcome
+    from spark_jobs.plan.options import RunOptions
+    from spark_jobs.plan.plan import Plan
+
+
+def execute(plan: Plan, options: RunOptions) -> int:
+    """Run a plan; gives the exit code of `contract.ExitCode`."""
+    from spark_jobs.execute import executor, identity
+
+    names = identity.Identity.new(options.execution_id, options.batch_id)
+    with _interruptible():
+        outcome = executor.execute(plan, options, names)
+    _tell(outcome, options)
+    return outcome.result.exit_code
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """SIGTERM ends a run like Ctrl-C: nothing is published, nothing is left behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _tell(outcome: Outcome, options: RunOptions) -> None:
+    """The summary for people, and the record for programs."""
+    record = outcome.result
+    if record.error:
+        sys.stderr.write(f"error[{record.error.code}]: {record.error.message}\n")
+    if not options.quiet:
+        sys.stdout.write(_summary(record, outcome.nodes))
+    if options.work_dir:
+        result.write(Path(options.work_dir), record)
+        sys.stdout.write(result.sentinel_line(record) + "\n")
+    sys.stdout.flush()
+
+
+def _summary(outcome: result.RunResult, nodes: Mapping[str, Mapping[str, Any]]) -> str:
+    """The book's line, then what each node did with its records."""
+    if outcome.exit_code not in (contract.ExitCode.SUCCESS, contract.ExitCode.DEAD_LETTERS):
+        return ""
+    counts = outcome.records
+    lines = [f"Pipeline complete: {counts['total']} total, {counts['ok']} ok, {counts['written']} written, {counts['dlq']} dlq"]
+    if nodes:
+        width = max(len(name) for name in nodes)
+        lines.append(f"  {'node':<{width}}  {'read':>10}  {'written':>10}  {'filtered':>10}  {'dead':>10}")
+        for name, node in nodes.items():
+            figures = "  ".join(f"{node.get(key, 0):>10}" for key in ("records_in", "records_out", "filtered", "dead"))
+            lines.append(f"  {name:<{width}}  {figures}")
+    lines += [f"  wrote {path}" for path in outcome.output_files]
+    if outcome.dlq_path:
+        lines.append(f"  dead letters in {outcome.dlq_path}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,108 @@
+"""The walls: who may import whom, proven on the text of every file and again in clean processes."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+RANKS = {
+    "diagnostics": 0,
+    "cxl": 1,
+    "formats": 2,
+    "scan": 3,
+    "nodes": 4,
+    "plan": 5,
+    "execute": 6,
+    "cli": 7,
+    "run_pipeline": 8,
+}
+#: Standard library only; everybody may import them.
+FREE = {"contract", "discovery", "result", "bundle", "spool"}
+#: What a module may import of `spark_jobs.execute` and `spark_jobs.plan` below its rank does not exist: imports point down.
+PYSPARK_RANK = RANKS["execute"]
+#: What the provider may import of the engine (DESIGN.md, the tree).
+PROVIDER_MAY = {"contract", "result", "bundle", "spool", "plan", "diagnostics"}
+
+FILES = sorted(ROOT.glob("spark_jobs/**/*.py"))
+PROVIDER_FILES = sorted(ROOT.glob("clinker_provider/**/*.py"))
+
+
+def imports(path: Path, *, with_types: bool = True) -> list[str]:
+    """All modules that a file imports, anywhere in it; those under `TYPE_CHECKING` only when asked for."""
+    found = []
+    waiting: list[ast.AST] = [ast.parse(path.read_text())]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and not with_types and "TYPE_CHECKING" in ast.unparse(node.test):
+            waiting += node.orelse
+            continue
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+        waiting += ast.iter_child_nodes(node)
+    return found
+
+
+def package(path: Path) -> str:
+    part = path.relative_to(ROOT / "spark_jobs").parts[0]
+    return part.removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_down(path: Path) -> None:
+    mine = package(path)
+    for name in imports(path, with_types=False):
+        parts = name.split(".")
+        if parts[0] == "airflow" or parts[0] == "clinker_provider":
+            pytest.fail(f"{path} imports {name}: the engine never knows Airflow")
+        if parts[0] in ("pyspark", "py4j"):
+            assert RANKS.get(mine, 0) >= PYSPARK_RANK, f"{path} imports {name}"
+        if parts[0] != "spark_jobs" or len(parts) < 2:
+            continue
+        target = parts[1]
+        if mine in FREE:
+            assert target in FREE, f"{path} imports {name}: {mine} is free of the engine"
+        elif target not in FREE and mine != "__init__":
+            assert RANKS[target] <= RANKS[mine], f"{path} (rank {RANKS[mine]}) imports {name} (rank {RANKS[target]})"
+
+
+@pytest.mark.parametrize("path", PROVIDER_FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_provider_needs_little_of_the_engine(path: Path) -> None:
+    for name in imports(path):
+        parts = name.split(".")
+        assert parts[0] != "pyspark", f"{path} imports {name}"
+        if parts[0] == "spark_jobs" and len(parts) > 1:
+            assert parts[1] in PROVIDER_MAY, f"{path} imports {name}"
+
+
+def test_no_module_beside_the_entry_point_hides_a_standard_one() -> None:
+    """spark-submit puts the script's folder first on the path."""
+    names = {path.stem for path in (ROOT / "spark_jobs").iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert not names & set(sys.stdlib_module_names)
+
+
+def loaded(statement: str, *watched: str) -> set[str]:
+    """Which of some modules are loaded after a statement, in a clean process."""
+    program = f"import sys\n{statement}\nprint(' '.join(m for m in {watched!r} if m in sys.modules))"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    return set(run.stdout.split())
+
+
+def test_planning_loads_neither_spark_nor_arrow() -> None:
+    statement = "import spark_jobs.plan, spark_jobs.plan.planner, spark_jobs.cli.clinker, spark_jobs.cli.cxl"
+    assert loaded(statement, "pyspark", "airflow", "pyarrow", "numpy", "pandas") == set()
+
+
+def test_executors_need_no_driver_packages() -> None:
+    kinds = sorted(path.parent.name for path in (ROOT / "spark_jobs/nodes").glob("*/run.py"))
+    statement = "import importlib, spark_jobs.execute.task, spark_jobs.cxl.kernels, spark_jobs.cxl.interpreter\n"
+    statement += "from spark_jobs.cxl.builtins import declare; declare.registry()\n"
+    statement += "\n".join(f"import spark_jobs.nodes.{kind}.run" for kind in kinds)
+    assert loaded(statement, "pydantic", "lark", "yaml", "airflow") == set()

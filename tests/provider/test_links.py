@@ -1,0 +1,41 @@
+"""Links appear where a template says how, and only for what is there."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.airflow
+
+VALUES = {"application_id": "app-1", "dlq_path": "/data/a b/dead#1.csv", "metrics_path": None, "exit_code": 2}
+
+
+def link(name: str, templates: dict[str, str] | None, values: dict[str, Any] = VALUES) -> str:
+    from clinker_provider.links import clinker
+
+    operator: Any = SimpleNamespace(link_templates=templates, link_values=values)
+    ti_key: Any = None
+    return str(getattr(clinker, name)().get_link(operator, ti_key=ti_key))
+
+
+def test_placeholders_are_filled_and_quoted() -> None:
+    assert link("SparkHistoryLink", {"history_url": "http://h/history/{application_id}/"}) == "http://h/history/app-1/"
+    assert link("DeadLettersLink", {"dlq_url": "https://f{dlq_path}"}) == "https://f/data/a%20b/dead%231.csv"
+
+
+def test_nothing_to_link_to_is_no_link() -> None:
+    assert link("MetricsLink", {"metrics_url": "https://f{metrics_path}"}) == ""
+    assert link("DeadLettersLink", None) == ""
+    assert link("DeadLettersLink", {"dlq_url": "https://f{dlq_path}"}, {}) == ""
+
+
+def test_configuration_gives_the_template_that_the_operator_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CLINKER__DLQ_URL", "https://files{dlq_path}")
+    assert link("DeadLettersLink", None, {"dlq_path": "/x.csv"}) == "https://files/x.csv"
+
+
+def test_unknown_placeholders_are_named() -> None:
+    with pytest.raises(ValueError, match="names 'run'"):
+        link("DeadLettersLink", {"dlq_url": "https://f/{run}"})

@@ -154,7 +154,7 @@ class NodeScope:
         except paths.TemplateError as error:
             self.add(codes.E014.at(self.span(*path), f'output "{self.name}": {error}'))
             return template
-        return self.resolve(rendered)
+        return rendered
 
     def _source_names(self, template: str) -> dict[str, str]:
         """Values of `{source_name}`: the stem of the literal path of the source that the records come from."""

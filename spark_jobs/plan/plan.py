@@ -35,7 +35,7 @@ class DeadLetterTarget:
 
 @dataclass(frozen=True)
 class ErrorHandling:
-    """The `error_handling:` block with its defaults filled in; paths are resolved."""
+    """The `error_handling:` block with its defaults filled in; paths are as written, relative to the base directory."""
 
     strategy: Strategy = Strategy.FAIL_FAST
     dead_letters: DeadLetterTarget = DeadLetterTarget()
@@ -86,6 +86,9 @@ class Plan:
         source_hash: BLAKE2b-256 of the interpolated text, hexadecimal, for `{pipeline_hash}`.
         variables: values of `$vars.*` and defaults of scoped variables by path (`vars.limit`).
         warnings: diagnostics that do not stop the run.
+        places: where each source names its files, for messages about them.
+        parameters: composition parameters by call and name, with the layers that set them, for `explain`.
+        storage: settings of `clinker.toml`.
     """
 
     name: str
@@ -99,6 +102,9 @@ class Plan:
     threads: int | None = None
     metrics_dir: str | None = None
     warnings: tuple[diagnostic.Diagnostic, ...] = ()
+    places: Mapping[str, source.Span] = field(default_factory=dict)
+    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    storage: Any = None
 
     @cached_property
     def by_name(self) -> dict[str, PlannedNode]:

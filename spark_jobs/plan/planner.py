@@ -19,6 +19,7 @@ from spark_jobs.plan.plan import DeadLetterTarget, ErrorHandling, Input, Plan, P
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spark_jobs.diagnostics.source import Span
     from spark_jobs.plan.document import Document, NodeSource
     from spark_jobs.plan.model import ErrorHandlingConfig
 
@@ -57,7 +58,7 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
     if found.has_errors:
         return None
     nodes = liveness.prune(tuple(_planned(bindings)), bindings.programs)
-    errors = _error_handling(read.errors, base_dir)
+    errors = _error_handling(read.errors)
     _check_targets(nodes, errors, read, found)
     if found.has_errors:
         return None
@@ -88,7 +89,13 @@ def _finished(
         threads=overrides.threads or read.pipeline.concurrency.threads,
         metrics_dir=overrides.metrics_spool_dir or read.pipeline.metrics.spool_dir,
         warnings=tuple(bindings.found.sorted()),
+        places={node.name: _matcher_place(node) for node in bindings.graph.nodes.values() if node.kind == "source"},
     )
+
+
+def _matcher_place(node: NodeSource) -> Span:
+    matchers = getattr(node.config, "matchers", ())
+    return reader.value_span(node.tree, ("config", *matchers[:1]))
 
 
 def _rules_path(read: Document, base_dir: Path, options: PlanOptions) -> Path:
@@ -120,7 +127,9 @@ def _check_statically(read: Document, bindings: binder.Bindings, options: PlanOp
         problem = paths.security_problem(path, bindings.base_dir, allow_absolute=options.allow_absolute_paths)
         if problem:
             found.add(codes.E_SEC_001.at(reader.value_span(tree, where), problem[0], help=problem[1]))
-    if (read.nodes and not any(node.kind == "source" for node in read.nodes) and not read.broken) or (not read.nodes and not read.broken and "nodes" in read.tree.entries and not found.has_errors):
+    if (read.nodes and not any(node.kind == "source" for node in read.nodes) and not read.broken) or (
+        not read.nodes and not read.broken and "nodes" in read.tree.entries and not found.has_errors
+    ):
         found.add(
             codes.E012.at(
                 reader.head(read.tree.entries["nodes"].key), "pipeline declares no source nodes; nothing to execute"
@@ -189,10 +198,7 @@ def _planned(bindings: binder.Bindings) -> Iterator[PlannedNode]:
         yield PlannedNode(name, node.kind, inputs, outputs, bound.step, node.span, bound.pending)
 
 
-def _error_handling(config: ErrorHandlingConfig, base_dir: Path) -> ErrorHandling:
-    def resolved(path: str | None) -> str | None:
-        return paths.resolve(path, base_dir) if path else None
-
+def _error_handling(config: ErrorHandlingConfig) -> ErrorHandling:
     dlq = config.dlq
     if dlq is None:
         return ErrorHandling(
@@ -203,13 +209,13 @@ def _error_handling(config: ErrorHandlingConfig, base_dir: Path) -> ErrorHandlin
         )
     per_source = {
         name: DeadLetterTarget(
-            resolved(entry.path), entry.max_rate, dlq.min_records if entry.min_records is None else entry.min_records
+            entry.path, entry.max_rate, dlq.min_records if entry.min_records is None else entry.min_records
         )
         for name, entry in dlq.per_source.items()
     }
     return ErrorHandling(
         strategy=config.strategy,
-        dead_letters=DeadLetterTarget(resolved(dlq.path), dlq.max_rate, dlq.min_records),
+        dead_letters=DeadLetterTarget(dlq.path, dlq.max_rate, dlq.min_records),
         per_source=per_source,
         include_reason=dlq.include_reason,
         include_source_row=dlq.include_source_row,
@@ -224,9 +230,10 @@ def _check_targets(nodes: tuple[PlannedNode, ...], errors: ErrorHandling, read: 
     taken: dict[str, str] = {}
     by_name = {node.name: node for node in read.nodes}
     for planned in nodes:
-        path = getattr(planned.step, "path", None)
-        if planned.kind != "output" or path is None:
+        written = getattr(planned.step, "path", None)
+        if planned.kind != "output" or written is None:
             continue
+        path = os.path.normpath(written)
         if path in taken:
             place = reader.value_span(by_name[planned.name].tree, ("config", "path"))
             found.add(codes.E322.at(place, f"output '{planned.name}' path \"{path}\" collides with {taken[path]}"))
@@ -236,6 +243,7 @@ def _check_targets(nodes: tuple[PlannedNode, ...], errors: ErrorHandling, read: 
         where = ("error_handling", "dlq", "per_source", name, "path")
         targets.append((where, target.path, f"error_handling.dlq.per_source.{name}.path"))
     for where, path, label in targets:
+        path = os.path.normpath(path) if path else None
         if path in taken:
             message = f'{label} "{path}" collides with {taken[path]}'
             found.add(codes.E322.at(reader.value_span(read.tree, where), message))

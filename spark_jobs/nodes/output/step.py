@@ -66,7 +66,7 @@ class OutputStep(node.Step):
     """An output, bound.
 
     Args:
-        path: the rendered path, resolved against the base directory (tokens that are known only at run time are still there).
+        path: the path template as written, with the tokens filled in that are known at plan time; relative to the base directory.
         format: `csv`, `json`, …; `options` is that format's write-option dataclass from `formats/options.py`.
         columns: what is written, projected, excluded and renamed (decision 25); undeclared columns that auto-widen found come after.
         widened: whether undeclared columns are written; `exclude` and `mapping` (output name to source name) apply to them too.

@@ -356,7 +356,7 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
         name=scope.name,
         format=str(config.type),
         options=formats.frozen(config.type, scope.part("options")),
-        match=_match(config, scope),
+        match=_match(config),
         columns=columns,
         on_unmapped=config.on_unmapped.mode,
         label=config.name if config.name != scope.name else None,
@@ -404,15 +404,12 @@ def _row_type(declared: types.Type) -> types.Type:
     return declared.or_null()
 
 
-def _match(config: SourceConfig, scope: BindScope) -> FileMatch:
-    def resolved(path: str | None) -> str | None:
-        return None if path is None else scope.resolve(path)
-
+def _match(config: SourceConfig) -> FileMatch:
     return FileMatch(
-        path=resolved(config.path),
-        glob=resolved(config.glob),
+        path=config.path,
+        glob=config.glob,
         regex=config.regex,
-        paths=tuple(scope.resolve(path) for path in config.paths or ()),
+        paths=tuple(config.paths or ()),
         exclude=tuple(config.exclude),
         modified_after=config.modified_after,
         modified_before=config.modified_before,

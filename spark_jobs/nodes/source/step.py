@@ -34,7 +34,7 @@ class DeclaredColumn:
 class FileMatch:
     """Which files a source reads: exactly one of `path`, `glob`, `regex`, `paths`, and the filters and order on top.
 
-    Relative patterns are resolved against the pipeline's base directory. Sizes are in bytes, times are POSIX seconds.
+    Patterns are as written: relative ones start at the pipeline's base directory. Sizes are in bytes, times are POSIX seconds.
     """
 
     path: str | None = None

@@ -1,0 +1,267 @@
+"""The `clinker` command: its arguments, and who does the work.
+
+Start-up matters: only what a command needs is imported, when it runs. `main` may be called any number of times in a process; it writes to the
+current `sys.stdout` and `sys.stderr` and takes the working directory as it is. A wrong command line is exit 1: 2 means dead letters (decision 81).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from spark_jobs.contract import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_LEVELS = ("error", "warn", "info", "debug", "trace")
+_DIAGNOSTICS = ("full", "concise", "json", "sarif")
+
+
+def run() -> NoReturn:
+    """The console script."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command; gives the exit code of `contract.ExitCode`."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        arguments = _parser().parse_args(list(argv))
+    except SystemExit as stop:
+        return int(ExitCode.SUCCESS) if not stop.code else int(ExitCode.CONFIG)
+    try:
+        return int(_COMMANDS[arguments.command](arguments))
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return int(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of a pipe is gone; there is nobody to tell.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - stays open until the process ends
+        return int(ExitCode.SUCCESS)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from spark_jobs.cli import pipeline
+
+    return pipeline.run(arguments)
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    from spark_jobs.cli import validate
+
+    return validate.main(arguments)
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    from spark_jobs.cli import explain
+
+    return explain.main(arguments)
+
+
+def _metrics(arguments: argparse.Namespace) -> int:
+    from spark_jobs.cli import metrics
+
+    return metrics.main(arguments)
+
+
+def _schema(arguments: argparse.Namespace) -> int:
+    from spark_jobs.cli import schema
+
+    return schema.main(arguments)
+
+
+def _init(arguments: argparse.Namespace) -> int:
+    from spark_jobs.cli import init
+
+    return init.main(arguments)
+
+
+def _lineage(arguments: argparse.Namespace) -> int:
+    from spark_jobs.cli import lineage
+
+    return lineage.main(arguments)
+
+
+def _completion(arguments: argparse.Namespace) -> int:
+    from spark_jobs.cli import completion
+
+    return completion.main(arguments, _parser())
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "run": _run,
+    "validate": _validate,
+    "explain": _explain,
+    "metrics": _metrics,
+    "schema": _schema,
+    "init": _init,
+    "lineage": _lineage,
+    "completion": _completion,
+}
+
+
+class _Version(argparse.Action):
+    """Prints the version; asks the installed distribution only then."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **_: Any) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help="show the version and exit")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        from importlib import metadata
+
+        try:
+            version = metadata.version("airflow-provider-clinker")
+        except metadata.PackageNotFoundError:
+            version = "unknown"
+        sys.stdout.write(f"clinker {version}\n")
+        parser.exit()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="clinker", description="Run, check and explain Clinker pipelines on Spark.", allow_abbrev=False
+    )
+    parser.add_argument("--version", action=_Version)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_run(commands)
+    _add_validate(commands)
+    _add_explain(commands)
+    _add_metrics(commands)
+    _add_schema(commands)
+    _add_init(commands)
+    _add_lineage(commands)
+    completion = _command(commands, "completion", "print a completion script for a shell")
+    completion.add_argument("shell", choices=("bash", "zsh"), help="the shell")
+    return parser
+
+
+def _command(commands: Any, name: str, summary: str) -> argparse.ArgumentParser:
+    added: argparse.ArgumentParser = commands.add_parser(
+        name, help=summary, description=summary[0].upper() + summary[1:] + ".", allow_abbrev=False
+    )
+    return added
+
+
+def _whole(minimum: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not text.isascii() or not text.lstrip("-").isdigit() or int(text) < minimum:
+            raise argparse.ArgumentTypeError(f"expected a whole number of at least {minimum}, found '{text}'")
+        return int(text)
+
+    return read
+
+
+def _memory(text: str) -> int:
+    units = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+    word = text.strip().upper().removesuffix("IB").removesuffix("B")
+    number, unit = (word[:-1], word[-1]) if word[-1:] in units else (word, "")
+    try:
+        size = int(float(number) * 1024 ** units[unit])
+    except (ValueError, OverflowError):
+        size = 0
+    if size <= 0:
+        raise argparse.ArgumentTypeError(f"expected an amount of memory like 512M or 2G, found '{text}'")
+    return size
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"expected KEY=VALUE, found '{text}'")
+    return key, value
+
+
+def _add_planning(command: argparse.ArgumentParser) -> None:
+    """The options of every command that plans a pipeline."""
+    command.add_argument(
+        "--base-dir", type=Path, metavar="DIR", help="folder of relative paths; default: the pipeline's"
+    )
+    command.add_argument("--rules-path", type=Path, metavar="DIR", help="folder of CXL modules; default: rules/")
+    command.add_argument("--allow-absolute-paths", action="store_true", help="permit absolute paths in the pipeline")
+    command.add_argument("--channel", metavar="FILE", help="overlay a channel, by its file or name")
+    command.add_argument("--env", metavar="NAME", help="the active environment; the same as CLINKER_ENV")
+    command.add_argument(
+        "--diagnostics", choices=_DIAGNOSTICS, default="full", help="how problems are shown (default: full)"
+    )
+
+
+def _add_run(commands: Any) -> None:
+    command = _command(commands, "run", "run a pipeline")
+    command.add_argument("pipeline", type=Path, metavar="PIPELINE", help="the pipeline file")
+    _add_planning(command)
+    command.add_argument(
+        "--memory-limit", type=_memory, metavar="SIZE", help="memory for data, like 512M; wins over the pipeline's"
+    )
+    command.add_argument("--threads", type=_whole(1), metavar="N", help="cores to use; default: all")
+    command.add_argument(
+        "--error-threshold", type=_whole(0), default=0, metavar="N", help="fail when more records are dead; 0: no limit"
+    )
+    command.add_argument("--batch-id", metavar="ID", help="$pipeline.batch_id; default: a new UUID")
+    command.add_argument("--execution-id", metavar="ID", help="the run's identity; default: a new UUID")
+    command.add_argument("--work-dir", type=Path, metavar="DIR", help="folder for staged files and result.json")
+    command.add_argument(
+        "--explain", nargs="?", const="text", choices=("text", "json", "dot"), help="print the plan instead of running"
+    )
+    command.add_argument("--dry-run", action="store_true", help="check everything that needs no data, then stop")
+    command.add_argument(
+        "-n", "--dry-run-n", type=_whole(0), metavar="N", help="preview: N records per source; implies --dry-run"
+    )
+    command.add_argument("--dry-run-output", type=Path, metavar="FILE", help="where the preview goes; default: stdout")
+    command.add_argument("--force", action="store_true", help="replace existing outputs")
+    command.add_argument("--quiet", action="store_true", help="no progress, no summary")
+    command.add_argument("--log-level", choices=_LEVELS, default="info", help="how much is logged (default: info)")
+    command.add_argument("--log-format", choices=("text", "json"), default="text", help="how it is logged")
+    command.add_argument("--metrics-spool-dir", metavar="DIR", help="folder for the run's metrics file")
+    command.add_argument("--remote", metavar="URL", help="a Spark Connect endpoint: sc://host:port")
+    command.add_argument("--master", metavar="URL", help="a Spark master; default: local, all cores")
+    command.add_argument("--conf", type=_pair, action="append", default=[], metavar="KEY=VALUE", help="a Spark setting")
+
+
+def _add_validate(commands: Any) -> None:
+    command = _command(commands, "validate", "check pipelines without reading data")
+    command.add_argument("pipeline", type=Path, nargs="+", metavar="PIPELINE", help="pipeline files")
+    _add_planning(command)
+    command.add_argument("--no-inputs", action="store_true", help="do not ask whether input files exist")
+
+
+def _add_explain(commands: Any) -> None:
+    command = _command(commands, "explain", "explain a diagnostic's code, a field of a pipeline, or its plan")
+    command.add_argument("pipeline", type=Path, nargs="?", metavar="PIPELINE", help="the pipeline file")
+    _add_planning(command)
+    command.add_argument("--code", metavar="CODE", help="print the page of a diagnostic's code")
+    command.add_argument("--field", metavar="NODE.FIELD", help="where a parameter's or column's value comes from")
+    command.add_argument("--format", choices=("text", "json", "dot"), help="print the plan")
+
+
+def _add_metrics(commands: Any) -> None:
+    command = _command(commands, "metrics", "work with metrics files")
+    actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
+    collect = _command(actions, "collect", "sweep a spool folder into an NDJSON archive")
+    collect.add_argument("--spool-dir", type=Path, required=True, metavar="DIR", help="the folder to sweep")
+    collect.add_argument("--output-file", type=Path, required=True, metavar="FILE", help="the archive to append to")
+    collect.add_argument("--delete-after-collect", action="store_true", help="remove what has been archived")
+    collect.add_argument("--dry-run", action="store_true", help="show what would be collected")
+
+
+def _add_schema(commands: Any) -> None:
+    command = _command(commands, "schema", "print the JSON Schema of pipeline files, for editors")
+    command.add_argument("--output", type=Path, metavar="FILE", help="write it to a file")
+
+
+def _add_init(commands: Any) -> None:
+    command = _command(commands, "init", "make a folder with a small working pipeline and its data")
+    command.add_argument("folder", type=Path, metavar="FOLDER", help="the folder to make")
+    command.add_argument("--force", action="store_true", help="write into a folder that is there already")
+
+
+def _add_lineage(commands: Any) -> None:
+    command = _command(commands, "lineage", "show which source columns each output column comes from")
+    command.add_argument("pipeline", type=Path, metavar="PIPELINE", help="the pipeline file")
+    _add_planning(command)
+    command.add_argument("--format", choices=("text", "json"), default="text", help="how it is shown (default: text)")

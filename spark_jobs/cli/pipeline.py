@@ -1,0 +1,127 @@
+"""What commands on pipelines share: options from arguments, plans with their problems told, and `clinker run`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from spark_jobs.contract import ExitCode
+from spark_jobs.diagnostics import render
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from spark_jobs.diagnostics.diagnostic import Diagnostic
+    from spark_jobs.plan.options import PlanOptions, RunOptions
+    from spark_jobs.plan.plan import Plan
+
+
+def plan_options(arguments: argparse.Namespace) -> PlanOptions:
+    """The planning options of a command line."""
+    from spark_jobs.plan.options import PlanOptions
+
+    return PlanOptions(**_planning(arguments))
+
+
+def _planning(arguments: argparse.Namespace) -> dict[str, object]:
+    return {
+        "base_dir": arguments.base_dir,
+        "allow_absolute_paths": arguments.allow_absolute_paths or bool(os.environ.get("CLINKER_ALLOW_ABSOLUTE_PATHS")),
+        "rules_path": arguments.rules_path,
+        "channel": arguments.channel,
+        "environment": arguments.env or os.environ.get("CLINKER_ENV") or None,
+    }
+
+
+def run_options(arguments: argparse.Namespace) -> RunOptions:
+    """The options of `clinker run`."""
+    from spark_jobs.plan.options import RunOptions
+
+    preview = arguments.dry_run_n
+    return RunOptions(
+        **_planning(arguments),  # type: ignore[arg-type]
+        memory_limit_bytes=arguments.memory_limit,
+        threads=arguments.threads,
+        error_threshold=arguments.error_threshold or None,
+        batch_id=arguments.batch_id,
+        execution_id=arguments.execution_id,
+        work_dir=arguments.work_dir,
+        explain=arguments.explain,
+        dry_run=arguments.dry_run or preview is not None,
+        preview=preview,
+        dry_run_output=arguments.dry_run_output,
+        force=arguments.force,
+        quiet=arguments.quiet,
+        log_level=arguments.log_level,
+        log_format=arguments.log_format,
+        metrics_spool_dir=arguments.metrics_spool_dir,
+        remote=arguments.remote,
+        master=arguments.master,
+        diagnostics=arguments.diagnostics,
+        spark_conf=dict(arguments.conf),
+    )
+
+
+def tell(diagnostics: Iterable[Diagnostic], style: str) -> None:
+    """Show diagnostics on standard error."""
+    colour = render.wants_colour(sys.stderr)
+    sys.stderr.write(render.render(diagnostics, render.Style(style), colour=colour))
+    sys.stderr.flush()
+
+
+def planned(path: os.PathLike[str], options: PlanOptions, style: str, *, quiet: bool = False) -> Plan | None:
+    """The plan of a pipeline, None when it has errors; what was found is told (`quiet` leaves warnings out)."""
+    from spark_jobs import plan as planning
+    from spark_jobs.diagnostics.diagnostic import DiagnosticError
+
+    try:
+        plan = planning.load(path, options)
+    except DiagnosticError as error:
+        tell(error.diagnostics, style)
+        return None
+    if plan.warnings and not quiet:
+        tell(plan.warnings, style)
+    return plan
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """`clinker run`: plan, then explain, check, preview or execute."""
+    options = run_options(arguments)
+    plan = planned(arguments.pipeline, options, options.diagnostics, quiet=options.quiet)
+    if plan is None:
+        return ExitCode.CONFIG
+    if options.explain:
+        from spark_jobs.cli import explain
+
+        return explain.show(plan, options.explain)
+    if options.dry_run and options.preview is None:
+        return _check(plan, options)
+    problems = _pending(plan)
+    if problems:
+        tell(problems, options.diagnostics)
+        return ExitCode.CONFIG
+    from spark_jobs.cli import run as execution
+
+    return execution.execute(plan, options)
+
+
+def _pending(plan: Plan) -> list[Diagnostic]:
+    from spark_jobs.plan import pending
+
+    return pending.pending(plan)
+
+
+def _check(plan: Plan, options: RunOptions) -> int:
+    from spark_jobs.plan import inputs
+
+    problems = inputs.missing(plan, allow_outside=options.allow_absolute_paths)
+    if problems:
+        tell(problems, options.diagnostics)
+        return ExitCode.CONFIG
+    if not options.quiet:
+        kinds = [planned.kind for planned in plan.nodes]
+        counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+        sys.stdout.write(f"Dry run: {plan.path} is valid ({counts})\n")
+    return ExitCode.SUCCESS

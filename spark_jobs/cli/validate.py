@@ -1,0 +1,42 @@
+"""`clinker validate`: everything that is wrong with pipelines, without reading data."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from spark_jobs.cli import pipeline
+from spark_jobs.contract import ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+    from spark_jobs.diagnostics.diagnostic import Diagnostic
+    from spark_jobs.plan.options import PlanOptions
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Check each pipeline; exit 1 when any has an error."""
+    options = pipeline.plan_options(arguments)
+    found: list[Diagnostic] = []
+    for path in arguments.pipeline:
+        found += _problems(path, options, look_for_inputs=not arguments.no_inputs)
+    machine = arguments.diagnostics in ("json", "sarif")
+    if found or machine:
+        pipeline.tell(found, arguments.diagnostics)
+    failed = any(item.is_error for item in found)
+    if not failed and not machine:
+        files = ", ".join(str(path) for path in arguments.pipeline)
+        sys.stdout.write(f"{files}: valid\n")
+    return ExitCode.CONFIG if failed else ExitCode.SUCCESS
+
+
+def _problems(path: Path, options: PlanOptions, *, look_for_inputs: bool) -> list[Diagnostic]:
+    from spark_jobs.plan import inputs, planner
+
+    plan, found = planner.plan(path, options)
+    problems = found.sorted()
+    if plan is not None and look_for_inputs:
+        problems += inputs.missing(plan, allow_outside=options.allow_absolute_paths)
+    return problems

@@ -1,0 +1,50 @@
+"""What plans can say and execution cannot do yet. This list may only shrink.
+
+Binding marks nodes that it knows not to run (`PlannedNode.pending`); properties of steps that run only in part are listed here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_jobs.diagnostics import codes
+from spark_jobs.nodes.aggregate.step import AggregateStep
+from spark_jobs.nodes.output.step import OutputStep
+from spark_jobs.nodes.source.step import SourceStep
+from spark_jobs.nodes.transform.step import TransformStep
+from spark_jobs.plan import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.diagnostics.diagnostic import Diagnostic
+    from spark_jobs.plan.plan import Plan, PlannedNode
+
+
+def pending(plan: Plan) -> list[Diagnostic]:
+    """The diagnostics, one per node and property, that say what of a plan does not run yet."""
+    found: list[Diagnostic] = []
+    for planned in plan.nodes:
+        if planned.pending is not None:
+            found.append(planned.pending)
+        for what in _properties(planned):
+            message = f"{planned.kind} '{planned.name}': {what} does not run yet; it is checked and explained only"
+            found.append(codes.E400.at(planned.span, message))
+    return found
+
+
+def _properties(planned: PlannedNode) -> Iterator[str]:
+    match planned.step:
+        case SourceStep(correlation_key=key) if key:
+            yield "`correlation_key`"
+        case AggregateStep(time_window=window) if window is not None:
+            yield "`time_window`"
+        case TransformStep(window=window) if window is not None:
+            yield "`analytic_window`"
+        case OutputStep() as step:
+            if step.split is not None:
+                yield "`split`"
+            if step.write_meta:
+                yield "`write_meta`"
+            if paths.tokens(step.path) & paths.FAN_OUT_TOKENS:
+                yield "an output file per source file"

@@ -103,7 +103,7 @@ def problems_of(subject: Subject) -> Sequence[Problem]:
     """What is wrong with a pipeline, errors and warnings, by file and position."""
     from spark_jobs import plan
 
-    found: Sequence[Problem] = plan.validate(subject.pipeline, subject.options())
+    found: Sequence[Problem] = plan.validate(subject.pipeline, options=subject.options())
     return found
 
 

@@ -1,0 +1,184 @@
+"""What happens when Airflow parses a DAG file with Clinker operators, with the real planner."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.airflow
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+ORDERS = REPOSITORY / "examples" / "orders" / "pipeline.yaml"
+
+DAG_FILE = """
+from airflow.sdk import dag
+from clinker_provider.operators.spark import ClinkerSparkOperator
+
+@dag(dag_id="parsed", schedule=None)
+def parsed():
+    ClinkerSparkOperator(task_id="run", {arguments})
+
+parsed()
+"""
+
+
+def parse(folder: Path, arguments: str) -> Any:
+    """The DagBag of a DAG file that stands beside `p.yaml`."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    (folder / "dag_file.py").write_text(DAG_FILE.format(arguments=arguments))
+    return DagBag(dag_folder=str(folder))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A DAG folder with the orders pipeline as `p.yaml`."""
+    shutil.copy(ORDERS, tmp_path / "p.yaml")
+    return tmp_path
+
+
+def break_pipeline(folder: Path, before: str = "unit_price\n", after: str = "unit_prize\n") -> None:
+    path = folder / "p.yaml"
+    text = path.read_text()
+    assert text.count(before) == 1
+    path.write_text(text.replace(before, after))
+
+
+def test_valid_pipeline_beside_the_dag_file_is_parsed(folder: Path) -> None:
+    bag = parse(folder, 'pipeline="p.yaml"')
+    assert bag.import_errors == {}
+    assert list(bag.dags) == ["parsed"]
+
+
+def test_broken_pipeline_is_an_import_error_with_place_and_code(folder: Path) -> None:
+    break_pipeline(folder)
+    bag = parse(folder, 'pipeline="p.yaml"')
+    ((_, text),) = bag.import_errors.items()
+    line = next(
+        number for number, line in enumerate((folder / "p.yaml").read_text().splitlines(), 1) if "prize" in line
+    )
+    column = (folder / "p.yaml").read_text().splitlines()[line - 1].index("unit_prize") + 1
+    assert re.search(rf"^.*p\.yaml:{line}:{column} E\d+ .*unit_prize", text, re.MULTILINE)
+    # With the line itself and a caret below it, for those who read it in the browser.
+    assert "let gross = quantity * unit_prize" in text
+    assert "^" in text.split("let gross = quantity * unit_prize")[1]
+    assert not bag.dags
+
+
+def test_all_problems_are_reported_together(folder: Path) -> None:
+    break_pipeline(folder)
+    break_pipeline(folder, "weight_kg / quantity", "weight_kg / quantiti")
+    ((_, text),) = parse(folder, 'pipeline="p.yaml"').import_errors.items()
+    assert len(set(re.findall(r"p\.yaml:\d+:\d+ E\d+", text))) == 2
+
+
+def test_missing_pipeline_is_an_import_error(folder: Path) -> None:
+    ((_, text),) = parse(folder, 'pipeline="elsewhere.yaml"').import_errors.items()
+    assert "elsewhere.yaml" in text
+
+
+def test_missing_input_files_are_no_concern_of_the_parser(folder: Path) -> None:
+    assert not (folder / "input").exists()
+    assert parse(folder, 'pipeline="p.yaml"').import_errors == {}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        'pipeline="p.yaml", validate="execute"',
+        'pipeline="p.yaml", validate="off"',
+        'pipeline="{{ params.name }}.yaml"',
+        'pipeline="p.yaml", base_dir="/data/{{ ds }}"',
+        'pipeline="p.yaml", env_vars={"REGION": "{{ params.region }}"}',
+        'pipeline="s3://bucket/p.yaml"',
+    ],
+)
+def test_what_is_not_static_or_not_wanted_is_not_checked(folder: Path, arguments: str) -> None:
+    break_pipeline(folder)
+    assert parse(folder, arguments).import_errors == {}
+
+
+def test_setting_of_the_installation_decides_for_operators_that_do_not(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_pipeline(folder)
+    monkeypatch.setenv("AIRFLOW__CLINKER__VALIDATE", "execute")
+    assert parse(folder, 'pipeline="p.yaml"').import_errors == {}
+    assert parse(folder, 'pipeline="p.yaml", validate="parse"').import_errors != {}
+
+
+def test_worker_does_not_check_again_when_it_parses(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    break_pipeline(folder)
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "parsed")
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_TASK_ID", "run")
+    assert parse(folder, 'pipeline="p.yaml"').import_errors == {}
+
+
+def test_unknown_mode_is_refused(folder: Path) -> None:
+    ((_, text),) = parse(folder, 'pipeline="p.yaml", validate="sometimes"').import_errors.items()
+    assert "'sometimes' is not a valid Validate" in text
+
+
+def test_mapped_operator_is_parsed_unseen(folder: Path) -> None:
+    from airflow.dag_processing.dagbag import DagBag
+
+    break_pipeline(folder)
+    (folder / "dag_file.py").write_text(
+        DAG_FILE.format(arguments="").replace(
+            'ClinkerSparkOperator(task_id="run", )',
+            'ClinkerSparkOperator.partial(task_id="run").expand(pipeline=["p.yaml", "q.yaml"])',
+        )
+    )
+    bag = DagBag(dag_folder=str(folder))
+    assert bag.import_errors == {}
+    assert bag.dags["parsed"].task_dict["run"].is_mapped
+
+
+def test_parsing_many_operators_needs_no_spark_and_little_time(tmp_path: Path) -> None:
+    code = f"""
+import json, sys, time
+from airflow.sdk import DAG
+from clinker_provider.operators.spark import ClinkerSparkOperator
+began = time.perf_counter()
+with DAG("many", schedule=None):
+    for number in range(100):
+        ClinkerSparkOperator(task_id=f"run{{number}}", pipeline={str(ORDERS)!r})
+took = time.perf_counter() - began
+loaded = [name for name in sys.modules if name.split(".")[0] in ("pyspark", "pyarrow", "numpy", "pandas")]
+print(json.dumps([took, loaded]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path)
+    took, loaded = json.loads(done.stdout.splitlines()[-1])
+    assert loaded == []
+    # The goal is 2 s; this bound only catches a parse that became something else.
+    assert took < 20
+
+
+def test_example_dags_are_read_without_error() -> None:
+    from airflow.dag_processing.dagbag import DagBag
+
+    bag = DagBag(dag_folder=str(REPOSITORY / "dags"))
+    assert bag.import_errors == {}
+    assert "clinker_orders" in bag.dags
+
+
+def test_dags_are_serialized_alike_every_time(folder: Path) -> None:
+    """A value that changes from parse to parse would make a new version of the DAG each time."""
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    seen = {
+        json.dumps(
+            DagSerialization.to_dict(parse(folder, 'pipeline="p.yaml", force=True').dags["parsed"])["dag"]["tasks"],
+            sort_keys=True,
+            default=str,
+        )
+        for _ in range(2)
+    }
+    assert len(seen) == 1

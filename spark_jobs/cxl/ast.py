@@ -1,14 +1,17 @@
 """The syntax tree: what a program says, before any name is bound.
 
 Nodes are frozen and compare by meaning: places, depths and the spelling of literals do not count, so that
-`parse(format(program)) == parse(program)` is a fair test of the formatter. Places are character offsets into the program's text.
-Parentheses leave no node of their own; they count for the depth.
+`parse(format(program)) == parse(program)` is a fair test of the formatter. Places are character offsets into the
+program's text. Parentheses leave no node of their own; they count for the depth.
 """
 
 from __future__ import annotations
 
-import datetime
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import datetime
 
 Place = tuple[int, int]
 
@@ -28,7 +31,7 @@ class Expression:
 class Literal(Expression):
     """A constant; `text` is how it was written."""
 
-    value: None | bool | int | float | str | datetime.date
+    value: bool | int | float | str | datetime.date | None
     text: str = field(compare=False)
     #: `1 == 1.0 == True` in Python, so the kind takes part in the comparison.
     kind: str

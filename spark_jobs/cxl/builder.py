@@ -1,7 +1,7 @@
 """Builds syntax tree nodes while the parser reduces; its methods are named after the rules of `grammar.lark`.
 
-Lark calls each method with the values of the rule's parts: nodes, and the tokens that the grammar keeps. Trees grow bottom-up, so nothing
-here recurses.
+Lark calls each method with the values of the rule's parts: nodes, and the tokens that the grammar keeps. Trees grow
+bottom-up, so nothing here recurses.
 """
 
 from __future__ import annotations
@@ -154,9 +154,7 @@ class Builder:
     def method(self, parts: list[Any]) -> ast.Method:
         """`base.name(arguments)`."""
         base, name, _, arguments, end = parts
-        return ast.Method(
-            _across(base, end), _beside(base, *arguments), base, str(name), arguments, _place(name)
-        )
+        return ast.Method(_across(base, end), _beside(base, *arguments), base, str(name), arguments, _place(name))
 
     def index(self, parts: list[Any]) -> ast.Index:
         """`base[index]`."""
@@ -171,14 +169,16 @@ class Builder:
     def module_call(self, parts: list[Any]) -> ast.ModuleMember:
         """`alias::name(arguments)`."""
         alias, name, _, arguments, end = parts
-        return ast.ModuleMember(_across(alias, end), _deepest(*arguments), str(alias), str(name), arguments, _place(name))
+        return ast.ModuleMember(
+            _across(alias, end), _deepest(*arguments), str(alias), str(name), arguments, _place(name)
+        )
 
     def number(self, parts: list[Token]) -> ast.Literal:
         """An Int or Float literal; the checker looks at the range of Ints."""
         token = parts[0]
         if token.type == "FLOAT":
             return ast.Literal(_place(token), 1, float(token), str(token), "float")
-        # Digits beyond any Int are cut short: Python refuses to convert very long ones, and the checker only needs to see an excess.
+        # Digits beyond any Int are cut short: Python refuses to convert very long ones, and an excess shows anyway.
         value = int(token.lstrip("0")[:25] or "0")
         return ast.Literal(_place(token), 1, value, str(token), "int")
 
@@ -216,7 +216,7 @@ class Builder:
     def parenthesised(self, parts: list[Any]) -> ast.Expression:
         """`(expression)`: the expression, one level deeper and with the parentheses in its place."""
         start, inner, end = parts
-        # The inner node is this reduction's own, nothing else refers to it yet; copying it would cost a copy per parenthesis.
+        # Nothing else refers to the inner node yet; copying it would cost a copy per parenthesis.
         object.__setattr__(inner, "place", _across(start, end))
         object.__setattr__(inner, "depth", inner.depth + 1)
         return inner  # type: ignore[no-any-return]
@@ -237,9 +237,7 @@ class Builder:
         arms = tuple(part for part in parts if isinstance(part, ast.Arm))
         subject = parts[1] if isinstance(parts[1], ast.Expression) else None
         inner = [arm.value for arm in arms] + [arm.pattern for arm in arms if arm.pattern]
-        return ast.Match(
-            _across(parts[0], parts[-1]), _deepest(*inner, *([subject] if subject else [])), subject, arms
-        )
+        return ast.Match(_across(parts[0], parts[-1]), _deepest(*inner, *([subject] if subject else [])), subject, arms)
 
     def arm(self, parts: list[Any]) -> ast.Arm:
         """`pattern => value`."""

@@ -43,7 +43,9 @@ def check(tree: ast.Program, scope: Scope, text: str) -> tuple[typed.Program | t
 def unused(session: Session, let: Binding) -> None:
     """Warn of a let that nothing reads."""
     if not let.used and not let.name.startswith("_"):
-        session.warn(codes.W202, f"`{let.name}` is never read", let.place, "remove the `let`, or begin its name with `_`")
+        session.warn(
+            codes.W202, f"`{let.name}` is never read", let.place, "remove the `let`, or begin its name with `_`"
+        )
 
 
 def program(session: Session, statements: Sequence[typed.Statement], text: str) -> typed.Program:
@@ -218,7 +220,10 @@ class Statements:
             message = f"emit ${path} is not valid in this node"
             help_text = f"${space} variables are written by `state` nodes; `emit {key} = …` writes a field"
         elif space == "vars":
-            message, help_text = f"emit ${path} is not valid: $vars is read-only", f"write a field with `emit {key} = …`"
+            message, help_text = (
+                f"emit ${path} is not valid: $vars is read-only",
+                f"write a field with `emit {key} = …`",
+            )
         elif space == "ck":
             message, help_text = f"emit ${path} is not valid: $ck is reserved", "correlation keys are the engine's own"
         else:

@@ -1,8 +1,8 @@
 """Takes an aggregate node's program apart at its aggregate calls (decisions 21, 68, 70).
 
-What stands inside calls, and the filters, runs on each record before grouping; what stands around them runs on each group. A let is
-moved to where it is needed: before the filters or the arguments that read it, and again into the group's part, where it may read group keys
-alone.
+What stands inside calls, and the filters, runs on each record before grouping; what stands around them runs on each
+group. A let is moved to where it is needed: before the filters or the arguments that read it, and again into the
+group's part, where it may read group keys alone.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ class _Aggregate:
         self.group = Session(session.scope, findings=session.findings, modules=session.modules)
         self.group.column = self._group_column
         self.group.aggregate = self._call
-        self.group.per_record = "`{path}` is per-record provenance and cannot appear in an aggregate residual expression"
+        self.group.per_record = (
+            "`{path}` is per-record provenance and cannot appear in an aggregate residual expression"
+        )
         self.lets: list[_RowLet] = []
         self.needs: list[int] = []
         self.filters: list[tuple[typed.Filter, list[int]]] = []
@@ -117,9 +119,17 @@ class _Aggregate:
             case ast.Use():
                 modules.use(self.row, statement)
             case ast.Distinct():
-                self._refuse(statement, "`distinct` is not permitted inside an aggregate transform", "put a transform with `distinct` before it")
+                self._refuse(
+                    statement,
+                    "`distinct` is not permitted inside an aggregate transform",
+                    "put a transform with `distinct` before it",
+                )
             case ast.EmitEach():
-                self._refuse(statement, "`emit each` is not permitted inside an aggregate transform", "put a transform with `emit each` before it")
+                self._refuse(
+                    statement,
+                    "`emit each` is not permitted inside an aggregate transform",
+                    "put a transform with `emit each` before it",
+                )
             case ast.EmitSystem():
                 path = ".".join((statement.namespace, *statement.keys))
                 self._refuse(statement, f"`emit ${path}` is not permitted inside an aggregate transform", None)
@@ -198,7 +208,9 @@ class _Aggregate:
         arguments = [self._argument(name, argument) for argument in given]
         for argument in arguments:
             if name in _NUMERIC and not argument.type.is_numeric and argument.type.kind not in (Kind.ANY, Kind.NULL):
-                return self.group.mistyped(f"{name}() requires a Numeric argument, got {argument.type.kind}", argument.place)
+                return self.group.mistyped(
+                    f"{name}() requires a Numeric argument, got {argument.type.kind}", argument.place
+                )
         key = (name, tuple(_meaning(argument) for argument in arguments))
         call = self.calls.get(key)
         if call is None:
@@ -270,6 +282,9 @@ def _meaning(node: Any) -> Any:
     if isinstance(node, tuple):
         return tuple(_meaning(part) for part in node)
     if is_dataclass(node) and not isinstance(node, (type, Type)):
-        return (type(node).__name__, *(_meaning(getattr(node, one.name)) for one in fields(node) if one.name != "place"))
+        return (
+            type(node).__name__,
+            *(_meaning(getattr(node, one.name)) for one in fields(node) if one.name != "place"),
+        )
     # 1 and 1.0 and True are one key in Python.
     return type(node).__name__, node

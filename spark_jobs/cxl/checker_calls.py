@@ -1,4 +1,4 @@
-"""Checks calls of builtins against their declarations: existence, receiver, number and types of arguments (decision 12)."""
+"""Checks calls of builtins against their declarations: name, receiver, number and types of arguments (decision 12)."""
 
 from __future__ import annotations
 
@@ -123,7 +123,9 @@ def method(
         _check_all(session, arguments)
         kinds = " or ".join(sorted({str(one.receiver.kind) for one in known}))
         return session.mistyped(
-            f"`{name}` is a method of {kinds}, not of {receiver.type.kind}", name_place, _receiver_help(name, receiver.type)
+            f"`{name}` is a method of {kinds}, not of {receiver.type.kind}",
+            name_place,
+            _receiver_help(name, receiver.type),
         )
     shaped = [one for one in fitting if _complaint(one, arguments) is None]
     if not shaped:
@@ -145,7 +147,9 @@ def _unknown(
 ) -> typed.Expression:
     _check_all(session, arguments)
     if name in _FOREIGN:
-        help_text: str | None = f"write `{_FOREIGN[name]}`" if not _FOREIGN[name].startswith("the ") else f"use {_FOREIGN[name]}"
+        help_text: str | None = (
+            f"write `{_FOREIGN[name]}`" if not _FOREIGN[name].startswith("the ") else f"use {_FOREIGN[name]}"
+        )
     else:
         help_text = nearest.hint(name, _by_name(), "'")
     session.unresolved(f"unknown method '{name}'", name_place, help_text)
@@ -166,7 +170,9 @@ def signature(builtin: Builtin) -> str:
     """How a builtin is called, `left(count: Int)`."""
     parts = []
     for index, parameter in enumerate(builtin.parameters):
-        shown = "it => …" if parameter.is_closure else f"{parameter.name}: {parameter.type.kind if parameter.type else ''}"
+        shown = (
+            "it => …" if parameter.is_closure else f"{parameter.name}: {parameter.type.kind if parameter.type else ''}"
+        )
         if builtin.variadic and index == len(builtin.parameters) - 1:
             shown += ", …"
         parts.append(shown if parameter.default is parameter.REQUIRED else f"[{shown}]")
@@ -224,7 +230,9 @@ def _call(
     if builtin.name == "catch" and isinstance(checked[0], typed.Expression):
         return checker_operators.coalesce(receiver, checked[0], place)
     checked += [
-        typed.Literal((parameter.type or types.ANY) if parameter.default is not None else types.NULL, place, parameter.default)
+        typed.Literal(
+            (parameter.type or types.ANY) if parameter.default is not None else types.NULL, place, parameter.default
+        )
         for parameter in builtin.parameters[len(checked) :]
         if parameter.default is not parameter.REQUIRED
     ]
@@ -236,9 +244,7 @@ def _type_of(argument: typed.Expression | typed.Closure) -> Type:
     return argument.body.type if isinstance(argument, typed.Closure) else argument.type
 
 
-def _result(
-    shaped: Sequence[Builtin], builtin: Builtin, arguments: Sequence[typed.Expression | typed.Closure]
-) -> Type:
+def _result(shaped: Sequence[Builtin], builtin: Builtin, arguments: Sequence[typed.Expression | typed.Closure]) -> Type:
     given = [_type_of(argument) for argument in arguments]
     if not given[0].is_dynamic or builtin.receiver.kind in (Kind.ANY, given[0].kind):
         return builtin.result_type(given)
@@ -316,7 +322,9 @@ def function(session: Session, node: ast.FunctionCall) -> typed.Expression:
         if session.aggregate:
             return session.aggregate(node)
         return session.mistyped(
-            f"aggregate function '{node.name}' {session.no_aggregates}", node.name_place, "aggregate functions belong to aggregate nodes"
+            f"aggregate function '{node.name}' {session.no_aggregates}",
+            node.name_place,
+            "aggregate functions belong to aggregate nodes",
         )
     _check_all(session, [a for a in node.arguments if not isinstance(a, ast.Star)])
     if overloads(node.name):

@@ -1,6 +1,7 @@
 """Checks expressions: every name bound, every type known, Ints widened where they meet Floats.
 
-Chains (`a + b + c`, `s.trim().upper()`) are walked in a loop, so recursion follows nesting alone, which the parser has bounded.
+Chains (`a + b + c`, `s.trim().upper()`) are walked in a loop, so recursion follows nesting alone, which the parser has
+bounded.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ def partial(session: Session, node: ast.Expression) -> typed.Expression | checke
         node = node.left if isinstance(node, ast.Binary) else node.base
     if len(spine) > MAX_CHAIN:
         return session.mistyped(
-            f"expression is a chain of {len(spine)} operations (max {MAX_CHAIN})", spine[0].place, "give parts names with `let`"
+            f"expression is a chain of {len(spine)} operations (max {MAX_CHAIN})",
+            spine[0].place,
+            "give parts names with `let`",
         )
     value = _head(session, node)
     is_path = isinstance(node, ast.Name)
@@ -135,7 +138,9 @@ def _match(session: Session, node: ast.Match) -> typed.Expression:
         pattern = check(session, arm.pattern) if arm.pattern else None
         value = check(session, arm.value)
         if closed:
-            session.warn(codes.W201, "arm is never reached: `_` before it takes everything", arm.place, "move `_` to the end")
+            session.warn(
+                codes.W201, "arm is never reached: `_` before it takes everything", arm.place, "move `_` to the end"
+            )
             continue
         if pattern is None:
             closed = True
@@ -204,7 +209,9 @@ def _function(session: Session, node: ast.FunctionCall) -> typed.Expression:
 
 def _stray_closure(session: Session, node: ast.Closure) -> typed.Expression:
     return session.unresolved(
-        "closures only valid as arguments to .filter/.map/.find/.any/.flat_map", node.place, "write the expression itself"
+        "closures only valid as arguments to .filter/.map/.find/.any/.flat_map",
+        node.place,
+        "write the expression itself",
     )
 
 

@@ -19,7 +19,13 @@ _UNKNOWN = (Kind.ANY, Kind.NULL)
 _EQUALITY = (Operator.EQUAL, Operator.NOT_EQUAL)
 _ORDER = (Operator.LESS, Operator.LESS_EQUAL, Operator.GREATER, Operator.GREATER_EQUAL)
 _UNORDERED = (Kind.ARRAY, Kind.MAP, Kind.BOOL)
-_VERBS = {"+": ("add", "and"), "-": ("subtract", "and"), "*": ("multiply", "and"), "/": ("divide", "by"), "%": ("divide", "by")}
+_VERBS = {
+    "+": ("add", "and"),
+    "-": ("subtract", "and"),
+    "*": ("multiply", "and"),
+    "/": ("divide", "by"),
+    "%": ("divide", "by"),
+}
 
 
 def widened(value: typed.Expression) -> typed.Expression:
@@ -51,7 +57,9 @@ def condition(session: Session, value: typed.Expression, what: str) -> None:
         session.warn(codes.W203, f"{what} is always {str(value.value).lower()}", value.place)
 
 
-def binary(session: Session, symbol: str, left: typed.Expression, right: typed.Expression, place: Place) -> typed.Expression:
+def binary(
+    session: Session, symbol: str, left: typed.Expression, right: typed.Expression, place: Place
+) -> typed.Expression:
     """Any infix operator over two checked operands."""
     if symbol == "??":
         return coalesce(left, right, place)
@@ -90,7 +98,9 @@ def _refuse(
         help_text = "both sides must be Bool: write a comparison"
     verb, joint = _VERBS.get(operator, ("compare", "and"))
     cannot = f"cannot {verb} {left.type.kind} {joint} {right.type.kind}"
-    return session.mistyped(f"cannot apply '{operator}' to {_names(left.type, right.type)}", place, f"{cannot}: {help_text}")
+    return session.mistyped(
+        f"cannot apply '{operator}' to {_names(left.type, right.type)}", place, f"{cannot}: {help_text}"
+    )
 
 
 def _logical(

@@ -1,4 +1,4 @@
-"""Binds what is read by name: bare names, dotted paths, qualified fields of a combine, `$…` system values and members of modules."""
+"""Binds what is read by name: bare names, dotted paths, fields of a combine's inputs, `$…` values, members of modules."""
 
 from __future__ import annotations
 
@@ -111,16 +111,22 @@ def complete(session: Session, value: typed.Expression | Partial) -> typed.Expre
             return checker_windows.settle(session, value)
         case Namespace(namespace=namespace, keys=keys, place=place):
             shown = ".".join((namespace, *keys))
-            return session.unresolved(f"`${shown}` is no value by itself", place, f"read a member of it: `${shown}.name`")
+            return session.unresolved(
+                f"`${shown}` is no value by itself", place, f"read a member of it: `${shown}.name`"
+            )
         case Qualifier(name=name, place=place):
-            return session.unresolved(f"`{name}` is an input, not a value", place, f"read a field of it: `{name}.field`")
+            return session.unresolved(
+                f"`{name}` is an input, not a value", place, f"read a field of it: `{name}.field`"
+            )
         case Alias(name=name, place=place):
-            return session.unresolved(f"`{name}` is a module, not a value", place, f"read a member of it: `{name}::name`")
+            return session.unresolved(
+                f"`{name}` is a module, not a value", place, f"read a member of it: `{name}::name`"
+            )
         case Unknown():
             return _unresolved(session, value)
 
 
-# ---- bare names --------------------------------------------------------------------------------------------------------
+# ---- bare names ----------------------------------------------------------------------------------
 
 
 def name(session: Session, node: ast.Name) -> typed.Expression | Partial:
@@ -142,6 +148,9 @@ def name(session: Session, node: ast.Name) -> typed.Expression | Partial:
         return Alias(node.place, found)
     if session.module and (constant := session.module.constants.get(found)):
         return modules.constant(session, session.module, constant, node.place)
+    if session.scope.is_open and not session.environment.is_closed and found not in NAMESPACES:
+        session.columns.add(found)
+        return typed.Column(types.ANY, node.place, found)
     return Unknown(node.place, found)
 
 
@@ -174,7 +183,10 @@ def _unresolved(session: Session, unknown: Unknown, path: str | None = None) -> 
     found = unknown.name
     if found in NAMESPACES:
         return session.unresolved(
-            f"unresolved identifier '{found}'", unknown.place, f"system values have a dollar sign: `${path or found}`", codes.E301
+            f"unresolved identifier '{found}'",
+            unknown.place,
+            f"system values have a dollar sign: `${path or found}`",
+            codes.E301,
         )
     if path and session.scope.inputs:
         help_text = nearest.hint(found, session.scope.inputs, "'")
@@ -191,7 +203,7 @@ def _candidates(session: Session) -> list[str]:
     return [*session.environment.names(), *columns, *constants, *session.modules]
 
 
-# ---- members ---------------------------------------------------------------------------------------------------------------
+# ---- members -------------------------------------------------------------------------------------
 
 
 def member(
@@ -199,8 +211,8 @@ def member(
 ) -> typed.Expression | Partial:
     """`base.name`: the next step of a path, or a method without arguments.
 
-    A path begins with a name or an index (`items[0].sku`, decision 74); after anything else a member is a method, unless the value
-    is a map.
+    A path begins with a name or an index (`items[0].sku`, decision 74); after anything else a member is a method, unless
+    the value is a map.
     """
     match base:
         case Namespace():
@@ -234,7 +246,9 @@ def _path_step(session: Session, base: typed.Expression, node: ast.Member) -> ty
         return typed.Index(types.ANY, node.place, base, key)
     if node.name not in fields:
         return session.mistyped(
-            f"field '{node.name}' is not in the declared structure", node.name_place, nearest.hint(node.name, fields, "'")
+            f"field '{node.name}' is not in the declared structure",
+            node.name_place,
+            nearest.hint(node.name, fields, "'"),
         )
     return typed.Index(fields[node.name].or_null(), node.place, base, key)
 
@@ -262,13 +276,15 @@ def _qualified(session: Session, qualifier: str, found: str, place: Place) -> ty
     column = schema.get(found)
     if column is None or column.is_engine:
         help_text = nearest.hint(found, [column.name for column in schema.user_columns], "'")
-        return session.unresolved(f"references unknown field `{qualifier}.{found}`", place, help_text, _field_code(session))
+        return session.unresolved(
+            f"references unknown field `{qualifier}.{found}`", place, help_text, _field_code(session)
+        )
     full = f"{qualifier}.{found}"
     session.columns.add(full)
     return typed.Column(column.type.or_null(), place, full)
 
 
-# ---- system values -------------------------------------------------------------------------------------------------------
+# ---- system values -------------------------------------------------------------------------------
 
 
 def namespace(session: Session, node: ast.Dollar) -> typed.Expression | Partial:
@@ -287,15 +303,19 @@ def _system(session: Session, base: Namespace, key: str, place: Place) -> typed.
     if space == "window":
         return checker_windows.call(session, key, (), place, place)
     if session.per_record and space in ("source", "meta"):
-        return session.mistyped(session.per_record.format(path=f"{space}.{key}"), place, "use it inside an aggregate function")
+        return session.mistyped(
+            session.per_record.format(path=f"{space}.{key}"), place, "use it inside an aggregate function"
+        )
     if space == "meta":
         return _meta(session, key, place)
     if space == "doc":
         return _document(session, keys, place)
     declared = session.scope.variables.get(space, {})
     if space == "source" and len(keys) == 2:
-        return _read(session, f"source.{keys[0]}.{key}", declared.get(key), place) if key in declared else _no_member(
-            session, space, ".".join(keys), declared, place
+        return (
+            _read(session, f"source.{keys[0]}.{key}", declared.get(key), place)
+            if key in declared
+            else _no_member(session, space, ".".join(keys), declared, place)
         )
     known: Mapping[str, Type] = {**({"pipeline": _PIPELINE, "source": _SOURCE}.get(space, {})), **declared}
     if key in known:
@@ -342,7 +362,7 @@ def _document(session: Session, keys: tuple[str, ...], place: Place) -> typed.Ex
     return _read(session, f"doc.{section}.{found}", session.scope.documents.get(section, {}).get(found), place)
 
 
-# ---- modules ---------------------------------------------------------------------------------------------------------------
+# ---- modules -------------------------------------------------------------------------------------
 
 
 def module_member(
@@ -363,7 +383,9 @@ def module_member(
             return modules.constant(session, module, constant, place)
         if found in module.functions:
             return session.unresolved(
-                f"'{found}' is a function in module '{alias}', not a constant", name_place, f"call it: `{alias}::{found}(…)`"
+                f"'{found}' is a function in module '{alias}', not a constant",
+                name_place,
+                f"call it: `{alias}::{found}(…)`",
             )
         help_text = nearest.hint(found, [*module.constants, *module.functions], "'")
         return session.unresolved(f"module '{alias}' has no member '{found}'", name_place, help_text)

@@ -31,7 +31,10 @@ def call(
     window = session.scope.window
     if window is None:
         return session.unresolved(
-            "uses window.* functions but declares no analytic_window", place, "add `analytic_window:` to the node", codes.E003
+            "uses window.* functions but declares no analytic_window",
+            place,
+            "add `analytic_window:` to the node",
+            codes.E003,
         )
     if name not in FUNCTIONS:
         help_text = nearest.hint(name, FUNCTIONS, "'")
@@ -40,7 +43,9 @@ def call(
         return session.mistyped(f"unknown window function $window.{name}()", name_place, help_text)
     if session.in_window:
         return session.mistyped(
-            f"$window.{name}() cannot be called inside a $window.{session.in_window} argument", place, "give it a name with `let`"
+            f"$window.{name}() cannot be called inside a $window.{session.in_window} argument",
+            place,
+            "give it a name with `let`",
         )
     if name in POSITIONAL:
         return _positional(session, name, arguments, place)
@@ -79,9 +84,13 @@ def _in_frame(session: Session, name: str, node: ast.Expression) -> typed.Expres
 
     def column(found: str, place: Place) -> typed.Expression | None:
         known = row.get(found)
+        if known is None and session.scope.is_open:
+            return None
         if known is None or known.is_engine:
             help_text = nearest.hint(found, [one.name for one in row.user_columns], "'")
-            return session.unresolved(f"references field '{found}' that the upstream operator does not emit", place, help_text, codes.E150B)
+            return session.unresolved(
+                f"references field '{found}' that the upstream operator does not emit", place, help_text, codes.E150B
+            )
         session.columns.add(found)
         return typed.Column(known.type.or_null(), place, found)
 
@@ -97,7 +106,13 @@ def _positional(session: Session, name: str, arguments: Sequence[ast.Expression]
     """`lag(n)`, `lag(n, field)`, `first()`, `first(field)`; the field may follow as a member instead."""
     steps = name in ("lag", "lead")
     offsets, fields = list(arguments[: 1 if steps else 0]), list(arguments[1 if steps else 0 :])
-    if steps and len(offsets) == 1 and not fields and isinstance(offsets[0], ast.Name) and _is_column(session, offsets[0].name):
+    if (
+        steps
+        and len(offsets) == 1
+        and not fields
+        and isinstance(offsets[0], ast.Name)
+        and _is_column(session, offsets[0].name)
+    ):
         offsets, fields = [], offsets
     if len(fields) > 1 or (fields and not isinstance(fields[0], ast.Name)):
         return session.mistyped(f"window.{name}() takes {'an offset and ' if steps else ''}a field's name", place)
@@ -121,13 +136,18 @@ def field(session: Session, base: typed.WindowCall, node: ast.Member) -> typed.E
     return _field_named(session, base, node.name, node.name_place, node.place)
 
 
-def _field_named(session: Session, base: typed.WindowCall, name: str, name_place: Place, place: Place) -> typed.Expression:
+def _field_named(
+    session: Session, base: typed.WindowCall, name: str, name_place: Place, place: Place
+) -> typed.Expression:
     assert session.scope.window is not None
     column = session.scope.window.row.get(name)
     if column is None or column.is_engine:
         help_text = nearest.hint(name, [one.name for one in session.scope.window.row.user_columns], "'")
         return session.unresolved(
-            f"field '{name}' is not in the upstream row schema for $window.{base.function}()", name_place, help_text, codes.E150B
+            f"field '{name}' is not in the upstream row schema for $window.{base.function}()",
+            name_place,
+            help_text,
+            codes.E150B,
         )
     session.columns.add(name)
     return typed.WindowCall(column.type.or_null(), place, base.function, base.arguments, name)

@@ -20,10 +20,14 @@ if TYPE_CHECKING:
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.diagnostics.source import Text
 
-#: The parser bounds nesting to 256 levels; checking takes up to a dozen frames for each, nested calls of module functions included.
+#: The parser bounds nesting to 256 levels; checking takes up to a dozen frames for each, and functions are inlined.
 _FRAMES = 20_000
 
-_PHASES = {Stage.PARSE: "CXL parse error in", Stage.RESOLVE: "CXL name resolution failed in", Stage.TYPECHECK: "CXL type error in"}
+_PHASES = {
+    Stage.PARSE: "CXL parse error in",
+    Stage.RESOLVE: "CXL name resolution failed in",
+    Stage.TYPECHECK: "CXL type error in",
+}
 _WHERE_PHASES = {
     Stage.PARSE: "where-clause parse error",
     Stage.RESOLVE: "where-clause name resolution",
@@ -66,7 +70,7 @@ def compile_program(text: Text, scope: Scope, where: str) -> Compiled:
 def analyse(source: str, scope: Scope) -> Analysis:
     """Parse and check a program; a program that does not parse is not checked."""
     single = scope.mode in (Mode.PREDICATE, Mode.VALUE)
-    with _deep_enough():
+    with deep_enough():
         parsed = parser.parse_expression(source) if single else parser.parse(source)
         if parsed.problems:
             problems = [Finding(Stage.PARSE, one.message, one.place, one.help) for one in parsed.problems]
@@ -77,7 +81,7 @@ def analyse(source: str, scope: Scope) -> Analysis:
 
 
 @contextmanager
-def _deep_enough() -> Iterator[None]:
+def deep_enough() -> Iterator[None]:
     """Room on Python's stack for what the nesting limits allow; pure Python calls take none of the C stack."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _FRAMES))

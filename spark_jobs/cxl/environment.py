@@ -1,6 +1,7 @@
-"""The names a program makes: lets, emitted fields, metadata, closure parameters and `emit each` bindings, each with its slot.
+"""The names a program makes: lets, emitted fields, metadata, closure parameters, `emit each` bindings, and their slots.
 
-Lookup follows decision 9: lets and bindings from the innermost block outwards, then (by the caller) input columns, then emitted fields.
+Lookup follows decision 9: lets and bindings from the innermost block outwards, then (by the caller) input columns, then
+emitted fields.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Binding:
-    """A name's value: in a slot, or `value`, an expression that stands for it wherever it is read (arguments of inlined functions).
+    """A name's value: in a slot, or `value`, which stands for it wherever it is read (arguments of inlined functions).
 
     `prepare` is called before the first use; aggregates move lets to where they are needed with it.
     """

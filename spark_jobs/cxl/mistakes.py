@@ -18,7 +18,29 @@ if TYPE_CHECKING:
 Mistake = tuple[str, "Place", str | None]
 
 _RESERVED = frozenset(
-    "LET EMIT FILTER DISTINCT TRACE USE FN _BY AS IF _THEN _ELSE MATCH AND OR NOT TRUE FALSE NULL NOW IT".split()
+    [
+        "LET",
+        "EMIT",
+        "FILTER",
+        "DISTINCT",
+        "TRACE",
+        "USE",
+        "FN",
+        "_BY",
+        "AS",
+        "IF",
+        "_THEN",
+        "_ELSE",
+        "MATCH",
+        "AND",
+        "OR",
+        "NOT",
+        "TRUE",
+        "FALSE",
+        "NULL",
+        "NOW",
+        "IT",
+    ]
 )
 #: What a character that begins no token is usually meant to be.
 _CHARACTERS = {
@@ -27,10 +49,10 @@ _CHARACTERS = {
     "!": "boolean logic is written in words: use `not` (`!=` is written without a blank)",
     ";": "statements need no separator: leave the `;` out or start a new line",
     "?": "a default is written `value ?? default`, a choice `if … then … else …`",
-    "`": "names are not quoted; read a column with an odd name as a map's key, `row[\"odd name\"]`",
+    "`": 'names are not quoted; read a column with an odd name as a map\'s key, `row["odd name"]`',
     "@": "there is no `@` in CXL",
     "^": "there is no `^` in CXL; multiply instead",
-    "~": "there is no `~` in CXL; use `.matches(\"…\")` for patterns",
+    "~": 'there is no `~` in CXL; use `.matches("…")` for patterns',
     "\\": "lines go on by themselves after an operator or inside parentheses; leave the `\\` out",
     ":": "a choice is written `if … then … else …`; members of modules are written `alias::name`",
     "\N{NO-BREAK SPACE}": "this is a no-break space; use an ordinary blank",
@@ -189,7 +211,11 @@ def _hint(text: str, token: Token, previous: Token | None) -> str | None:
         return "a comment starts with `#`"
     if kind == "RPAR" and before == "LPAR":
         called = text[: previous.start_pos].rstrip()[-3:] if previous is not None else ""
-        return "`now` is a word, not a function: leave the parentheses out" if called == "now" else "the parentheses are empty"
+        return (
+            "`now` is a word, not a function: leave the parentheses out"
+            if called == "now"
+            else "the parentheses are empty"
+        )
     if kind == "LEVEL" or (before == "TRACE" and kind == "TRACE"):
         return "the levels are debug, info, warn and error; trace is the default and is not written"
     if before == "IF" and kind == "_THEN":
@@ -200,6 +226,16 @@ def _hint(text: str, token: Token, previous: Token | None) -> str | None:
         return "check for missing operand or extra closing brace"
     if before == "EMIT" and kind == "STRING":
         return "output field names are written without quotes"
-    if kind in ("_NL", "$END") and before in ("COMPARE", "PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "COALESCE", "AND", "OR"):
+    if kind in ("_NL", "$END") and before in (
+        "COMPARE",
+        "PLUS",
+        "MINUS",
+        "STAR",
+        "SLASH",
+        "PERCENT",
+        "COALESCE",
+        "AND",
+        "OR",
+    ):
         return "the operator lacks its right side"
     return None

@@ -1,7 +1,7 @@
 """Modules: files of functions and constants that programs import with `use` (decision 19).
 
-A module is read and checked once per process and content. Functions are inlined where they are called: the body is checked again with
-the types of the arguments, so both engines see plain expressions and nothing of modules reaches them.
+A module is read and checked once per process and content. Functions are inlined where they are called: the body is
+checked again with the types of the arguments, so both engines see plain expressions and nothing of modules.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def use(session: Session, statement: ast.Use) -> None:
     name = ".".join(statement.path)
     folder = session.scope.rules_path
     if folder is None:
-        session.unresolved(f"module '{name}' not found: there is no rules path here", statement.place, "set `rules_path`")
+        session.unresolved(
+            f"module '{name}' not found: there is no rules path here", statement.place, "set `rules_path`"
+        )
         return
     path = folder.joinpath(*statement.path).with_suffix(".cxl")
     try:
@@ -74,7 +76,9 @@ def use(session: Session, statement: ast.Use) -> None:
     session.findings += [finding for finding in module.findings if finding not in session.findings]
     if statement.alias in session.modules:
         session.unresolved(
-            f"two modules are imported as '{statement.alias}'", statement.place, "give one of them another name with `as`"
+            f"two modules are imported as '{statement.alias}'",
+            statement.place,
+            "give one of them another name with `as`",
         )
     session.modules[statement.alias] = module
 
@@ -134,12 +138,16 @@ def _check(module: Module) -> list[Finding]:
         session.calls.pop()
     for name, function in module.functions.items():
         session.calls.append((module.name, name))
-        _body(session, function, [typed.Literal(types.ANY, function.place, None) for _ in function.parameters], local=True)
+        _body(
+            session, function, [typed.Literal(types.ANY, function.place, None) for _ in function.parameters], local=True
+        )
         session.calls.pop()
     return session.findings
 
 
-def _body(session: Session, function: ast.Fn, arguments: Sequence[typed.Expression], *, local: bool = False) -> typed.Expression:
+def _body(
+    session: Session, function: ast.Fn, arguments: Sequence[typed.Expression], *, local: bool = False
+) -> typed.Expression:
     environment = session.environment
     environment.enter(closed=True)
     for index, name in enumerate(function.parameters):
@@ -168,12 +176,16 @@ def call(
         direct = session.calls[-1] == (module.name, function.name)
         way = "itself" if direct else " → ".join([*(name for _, name in session.calls), function.name])
         return session.unresolved(
-            f"recursive calls are not supported: function '{function.name}' calls {way}", place, "CXL has no loops; use .map and .filter"
+            f"recursive calls are not supported: function '{function.name}' calls {way}",
+            place,
+            "CXL has no loops; use .map and .filter",
         )
     session.inlined += 1
     if session.inlined > MAX_INLINED:
         if session.inlined == MAX_INLINED + 1:
-            session.unresolved(f"module functions are called too often (max {MAX_INLINED} calls, nested ones included)", place)
+            session.unresolved(
+                f"module functions are called too often (max {MAX_INLINED} calls, nested ones included)", place
+            )
         return typed.Literal(types.ANY, place, None)
     return _inline(session, module, (module.name, function.name), place, lambda: _body(session, function, given))
 

@@ -1,7 +1,7 @@
 """From text to syntax tree.
 
-Lark gives tokens and reductions; this module drives it, so that line ends mean what they should (spec/cxl.md 1.7, decision 10),
-every mistake is reported rather than the first alone, and nothing recurses however deep the text is nested.
+Lark gives tokens and reductions; this module drives it, so that line ends mean what they should (spec/cxl.md 1.7,
+decision 10), every mistake is reported rather than the first alone, and nothing recurses however deep the nesting.
 """
 
 from __future__ import annotations
@@ -29,12 +29,55 @@ MAX_EACH_DEPTH = 32
 _STATEMENT_WORDS = frozenset({"LET", "EMIT", "FILTER", "DISTINCT", "TRACE", "USE", "FN"})
 #: After these a line end means nothing: an operand or an element is still to come.
 _OPEN_AFTER = frozenset(
-    "_ASSIGN COALESCE OR AND NOT COMPARE PLUS MINUS STAR SLASH PERCENT _DOT _COMMA _ARROW _THEN _ELSE IF LPAR _LSQB _LBRACE _NL "
-    "_COLONCOLON _IN".split()
+    [
+        "_ASSIGN",
+        "COALESCE",
+        "OR",
+        "AND",
+        "NOT",
+        "COMPARE",
+        "PLUS",
+        "MINUS",
+        "STAR",
+        "SLASH",
+        "PERCENT",
+        "_DOT",
+        "_COMMA",
+        "_ARROW",
+        "_THEN",
+        "_ELSE",
+        "IF",
+        "LPAR",
+        "_LSQB",
+        "_LBRACE",
+        "_NL",
+        "_COLONCOLON",
+        "_IN",
+    ]
 )
 #: Before these a line end means nothing: they can only go on with what stands before.
 _GOES_ON_WITH = frozenset(
-    "COALESCE OR AND COMPARE PLUS STAR SLASH PERCENT _DOT _COMMA _ARROW _THEN _ELSE RPAR RSQB _LBRACE RBRACE _COLONCOLON $END".split()
+    [
+        "COALESCE",
+        "OR",
+        "AND",
+        "COMPARE",
+        "PLUS",
+        "STAR",
+        "SLASH",
+        "PERCENT",
+        "_DOT",
+        "_COMMA",
+        "_ARROW",
+        "_THEN",
+        "_ELSE",
+        "RPAR",
+        "RSQB",
+        "_LBRACE",
+        "RBRACE",
+        "_COLONCOLON",
+        "$END",
+    ]
 )
 _OPENING = {"LPAR": "RPAR", "_LSQB": "RSQB", "_LBRACE": "RBRACE"}
 _CLOSING = frozenset(_OPENING.values())
@@ -104,7 +147,9 @@ def _lark() -> Lark:
 
     import lark
 
-    grammar = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8") if Path(__file__).exists() else _zipped()
+    grammar = (
+        Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8") if Path(__file__).exists() else _zipped()
+    )
     # Lark logs a traceback when its cache cannot be read or written; building anew is all there is to do then.
     logging.getLogger("lark").addFilter(lambda record: "Lark" not in record.getMessage())
     return lark.Lark(
@@ -206,7 +251,7 @@ class _Driver:
                 self._feed(token)
 
     def _is_significant(self, token: Token) -> bool:
-        if self.previous is None or self.start == "single" and not self.brackets:
+        if self.previous is None or (self.start == "single" and not self.brackets):
             return False
         if self.brackets and self.brackets[-1].type != "_LBRACE":
             # A statement's word at the start of a line shows that the bracket was never closed.
@@ -245,7 +290,11 @@ class _Driver:
             )
         if previous is None or new_line:
             return None
-        if previous.type in ("INT", "FLOAT") and token.type in ("NAME", "FUNCTION") and previous.end_pos == token.start_pos:
+        if (
+            previous.type in ("INT", "FLOAT")
+            and token.type in ("NAME", "FUNCTION")
+            and previous.end_pos == token.start_pos
+        ):
             return Problem(
                 f"invalid number `{previous}{token}`",
                 (previous.start_pos or 0, place[1]),
@@ -285,8 +334,10 @@ class _Driver:
         level = self._level()
         new_line = self.line_end is not None or after_line_end
         starts = token.type in _STATEMENT_WORDS and new_line
-        if not starts and not (new_line and len(self.brackets) <= level) and not (
-            token.type == "RBRACE" and len(self.brackets) <= level and level
+        if (
+            not starts
+            and not (new_line and len(self.brackets) <= level)
+            and not (token.type == "RBRACE" and len(self.brackets) <= level and level)
         ):
             return False
         del self.brackets[level:]

@@ -49,6 +49,7 @@ class Scope:
         window: set where `analytic_window` is configured.
         rules_path: the folder that `use` searches; None where modules cannot be used.
         max_expansion: the cap of `emit each`.
+        is_open: whether a bare name that nothing declares is a column of type `any` (`cxl check` without a schema).
         expected: in VALUE mode, the type that the value must have (a validation's `check`: Bool); None for any.
     """
 
@@ -62,4 +63,5 @@ class Scope:
     window: WindowScope | None = None
     rules_path: Path | None = None
     max_expansion: int = 10_000
+    is_open: bool = False
     expected: types.Type | None = None

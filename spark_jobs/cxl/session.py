@@ -83,7 +83,9 @@ class Session:
     def _add(self, finding: Finding) -> None:
         if self.call_place is not None:
             name = "::".join(self.calls[-1]) if self.calls else "module"
-            finding = Finding(finding.stage, f"in {name}: {finding.message}", self.call_place, finding.help, finding.code)
+            finding = Finding(
+                finding.stage, f"in {name}: {finding.message}", self.call_place, finding.help, finding.code
+            )
             if not finding.is_error:
                 return
         if finding not in self.findings:

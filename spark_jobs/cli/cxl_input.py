@@ -1,0 +1,166 @@
+"""What `cxl eval` reads: a record, and the types of its columns."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.cxl import failure, schema, types
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_WORDS = {
+    "string": types.STRING,
+    "int": types.INT,
+    "integer": types.INT,
+    "float": types.FLOAT,
+    "bool": types.BOOL,
+    "boolean": types.BOOL,
+    "date": types.DATE,
+    "date_time": types.DATETIME,
+    "datetime": types.DATETIME,
+    "null": types.NULL,
+    "array": types.ARRAY,
+    "map": types.MAP,
+    "numeric": types.NUMERIC,
+    "any": types.ANY,
+}
+_NULLABLE = re.compile(r"nullable\(\s*(\w+)\s*\)")
+_INT = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_FLOAT = re.compile(r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|inf|infinity|nan)", re.ASCII | re.IGNORECASE)
+
+
+class InputError(Exception):
+    """The command line gives something that cannot be read; the message says what."""
+
+
+def declared(text: str) -> schema.Schema:
+    """The columns of a `--schema` argument: an object of names and types, or a list of `{name, type}`."""
+    given = _json(text, "schema")
+    if isinstance(given, list):
+        given = {item.get("name"): item.get("type", "any") if isinstance(item, dict) else None for item in given}
+    if not isinstance(given, dict):
+        raise InputError("--schema must be a JSON object of column names and types")
+    return schema.Schema(tuple(schema.Column(str(name), _type(name, spelled)) for name, spelled in given.items()))
+
+
+def _type(name: Any, spelled: Any) -> types.Type:
+    if isinstance(spelled, dict) and set(spelled) == {"nullable"}:
+        return _type(name, spelled["nullable"]).or_null()
+    if isinstance(spelled, dict):
+        if "type" in spelled and isinstance(spelled["type"], str):
+            return _type(name, spelled["type"])
+        return types.Type(types.Kind.MAP, fields=tuple((str(key), _type(key, of)) for key, of in spelled.items()))
+    if isinstance(spelled, list) and len(spelled) == 1:
+        return types.array_of(_type(name, spelled[0]))
+    if isinstance(spelled, str):
+        if found := _NULLABLE.fullmatch(spelled.strip()):
+            return _type(name, found[1]).or_null()
+        if spelled.strip() in _WORDS:
+            return _WORDS[spelled.strip()]
+    raise InputError(
+        f"unknown type {json.dumps(spelled)} of column '{name}'; the types are {', '.join(_WORDS)}, nullable(T)"
+    )
+
+
+def _json(text: str, what: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InputError(f"invalid JSON {what}: {error}") from None
+    except RecursionError:
+        raise InputError(f"invalid JSON {what}: nested too deeply") from None
+
+
+def record(text: str) -> dict[str, Any]:
+    """The record of a `--record` argument."""
+    given = _json(text, "record")
+    if not isinstance(given, dict):
+        raise InputError("--record must be a JSON object")
+    return {name: _number_limits(value) for name, value in given.items()}
+
+
+def _number_limits(value: Any) -> Any:
+    """JSON numbers beyond 64 bits are Floats."""
+    if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
+        return float(value)
+    if isinstance(value, list):
+        return [_number_limits(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _number_limits(item) for key, item in value.items()}
+    return value
+
+
+def fields(given: Sequence[str]) -> dict[str, Any]:
+    """The record of `--field name=value` arguments; the values' types follow from their spelling (spec/cxl.md 6.4)."""
+    found = {}
+    for item in given:
+        name, equals, text = item.partition("=")
+        if not equals or not name:
+            raise InputError(f"--field must be name=value, got '{item}'")
+        found[name] = _inferred(text)
+    return found
+
+
+def _inferred(text: str) -> Any:
+    if _INT.fullmatch(text) and -(2**63) <= int(text[:25]) < 2**63:
+        return int(text)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    return {"true": True, "false": False, "null": None}.get(text, text)
+
+
+def row_of(values: dict[str, Any]) -> schema.Schema:
+    """The columns of a record without schema: every one is `any`."""
+    return schema.Schema(tuple(schema.Column(name, types.ANY) for name in values))
+
+
+def converted(values: dict[str, Any], row: schema.Schema) -> dict[str, Any]:
+    """The record as a source would give it: texts of declared types converted, missing columns null.
+
+    Raises `Failure` for a value that does not convert.
+    """
+    return {column.name: _convert(column, values.get(column.name)) for column in row}
+
+
+def _convert(column: schema.Column, value: Any) -> Any:
+    from spark_jobs.cxl import values as cxl_values
+    from spark_jobs.cxl.builtins import conversion
+
+    kind = column.type.kind
+    if value is None or kind in (types.Kind.ANY, types.Kind.NULL):
+        return value
+    match kind:
+        case types.Kind.STRING:
+            result: Any = value if isinstance(value, str) else cxl_values.text_of(value)
+        case types.Kind.INT if isinstance(value, float):
+            result = int(value) if value.is_integer() else None
+        case types.Kind.INT:
+            result = conversion.int_of(value)
+        case types.Kind.FLOAT:
+            result = conversion.float_of(value)
+        case types.Kind.BOOL:
+            result = value if isinstance(value, bool) else conversion.bool_of(value)
+        case types.Kind.DATE:
+            result = conversion.date_of(value) if isinstance(value, str) else None
+        case types.Kind.DATETIME:
+            result = conversion.datetime_of(value) if isinstance(value, str) else None
+        case types.Kind.NUMERIC:
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            result = (
+                value
+                if number
+                else conversion.int_of(value)
+                if conversion.int_of(value) is not None
+                else conversion.float_of(value)
+            )
+        case types.Kind.ARRAY:
+            result = value if isinstance(value, list) else None
+        case _:
+            result = value if isinstance(value, dict) else None
+    if result is None:
+        shown = cxl_values.text_of(value)
+        raise failure.Failure(f"conversion failed: cannot convert '{shown}' to {kind}", value=shown, field=column.name)
+    return result

@@ -93,12 +93,17 @@ def _applied(builtin: Builtin, frame: Frame, found: list[Any], static: types.Typ
         array = guarded(frame, run, found, values.arrow_type(static))
     except NoKernel:
         return mapped(builtin, frame, found, static)
-    if len(bad) == 1 and len(bad[0]) == frame.count:
-        frame.mark(pc.fill_null(bad[0], False))
-    elif bad:
+    if not bad:
+        return array
+    if len(bad) > 1 or len(bad[0]) != frame.count:
         # The kernel ran on slices, each with its own mask: the body says which rows fail.
         return mapped(builtin, frame, found, static)
-    return array
+    mask = pc.fill_null(bad[0], False)
+    if not pc.any(mask, min_count=0).as_py():
+        return array
+    frame.mark(mask)
+    # What a kernel made of a failing row may be no value at all; nothing after it shall see that.
+    return pc.if_else(mask, pa.scalar(None, array.type), array)
 
 
 def mapped(builtin: Builtin, frame: Frame, found: list[Any], static: types.Type) -> pa.Array:

@@ -1,0 +1,312 @@
+"""Both engines agree on generated programs and records, failures included."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.cxl import types
+from tests.cxl.both_engines import check_agreement
+
+COLUMNS = {
+    "n": types.INT,
+    "m": types.INT,
+    "x": types.FLOAT,
+    "y": types.FLOAT,
+    "s": types.STRING,
+    "t": types.STRING,
+    "b": types.BOOL,
+    "d": types.DATE,
+    "e": types.DATE,
+    "w": types.DATETIME,
+    "v": types.DATETIME,
+    "a": types.ANY,
+}
+
+_INTS = st.sampled_from([0, 1, -1, 2, 7, -13, 100, 2**31, 2**53 + 1, 2**63 - 1, -(2**63)]) | st.integers(-20, 20)
+_FLOATS = st.sampled_from(
+    [0.0, -0.0, 0.5, 1.5, 2.5, -2.5, 1e-7, 1e16, 1e21, 1e300, -1e308, 123.456, float("nan"), float("inf"), 9.3e18, 0.1]
+) | st.floats(-100, 100)
+_STRINGS = st.sampled_from(
+    [
+        "",
+        " ",
+        "abc",
+        "ABC x",
+        " pad ",
+        "straße",
+        "ΣΑΣ",
+        "İ",
+        "ǆ",
+        "e\u0301",
+        "😀a",
+        "\x1cfs",
+        "\u3000wide",
+        "a\nb",
+        "42",
+        "-7",
+        "+5",
+        "007",
+        "0x1F",
+        " 42",
+        "9223372036854775807",
+        "9223372036854775808",
+        "1.5",
+        ".5",
+        "5.",
+        "1e5",
+        "nan",
+        "-inf",
+        "1_0",
+        "TRUE",
+        "no",
+        "2024-02-29",
+        "2023-02-29",
+        "0000-01-01",
+        "2024-3-5",
+        "15/03/2024",
+        "2024-02-29T23:59:59",
+        "2024-02-29T23:59:59.25",
+        "2024-02-29 23:59:59",
+        "a,b,,c",
+        "/in/a.tar.gz",
+    ]
+) | st.text(alphabet="aB1, .-é", max_size=8)
+_DATES = (
+    st.sampled_from([date(2024, 2, 29), date(2023, 1, 31), date(1, 1, 1), date(9999, 12, 31), date(1969, 12, 31)])
+    | st.dates()
+)
+_DATETIMES = (
+    st.sampled_from(
+        [
+            datetime(2024, 2, 29, 23, 59, 59),
+            datetime(1969, 12, 31, 23, 59, 59, 500_000),
+            datetime(1, 1, 1),
+            datetime(9999, 12, 31, 23),
+        ]
+    )
+    | st.datetimes()
+)
+_ANY: st.SearchStrategy[Any] = st.one_of(
+    st.none(), st.booleans(), _INTS, st.floats(allow_nan=False, allow_infinity=False), _STRINGS, _DATES,
+    st.lists(st.integers(0, 3), max_size=3), st.dictionaries(st.sampled_from(["k", "$date", "é"]), st.integers(0, 3), max_size=2),
+)  # fmt: skip
+
+_VALUES: dict[str, st.SearchStrategy[Any]] = {
+    **dict.fromkeys("nm", _INTS),
+    **dict.fromkeys("xy", _FLOATS),
+    **dict.fromkeys("st", _STRINGS),
+    "b": st.booleans(),
+    **dict.fromkeys("de", _DATES),
+    **dict.fromkeys("wv", _DATETIMES),
+    "a": _ANY,
+}
+RECORDS = st.lists(
+    st.fixed_dictionaries({name: st.none() | values for name, values in _VALUES.items()}), min_size=1, max_size=24
+)
+
+
+def _choice(*options: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.one_of(*options)
+
+
+def _form(template: str, **parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.builds(lambda **found: template.format(**found), **parts)
+
+
+_small = st.sampled_from(["-3", "-1", "0", "1", "2", "5", "40"])
+_format = st.sampled_from(
+    ['"%Y-%m-%d"', '"%d/%m/%Y"', '"%B %-d, %y"', '"%Y-%m-%dT%H:%M:%S"', '"%j %U %W %V %G %a"', '"%H:%M:%S%.f"']
+)
+_pattern = st.sampled_from(['"[a-z]+"', '"[0-9]+"', '"(a|b)(c)?"', '"^.b"', '"(?i)s"', '"\\\\w+"'])
+
+
+def ints(depth: int) -> st.SearchStrategy[str]:
+    leaves = st.sampled_from(["n", "m", "0", "1", "3", "-7", "9223372036854775807"])
+    if depth == 0:
+        return leaves
+    i, f, s, b, d = ints(depth - 1), floats(depth - 1), strings(depth - 1), bools(depth - 1), dates(depth - 1)
+    w = datetimes(depth - 1)
+    return _choice(
+        leaves,
+        _form("({l} {o} {r})", l=i, o=st.sampled_from(["+", "-", "*", "/", "%"]), r=i),
+        _form("(-{l})", l=i),
+        _form("(if {c} then {l} else {r})", c=b, l=i, r=i),
+        _form("({l} ?? {r})", l=i, r=i),
+        _form("({l}).{f}()", l=i, f=st.sampled_from(["abs", "ceil", "floor"])),
+        _form("({l}).{f}()", l=f, f=st.sampled_from(["ceil", "floor", "to_int", "try_int"])),
+        _form("({l}).{f}({r})", l=i, f=st.sampled_from(["min", "max"]), r=i),
+        _form("({l}).clamp({p}, {q})", l=i, p=i, q=i),
+        _form("({l}).{f}()", l=s, f=st.sampled_from(["to_int", "try_int", "length"])),
+        _form("({l}).{f}()", l=d, f=st.sampled_from(["year", "month", "day", "hour"])),
+        _form("({l}).{f}()", l=w, f=st.sampled_from(["year", "month", "day", "hour", "minute", "second"])),
+        _form(
+            "({l}).{f}({r})",
+            l=_choice(d, w),
+            f=st.sampled_from(["diff_days", "diff_months", "diff_years"]),
+            r=_choice(d, w),
+        ),
+        _form('(match {k} {{ "abc" => {l}, "42" => {r}, null => 5, _ => n }})', k=s, l=i, r=i),
+        _form("(match {k} {{ 0 => 10, 1 => 20, 7 => 30, _ => 40 }})", k=i),
+        _form("(match {{ {c} => {l}, {e} => {r}, _ => m }})", c=b, e=b, l=i, r=i),
+        _form("({l}).split({r}).length()", l=s, r=st.sampled_from(['","', '"a"', '""'])),
+    )
+
+
+def floats(depth: int) -> st.SearchStrategy[str]:
+    leaves = st.sampled_from(["x", "y", "0.0", "1.5", "2.0", "100.25"])
+    if depth == 0:
+        return leaves
+    i, f, s, b = ints(depth - 1), floats(depth - 1), strings(depth - 1), bools(depth - 1)
+    return _choice(
+        leaves,
+        _form("({l} {o} {r})", l=_choice(f, i), o=st.sampled_from(["+", "-", "*", "/", "%"]), r=f),
+        _form("(-{l})", l=f),
+        _form("(if {c} then {l} else {r})", c=b, l=f, r=_choice(i, f)),
+        _form("({l} ?? {r})", l=f, r=_choice(f, i)),
+        _form("({l}).round({p})", l=_choice(f, i), p=st.sampled_from(["", "0", "2", "-2", "n", "15"])),
+        _form("({l}).round_to({p})", l=_choice(f, i), p=st.sampled_from(["1", "-1", "m"])),
+        _form("({l}).{f}({r})", l=f, f=st.sampled_from(["min", "max"]), r=_choice(f, i)),
+        _form("({l}).clamp({p}, {q})", l=f, p=_choice(f, i), q=f),
+        _form("({l}).abs()", l=f),
+        _form("({l}).{f}()", l=_choice(s, i), f=st.sampled_from(["to_float", "try_float"])),
+        _form("(match {{ {c} => {l}, _ => {r} }})", c=b, l=f, r=f),
+    )
+
+
+def strings(depth: int) -> st.SearchStrategy[str]:
+    leaves = st.sampled_from(["s", "t", '""', '"ab"', '"É x"'])
+    if depth == 0:
+        return leaves
+    i, f, s, b, d = ints(depth - 1), floats(depth - 1), strings(depth - 1), bools(depth - 1), dates(depth - 1)
+    w = datetimes(depth - 1)
+    return _choice(
+        leaves,
+        _form("({l} + {r})", l=s, r=s),
+        _form("(if {c} then {l} else {r})", c=b, l=s, r=s),
+        _form("({l} ?? {r})", l=s, r=s),
+        _form("({l}).{f}()", l=s, f=st.sampled_from(["upper", "lower", "trim", "trim_start", "trim_end", "reverse"])),
+        _form("({l}).{f}()", l=s, f=st.sampled_from(["file_name", "file_stem", "extension", "parent", "parent_name"])),
+        _form("({l}).{f}({p})", l=s, f=st.sampled_from(["left", "right", "repeat"]), p=_choice(_small, i)),
+        _form("({l}).substring({p}, {q})", l=s, p=_small, q=_choice(_small, i)),
+        _form("({l}).{f}({p}, {q})", l=s, f=st.sampled_from(["pad_left", "pad_right"]), p=_small, q=s),
+        _form("({l}).replace({p}, {q})", l=s, p=_choice(s, st.just('"a"')), q=s),
+        _form("({l}).concat({p}, {q})", l=s, p=_choice(s, i, f, b, d, w), q=s),
+        _form("({l}).capture({p}, {q})", l=s, p=_pattern, q=st.sampled_from(["0", "1", "2", "n"])),
+        _form("({l}).to_string()", l=_choice(i, f, s, b, d, w)),
+        _form("({l}).format_date({p})", l=_choice(d, w), p=_format),
+        _form("({l}).type_of()", l=_choice(i, f, s, b, d, w, st.just("a"))),
+        _form('({l}).split(",")[{p}]', l=s, p=st.sampled_from(["0", "1", "3"])),
+        _form('({l}).split(",").join({p})', l=s, p=_choice(st.just('"+"'), s)),
+        _form('({l}).split(",").map(it => it.upper() + {r}).join("|")', l=s, r=s),
+        _form('(match {k} {{ 0 => {l}, 1 => "one", _ => {r} }})', k=i, l=s, r=s),
+        _form('(match {k} {{ 1 => "one", "a" => "text", _ => {r} }})', k=st.just("a"), r=s),
+    )
+
+
+def bools(depth: int) -> st.SearchStrategy[str]:
+    leaves = st.sampled_from(["b", "true", "false", "n > 1", "x < 2.0", "s == t", "d >= e"])
+    if depth == 0:
+        return st.sampled_from(["b", "(n > 1)", "(x < 2.0)", '(s == "abc")', "(d >= e)", "(w < v)", "(n == m)"])
+    i, f, s, b, d = ints(depth - 1), floats(depth - 1), strings(depth - 1), bools(depth - 1), dates(depth - 1)
+    w = datetimes(depth - 1)
+    compare = st.sampled_from(["==", "!=", "<", "<=", ">", ">="])
+    return _choice(
+        _form("({l})", l=leaves),
+        _form("({l} {o} {r})", l=_choice(i, f), o=compare, r=_choice(i, f)),
+        _form("({l} {o} {r})", l=s, o=compare, r=s),
+        _form("({l} {o} {r})", l=d, o=compare, r=d),
+        _form("({l} {o} {r})", l=w, o=compare, r=w),
+        _form("({l} {o} {r})", l=b, o=st.sampled_from(["and", "or", "==", "!="]), r=b),
+        _form("(not {l})", l=b),
+        _form("({l} ?? {r})", l=b, r=b),
+        _form("({l}).is_null()", l=_choice(i, f, s, b, d, w, st.just("a"))),
+        _form("({l}).is_empty()", l=_choice(s, i, st.just("a"))),
+        _form("({l}).{f}({r})", l=s, f=st.sampled_from(["starts_with", "ends_with", "contains"]), r=_choice(s, st.just('"a"'))),
+        _form("({l}).{f}({r})", l=s, f=st.sampled_from(["matches", "find"]), r=_pattern),
+        _form("({l}).{f}()", l=_choice(s, i), f=st.sampled_from(["to_bool", "try_bool"])),
+        _form("({l}).split(\",\").any(it => it == {r})", l=s, r=s),
+        _form("(a == {l})", l=_choice(i, s, b)),
+        _form("(a and {l})", l=b),
+    )  # fmt: skip
+
+
+def dates(depth: int) -> st.SearchStrategy[str]:
+    leaves = st.sampled_from(["d", "e", "#2024-02-29#"])
+    if depth == 0:
+        return leaves
+    i, s, b, d = ints(depth - 1), strings(depth - 1), bools(depth - 1), dates(depth - 1)
+    return _choice(
+        leaves,
+        _form("({l}).{f}({p})", l=d, f=st.sampled_from(["add_days", "add_months", "add_years"]), p=_choice(_small, i)),
+        _form("(if {c} then {l} else {r})", c=b, l=d, r=d),
+        _form("({l} ?? {r})", l=d, r=d),
+        _form("({l}).{f}()", l=_choice(s, d, datetimes(depth - 1)), f=st.sampled_from(["to_date", "try_date"])),
+        _form("({l}).{f}({p})", l=s, f=st.sampled_from(["to_date", "try_date"]), p=_format),
+    )
+
+
+def datetimes(depth: int) -> st.SearchStrategy[str]:
+    leaves = st.sampled_from(["w", "v"])
+    if depth == 0:
+        return leaves
+    i, s, b, w = ints(depth - 1), strings(depth - 1), bools(depth - 1), datetimes(depth - 1)
+    return _choice(
+        leaves,
+        _form("({l}).{f}({p})", l=w, f=st.sampled_from(["add_days", "add_months", "add_years"]), p=_choice(_small, i)),
+        _form("(if {c} then {l} else {r})", c=b, l=w, r=w),
+        _form("({l}).{f}()", l=_choice(s, w, dates(depth - 1)), f=st.sampled_from(["to_datetime", "try_datetime"])),
+        _form("({l}).{f}({p})", l=s, f=st.sampled_from(["to_datetime", "try_datetime"]), p=_format),
+    )
+
+
+_ALL = {kind: {depth: make(depth) for depth in (1, 2)} for kind, make in {
+    "int": ints, "float": floats, "string": strings, "bool": bools, "date": dates, "datetime": datetimes
+}.items()}  # fmt: skip
+
+
+@st.composite
+def programs(draw: st.DrawFn, depth: int) -> str:
+    """A program of a few statements; later ones use what earlier ones made."""
+    lines: list[str] = []
+    for number in range(draw(st.integers(1, 4))):
+        expression = draw(_ALL[draw(st.sampled_from(sorted(_ALL)))][depth])
+        if lines and draw(st.booleans()):
+            expression = expression.replace("n", "n", 1)
+        lines.append(f"emit f{number} = {expression}")
+        kind = draw(st.integers(0, 9))
+        if kind == 0:
+            lines.append(f"filter {draw(_ALL['bool'][1])}")
+        elif kind == 1:
+            lines.append("distinct by " + draw(st.sampled_from(["n", "s", "b", "d", "x"])))
+        elif kind == 2:
+            lines.append(
+                f"let k{number} = {draw(_ALL['int'][1])}\nemit g{number} = k{number} + f0.to_string().length()"
+            )
+    return "\n".join(lines)
+
+
+_COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+
+
+@settings(max_examples=120, **_COMMON)
+@given(programs(1), RECORDS)
+def test_engines_agree_on_shallow_programs(text: str, records: list[dict[str, Any]]) -> None:
+    check_agreement(text, COLUMNS, records)
+
+
+@settings(max_examples=60, **_COMMON)
+@given(programs(2), RECORDS, st.sampled_from([None, 3]))
+def test_engines_agree_on_nested_programs(text: str, records: list[dict[str, Any]], batch_rows: int | None) -> None:
+    check_agreement(text, COLUMNS, records, batch_rows)
+
+
+@pytest.mark.slow
+@settings(max_examples=3000, **_COMMON)
+@given(programs(2), RECORDS, st.sampled_from([None, 5]))
+def test_engines_agree_on_many_programs(text: str, records: list[dict[str, Any]], batch_rows: int | None) -> None:
+    check_agreement(text, COLUMNS, records, batch_rows)

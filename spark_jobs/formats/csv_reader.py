@@ -180,10 +180,9 @@ def _pieces(
             # A record longer than all that was read: read as much again, so that the work stays linear.
             rest, wanted = data, len(data)
     if rest:
-        # What follows the last newline: records that lone carriage returns close, or that nothing closes.
-        is_inside = bool(len(dialect.toggles(rest)) % 2)
-        stretch.is_closed = is_last or (not is_inside and rest.endswith(b"\r"))
-        yield rest, is_inside
+        # What follows the last line end. Only the file's end can close a record in its place.
+        stretch.is_closed = is_last
+        yield rest, bool(len(dialect.toggles(rest)) % 2)
 
 
 def malformed(detail: str, raw: str | bytes) -> Failure:

@@ -104,15 +104,16 @@ class Dialect:
         The stretch starts with a record; 0 when that is not complete. What is complete ends with a line end.
         """
         toggles = self.toggles(data)
-        is_inside = bool(len(toggles) % 2)
+        complete = 0
         for line_end in (b"\n", b"\r"):
             end = len(data)
-            while (found := data.rfind(line_end, 0, end)) >= 0:
+            while (found := data.rfind(line_end, complete, end)) >= 0:
                 before = int(np.searchsorted(toggles, found))
                 if before % 2 == 0:
-                    return found + 1, is_inside
+                    complete = found + 1
+                    break
                 end = int(toggles[before - 1])
-        return 0, is_inside
+        return complete, bool(len(toggles) % 2)
 
     def records_in(self, data: bytes) -> int:
         """How many records some complete records are: line ends outside quotes that close a line with something on it.

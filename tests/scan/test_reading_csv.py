@@ -279,3 +279,9 @@ def test_failures_keep_their_rows_over_blocks_and_splits(tmp_path: Path) -> None
         assert got.rows == [i for i in range(300) if i % 7 and i % 11]
         assert [failure[0] for failure in got.failures] == [i for i in range(300) if i % 7 == 0 or i % 11 == 0]
         assert [record["id"] for record in got.records] == got.rows
+
+
+def test_an_open_quote_spares_the_records_before_it_whatever_ends_them(tmp_path: Path) -> None:
+    got = read_csv(tmp_path / "in.csv", b'a,b\n1,x\n2,y\r3,"open\r4,z', PAIR)
+    assert [record["a"] for record in got.records] == ["1", "2"]
+    assert [failure[:3] for failure in got.failures] == [(2, None, '3,"open\r4,z')]

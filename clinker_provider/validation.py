@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -123,11 +123,5 @@ def message(problems: Sequence[Problem]) -> str:
     """The problems as Airflow's pages show them: one line each first, then each with its excerpt and help."""
     from spark_jobs.diagnostics import render
 
-    lines = [str(problem) for problem in problems]
-    excerpts = [str(render.full(problem)).rstrip() for problem in problems]
-    return "\n".join([*lines, "", *excerpts])
-
-
-def with_pipeline(subject: Subject, pipeline: Path) -> Subject:
-    """The same context for another file."""
-    return replace(subject, pipeline=pipeline)
+    lines = "\n".join(str(problem) for problem in problems)
+    return f"{lines}\n\n{render.full(cast('Any', problems)).rstrip()}"

@@ -1,0 +1,177 @@
+"""The example through Airflow and real Spark, as `make run` does it: from the checkout, and from a wheel outside it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+EXACT = ("large_orders.ndjson", "regular_orders.csv", "sales_by_region.csv")
+
+
+class Ran:
+    """A finished demonstration: its report, and the folder that the example wrote to."""
+
+    def __init__(self, done: subprocess.CompletedProcess[str], folder: Path, temporary: Path) -> None:
+        self.done = done
+        self.example = folder / "examples" / "orders"
+        self.temporary = temporary
+
+    @property
+    def xcoms(self) -> dict[str, Any]:
+        """What the report shows under XComs, read back."""
+        part = self.done.stdout.partition("XComs of the task `run`")[2].partition("── Tasks")[0]
+        return {key: json.loads(value) for key, value in re.findall(r"^  (\w+) +(.+)$", part, re.MULTILINE)}
+
+
+def demonstrate(python: Path, repository: Path, folder: Path, arguments: tuple[str, ...] = ()) -> Ran:
+    """Run `examples/run.py` of a repository with an interpreter, on a copy of the examples in `folder`."""
+    shutil.copytree(REPOSITORY / "examples", folder / "examples", ignore=shutil.ignore_patterns("output"))
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    # Neither an active environment nor settings of another Airflow may help.
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "VIRTUAL_ENV", "SPARK"))
+    }
+    environ = {
+        **kept,
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "CLINKER_EXAMPLES": str(folder / "examples"),
+        "CLINKER_DEMO_HOME": str(folder / "airflow"),
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        "TMPDIR": str(temporary),
+    }
+    done = subprocess.run(
+        [str(python), *arguments, str(repository / "examples" / "run.py")],
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    return Ran(done, folder, temporary)
+
+
+def rows(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+def check_outputs(ran: Ran) -> None:
+    """The files are the expected ones; `*` in an expected dead letter stands for anything."""
+    output, expected = ran.example / "output", ran.example / "expected"
+    for name in EXACT:
+        assert (output / name).read_bytes() == (expected / name).read_bytes(), name
+    found, wanted = rows(output / "rejected_orders.csv"), rows(expected / "rejected_orders.csv")
+    assert [[*map(len, (found, found[0]))]] == [[*map(len, (wanted, wanted[0]))]]
+    for row, pattern in zip(found, wanted, strict=True):
+        assert [cell if want != "*" else "*" for cell, want in zip(row, pattern, strict=True)] == pattern
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return demonstrate(Path(sys.executable), REPOSITORY, tmp_path_factory.mktemp("demo"))
+
+
+def test_every_task_succeeds(ran: Ran) -> None:
+    assert ran.done.returncode == 0, ran.done.stdout[-4000:] + ran.done.stderr[-4000:]
+    tasks = ran.done.stdout.partition("── Tasks")[2]
+    assert re.findall(r"^  (\w+) +(\w+)$", tasks, re.MULTILINE) == [
+        ("run", "success"),
+        ("dead_letters", "success"),
+        ("metrics", "success"),
+        ("report", "success"),
+    ]
+
+
+def test_outputs_are_the_expected_ones(ran: Ran) -> None:
+    check_outputs(ran)
+
+
+def test_xcoms_tell_what_the_run_did(ran: Ran) -> None:
+    xcoms = ran.xcoms
+    assert xcoms["exit_code"] == 2
+    assert xcoms["status"] == "partial_success"
+    assert xcoms["dlq_count"] == 2
+    assert Path(xcoms["dlq_path"]) == ran.example / "output" / "rejected_orders.csv"
+    assert re.fullmatch(r"local-\d+", xcoms["application_id"])
+    assert xcoms["execution_id"] in xcoms["metrics_path"]
+    # Twelve orders and five customers; one order was cancelled, two died.
+    assert xcoms["metrics"]["records_total"] == 17
+    assert xcoms["metrics"]["records_dlq"] == 2
+    assert xcoms["return_value"]["records"]["filtered"] == 1
+    assert {Path(path).name for path in xcoms["return_value"]["output_files"]} >= set(EXACT)
+
+
+def test_metrics_were_collected(ran: Ran) -> None:
+    (line,) = (ran.example / "output" / "metrics.ndjson").read_text().splitlines()
+    assert json.loads(line)["execution_id"] == ran.xcoms["execution_id"]
+    assert list((ran.example / "output" / "spool").iterdir()) == []
+
+
+def test_nothing_is_left_behind(ran: Ran) -> None:
+    assert {path.name for path in (ran.example / "output").iterdir()} == {
+        *EXACT,
+        *("rejected_orders.csv", "metrics.ndjson", "spool"),
+    }
+    left = [path.name for path in ran.temporary.iterdir() if "hsperfdata" not in path.name]
+    assert [name for name in left if "clinker" in name or "spark" in name] == []
+
+
+def test_missing_application_is_red_though_its_return_code_is_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, context: Any
+) -> None:
+    from clinker_provider.exceptions import ClinkerResultMissing
+    from clinker_provider.operators.spark import ClinkerSparkOperator
+    from spark_jobs import bundle
+
+    monkeypatch.setattr(bundle, "application", lambda: tmp_path / "nowhere.py")
+    operator = ClinkerSparkOperator(
+        task_id="run", pipeline=str(REPOSITORY / "examples/orders/pipeline.yaml"), master="local[1]", validate="off"
+    )
+    with pytest.raises(ClinkerResultMissing, match=r"(?s)returned 2, .*nowhere\.py") as raised:
+        operator.execute(context)
+    assert raised.value.exit_code == 4
+    assert context["ti"].pushed["status"] == "failed"
+
+
+def test_wheel_in_a_fresh_environment_runs_the_example(tmp_path: Path) -> None:
+    uv = shutil.which("uv") or str(REPOSITORY / ".tools" / "uv" / "bin" / "uv")
+    environment = tmp_path / "environment"
+    python = environment / "bin" / "python"
+
+    def call(*command: str) -> None:
+        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+
+    call(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist"))
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    call(uv, "venv", "-q", "--python", sys.executable, str(environment))
+    call(uv, "pip", "sync", "-q", "--python", str(python), "--require-hashes", "requirements.lock")
+    call(uv, "pip", "install", "-q", "--python", str(python), "--no-deps", str(wheel))
+    # A place with the DAG and the example, and nothing else of the checkout.
+    shutil.copytree(REPOSITORY / "dags", tmp_path / "dags", ignore=shutil.ignore_patterns("__pycache__"))
+    ran = demonstrate(python, tmp_path, tmp_path, ("-P",))
+    assert ran.done.returncode == 0, ran.done.stdout[-4000:] + ran.done.stderr[-4000:]
+    check_outputs(ran)
+    assert ran.xcoms["status"] == "partial_success"
+    where = subprocess.run(
+        [str(python), "-c", "import spark_jobs; print(spark_jobs.__file__)"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert where.stdout.startswith(str(environment))

@@ -150,7 +150,7 @@ class NodeScope:
     def output_path(self, template: str, *path: str | int) -> str:
         """An output's path with the tokens filled in that are known at plan time."""
         try:
-            rendered = paths.render(template, {**self.bindings.tokens, **self._source_names(template)})
+            rendered = paths.fill(template, {**self.bindings.tokens, **self._source_names(template)})
         except paths.TemplateError as error:
             self.add(codes.E014.at(self.span(*path), f'output "{self.name}": {error}'))
             return template

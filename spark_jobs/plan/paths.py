@@ -148,24 +148,30 @@ def tokens(template: str) -> frozenset[str]:
     return frozenset(part.name for part in parse(template) if isinstance(part, Token))
 
 
-def render(template: str, values: Mapping[str, str]) -> str:
-    """A template with the given tokens filled in; the others stay as they are, to be filled in later.
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """A template with the given tokens filled in; it stays a template, in which the other tokens can be filled in later.
 
-    A value under `name:argument` wins over one under `name`. `{n}` is always empty. `{{` and `}}` become single braces only
-    when nothing stays, so that a half-rendered template can be rendered again.
+    A value under `name:argument` wins over one under `name`. `{n}` is always empty.
     """
-    parts = parse(template)
     values = {"n": "", **values}
-    complete = all(isinstance(part, str) or _value(part, values) is not None for part in parts)
-    rendered: list[str] = []
-    for part in parts:
-        if isinstance(part, str):
-            rendered.append(part if complete else part.replace("{", "{{").replace("}", "}}"))
-        else:
-            value = _value(part, values)
-            text = _spelled(part) if value is None else f"{part.prefix}{value}{part.suffix}" if value else ""
-            rendered.append(text if complete or value is None else text.replace("{", "{{").replace("}", "}}"))
-    return "".join(rendered)
+    filled = (_escaped(part) if isinstance(part, str) else _filled(part, values) for part in parse(template))
+    return "".join(filled)
+
+
+def render(template: str, values: Mapping[str, str]) -> str:
+    """The path that a template stands for; tokens without a value are left out."""
+    return "".join(part for part in parse(fill(template, values)) if isinstance(part, str))
+
+
+def _filled(token: Token, values: Mapping[str, str]) -> str:
+    value = _value(token, values)
+    if value is None:
+        return _spelled(token)
+    return _escaped(f"{token.prefix}{value}{token.suffix}") if value else ""
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _value(token: Token, values: Mapping[str, str]) -> str | None:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_jobs.cxl import typed
 from spark_jobs.diagnostics import codes
 from spark_jobs.nodes.aggregate.step import AggregateStep
+from spark_jobs.nodes.merge.step import MergeStep
 from spark_jobs.nodes.output.step import OutputStep
 from spark_jobs.nodes.source.step import SourceStep
 from spark_jobs.nodes.transform.step import TransformStep
@@ -39,9 +41,18 @@ def _properties(planned: PlannedNode) -> Iterator[str]:
             yield "`correlation_key`"
         case AggregateStep(time_window=window) if window is not None:
             yield "`time_window`"
-        case TransformStep(window=window) if window is not None:
-            yield "`analytic_window`"
+        case TransformStep() as step:
+            if step.window is not None:
+                yield "`analytic_window`"
+            if any(isinstance(statement, typed.Distinct) for statement in step.program.statements):
+                yield "`distinct`"
+            if step.log:
+                yield "`log`"
+        case MergeStep(interleave=True):
+            yield "`mode: interleave`"
         case OutputStep() as step:
+            if step.sort_order:
+                yield "`sort_order`"
             if step.split is not None:
                 yield "`split`"
             if step.write_meta:

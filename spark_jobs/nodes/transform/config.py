@@ -266,7 +266,7 @@ def _validation(index: int, entry: ValidationConfig, scope: BindScope, after: Fl
     if entry.args:
         message = f"validation '{entry.rule}': no check takes `args`"
         scope.add(codes.W003.at(scope.key_span("config", "validations", index, "args"), message))
-    program = scope.compile_text(text, mode=cxl_scope.Mode.PREDICATE, flow=after)
+    program = scope.compile_text(text, mode=cxl_scope.Mode.VALUE, flow=after, expected=types.BOOL)
     if program is None:
         return None
     message = entry.message or f"validation '{entry.rule}' failed"

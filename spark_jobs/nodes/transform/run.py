@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import engine, failure
+from spark_jobs.cxl import engine, failure, values
 from spark_jobs.nodes import operator
 
 if TYPE_CHECKING:
@@ -38,23 +38,23 @@ class Transform(operator.Operator):
             output = self._validate(output, check, program)
         self.push(output)
 
-    def _validate(self, batch: operator.Batch, check: Validation, program: Any) -> operator.Batch:
-        """Only false fails, null passes (decision 63); a check that itself fails counts as a failure."""
+    def _validate(self, batch: operator.Batch, check: Validation, program: engine.BatchProgram) -> operator.Batch:
+        """Only false fails, null passes (decision 63); a check that itself fails counts as a failure of the record."""
         result = self.run(program, batch, engine.Surroundings())
-        verdict = result.emits["value"]
         failed = [
-            engine.RowFailure(item.row, failure.Failure(f"validation check error: {item.failure.detail}", failure.Category.VALIDATION))
-            for item in result.failures
+            (item.row, f"validation check error: {item.failure.detail}") for item in result.failures
         ]
-        passed = range(batch.count) if result.rows is None else result.rows.to_pylist()
-        for row, value in zip(passed, verdict.to_pylist(), strict=True):
-            if value is False and check.is_error:
-                failed.append(engine.RowFailure(row, failure.Failure(check.message, failure.Category.VALIDATION)))
+        if check.is_error:
+            verdicts = values.from_arrow(result.emits["value"], check.check.emits[0][1])
+            checked = range(batch.count) if result.rows is None else result.rows.to_pylist()
+            failed += [(row, check.message) for row, value in zip(checked, verdicts, strict=True) if value is False]
         if not failed:
             return batch
-        failed.sort(key=lambda item: item.row)
-        self.fail(batch, failed, trigger=check.name)
-        return batch.take(operator.indices_except(batch.count, [item.row for item in failed]))
+        failures = [
+            engine.RowFailure(row, failure.Failure(message, failure.Category.VALIDATION)) for row, message in sorted(failed)
+        ]
+        self.fail(batch, failures, trigger=check.name)
+        return batch.take(operator.indices_except(batch.count, [row for row, _ in failed]))
 
 
 def _output(batch: operator.Batch, result: engine.BatchResult) -> operator.Batch:

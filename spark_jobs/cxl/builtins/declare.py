@@ -19,11 +19,12 @@ returns an array; it may return `(array, bad)` with a Boolean mask of rows whose
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from enum import StrEnum
+from typing import Annotated, Any, Literal, Protocol, get_args, get_origin, get_type_hints
 
-from spark_jobs.cxl import types
+from spark_jobs.cxl import failure, types
 
 String = Annotated[str, types.STRING]
 Int = Annotated[int, types.INT]
@@ -233,3 +234,117 @@ def registry() -> dict[str, Builtin]:
 def overloads(name: str) -> list[Builtin]:
     """The builtins of this name, one per receiver kind."""
     return [builtin for builtin in registry().values() if builtin.name == name]
+
+
+# ---- aggregate functions -------------------------------------------------------------------------------------------
+
+
+class Accumulator(Protocol):
+    """What an aggregate keeps of a group: made empty, fed by `step`, joined in record order by `merge`."""
+
+    def step(self, *values: Any) -> None:
+        """Take one record's arguments in."""
+
+    def merge(self, other: Any) -> None:
+        """Take in what follows in record order."""
+
+    def finish(self) -> Any:
+        """The result; may raise `Failure`."""
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """An aggregate function: its name, its parameters, the type of its result and its meaning."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    result: ResultRule
+    accumulator: Callable[[], Accumulator]
+    doc: str
+
+    def fold(self, rows: Iterable[Sequence[Any]]) -> tuple[Any, bool]:
+        """The result for the arguments of a group's records, in order, and whether it is an error (the value is null then)."""
+        accumulator = self.accumulator()
+        for arguments in rows:
+            accumulator.step(*arguments)
+        try:
+            return accumulator.finish(), False
+        except failure.Failure:
+            return None, True
+
+
+_AGGREGATES: dict[str, Aggregate] = {}
+
+
+def aggregate(*, result: ResultRule, name: str | None = None) -> Callable[[type[Any]], type[Any]]:
+    """Declare an aggregate function by its accumulator class.
+
+    The class has `step`, whose parameters are the function's, `merge` and `finish`; its docstring is the documentation.
+
+    Args:
+        result: the result type from the argument types.
+        name: the name in CXL, where it is not the class's in lower case.
+    """
+
+    def declare(accumulator: type[Any]) -> type[Any]:
+        called = name or accumulator.__name__.lower()
+        if called in _AGGREGATES:
+            raise ValueError(f"aggregate {called} is declared twice")
+        hints = get_type_hints(accumulator.step, include_extras=True)
+        parameters = list(inspect.signature(accumulator.step).parameters.values())[1:]
+        _AGGREGATES[called] = Aggregate(
+            name=called,
+            parameters=tuple(_parameter(parameter, hints[parameter.name]) for parameter in parameters),
+            result=result,
+            accumulator=accumulator,
+            doc=inspect.getdoc(accumulator) or "",
+        )
+        return accumulator
+
+    return declare
+
+
+def aggregates() -> dict[str, Aggregate]:
+    """Every aggregate function by name."""
+    registry()
+    return _AGGREGATES
+
+
+# ---- window functions ----------------------------------------------------------------------------------------------
+
+
+class Takes(StrEnum):
+    """What a window function is given."""
+
+    NOTHING = "nothing"
+    FIELD = "a field"
+    NUMBER = "a numeric field"
+    PREDICATE = "a predicate"
+    POSITION = "a field of one row"
+    OFFSET = "an offset and a field"
+
+
+@dataclass(frozen=True)
+class Window:
+    """A function of `$window`; `result` gives its type from the type of the field or predicate."""
+
+    name: str
+    takes: Takes
+    result: ResultRule
+    doc: str
+
+
+_WINDOWS: dict[str, Window] = {}
+
+
+def window(name: str, takes: Takes, result: ResultRule, doc: str) -> None:
+    """Declare a window function."""
+    if name in _WINDOWS:
+        raise ValueError(f"window function {name} is declared twice")
+    _WINDOWS[name] = Window(name, takes, result, doc)
+
+
+def windows() -> dict[str, Window]:
+    """Every window function by name."""
+    registry()
+    return _WINDOWS

@@ -1,0 +1,304 @@
+"""The aggregate functions: what they make of a group's values, one after the other (spec/cxl.md 7.1, decisions 21, 68, 69).
+
+These are the meaning. The aggregate node computes typed columns in Arrow and comes back here for dynamic values.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.cxl import failure, types, values
+from spark_jobs.cxl.builtins.declare import Anything, Numeric, aggregate
+from spark_jobs.cxl.types import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def _of_argument(arguments: Sequence[types.Type]) -> types.Type:
+    return arguments[0].or_null()
+
+
+def _total_type(arguments: Sequence[types.Type]) -> types.Type:
+    kind = arguments[0].kind
+    return (arguments[0] if kind in (Kind.INT, Kind.FLOAT) else types.NUMERIC).or_null()
+
+
+def _is_number(value: Any) -> bool:
+    return value.__class__ is int or value.__class__ is float
+
+
+class Total:
+    """An exact sum: Ints and finite Floats as fractions, what is not finite beside it."""
+
+    __slots__ = ("exact", "has_floats", "special", "terms")
+
+    def __init__(self) -> None:
+        self.exact: int | Fraction = 0
+        self.special = 0.0
+        self.has_floats = False
+        self.terms = 0
+
+    def add(self, value: Any) -> None:
+        """Count a number in."""
+        self.terms += 1
+        if value.__class__ is int:
+            self.exact += value
+            return
+        self.has_floats = True
+        if math.isfinite(value):
+            self.exact += Fraction(value)
+        else:
+            self.special += value
+
+    def absorb(self, other: Total) -> None:
+        """Count another total's terms in."""
+        self.exact += other.exact
+        self.special += other.special
+        self.has_floats |= other.has_floats
+        self.terms += other.terms
+
+    def divided(self, divisor: int | Fraction) -> float:
+        """The nearest Float to the total by a divisor."""
+        return self.special if self.special != 0.0 else _nearest(Fraction(self.exact) / divisor)
+
+
+def _nearest(number: Fraction) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.copysign(math.inf, number)
+
+
+@aggregate(result=_total_type)
+class Sum:
+    """The sum of the numbers; nulls are skipped.
+
+    Ints add up to an Int, and a total outside 64 bits is an error. Floats are accumulated exactly: ten times 0.1 is 1.
+    Without numbers the sum is null.
+    """
+
+    def __init__(self) -> None:
+        self.total = Total()
+
+    def step(self, value: Numeric) -> None:
+        """Take one value in."""
+        if _is_number(value):
+            self.total.add(value)
+
+    def merge(self, other: Sum) -> None:
+        """Take another part of the group in."""
+        self.total.absorb(other.total)
+
+    def finish(self) -> Any:
+        """The sum."""
+        if not self.total.terms:
+            return None
+        if self.total.has_floats:
+            return self.total.divided(1)
+        if not values.MIN_INT <= self.total.exact <= values.MAX_INT:
+            raise failure.overflow("addition")
+        return self.total.exact
+
+
+@aggregate(result=lambda arguments: types.INT)
+class Count:
+    """The number of records for `count(*)` and `count()`, of values that are not null for `count(x)`."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def step(self, value: Anything = True) -> None:
+        """Take one value in."""
+        self.number += value is not None
+
+    def merge(self, other: Count) -> None:
+        """Take another part of the group in."""
+        self.number += other.number
+
+    def finish(self) -> int:
+        """The number."""
+        return self.number
+
+
+@aggregate(result=lambda arguments: types.FLOAT.or_null())
+class Avg:
+    """The arithmetic mean of the numbers, a Float; null without numbers."""
+
+    def __init__(self) -> None:
+        self.total = Total()
+
+    def step(self, value: Numeric) -> None:
+        """Take one value in."""
+        if _is_number(value):
+            self.total.add(value)
+
+    def merge(self, other: Avg) -> None:
+        """Take another part of the group in."""
+        self.total.absorb(other.total)
+
+    def finish(self) -> float | None:
+        """The mean."""
+        return self.total.divided(self.total.terms) if self.total.terms else None
+
+
+class _Best:
+    """The first value that no other one beats; nulls and what cannot be compared are passed over."""
+
+    def __init__(self) -> None:
+        self.best: Any = None
+
+    def beats(self, value: Any) -> bool:
+        """Whether a value is better than the best so far."""
+        raise NotImplementedError
+
+    def step(self, value: Anything) -> None:
+        """Take one value in."""
+        if value is not None and (self.best is None or (values.comparable(self.best, value) and self.beats(value))):
+            self.best = value
+
+    def merge(self, other: _Best) -> None:
+        """Take another part of the group in."""
+        self.step(other.best)
+
+    def finish(self) -> Any:
+        """The winner, as it is."""
+        return self.best
+
+
+@aggregate(result=_of_argument)
+class Min(_Best):
+    """The smallest value: of numbers, texts, dates or date-times; of equal ones the first. Nulls are skipped."""
+
+    def beats(self, value: Any) -> bool:
+        """Whether a value is smaller."""
+        return bool(value < self.best)
+
+
+@aggregate(result=_of_argument)
+class Max(_Best):
+    """The largest value: of numbers, texts, dates or date-times; of equal ones the first. Nulls are skipped."""
+
+    def beats(self, value: Any) -> bool:
+        """Whether a value is larger."""
+        return bool(value > self.best)
+
+
+@aggregate(result=lambda arguments: types.array_of(arguments[0]))
+class Collect:
+    """All values in record order, nulls included; an empty array without any."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+
+    def step(self, value: Anything) -> None:
+        """Take one value in."""
+        self.items.append(value)
+
+    def merge(self, other: Collect) -> None:
+        """Take another part of the group in."""
+        self.items.extend(other.items)
+
+    def finish(self) -> list[Any]:
+        """The array."""
+        return self.items
+
+
+@aggregate(name="weighted_avg", result=lambda arguments: types.FLOAT.or_null())
+class WeightedAvg:
+    """The sum of value times weight by the sum of weights; pairs with a null are skipped, a total weight of 0 gives null."""
+
+    def __init__(self) -> None:
+        self.products: Fraction = Fraction(0)
+        self.weights: Fraction = Fraction(0)
+        self.special = 0.0
+
+    def step(self, value: Numeric, weight: Numeric) -> None:
+        """Take one pair in."""
+        if not (_is_number(value) and _is_number(weight)):
+            return
+        if math.isfinite(value) and math.isfinite(weight):
+            self.products += Fraction(value) * Fraction(weight)
+            self.weights += Fraction(weight)
+        else:
+            self.special += value * weight
+
+    def merge(self, other: WeightedAvg) -> None:
+        """Take another part of the group in."""
+        self.products += other.products
+        self.weights += other.weights
+        self.special += other.special
+
+    def finish(self) -> float | None:
+        """The average."""
+        if self.special != 0.0:
+            return self.special
+        return _nearest(self.products / self.weights) if self.weights else None
+
+
+@aggregate(result=_of_argument)
+class First:
+    """The first record's value, null included."""
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self.is_set = False
+
+    def step(self, value: Anything) -> None:
+        """Take one value in."""
+        if not self.is_set:
+            self.value, self.is_set = value, True
+
+    def merge(self, other: First) -> None:
+        """Take another part of the group in."""
+        if other.is_set:
+            self.step(other.value)
+
+    def finish(self) -> Any:
+        """The value."""
+        return self.value
+
+
+@aggregate(result=_of_argument)
+class Last:
+    """The last record's value, null included."""
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self.is_set = False
+
+    def step(self, value: Anything) -> None:
+        """Take one value in."""
+        self.value, self.is_set = value, True
+
+    def merge(self, other: Last) -> None:
+        """Take another part of the group in."""
+        if other.is_set:
+            self.step(other.value)
+
+    def finish(self) -> Any:
+        """The value."""
+        return self.value
+
+
+@aggregate(name="any", result=_of_argument)
+class AnyOf:
+    """The first value that is not null."""
+
+    def __init__(self) -> None:
+        self.value: Any = None
+
+    def step(self, value: Anything) -> None:
+        """Take one value in."""
+        if self.value is None:
+            self.value = value
+
+    def merge(self, other: AnyOf) -> None:
+        """Take another part of the group in."""
+        self.step(other.value)
+
+    def finish(self) -> Any:
+        """The value."""
+        return self.value

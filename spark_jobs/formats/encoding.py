@@ -45,13 +45,21 @@ def is_utf8(name: str) -> bool:
 
 
 class Utf8Stream:
-    """A stream of some encoding, read as UTF-8. Undecodable bytes come out as bytes that are no UTF-8."""
+    """A stream of some encoding, read as UTF-8. Undecodable bytes come out as bytes that are no UTF-8.
 
-    def __init__(self, stream: _ByteStream, encoding: str) -> None:
+    Args:
+        stream: the bytes in that encoding, from the file's beginning on.
+        encoding: its name.
+        skip: how many bytes of UTF-8 to leave out at the beginning.
+    """
+
+    def __init__(self, stream: _ByteStream, encoding: str, skip: int = 0) -> None:
         self._stream = stream
         self._decoder = codecs.getincrementaldecoder(encoding)(errors=_UNDECODABLE)
         self._ready = b""
         self._at_end = False
+        while skip and (data := self.read(skip)):
+            skip -= len(data)
 
     def read(self, size: int, /) -> bytes:
         """At most `size` bytes of UTF-8; empty at the end."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from spark_jobs.cxl import types
 from spark_jobs.formats import csv_reader, csv_records, encoding
 from spark_jobs.formats.format import FileColumns, FormatError
 from spark_jobs.scan import files
@@ -19,11 +20,12 @@ from spark_jobs.scan import files
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from spark_jobs.formats.options import CsvOptions
+    from spark_jobs.formats.options import CsvOptions, JsonLayout
     from spark_jobs.scan.files import InputFile
 
 _BOM = b"\xef\xbb\xbf"
 _HEAD_BYTES = 64 << 10
+_TEXT = types.STRING.or_null()
 
 
 class OnUnmapped(StrEnum):
@@ -43,12 +45,14 @@ class FilePlan:
         columns: which field feeds which column.
         data_start: where the first record after the header begins, in bytes of the file as UTF-8.
         is_splittable: whether parts of the file can be read on their own.
+        layout: how records stand in the file, where the format has several ways.
     """
 
     file: InputFile
     columns: FileColumns
     data_start: int
     is_splittable: bool
+    layout: JsonLayout | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ class ScanPlan:
         missing: for each declared column that some files lack, in how many.
         skipped: the names of the files of zero bytes.
         warnings: what a user should know: header names that match in another letter case.
+        widened_type: the type of the undeclared columns: texts, or values of any kind.
     """
 
     files: tuple[FilePlan, ...]
@@ -70,6 +75,7 @@ class ScanPlan:
     missing: tuple[tuple[str, int], ...] = ()
     skipped: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    widened_type: types.Type = _TEXT
 
 
 @dataclass(frozen=True)
@@ -138,17 +144,17 @@ def _first_record(file: InputFile, options: CsvOptions) -> tuple[bytes, int, int
         data = b""
         while chunk := stream.read(max(_HEAD_BYTES, len(data))):
             data += chunk
-            start = _records_start(data)
+            start = records_start(data)
             end = csv_records.first_record_end(data[start:], dialect)
             if end is not None:
                 return data[start : start + end], start, start + end
-    start = _records_start(data)
+    start = records_start(data)
     if len(dialect.toggles(data[start:])) % 2:
         raise FormatError("a quote in the first record is never closed", file.name)
     return data[start:], start, len(data)
 
 
-def _records_start(data: bytes) -> int:
+def records_start(data: bytes) -> int:
     """Where the first record begins: after a byte order mark and empty lines."""
     start = len(_BOM) if data.startswith(_BOM) else 0
     return len(data) - len(data[start:].lstrip(b"\r\n"))
@@ -188,9 +194,17 @@ class ColumnTracker:
                 self._warnings[warning] = None
         for field, name in enumerate(names):
             if field not in matched:
-                if self._on_unmapped is OnUnmapped.REJECT:
-                    raise FormatError(f"source '{self._source}': the file has an undeclared column '{name}'", file)
-                self._extras[name] = None
+                self.note_undeclared(file, name)
+
+    def note_undeclared(self, file: str, name: str) -> None:
+        """Note a column that the source does not declare.
+
+        Raises:
+            FormatError: such columns are rejected.
+        """
+        if self._on_unmapped is OnUnmapped.REJECT:
+            raise FormatError(f"source '{self._source}': the file has an undeclared column '{name}'", file)
+        self._extras[name] = None
 
     def _match(self, names: Sequence[str]) -> list[int | None]:
         """For each declared column its field: the exact name, else a free one that differs in letter case only."""
@@ -213,8 +227,10 @@ class ColumnTracker:
         extras = {name: field for field, name in enumerate(names) if field not in matched}
         return FileColumns(len(names), tuple(matched), tuple(extras.get(name) for name in self.widened))
 
-    def plan(self, plans: tuple[FilePlan, ...], skipped: Sequence[str] = ()) -> ScanPlan:
+    def plan(
+        self, plans: tuple[FilePlan, ...], skipped: Sequence[str] = (), widened_type: types.Type = _TEXT
+    ) -> ScanPlan:
         """The plan of the source, with what there is to say about its files."""
         dropped = tuple(self._extras) if self._on_unmapped is OnUnmapped.DROP else ()
         missing = tuple((column, self._missing[column]) for column in self._declared if column in self._missing)
-        return ScanPlan(plans, self.widened, dropped, missing, tuple(skipped), tuple(self._warnings))
+        return ScanPlan(plans, self.widened, dropped, missing, tuple(skipped), tuple(self._warnings), widened_type)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.formats import csv_reader, encoding
+from spark_jobs.formats import csv_reader, encoding, json_reader
 from spark_jobs.scan import files, splits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
     from spark_jobs.formats.format import Block, Reading
-    from spark_jobs.formats.options import CsvOptions
+    from spark_jobs.formats.json_records import ArrayPath
+    from spark_jobs.formats.options import CsvOptions, JsonLayout, JsonOptions
     from spark_jobs.scan.columns import FilePlan
     from spark_jobs.scan.splits import Split
 
@@ -66,7 +67,7 @@ def read_csv(
     reader = csv_reader.CsvReader(options, file_plan.columns, reading, block_bytes)
     stretch = csv_reader.Stretch()
     with files.open_input(file_plan.file.path, file_plan.file.name) as stream:
-        part = _part(split, file_plan, options, stream, outcome)
+        part = _part(split, file_plan, options.encoding, stream, outcome)
         for block in reader.blocks(part, stretch, is_last=_is_last(split, file_plan, outcome)):
             outcome.records = stretch.records
             yield block
@@ -81,18 +82,46 @@ def count_csv(split: Split, file_plan: FilePlan, options: CsvOptions, outcome: S
     """
     stretch = csv_reader.Stretch()
     with files.open_input(file_plan.file.path, file_plan.file.name) as stream:
-        part = _part(split, file_plan, options, stream, outcome)
+        part = _part(split, file_plan, options.encoding, stream, outcome)
         csv_reader.count(part, options, stretch, is_last=_is_last(split, file_plan, outcome))
     outcome.records, outcome.is_consistent = stretch.records, stretch.is_closed
 
 
+def read_json(
+    split: Split,
+    file_plan: FilePlan,
+    options: JsonOptions,
+    reading: Reading,
+    outcome: SplitOutcome,
+    arrays: Sequence[ArrayPath] = (),
+) -> Iterator[Block]:
+    """The blocks of a split of a JSON file; `outcome` is filled in on the way. Splits of lines are always consistent.
+
+    Raises:
+        FormatError: the file cannot be opened, or its array is broken.
+    """
+    reader = json_reader.JsonReader(file_plan.file.name, layout_of(file_plan), options, reading, arrays)
+    stretch = csv_reader.Stretch()
+    with files.open_input(file_plan.file.path, file_plan.file.name) as stream:
+        for block in reader.blocks(_part(split, file_plan, options.encoding, stream, outcome), stretch):
+            outcome.records = stretch.records
+            yield block
+    outcome.records = stretch.records
+
+
+def layout_of(file_plan: FilePlan) -> JsonLayout:
+    """How records stand in a JSON file."""
+    assert file_plan.layout is not None
+    return file_plan.layout
+
+
 def _part(
-    split: Split, file_plan: FilePlan, options: CsvOptions, stream: pa.NativeFile, outcome: SplitOutcome
+    split: Split, file_plan: FilePlan, charset: str, stream: pa.NativeFile, outcome: SplitOutcome
 ) -> csv_reader.ByteStream:
     """The bytes of a split as UTF-8; notes their place in `outcome`."""
-    if not file_plan.is_splittable:
+    if not encoding.is_utf8(charset):
         outcome.start, outcome.end = split.start, split.end
-        return _skip(encoding.Utf8Stream(stream, options.encoding), file_plan.data_start)
+        return encoding.Utf8Stream(stream, charset, file_plan.data_start)
     outcome.start, outcome.end = splits.actual_range(split, stream)
     stream.seek(outcome.start)
     return _Range(stream, outcome.end - outcome.start)
@@ -100,9 +129,3 @@ def _part(
 
 def _is_last(split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> bool:
     return split.is_last or outcome.end >= file_plan.file.size
-
-
-def _skip(stream: encoding.Utf8Stream, length: int) -> encoding.Utf8Stream:
-    while length and (data := stream.read(length)):
-        length -= len(data)
-    return stream

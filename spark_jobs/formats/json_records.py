@@ -1,0 +1,103 @@
+"""JSON objects as records: declared columns, undeclared leaves, arrays to explode or join (decisions 27, 29 and 47)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.cxl import values
+from spark_jobs.formats import json_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_ABSENT = object()
+#: Objects nested deeper than this are kept as one value.
+_MAX_DEPTH = 64
+
+
+@dataclass(frozen=True)
+class ArrayPath:
+    """An array that makes several records of one (`explode`), or one text of several values.
+
+    Args:
+        path: where it is: a key, or keys joined by dots.
+        explode: whether each element makes a record; else the elements are joined.
+        separator: what stands between joined elements.
+    """
+
+    path: str
+    explode: bool = True
+    separator: str = ","
+
+
+def spread(record: dict[str, Any], paths: Sequence[ArrayPath]) -> list[dict[str, Any]]:
+    """The records that a record makes: each path applies to all that the one before it made."""
+    records = [record]
+    for path in paths:
+        records = [made for one in records for made in _apply(one, path)]
+    return records
+
+
+def _apply(record: dict[str, Any], path: ArrayPath) -> list[dict[str, Any]]:
+    array = find(record, path.path)
+    if not isinstance(array, list):
+        return [record]
+    if not path.explode:
+        text = path.separator.join(
+            item if isinstance(item, str) else values.json_text(json_values.plain(item)) for item in array
+        )
+        return [_with(record, path.path, text)]
+    return [_exploded(record, path.path, item) for item in array]
+
+
+def _exploded(record: dict[str, Any], path: str, item: Any) -> dict[str, Any]:
+    """The record with an element in the array's place: an object's members join the record's own and win over them."""
+    if isinstance(item, dict):
+        return _with(record, path, _ABSENT) | item
+    return _with(record, path, item)
+
+
+def _with(record: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """A copy of a record with another value at a path that it has; without the member when there is no value."""
+    if path in record:
+        changed = {key: value if key == path else item for key, item in record.items()}
+        return {key: item for key, item in changed.items() if item is not _ABSENT}
+    key, _, rest = path.partition(".")
+    return record | {key: _with(record[key], rest, value)}
+
+
+def find(record: dict[str, Any], name: str) -> Any:
+    """The value of a column: the member of that name, else what a dotted name leads to; None when absent."""
+    value = record.get(name, _ABSENT)
+    if value is not _ABSENT:
+        return value
+    if "." in name:
+        at = name.find(".")
+        while at >= 0:
+            inner = record.get(name[:at])
+            if isinstance(inner, dict):
+                return find(inner, name[at + 1 :])
+            at = name.find(".", at + 1)
+    return None
+
+
+class Undeclared:
+    """Finds the leaves of records that no declared column takes, by dotted names in document order."""
+
+    def __init__(self, declared: Sequence[str]) -> None:
+        self._declared = frozenset(declared)
+
+    def leaves(self, record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+        """Names and values. Objects are taken apart, and empty ones have no leaf; arrays stay whole."""
+        return self._leaves(record, "", 0)
+
+    def _leaves(self, record: dict[str, Any], prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
+        for key, value in record.items():
+            name = prefix + key
+            if name in self._declared:
+                continue
+            if isinstance(value, dict) and depth < _MAX_DEPTH:
+                yield from self._leaves(value, name + ".", depth + 1)
+            else:
+                yield name, value

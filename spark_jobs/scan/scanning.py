@@ -1,0 +1,105 @@
+"""How files of each format are planned, read and counted, by the format's name in pipelines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.formats.format import Reading
+from spark_jobs.formats.json_records import ArrayPath
+from spark_jobs.scan import columns, json_columns, reading
+from spark_jobs.scan.columns import OnUnmapped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from spark_jobs.formats.format import Block
+    from spark_jobs.scan.columns import FilePlan, ScanPlan
+    from spark_jobs.scan.files import InputFile
+    from spark_jobs.scan.reading import SplitOutcome
+    from spark_jobs.scan.splits import Split
+
+#: An entry of `array_paths` in plain form: the path, whether it is exploded, the separator of joined elements.
+PlainArrayPath = tuple[str, bool, str]
+
+
+def plan(
+    name: str,
+    source: str,
+    declared: Sequence[str],
+    inputs: Iterable[InputFile],
+    options: Any,
+    on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
+    arrays: Sequence[PlainArrayPath] = (),
+) -> ScanPlan:
+    """Match the columns of a source's files with the declared ones.
+
+    Args:
+        name: the format.
+        source: the source's name, for messages.
+        declared: the names of the declared columns in order.
+        inputs: the files in reading order.
+        options: the format's option dataclass from `formats/options.py`.
+        on_unmapped: what becomes of undeclared columns.
+        arrays: arrays to explode or join, in formats that have them.
+
+    Raises:
+        FormatError: a file cannot be read, or its columns are refused.
+        KeyError: the format is not read.
+    """
+    match name:
+        case "csv":
+            return columns.plan_csv(source, declared, inputs, options, on_unmapped)
+        case "json":
+            return json_columns.plan_json(source, declared, inputs, options, on_unmapped, _array_paths(arrays))
+        case _:
+            raise KeyError(name)
+
+
+def read(
+    name: str,
+    split: Split,
+    file_plan: FilePlan,
+    options: Any,
+    wanted: Reading,
+    outcome: SplitOutcome,
+    arrays: Sequence[PlainArrayPath] = (),
+) -> Iterator[Block]:
+    """The blocks of a split of a file; `outcome` is complete once all blocks were taken.
+
+    Raises:
+        FormatError: the file cannot be opened, or its container is broken.
+        KeyError: the format is not read.
+    """
+    match name:
+        case "csv":
+            return reading.read_csv(split, file_plan, options, wanted, outcome)
+        case "json":
+            return reading.read_json(split, file_plan, options, wanted, outcome, _array_paths(arrays))
+        case _:
+            raise KeyError(name)
+
+
+def count(
+    name: str,
+    split: Split,
+    file_plan: FilePlan,
+    options: Any,
+    outcome: SplitOutcome,
+    arrays: Sequence[PlainArrayPath] = (),
+) -> None:
+    """Count the records of a split without converting them; only `outcome` is filled in.
+
+    Raises:
+        FormatError: the file cannot be opened, or its container is broken.
+        KeyError: the format is not read.
+    """
+    if name == "csv":
+        reading.count_csv(split, file_plan, options, outcome)
+        return
+    for _ in read(name, split, file_plan, options, Reading(()), outcome, arrays):
+        # The blocks themselves are not wanted: reading them on counts the records.
+        continue
+
+
+def _array_paths(arrays: Sequence[PlainArrayPath]) -> tuple[ArrayPath, ...]:
+    return tuple(ArrayPath(*entry) for entry in arrays)

@@ -13,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -65,6 +66,8 @@ def prepare_airflow() -> None:
             "AIRFLOW__LOGGING__LOGGING_LEVEL": os.environ.get("CLINKER_DEMO_LOG_LEVEL", "WARNING"),
         }
     )
+    # Airflow's test mode talks to itself through a library that announces its successor.
+    warnings.filterwarnings("ignore", message="Using `httpx`")
     os.environ.setdefault("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[*]"}))
     migrated = HOME / "migrated-to"
     if migrated.is_file() and migrated.read_text() == version("apache-airflow"):

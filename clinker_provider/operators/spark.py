@@ -158,10 +158,17 @@ class ClinkerSparkOperator(SubmittingOperator):
         if not errors:
             for warning in problems:
                 self.log.warning("%s", warning)
-            self.plan_text = validation.explain(subject)
+            self._show_plan(subject)
             return None
         error = result.RunError(code="", message=validation.message(errors))
         return result.RunResult(execution_id, contract.ExitCode.CONFIG, subject.pipeline.stem, error=error)
+
+    def _show_plan(self, subject: validation.Subject) -> None:
+        try:
+            self.plan_text = validation.explain(subject)
+        except Exception:
+            # The plan is shown for people; a run that is able to run does not end for want of it.
+            self.log.exception("The plan of %s cannot be shown", subject.pipeline)
 
     def _submit(
         self, subject: validation.Subject, execution_id: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -9,10 +10,18 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
+
+from clinker_provider import process_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 
@@ -145,6 +154,58 @@ def test_missing_application_is_red_though_its_return_code_is_2(
         operator.execute(context)
     assert raised.value.exit_code == 4
     assert context["ti"].pushed["status"] == "failed"
+
+
+def test_kill_of_a_real_run_leaves_no_process_and_no_file(tmp_path: Path, context: Any) -> None:
+    from clinker_provider.exceptions import ClinkerInterrupted
+    from clinker_provider.operators.spark import ClinkerSparkOperator
+
+    shutil.copytree(REPOSITORY / "examples" / "orders", tmp_path / "orders", ignore=shutil.ignore_patterns("output"))
+    work = tmp_path / "work"
+    pipeline = str(tmp_path / "orders" / "pipeline.yaml")
+    operator = ClinkerSparkOperator(
+        task_id="run", pipeline=pipeline, master="local[1]", validate="off", work_dir=str(work)
+    )
+    failures: list[BaseException] = []
+
+    def execute() -> None:
+        try:
+            operator.execute(context)
+        except ClinkerInterrupted as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=execute)
+    thread.start()
+    try:
+        (execution_id,) = wait_for(lambda: {name for name in marks() if "run" in name})
+        # The JVM, and the Python driver that it started.
+        wait_for(lambda: len(process_tree.marked(execution_id)) >= 2)
+    finally:
+        operator.on_kill()
+        thread.join(60)
+    assert not thread.is_alive()
+    assert process_tree.marked(execution_id) == set()
+    assert len(failures) == 1
+    assert context["ti"].pushed["exit_code"] == 130
+    assert list(work.iterdir()) == []
+    assert not (tmp_path / "orders" / "output").exists()
+
+
+def marks() -> set[str]:
+    """The execution ids of the runs whose processes are on this machine now, children of this process only."""
+    found = set()
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            found.add(process.environ().get(process_tree.MARK, ""))
+    return found - {""}
+
+
+def wait_for(look: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + 120
+    while not (found := look()):
+        assert time.monotonic() < deadline, "it did not start"
+        time.sleep(0.05)
+    return found
 
 
 def test_wheel_in_a_fresh_environment_runs_the_example(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout
 
-from clinker_provider import exceptions, xcoms
+from clinker_provider import exceptions, validation, xcoms
 from clinker_provider.operators.submit import PASSED_ON, SubmittingOperator
 
 pytestmark = pytest.mark.airflow
@@ -191,6 +191,16 @@ def test_plan_is_shown_among_the_rendered_fields(spark: Any, context: Any, diagn
     assert operator.plan_text == "plan of p.yaml"
     assert "plan_text" in operator.template_fields
     assert operator.overwrite_rtif_after_execution
+
+
+def test_plan_that_cannot_be_shown_does_not_stop_the_run(
+    spark: Any, context: Any, diagnosed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(subject: validation.Subject) -> str:
+        raise RuntimeError("no plan")
+
+    monkeypatch.setattr(validation, "explain", refuse)
+    assert spark.operator({"exit": 0, "record": {}}, validate="execute").execute(context)["status"] == "success"
 
 
 def test_missing_connection_is_an_error_and_not_yarn(spark: Any, context: Any) -> None:

@@ -255,7 +255,7 @@ class Builder:
     def closure(self, parts: list[Any]) -> ast.Closure:
         """`it => body`."""
         name, body = parts
-        return ast.Closure(_across(name, body), _deepest(body), body)
+        return ast.Closure(_across(name, body), body.depth, body)
 
     def star(self, parts: list[Token]) -> ast.Star:
         """The `*` of `count(*)`."""

@@ -151,7 +151,7 @@ def _unknown(
             f"write `{_FOREIGN[name]}`" if not _FOREIGN[name].startswith("the ") else f"use {_FOREIGN[name]}"
         )
     else:
-        help_text = nearest.hint(name, _by_name(), "'")
+        help_text = session.suggest(name, _by_name)
     session.unresolved(f"unknown method '{name}'", name_place, help_text)
     return typed.Literal(types.ANY, place, None)
 

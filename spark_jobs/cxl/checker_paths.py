@@ -1,4 +1,4 @@
-"""Binds what is read by name: bare names, dotted paths, fields of a combine's inputs, `$…` values, members of modules."""
+"""Binds what is read by name: bare names, dotted paths, fields of inputs, `$…` values, members of modules."""
 
 from __future__ import annotations
 
@@ -189,9 +189,9 @@ def _unresolved(session: Session, unknown: Unknown, path: str | None = None) -> 
             codes.E301,
         )
     if path and session.scope.inputs:
-        help_text = nearest.hint(found, session.scope.inputs, "'")
+        help_text = session.suggest(found, lambda: session.scope.inputs)
         return session.unresolved(f"references unknown field `{path}`", unknown.place, help_text, _field_code(session))
-    help_text = _FOREIGN_WORDS.get(found) or nearest.hint(found, _candidates(session), "'")
+    help_text = _FOREIGN_WORDS.get(found) or session.suggest(found, lambda: _candidates(session))
     return session.unresolved(f"unresolved identifier '{found}'", unknown.place, help_text)
 
 
@@ -211,8 +211,8 @@ def member(
 ) -> typed.Expression | Partial:
     """`base.name`: the next step of a path, or a method without arguments.
 
-    A path begins with a name or an index (`items[0].sku`, decision 74); after anything else a member is a method, unless
-    the value is a map.
+    A path begins with a name or an index (`items[0].sku`, decision 74); after anything else a member is a method,
+    unless the value is a map.
     """
     match base:
         case Namespace():
@@ -275,7 +275,7 @@ def _qualified(session: Session, qualifier: str, found: str, place: Place) -> ty
     schema = session.scope.inputs[qualifier]
     column = schema.get(found)
     if column is None or column.is_engine:
-        help_text = nearest.hint(found, [column.name for column in schema.user_columns], "'")
+        help_text = session.suggest(found, lambda: [column.name for column in schema.user_columns])
         return session.unresolved(
             f"references unknown field `{qualifier}.{found}`", place, help_text, _field_code(session)
         )

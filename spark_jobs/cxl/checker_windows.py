@@ -87,7 +87,7 @@ def _in_frame(session: Session, name: str, node: ast.Expression) -> typed.Expres
         if known is None and session.scope.is_open:
             return None
         if known is None or known.is_engine:
-            help_text = nearest.hint(found, [one.name for one in row.user_columns], "'")
+            help_text = session.suggest(found, lambda: [one.name for one in row.user_columns])
             return session.unresolved(
                 f"references field '{found}' that the upstream operator does not emit", place, help_text, codes.E150B
             )

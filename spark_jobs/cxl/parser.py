@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 MAX_DEPTH = 256
 MAX_EACH_DEPTH = 32
 
+#: A text with more mistakes than this is no program; reading on would help nobody.
+MAX_PROBLEMS = 100
+
 _STATEMENT_WORDS = frozenset({"LET", "EMIT", "FILTER", "DISTINCT", "TRACE", "USE", "FN"})
 #: After these a line end means nothing: an operand or an element is still to come.
 _OPEN_AFTER = frozenset(
@@ -196,6 +199,8 @@ class _Driver:
     def run(self) -> Parsed:
         """Feed every token, then the end."""
         for token in self._tokens():
+            if len(self.problems) >= MAX_PROBLEMS:
+                return Parsed(ast.Program(()), tuple(self.problems))
             if token.type == "LINE_END":
                 self.line_end = self.line_end or token
             else:

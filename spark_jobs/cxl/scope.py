@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import types
 from spark_jobs.cxl.schema import Schema
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+
+    from spark_jobs.cxl import types
 
 
 class Mode(StrEnum):
@@ -22,8 +23,8 @@ class Mode(StrEnum):
     COMBINE = "combine"
     #: A single Bool expression, a route's condition or a combine's `where`: the program has one Filter statement.
     PREDICATE = "predicate"
-    #: A single expression, a validation's `check` (whose nulls and falses differ) or a state node's assignment: the program has one
-    #: Emit statement, of the field `value`.
+    #: A single expression, a validation's `check` (whose nulls and falses differ) or a state node's assignment: the
+    #: program has one Emit statement, of the field `value`.
     VALUE = "value"
 
 
@@ -40,7 +41,7 @@ class Scope:
 
     Args:
         mode: where the program stands.
-        row: the input columns that bare names reach. In a combine, the columns of all inputs by qualified name `q.column`.
+        row: the input columns that bare names reach. In a combine, the columns of all inputs by qualified name.
         inputs: in a combine, the qualifiers with their columns; bare names then resolve when they are unique.
         group_by: in an aggregate, the key columns.
         variables: declared variables by scope and name: `vars`, `pipeline`, `source`, `record`, `config`.
@@ -54,7 +55,7 @@ class Scope:
     """
 
     mode: Mode = Mode.TRANSFORM
-    row: Schema = Schema()
+    row: Schema = Schema()  # noqa: RUF009 - frozen
     inputs: Mapping[str, Schema] = field(default_factory=dict)
     group_by: tuple[str, ...] = ()
     variables: Mapping[str, Mapping[str, types.Type]] = field(default_factory=dict)

@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING
 from spark_jobs.cxl import typed, types
 from spark_jobs.cxl.environment import Environment
 from spark_jobs.cxl.findings import Finding, Stage
-from spark_jobs.diagnostics import codes
+from spark_jobs.diagnostics import codes, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from spark_jobs.cxl import ast, modules
     from spark_jobs.cxl.ast import Place
     from spark_jobs.cxl.scope import Scope
     from spark_jobs.diagnostics.diagnostic import Code
     from spark_jobs.diagnostics.source import Text
+
+
+#: Mistakes that get a "did you mean".
+MAX_SUGGESTIONS = 25
 
 
 @dataclass
@@ -56,6 +60,8 @@ class Session:
     call_place: Place | None = None
     distincts: int = 0
     inlined: int = 0
+    _seen: set[Finding] = field(default_factory=set)
+    _suggested: int = 0
 
     def error(
         self, stage: Stage, message: str, place: Place, help_text: str | None = None, code: Code = codes.E200
@@ -80,6 +86,11 @@ class Session:
         """Report something suspicious."""
         self._add(Finding(Stage.TYPECHECK, message, place, help_text, code, self.text))
 
+    def suggest(self, name: str, candidates: Callable[[], Iterable[str]]) -> str | None:
+        """The sentence that proposes the nearest name; only the first mistakes get one, for each costs a search."""
+        self._suggested += 1
+        return nearest.hint(name, candidates(), "'") if self._suggested <= MAX_SUGGESTIONS else None
+
     def _add(self, finding: Finding) -> None:
         if self.call_place is not None:
             name = "::".join(self.calls[-1]) if self.calls else "module"
@@ -88,5 +99,6 @@ class Session:
             )
             if not finding.is_error:
                 return
-        if finding not in self.findings:
+        if finding not in self._seen:
+            self._seen.add(finding)
             self.findings.append(finding)

@@ -1,24 +1,27 @@
 """The typed tree: what the checker gives to both engines.
 
-Few node kinds, each frozen, picklable, with its type. Every name is bound: a `Local` is a numbered slot (lets, emitted values,
-closure parameters and `emit each` bindings alike), a `Column` is an input column. Int operands that meet Floats are wrapped
-in `Widen`, so an expression of type Float always has a Float value. Spans are character offsets into the program's text.
+Few node kinds, each frozen, picklable, with its type. Every name is bound: a `Local` is a numbered slot (lets, emitted
+values, closure parameters and `emit each` bindings alike), a `Column` is an input column. Int operands that meet Floats
+are wrapped in `Widen`, so an expression of type Float always has a Float value. Places are character offsets into the
+program's text.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from spark_jobs.cxl import types
 
 Place = tuple[int, int]
 
 
 class Operator(StrEnum):
-    """The strict binary operators; `and`, `or` and `??` have nodes of their own because they do not always look right."""
+    """The strict binary operators; `and`, `or` and `??` have nodes of their own: they do not always look right."""
 
     ADD = "+"
     SUBTRACT = "-"
@@ -65,8 +68,9 @@ class Local(Expression):
 
 @dataclass(frozen=True)
 class System(Expression):
-    """A value of the surroundings, by its path without the dollar sign: `pipeline.name`, `source.row`, `vars.limit`, `meta.k`,
-    `record.k`, `doc.section.field`, `config.param`.
+    """A value of the surroundings, by its path without the dollar sign.
+
+    `pipeline.name`, `source.row`, `vars.limit`, `meta.k`, `record.k`, `doc.section.field`, `config.param`.
     """
 
     path: str
@@ -150,7 +154,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class Match(Expression):
-    """The first arm whose pattern equals the subject (the literal `null` matches null), or, without subject, is true."""
+    """The first arm whose pattern equals the subject (the literal `null` matches null), or is true without subject."""
 
     subject: Expression | None
     arms: tuple[Arm, ...]
@@ -176,8 +180,9 @@ class Closure:
 class Call(Expression):
     """A builtin applied; `arguments` has the receiver first and every optional argument filled in.
 
-    `builtin` is the registry's key (`String.upper` and the like are distinguished by the checker): trees are pickled by name.
-    Where the receiver is dynamic, it is the key of any overload that the arguments fit: engines choose again by the value's kind.
+    `builtin` is the registry's key (the checker tells `String.upper` and the like apart): trees are pickled by name.
+    Where the receiver is dynamic, it is the key of any overload that the arguments fit: engines choose again by the
+    value's kind.
     """
 
     builtin: str
@@ -275,7 +280,7 @@ class Evaluate(Statement):
 class Program:
     """A checked program.
 
-    `emits` are the output columns in order of first emission; `slots` is the number of slots; `columns` are the input columns
+    `emits` are the output columns in order of first emission; `slots` counts the slots; `columns` are the input columns
     read, `system` the surroundings read. `text` is the source, for messages and `explain`.
     """
 
@@ -286,6 +291,11 @@ class Program:
     metas: tuple[tuple[str, types.Type], ...]
     columns: frozenset[str]
     system: frozenset[str]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the tree as a flat list: pickle recurses, and a chain of operators may be thousands deep."""
+        rest = tuple(getattr(self, one.name) for one in fields(self) if one.name != "statements")
+        return _unpickled, (rest, _flat(self.statements))
 
 
 @dataclass(frozen=True)
@@ -306,10 +316,70 @@ class AggregateCall:
 class AggregateProgram:
     """An aggregate node's program, taken apart at the accumulators.
 
-    `before` runs per input record: lets and filters, and an emit `$arg.N` for each accumulator argument that is not a plain column.
+    `before` runs per input record: lets and filters, and an emit `$arg.N` for each accumulator argument that is not a
+    plain column.
     `after` runs per group on a record of the group keys and the `$agg.N` results, and has the node's emits.
     """
 
     before: Program
     calls: tuple[AggregateCall, ...]
     after: Program
+
+
+#: How a field's value stands in a flat row: as it is, as a node's number, as numbers of nodes.
+_PLAIN, _NODE, _NODES = "v", "n", "t"
+
+
+def _flat(roots: tuple[Statement, ...]) -> list[tuple[type, str, tuple[Any, ...]]]:
+    """The nodes below these, children first, and a last row with the roots; a node that is shared stands once."""
+    rows: list[tuple[type, str, tuple[Any, ...]]] = []
+    numbers: dict[int, int] = {}
+    stack: list[tuple[Any, bool]] = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, ready = stack.pop()
+        if id(node) in numbers:
+            continue
+        if not ready:
+            stack.append((node, True))
+            stack.extend((child, False) for child in _children(node) if id(child) not in numbers)
+            continue
+        shapes, values = [], []
+        for one in fields(node):
+            value = getattr(node, one.name)
+            if isinstance(value, _NODE_CLASSES):
+                shapes.append(_NODE)
+                values.append(numbers[id(value)])
+            elif isinstance(value, tuple) and value and isinstance(value[0], _NODE_CLASSES):
+                shapes.append(_NODES)
+                values.append(tuple(numbers[id(item)] for item in value))
+            else:
+                shapes.append(_PLAIN)
+                values.append(value)
+        numbers[id(node)] = len(rows)
+        rows.append((type(node), "".join(shapes), tuple(values)))
+    return [*rows, (tuple, _NODES, (tuple(numbers[id(root)] for root in roots),))]
+
+
+def _children(node: Any) -> Iterator[Any]:
+    for one in fields(node):
+        value = getattr(node, one.name)
+        if isinstance(value, _NODE_CLASSES):
+            yield value
+        elif isinstance(value, tuple) and value and isinstance(value[0], _NODE_CLASSES):
+            yield from value
+
+
+def _unpickled(rest: tuple[Any, ...], rows: list[tuple[type, str, tuple[Any, ...]]]) -> Program:
+    """The program of a flat list."""
+    nodes: list[Any] = []
+    for make, shapes, values in rows:
+        given = [
+            nodes[value] if shape == _NODE else tuple(nodes[number] for number in value) if shape == _NODES else value
+            for shape, value in zip(shapes, values, strict=True)
+        ]
+        nodes.append(make(*given))
+    text, *others = rest
+    return Program(text, nodes[-1], *others)
+
+
+_NODE_CLASSES = (Expression, Closure, Arm, Statement)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 
 
 class Kind(StrEnum):
@@ -41,13 +42,11 @@ class Type:
 
     def or_null(self) -> Type:
         """This type with null."""
-        if self.kind in (Kind.ANY, Kind.NULL):
-            return self
-        return replace(self, nullable=True)
+        return _nullable(self)
 
     def non_null(self) -> Type:
         """This type without null."""
-        return replace(self, nullable=False)
+        return replace(self, nullable=False) if self.nullable else self
 
     @property
     def may_be_null(self) -> bool:
@@ -75,6 +74,12 @@ class Type:
 
     def __str__(self) -> str:
         return f"Nullable({self.kind})" if self.nullable else str(self.kind)
+
+
+@cache
+def _nullable(of: Type) -> Type:
+    """One object for each type, so that trees with thousands of nodes stay small when pickled."""
+    return of if of.nullable or of.kind in (Kind.ANY, Kind.NULL) else replace(of, nullable=True)
 
 
 NULL = Type(Kind.NULL)

@@ -69,7 +69,7 @@ def _nearest(number: Fraction) -> float:
     try:
         return float(number)
     except OverflowError:
-        return math.copysign(math.inf, number)
+        return math.inf if number > 0 else -math.inf
 
 
 @aggregate(result=_total_type)
@@ -186,7 +186,7 @@ class Max(_Best):
         return bool(value > self.best)
 
 
-@aggregate(result=lambda arguments: types.array_of(arguments[0]))
+@aggregate(result=lambda arguments: types.array_of(arguments[0].non_null()))
 class Collect:
     """All values in record order, nulls included; an empty array without any."""
 

@@ -126,6 +126,17 @@ class Builtin:
         """The registry key, `String.upper`."""
         return f"{self.receiver.kind}.{self.name}"
 
+    @property
+    def examples(self) -> list[tuple[str, str]]:
+        """The docstring's examples: an expression and its value as JSON text, or `error: …`."""
+        lines = self.doc.splitlines()
+        return [(line[4:], lines[i + 1].strip()) for i, line in enumerate(lines) if line.startswith(">>> ")]
+
+    @property
+    def prose(self) -> str:
+        """The docstring without its examples."""
+        return self.doc.split(">>> ")[0].strip()
+
     def result_type(self, arguments: Sequence[types.Type]) -> types.Type:
         """The type of a call, from the types of receiver and arguments (closures count with their body's type)."""
         result = self.result_rule(arguments) if self.result_rule else self.result

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import typed, types
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 def parts(node: Any) -> Iterator[Any]:
@@ -44,3 +44,19 @@ def conjuncts(expression: typed.Expression) -> list[typed.Expression]:
         else:
             found.append(current)
     return found
+
+
+def with_constants(node: Any, constants: Mapping[str, Any]) -> Any:
+    """The tree with values of the surroundings that are known (by path) as literals; nothing is rebuilt that need not be."""
+    if isinstance(node, tuple):
+        changed = tuple(with_constants(item, constants) for item in node)
+        return node if all(new is old for new, old in zip(changed, node, strict=True)) else changed
+    if isinstance(node, typed.System) and node.path in constants:
+        return typed.Literal(node.type, node.place, constants[node.path])
+    if not is_dataclass(node) or isinstance(node, (type, types.Type)):
+        return node
+    old = {field.name: getattr(node, field.name) for field in fields(node)}
+    new = {name: with_constants(value, constants) for name, value in old.items()}
+    if isinstance(node, typed.Program):
+        new["system"] = node.system - set(constants)
+    return node if all(new[name] is old[name] for name in old) else replace(node, **new)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import compile as cxl_compile
+from spark_jobs.cxl import types
 from spark_jobs.cxl.scope import Mode, Scope
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.diagnostics.diagnostic import Diagnostics
 from spark_jobs.nodes.binding import Bound, Feed, Flow
+from spark_jobs.nodes import tree
 from spark_jobs.plan import paths, reader
+from spark_jobs.plan.expand import Expansion
 from spark_jobs.plan.yaml_tree import Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_jobs.cxl import types
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.diagnostics.source import Span, Text
     from spark_jobs.plan.document import NodeSource, Reference
@@ -48,8 +51,10 @@ class Bindings:
     flows: dict[str, Mapping[str, Flow]] = field(default_factory=dict)
     bound: dict[str, Bound] = field(default_factory=dict)
     programs: dict[str, list[Compiled]] = field(default_factory=dict)
-    #: Composition parameters by instance: name to type, for `$config`.
-    parameters: Mapping[tuple[str, ...], Mapping[str, types.Type]] = field(default_factory=dict)
+    feeds: dict[str, tuple[Feed, ...]] = field(default_factory=dict)
+    expansion: Expansion = field(default_factory=Expansion)
+    #: Composition ports whose columns have been compared with what they are bound to, and whether they fit.
+    checked_ports: dict[str, bool] = field(default_factory=dict)
 
 
 @dataclass
@@ -114,11 +119,36 @@ class NodeScope:
             **surroundings,
         )
         compiled = cxl_compile.compile_program(text, scope, self.name)
-        for diagnostic in compiled.diagnostics:
-            self.add(diagnostic)
-        if compiled.program is not None:
-            self.bindings.programs.setdefault(self.name, []).append(Compiled(compiled.program, text))
-        return compiled.program
+        sealed = self._sealed_reads(text)
+        for diagnostic in (*sealed, *compiled.diagnostics):
+            # A sealed variable is unknown to the checker as well; once is enough.
+            if diagnostic in sealed or not any(_same_place(diagnostic, one) for one in sealed):
+                self.add(diagnostic)
+        if compiled.program is None or sealed:
+            return None
+        program = tree.with_constants(compiled.program, self._constants())
+        self.bindings.programs.setdefault(self.name, []).append(Compiled(program, text))
+        return program
+
+    def _constants(self) -> dict[str, Any]:
+        """The values of composition parameters, by path."""
+        instance = self.bindings.expansion.instances.get(self.node.instance)
+        return {f"config.{name}": p.value for name, p in instance.parameters.items()} if instance else {}
+
+    def _sealed_reads(self, text: Text) -> list[Diagnostic]:
+        """Reads of the pipeline's variables in a composition's body that its signature does not expose."""
+        instance = self.bindings.expansion.instances.get(self.node.instance)
+        if instance is None:
+            return []
+        found = []
+        for namespace in ("pipeline", "source", "record"):
+            sealed = set(self.bindings.variables.declared[namespace]) - instance.exposes(namespace)
+            for match in re.finditer(rf"\${namespace}\.(\w+)", text.value):
+                if match.group(1) in sealed:
+                    message = f"composition body node '{self.name}' reads {match.group()}, which the signature does not expose"
+                    help_text = f"declare it under `_compose.scoped_vars.{namespace}`"
+                    found.append(codes.E173.at(text.span(*match.span()), message, help=help_text))
+        return found
 
     def source_flow(self, name: str) -> Flow | None:
         """What comes out of a source."""
@@ -131,9 +161,13 @@ class NodeScope:
 
     def variables(self, namespace: str) -> Mapping[str, types.Type]:
         """The declared variables of a namespace."""
+        instance = self.bindings.expansion.instances.get(self.node.instance)
         if namespace == "config":
-            return self.bindings.parameters.get(self.node.instance, {})
-        return self.bindings.variables.types(namespace)
+            return instance.types() if instance else {}
+        known = self.bindings.variables.types(namespace)
+        if instance is None or namespace == "vars":
+            return known
+        return {name: kind for name, kind in known.items() if name in instance.exposes(namespace)}
 
     def is_init(self) -> bool:
         """Whether the node belongs to the init phase."""
@@ -186,6 +220,10 @@ class NodeScope:
         return codes.E400.at(self.span(*path), message)
 
 
+def _same_place(left: Diagnostic, right: Diagnostic) -> bool:
+    return left.span is not None and right.span is not None and left.span.line == right.span.line
+
+
 def bind(bindings: Bindings) -> None:
     """Bind every node of the graph; what cannot be bound is noted, and its consumers are left out silently."""
     graph = bindings.graph
@@ -196,6 +234,7 @@ def bind(bindings: Bindings) -> None:
         feeds = _feeds(node, bindings)
         if feeds is None:
             continue
+        bindings.feeds[name] = feeds
         result = node.type.bind(node.config, NodeScope(node, bindings, feeds))
         if result is not None:
             bindings.bound[name] = result
@@ -212,8 +251,32 @@ def _feeds(node: NodeSource, bindings: Bindings) -> tuple[Feed, ...] | None:
         if port is None:
             bindings.found.add(_unknown_port(reference, node.name, tuple(flows)))
             return None
+        if not all(_port_fits(need, reference.node, flows[port], bindings) for need in reference.needs):
+            return None
         feeds.append(Feed(reference.node, port, reference.qualifier, reference.span, flows[port]))
     return tuple(feeds)
+
+
+def _port_fits(key: str, upstream: str, flow: Flow, bindings: Bindings) -> bool:
+    """Whether a row has the columns that a composition's port declares; what is missing is noted once."""
+    if key in bindings.checked_ports:
+        return bindings.checked_ports[key]
+    need = bindings.expansion.needs[key]
+    fits = True
+    for column in need.columns:
+        given = flow.schema.get(column.name)
+        where = f'composition node "{need.call}": input port "{need.port}"'
+        if given is None:
+            fits = False
+            message = f'{where} requires column "{column.name}" but upstream "{upstream}" does not provide it'
+            known = [one.name for one in flow.schema.user_columns]
+            bindings.found.add(codes.E102.at(need.span, message, help=nearest.hint(column.name, known)))
+        elif types.unify(column.type.non_null(), given.type.non_null()) is None:
+            fits = False
+            message = f'{where} declares column "{column.name}" as {column.type} but upstream "{upstream}" provides {given.type}'
+            bindings.found.add(codes.E102.at(need.span, message))
+    bindings.checked_ports[key] = fits
+    return fits
 
 
 def port_of(reference: Reference, consumer: str, ports: tuple[str, ...]) -> str | None:

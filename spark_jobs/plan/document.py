@@ -35,13 +35,17 @@ _FORMAT_KEY = "format"
 
 @dataclass(frozen=True)
 class Reference:
-    """A name of an input as it is written: node, port, and the qualifier it is given; `path` leads to it inside the node."""
+    """A name of an input as it is written: node, port, and the qualifier it is given; `path` leads to it inside the node.
+
+    `needs` names the composition ports that the records come in by, the innermost first.
+    """
 
     node: str
     port: str
     qualifier: str
     span: Span
     path: tuple[str | int, ...]
+    needs: tuple[str, ...] = ()
 
 
 @dataclass

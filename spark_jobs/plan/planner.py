@@ -12,7 +12,20 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.diagnostic import Diagnostics
-from spark_jobs.plan import binder, document, graph, liveness, paths, reader, variables
+from spark_jobs.plan import (
+    binder,
+    channels,
+    document,
+    expand,
+    graph,
+    liveness,
+    overlap,
+    paths,
+    reader,
+    scoping,
+    variables,
+    workspace,
+)
 from spark_jobs.plan.options import PlanOptions, RunOptions
 from spark_jobs.plan.plan import DeadLetterTarget, ErrorHandling, Input, Plan, PlannedNode
 
@@ -22,6 +35,10 @@ if TYPE_CHECKING:
     from spark_jobs.diagnostics.source import Span
     from spark_jobs.plan.document import Document, NodeSource
     from spark_jobs.plan.model import ErrorHandlingConfig
+
+
+#: A batch of 65,536 records of a few narrow columns, the smallest thing that a task works on.
+SMALLEST_MEMORY_BYTES = 4 * 1024 * 1024
 
 
 def plan(path: Path, options: PlanOptions) -> tuple[Plan | None, Diagnostics]:
@@ -41,28 +58,76 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
     vars_tree = pipeline_tree.get("vars") if isinstance(pipeline_tree, reader.Mapping) else None
     declared = variables.read(vars_tree, found)
     _declare_inline(read.nodes, declared, found)
-    wiring = graph.build(read.nodes, found, read.broken)
+    space = workspace.load(base_dir, found)
+    channel = _channel(path, base_dir, options, space, found)
+    if channel is not None:
+        sources = [node.name for node in read.nodes if node.kind == "source"]
+        channels.overlay(channel, declared, sources, options.environment, found)
+    expander = expand.Expander(base_dir, options.lookup, channel, found, allow_absolute=options.allow_absolute_paths)
+    expansion = expander.run(read.nodes, base_dir)
+    if channel is not None:
+        channels.check_used(channel, found)
+    _check_exposed(expansion, declared, found)
+    wiring = graph.build(expansion.nodes, found, read.broken)
     bindings = binder.Bindings(
         graph=wiring,
         base_dir=base_dir,
         rules_path=_rules_path(read, base_dir, options),
         variables=declared,
         date_formats=tuple(read.pipeline.date_formats) if read.pipeline else (),
-        tokens={"pipeline_hash": read.source_hash, "channel": ""},
+        tokens={"pipeline_hash": read.source_hash, "channel": channel.name if channel else ""},
         found=found,
+        expansion=expansion,
     )
     _check_statically(read, bindings, options)
     if found.has_errors or read.pipeline is None or read.errors is None:
         return None
     binder.bind(bindings)
+    scoping.check(bindings)
+    overlap.check_shadows(bindings)
     if found.has_errors:
         return None
     nodes = liveness.prune(tuple(_planned(bindings)), bindings.programs)
     errors = _error_handling(read.errors)
-    _check_targets(nodes, errors, read, found)
+    overlap.check_targets(nodes, errors, read, expansion.nodes, found)
+    limit = _memory_limit(read, options, found)
     if found.has_errors:
         return None
-    return _finished(read, path, base_dir, nodes, errors, bindings, options)
+    return _finished(read, path, base_dir, nodes, errors, bindings, options, limit, space.storage)
+
+
+def _channel(
+    path: Path, base_dir: Path, options: PlanOptions, space: workspace.Workspace, found: Diagnostics
+) -> channels.Channel | None:
+    if options.channel is None:
+        return None
+    folders = [Path(), base_dir, *space.channel_folders]
+    channel = channels.load(options.channel, folders, options.lookup, found)
+    if channel is not None:
+        channels.check_target(channel, path, found)
+    return channel
+
+
+def _check_exposed(expansion: expand.Expansion, declared: variables.Variables, found: Diagnostics) -> None:
+    """Variables that compositions expose must be the pipeline's, with the same type (E174)."""
+    for path, instance in expansion.instances.items():
+        for namespace, members in instance.composition.signature.scoped_vars.items():
+            for name, exposed in members.items():
+                known = declared.declared.get(namespace, {}).get(name)
+                place = instance.composition.place("scoped_vars", namespace, name)
+                called = "/".join(path)
+                if known is None:
+                    message = (
+                        f'composition "{called}": scoped_vars schema declares ${namespace}.{name} as {exposed.type} but no '
+                        "parent declares it"
+                    )
+                    found.add(codes.E174.at(place, message))
+                elif known.type.kind is not exposed.type.kind:
+                    message = (
+                        f'composition "{called}": scoped_vars schema declares ${namespace}.{name} as {exposed.type}, but the '
+                        f"parent pipeline declares it as {known.type} — types must match"
+                    )
+                    found.add(codes.E174.at(place, message))
 
 
 def _finished(
@@ -73,10 +138,11 @@ def _finished(
     errors: ErrorHandling,
     bindings: binder.Bindings,
     options: PlanOptions,
+    limit: int,
+    storage: workspace.Storage,
 ) -> Plan:
     assert read.pipeline is not None
     overrides = options if isinstance(options, RunOptions) else RunOptions()
-    limit = overrides.memory_limit_bytes or read.pipeline.memory.limit or Plan.memory_limit_bytes
     return Plan(
         name=read.pipeline.name,
         path=path,
@@ -89,8 +155,22 @@ def _finished(
         threads=overrides.threads or read.pipeline.concurrency.threads,
         metrics_dir=overrides.metrics_spool_dir or read.pipeline.metrics.spool_dir,
         warnings=tuple(bindings.found.sorted()),
+        storage=storage,
+        parameters=expand.provenance(bindings.expansion),
         places={node.name: _matcher_place(node) for node in bindings.graph.nodes.values() if node.kind == "source"},
     )
+
+
+def _memory_limit(read: Document, options: PlanOptions, found: Diagnostics) -> int:
+    """The limit in bytes; the command line's wins. What cannot hold one batch is E312 (decision 41)."""
+    written = read.pipeline.memory.limit if read.pipeline else None
+    override = options.memory_limit_bytes if isinstance(options, RunOptions) else None
+    limit = override or written or Plan.memory_limit_bytes
+    if limit < SMALLEST_MEMORY_BYTES:
+        place = reader.value_span(read.tree, ("pipeline", "memory", "limit")) if override is None else None
+        message = f"memory.limit of {limit} bytes cannot hold one batch of records ({SMALLEST_MEMORY_BYTES} bytes)"
+        found.add(codes.E312.at(place, message, help="raise `memory.limit` or `--memory-limit`"))
+    return limit
 
 
 def _matcher_place(node: NodeSource) -> Span:
@@ -149,8 +229,6 @@ def _written_paths(read: Document) -> Iterator[tuple[tuple[str | int, ...], str,
     for node in read.nodes:
         for key in _NODE_PATHS.get(node.kind, ()):
             yield from _texts(node.tree, ("config", *key))
-        if node.kind == "composition":
-            yield from _texts(node.tree, ("use",))
     yield from _texts(read.tree, ("pipeline", "rules_path"))
     yield from _texts(read.tree, ("error_handling", "dlq", "path"))
     per_source, _, depth = reader.locate(read.tree, ("error_handling", "dlq", "per_source"))
@@ -223,27 +301,3 @@ def _error_handling(config: ErrorHandlingConfig) -> ErrorHandling:
         max_group_buffer=config.max_group_buffer,
         correlation_fanout_policy=str(config.correlation_fanout_policy),
     )
-
-
-def _check_targets(nodes: tuple[PlannedNode, ...], errors: ErrorHandling, read: Document, found: Diagnostics) -> None:
-    """No two writers may have one path (E322)."""
-    taken: dict[str, str] = {}
-    by_name = {node.name: node for node in read.nodes}
-    for planned in nodes:
-        written = getattr(planned.step, "path", None)
-        if planned.kind != "output" or written is None:
-            continue
-        path = os.path.normpath(written)
-        if path in taken:
-            place = reader.value_span(by_name[planned.name].tree, ("config", "path"))
-            found.add(codes.E322.at(place, f"output '{planned.name}' path \"{path}\" collides with {taken[path]}"))
-        taken.setdefault(path, f"output '{planned.name}'")
-    targets = [(("error_handling", "dlq", "path"), errors.dead_letters.path, "error_handling.dlq.path")]
-    for name, target in errors.per_source.items():
-        where = ("error_handling", "dlq", "per_source", name, "path")
-        targets.append((where, target.path, f"error_handling.dlq.per_source.{name}.path"))
-    for where, path, label in targets:
-        path = os.path.normpath(path) if path else None
-        if path in taken:
-            message = f'{label} "{path}" collides with {taken[path]}'
-            found.add(codes.E322.at(reader.value_span(read.tree, where), message))

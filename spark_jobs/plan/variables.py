@@ -23,7 +23,18 @@ if TYPE_CHECKING:
 NAMESPACES = {"static": "vars", "pipeline": "pipeline", "source": "source", "record": "record"}
 RESERVED: dict[str, frozenset[str]] = {
     "pipeline": frozenset(
-        ["start_time", "name", "execution_id", "batch_id", "total_count", "ok_count", "dlq_count", "filtered_count", "distinct_count", "source_row"]
+        [
+            "start_time",
+            "name",
+            "execution_id",
+            "batch_id",
+            "total_count",
+            "ok_count",
+            "dlq_count",
+            "filtered_count",
+            "distinct_count",
+            "source_row",
+        ]
     ),
     "source": frozenset(["file", "row", "path", "name", "count", "batch", "ingestion_timestamp"]),
 }

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from pydantic import Field
+
 from spark_jobs.cxl import scope as cxl_scope
 from spark_jobs.cxl import typed, types
 from spark_jobs.cxl.schema import Column, Schema
@@ -54,11 +56,17 @@ class AggregateConfig(Config):
     """`config:` of an aggregate."""
 
     name: Name | None = None
-    group_by: list[Name]
+    #: None is written by leaving it out: one group for all, with a warning.
+    group_by_written: list[Name] | None = Field(None, alias="group_by")
     cxl: Text
     strategy: choice(StrategyHint) = StrategyHint.AUTO  # type: ignore[valid-type]
     time_window: TimeWindowConfig | None = None
     allowed_lateness: Duration | None = None
+
+    @property
+    def group_by(self) -> list[str]:
+        """The key columns."""
+        return self.group_by_written or []
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,9 @@ class TimeWindow:
 
 def check(config: AggregateConfig, scope: BindScope) -> None:
     """What is wrong with an aggregate by itself."""
+    if config.group_by_written is None:
+        message = f'aggregate "{scope.name}" has no `group_by`: all records are one group'
+        report(scope, codes.W006, message, "config", help="write `group_by: []` to say so")
     seen: set[str] = set()
     for index, name in enumerate(config.group_by):
         if name in seen:
@@ -98,7 +109,8 @@ def bind(config: AggregateConfig, scope: BindScope) -> Bound | None:
     )
     _check_correlation(config, scope, feed)
     window_fits = _check_watermarks(config, scope, feed)
-    if not isinstance(program, typed.AggregateProgram) or not window_fits:
+    ordered = _check_order(config, scope, feed)
+    if not isinstance(program, typed.AggregateProgram) or not window_fits or not ordered:
         return None
     output = _output(config, feed.flow, program, scope.name)
     streams = config.group_by and set(feed.flow.ordered_by[: len(config.group_by)]) == set(config.group_by)
@@ -140,6 +152,20 @@ def _check_correlation(config: AggregateConfig, scope: BindScope, feed: Feed) ->
         )
         help_text = "use `strategy: hash` or `auto`, or add the field(s) to group_by"
         report(scope, codes.E15Y, message, "config", "strategy", help=help_text)
+
+
+def _check_order(config: AggregateConfig, scope: BindScope, feed: Feed) -> bool:
+    """`strategy: streaming` needs an input that is provably sorted by the keys (spec/plan.md 10)."""
+    prefix = feed.flow.ordered_by[: len(config.group_by)]
+    if config.strategy is not StrategyHint.STREAMING or set(prefix) == set(config.group_by):
+        return True
+    keys = ", ".join(config.group_by)
+    message = (
+        f"aggregate '{scope.name}' declared `strategy: streaming` but its input is not sorted on group key [{keys}]"
+    )
+    help_text = f"declare `sort_order: [{keys}]` on the source, or use `strategy: hash`"
+    report(scope, codes.E003, message, "config", "strategy", help=help_text)
+    return False
 
 
 def _check_watermarks(config: AggregateConfig, scope: BindScope, feed: Feed) -> bool:

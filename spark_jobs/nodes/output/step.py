@@ -50,7 +50,7 @@ class Oversize(StrEnum):
 class Split:
     """How an output is cut into numbered files.
 
-    `naming` has `{stem}`, `{ext}` and `{seq}` or `{seq:0N}`. `group_key` is a column as it is written, or the record's own column.
+    `naming` has `{stem}`, `{ext}` and `{seq}` or `{seq:0N}`. `group_key` is a column as it is written, or the record's own.
     """
 
     max_records: int | None = None
@@ -66,10 +66,11 @@ class OutputStep(node.Step):
     """An output, bound.
 
     Args:
-        path: the path template as written, with the tokens filled in that are known at plan time; relative to the base directory.
+        path: the path template, relative to the base directory, with the tokens filled in that are known at plan time.
         format: `csv`, `json`, …; `options` is that format's write-option dataclass from `formats/options.py`.
-        columns: what is written, projected, excluded and renamed (decision 25); undeclared columns that auto-widen found come after.
-        widened: whether undeclared columns are written; `exclude` and `mapping` (output name to source name) apply to them too.
+        columns: what is written, projected, excluded and renamed (decision 25); undeclared columns come after.
+        widened: whether undeclared columns are written; `exclude` and `mapping` (output name to source name) apply to them
+            too.
     """
 
     kind: ClassVar[str] = "output"
@@ -87,8 +88,6 @@ class OutputStep(node.Step):
     split: Any = None
     write_meta: bool = False
     label: str | None = None
-    include_header: bool = True
-    preserve_nulls: bool = False
     #: CSV: whether the header row is written.
     include_header: bool = True
     #: Whether nulls are written as the format's own null (decision 45).

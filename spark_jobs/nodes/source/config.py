@@ -218,6 +218,10 @@ def check(config: SourceConfig, scope: BindScope) -> None:
         code, message, path, help_text = problem
         report(scope, code, message, "config", *path, help=help_text)
     _check_patterns(config, scope)
+    _check_envelope(config, scope)
+    if config.type is formats.Format.FIXED_WIDTH and config.format_schema is None:
+        message = f"source '{scope.name}': fixed_width needs a layout, and the key `format_schema` is missing"
+        report(scope, codes.E006, message, "config", help="add `format_schema:` with a path or with `fields:`")
     for key, message in formats.problems(formats.frozen(config.type, scope.part("options"))):
         report(scope, codes.E007, f"`{key}`: {message}", "config", "options", key)
 
@@ -319,6 +323,33 @@ def _check_patterns(config: SourceConfig, scope: BindScope) -> None:
         if pattern is not None and _unclosed_bracket(pattern):
             message = f"source '{scope.name}': invalid glob pattern \"{pattern}\": a `[` is not closed"
             report(scope, codes.E212, message, "config", key, help="write `[[]` for the character itself")
+
+
+_EXTRACTS = {
+    formats.Format.XML: ("xml_path", None),
+    formats.Format.JSON: ("json_pointer", None),
+    formats.Format.EDIFACT: ("segment", "UNB"),
+    formats.Format.X12: ("segment", "ISA"),
+}
+
+
+def _check_envelope(config: SourceConfig, scope: BindScope) -> None:
+    """Each section says where it is in the way of its format (spec/formats.md 9)."""
+    for name, section in (config.envelope.sections if config.envelope else {}).items():
+        path = ("config", "envelope", "sections", name, "extract")
+        written = {key: value for key, value in section.extract if value is not None}
+        if len(written) != 1:
+            message = f"section '{name}': exactly one of xml_path, json_pointer, segment is needed"
+            report(scope, codes.E007, message, *path)
+            continue
+        key, value = next(iter(written.items()))
+        wanted, only = _EXTRACTS.get(config.type, (None, None))
+        if wanted is not None and key != wanted:
+            message = f"section '{name}': {config.type} sections are found by `{wanted}`, not by `{key}`"
+            report(scope, codes.E007, message, *path, key, help=f"write `{wanted}: …`")
+        elif only is not None and value != only:
+            message = f"section '{name}': only the segment {only} of {config.type} can be a section, not {value}"
+            report(scope, codes.E007, message, *path, key)
 
 
 def _regex_problem(pattern: str) -> str | None:

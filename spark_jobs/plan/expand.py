@@ -1,0 +1,311 @@
+"""Compositions expanded in place: calls become the nodes of their bodies, with names of their own and spans in their own files.
+
+A body node `n` of the call `c` becomes `c/n`. References to the call's ports become references to body nodes, references in the body to
+input ports become references to what the call binds them to. Nothing of the call is left.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.diagnostics import codes, nearest
+from spark_jobs.plan import composition, parameters, paths, reader
+from spark_jobs.plan.document import NodeSource, Reference
+from spark_jobs.plan.yaml_tree import Scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_jobs.cxl import types
+    from spark_jobs.diagnostics.diagnostic import Diagnostics
+    from spark_jobs.diagnostics.source import Span
+    from spark_jobs.nodes.model import ColumnConfig
+    from spark_jobs.plan.channels import Channel
+    from spark_jobs.plan.composition import Composition
+    from spark_jobs.plan.parameters import Parameter
+
+MAX_DEPTH = 50
+MAX_INSTANCES = 1000
+#: Names of references that stand for a call's input port until the call is wired.
+_PORT = "\0port:"
+
+
+@dataclass(frozen=True)
+class PortNeed:
+    """What a call's input port needs of the row that it is bound to."""
+
+    call: str
+    port: str
+    columns: tuple[ColumnConfig, ...]
+    span: Span
+
+
+@dataclass
+class Instance:
+    """A call that has been expanded: its parameters, the variables it exposes, its signature."""
+
+    path: tuple[str, ...]
+    composition: Composition
+    parameters: dict[str, Parameter]
+    span: Span
+
+    def types(self) -> dict[str, types.Type]:
+        """The types of `$config` in the body."""
+        return {name: p.type if p.value is not None else p.type.or_null() for name, p in self.parameters.items()}
+
+    def exposes(self, namespace: str) -> frozenset[str]:
+        """The scoped variables of a namespace that the body may read."""
+        return frozenset(self.composition.signature.scoped_vars.get(namespace, ()))
+
+
+@dataclass
+class Expansion:
+    """The result: flat nodes, and the instances by path."""
+
+    nodes: list[NodeSource] = field(default_factory=list)
+    instances: dict[tuple[str, ...], Instance] = field(default_factory=dict)
+    needs: dict[str, PortNeed] = field(default_factory=dict)
+
+
+@dataclass
+class _Level:
+    """The nodes of one file in one instance: what references in it may name."""
+
+    path: tuple[str, ...]
+    folder: Path
+    names: frozenset[str]
+    ports: Mapping[str, str]
+    outer: frozenset[str]
+    #: Each call's output ports: port to (flat node, port).
+    exports: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)
+
+
+class Expander:
+    """Expands the calls of a pipeline."""
+
+    def __init__(
+        self,
+        base_dir: Path,
+        variables: Mapping[str, str],
+        channel: Channel | None,
+        found: Diagnostics,
+        *,
+        allow_absolute: bool,
+    ) -> None:
+        self.base_dir = base_dir
+        self.variables = variables
+        self.channel = channel
+        self.found = found
+        self.allow_absolute = allow_absolute
+        self.result = Expansion()
+        self.bindings: dict[str, tuple[str, str] | None] = {}
+        self.files: dict[Path, Composition | None] = {}
+
+    def run(self, nodes: list[NodeSource], folder: Path) -> Expansion:
+        """The expansion of a pipeline's nodes."""
+        if not any(node.kind == "composition" for node in nodes):
+            self.result.nodes = list(nodes)
+            return self.result
+        level = _Level((), folder, frozenset(node.name for node in nodes), {}, frozenset())
+        flat = self._level(nodes, level, ())
+        self.result.nodes = [self._wired(node) for node in flat]
+        return self.result
+
+    def _level(self, nodes: list[NodeSource], level: _Level, stack: tuple[Path, ...]) -> list[NodeSource]:
+        """The flat nodes of one file; references to ports are still placeholders."""
+        flat: list[NodeSource] = []
+        for node in nodes:
+            if node.kind == "composition":
+                flat += self._call(node, level, stack)
+        for node in nodes:
+            if node.kind == "composition":
+                self._bind_ports(node, level)
+            else:
+                flat.append(self._renamed(node, level))
+        return flat
+
+    def _call(self, node: NodeSource, level: _Level, stack: tuple[Path, ...]) -> list[NodeSource]:
+        """The body of a call, as flat nodes."""
+        called = self._open(node, level, stack)
+        if called is None or len(self.result.instances) >= MAX_INSTANCES:
+            level.broken.add(node.name)
+            return []
+        path = (*level.path, node.name)
+        values = parameters.settle(node, called, "/".join(path), self.channel, self.found)
+        self.result.instances[path] = Instance(path, called, values, node.span)
+        prefix = "/".join(path)
+        ports = {port: f"{_PORT}{prefix}:{port}" for port in called.signature.inputs}
+        for port, need in called.signature.inputs.items():
+            span = reader.value_span(node.tree, ("inputs", port))
+            self.result.needs[ports[port]] = PortNeed(prefix, port, tuple(need.columns), span)
+        inner = _Level(
+            path,
+            called.path.parent,
+            frozenset(body.name for body in called.nodes),
+            ports,
+            level.names | level.outer,
+        )
+        body = [parameters.substituted(one, values, self.found) for one in called.nodes]
+        self._check_duplicates(called, prefix)
+        flat = self._level(body, inner, (*stack, called.path))
+        level.exports[node.name] = self._exports(called, inner)
+        return flat
+
+    def _check_duplicates(self, called: Composition, prefix: str) -> None:
+        seen: set[str] = set()
+        for body in called.nodes:
+            if body.name in seen:
+                self.found.add(codes.E001.at(body.span, f'duplicate node name: "{body.name}" in composition {prefix}'))
+            seen.add(body.name)
+
+    def _open(self, node: NodeSource, level: _Level, stack: tuple[Path, ...]) -> Composition | None:
+        use = node.tree.get("use")
+        if not isinstance(use, Scalar) or not use.text.strip():
+            place = node.span if use is None else reader.value_span(node.tree, ("use",))
+            self.found.add(codes.E006.at(place, "a composition needs the key `use`: the path of a .comp.yaml file"))
+            return None
+        problem = paths.security_problem(use.text, self.base_dir, allow_absolute=self.allow_absolute)
+        if problem:
+            self.found.add(codes.E_SEC_001.at(use.span, problem[0], help=problem[1]))
+            return None
+        path = self._find(use.text, level.folder)
+        if path is None:
+            known = [str(p.relative_to(level.folder)) for p in sorted(level.folder.glob("*.comp.yaml"))[:50]]
+            message = f'composition node "{node.name}": `use: {use.text}` does not match any .comp.yaml'
+            self.found.add(codes.E103.at(use.span, message, help=nearest.hint(use.text, known) or "check the path"))
+            return None
+        if path in stack:
+            ring = " -> ".join(p.name for p in (*stack[stack.index(path) :], path))
+            self.found.add(codes.E107.at(use.span, f"cycle in composition `use:` graph: {ring}"))
+            return None
+        if len(stack) >= MAX_DEPTH:
+            message = f'composition nesting too deep (>{MAX_DEPTH}) at node "{node.name}"'
+            self.found.add(codes.E107.at(use.span, message))
+            return None
+        if path not in self.files:
+            shown = os.path.relpath(path, self.base_dir)
+            self.files[path] = composition.load(path, shown, self.variables, self.found)
+        return self.files[path]
+
+    def _find(self, use: str, folder: Path) -> Path | None:
+        for start in (folder, self.base_dir):
+            path = Path(os.path.normpath(start / use))
+            if path.is_file():
+                return path
+        return None
+
+    def _exports(self, called: Composition, inner: _Level) -> dict[str, tuple[str, str]]:
+        """Where the records of each output port come from."""
+        exports: dict[str, tuple[str, str]] = {}
+        for port, target in called.signature.outputs.items():
+            node, _, channel = target.ref.partition(".")
+            span = called.place("outputs", port)
+            if node in inner.broken:
+                inner_target = None
+            else:
+                inner_target = self._target(Reference(node, channel, "", span, ("outputs", port)), "", inner)
+            if inner_target is not None:
+                exports[port] = inner_target
+        return exports
+
+    def _renamed(self, node: NodeSource, level: _Level) -> NodeSource:
+        if not level.path and not level.exports and not level.broken:
+            return node
+        prefix = "/".join(level.path)
+        inputs = []
+        for reference in node.inputs:
+            target = self._target(reference, node.name, level)
+            if target is not None:
+                inputs.append(replace(reference, node=target[0], port=target[1]))
+        name = f"{prefix}/{node.name}" if prefix and node.name else node.name
+        missing = len(inputs) < len(node.inputs)
+        return replace(
+            node, name=name, inputs=tuple(inputs), instance=level.path, config=None if missing else node.config
+        )
+
+    def _target(self, reference: Reference, consumer: str, level: _Level) -> tuple[str, str] | None:
+        """The flat node and port that a reference means at its level, None when that has been reported."""
+        if reference.node in level.broken:
+            return None
+        if reference.node in level.exports:
+            return self._port_of_call(reference, level)
+        prefix = "/".join(level.path)
+        if reference.node in level.names:
+            return (f"{prefix}/{reference.node}" if prefix else reference.node), reference.port
+        if reference.node in level.ports:
+            return level.ports[reference.node], ""
+        if not level.path:
+            return reference.node, reference.port
+        if reference.node in level.outer:
+            message = (
+                f'node "{consumer}" references "{reference.node}" from the enclosing scope; composition bodies are isolated '
+                "from the parent pipeline"
+            )
+            self.found.add(codes.E108.at(reference.span, message, help="declare an input port and bind it in the call"))
+            return None
+        message = f'composition "{prefix}": "{reference.node}" is neither a port nor a node of the body'
+        known = [*level.ports, *level.names]
+        hint = nearest.hint(reference.node, known) or f"ports: {', '.join(level.ports)}"
+        self.found.add(codes.E102.at(reference.span, message, help=hint))
+        return None
+
+    def _port_of_call(self, reference: Reference, level: _Level) -> tuple[str, str] | None:
+        exports = level.exports[reference.node]
+        if not reference.port and exports:
+            return next(iter(exports.values()))
+        if reference.port in exports:
+            return exports[reference.port]
+        message = f"the composition '{reference.node}' has no output port '{reference.port}'"
+        hint = nearest.hint(reference.port, exports) or f"its ports: {', '.join(exports)}"
+        self.found.add(codes.E102.at(reference.span, message, help=hint))
+        return None
+
+    def _bind_ports(self, node: NodeSource, level: _Level) -> None:
+        """What each input port of a call is bound to."""
+        path = (*level.path, node.name)
+        instance = self.result.instances.get(path)
+        if instance is None:
+            return
+        ports = instance.composition.signature.inputs
+        named = {reference.qualifier: reference for reference in node.inputs if reference.qualifier}
+        single = next((reference for reference in node.inputs if not reference.qualifier), None)
+        for port, reference in named.items():
+            if port not in ports:
+                message = f'composition node "{node.name}": the input port "{port}" is not declared'
+                hint = nearest.hint(port, ports) or f"its ports: {', '.join(ports) or 'none'}"
+                self.found.add(codes.E103.at(reader.locate(node.tree, ("inputs", port))[1], message, help=hint))
+        unbound = [port for port in ports if port not in named]
+        if single is not None and len(unbound) == 1:
+            named[unbound.pop()] = single
+        for port in unbound:
+            message = f'composition node "{node.name}": missing required input port "{port}"'
+            self.found.add(codes.E104.at(node.span, message, help=f"add `inputs: {{{port}: <node>}}`"))
+        for port in ports:
+            bound = named.get(port)
+            target = self._target(bound, node.name, level) if bound is not None else None
+            self.bindings[f"{_PORT}{'/'.join(path)}:{port}"] = target
+
+    def _wired(self, node: NodeSource) -> NodeSource:
+        """The node with placeholders of ports replaced by what they are bound to."""
+        inputs = []
+        for reference in node.inputs:
+            target: tuple[str, str] | None = (reference.node, reference.port)
+            needs = []
+            for _ in range(MAX_DEPTH + 1):
+                if target is None or not target[0].startswith(_PORT):
+                    break
+                needs.append(target[0])
+                target = self.bindings.get(target[0])
+            if target is not None and not target[0].startswith(_PORT):
+                inputs.append(replace(reference, node=target[0], port=target[1], needs=tuple(needs)))
+        missing = len(inputs) < len(node.inputs)
+        return replace(node, inputs=tuple(inputs), config=None if missing else node.config)
+
+
+def provenance(expansion: Expansion) -> dict[str, dict[str, Any]]:
+    """All parameters by call and name, for `explain`."""
+    return {"/".join(path): dict(instance.parameters) for path, instance in expansion.instances.items()}

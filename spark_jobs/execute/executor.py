@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 #: Bytes of input whose partial groups are taken to make a payload worth a partition of its own.
 _PARTITION_BYTES = 64 << 20
-#: For tests and tuning: the nominal size of splits in bytes. Results never depend on it.
+#: For tests and tuning: the nominal size of splits, and of what a partition of an exchange gets, in bytes. Results never depend on them.
 SPLIT_BYTES_VARIABLE = "CLINKER_SPLIT_BYTES"
+PARTITION_BYTES_VARIABLE = "CLINKER_PARTITION_BYTES"
 
 
 @dataclass
@@ -251,7 +252,8 @@ def _partitions(run: Run, name: str) -> int:
     sources = _sources_of(run.plan, name)
     columns = max(sum(len(run.inputs.steps[source].columns) for source in sources), 1)
     share = min(1.0, (len(step.input) + 1) / columns)
-    limit = min(_PARTITION_BYTES, max(run.plan.memory_limit_bytes // 8, 1 << 20))
+    wanted = int(os.environ.get(PARTITION_BYTES_VARIABLE, _PARTITION_BYTES))
+    limit = min(wanted, max(run.plan.memory_limit_bytes // 8, 1 << 20))
     return max(1, min(int(run.inputs.bytes_of(sources) * share) // limit, 512))
 
 

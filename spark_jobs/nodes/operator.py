@@ -176,7 +176,7 @@ class Operator:
     number: int = 0
 
     def __post_init__(self) -> None:
-        self.counters = self.context.counters(self.step.name)
+        self.counters = Counters() if self.silent else self.context.counters(self.step.name)
         self.open()
 
     def open(self) -> None:

@@ -145,6 +145,26 @@ class _Builder:
             stream = [self.depths[edge.node] for edge in self._streams(planned)]
             build = [self.depths[edge.node] + 1 for edge in _builds(planned)]
             self.depths[planned.name] = max([0, *stream, *build])
+        self.ends = self._job_of_ends()
+
+    def _job_of_ends(self) -> dict[str, int]:
+        """The job of each node that ends a stream: ends that read a common source run together, so that it is read once."""
+        consumed = {edge.node for planned in self.plan.nodes for edge in planned.inputs}
+        ends = [planned.name for planned in self.plan.nodes if planned.name not in consumed]
+        sources = {name: self._upstream([name]) for name in ends}
+        return {
+            name: max(self.depths[other] for other in ends if sources[name] & sources[other] or other == name) for name in ends
+        }
+
+    def _upstream(self, names: list[str]) -> set[str]:
+        """Some nodes and all that their records come from within a job."""
+        found: set[str] = set()
+        while names:
+            name = names.pop()
+            if name not in found:
+                found.add(name)
+                names += [edge.node for edge in self._streams(self.plan.by_name[name])]
+        return found
 
     def _streams(self, planned: plans.PlannedNode) -> list[plans.Input]:
         """The edges that records come over within a job."""
@@ -162,17 +182,10 @@ class _Builder:
         return tuple(found)
 
     def _members(self, number: int) -> set[str]:
-        """The nodes that run in a job: what its outputs and its build sides need, up to what earlier jobs wrote down."""
-        consumed = {edge.node for planned in self.plan.nodes for edge in planned.inputs}
-        wanted = [p.name for p in self.plan.nodes if p.name not in consumed and self.depths[p.name] == number]
+        """The nodes that run in a job: what its ends and its build sides need, up to what earlier jobs wrote down."""
+        wanted = [name for name, job in self.ends.items() if job == number]
         wanted += [e.node for p in self.plan.nodes for e in _builds(p) if self.depths[e.node] == number]
-        members: set[str] = set()
-        while wanted:
-            name = wanted.pop()
-            if name not in members:
-                members.add(name)
-                wanted += [edge.node for edge in self._streams(self.plan.by_name[name])]
-        return members
+        return self._upstream(wanted)
 
     def _job(self, number: int, members: set[str], done: set[str]) -> Job:
         boxes: dict[str, Box] = {}
@@ -197,7 +210,15 @@ class _Builder:
         if planned.step is None:
             raise ValueError(f"{planned.name} is not ready to run")
         incoming = ((),) if planned.kind == "source" else self._incoming_lanes(planned)
-        return Box(planned.name, planned.step, Role.WHOLE, self._route(planned), self.numbers[planned.name], silent, lanes=incoming)
+        return Box(
+            planned.name,
+            planned.step,
+            Role.WHOLE,
+            self._route(planned),
+            self.numbers[planned.name],
+            silent,
+            lanes=incoming,
+        )
 
     def _incoming_lanes(self, planned: plans.PlannedNode) -> tuple[tuple[int, ...], ...]:
         if planned.kind == "merge":
@@ -237,7 +258,9 @@ class _Builder:
         """Wire a node's inputs to its producers' last boxes."""
         builds = _builds(planned)
         for index, edge in enumerate(planned.inputs):
-            producer = next((boxes[i] for i in (f"{edge.node}#home", f"{edge.node}#final", edge.node) if i in boxes), None)
+            producer = next(
+                (boxes[i] for i in (f"{edge.node}#home", f"{edge.node}#final", edge.node) if i in boxes), None
+            )
             if producer is None:
                 continue
             if any(edge is build for build in builds):
@@ -245,8 +268,14 @@ class _Builder:
                     continue
                 target = f"{planned.name}#build:{edge.qualifier}"
                 boxes[target] = Box(
-                    target, planned.step, Role.BUILD, "", self.numbers[planned.name], False,  # type: ignore[arg-type]
-                    qualifier=edge.qualifier, lanes=lanes(self.plan, edge.node),
+                    target,
+                    planned.step,
+                    Role.BUILD,
+                    "",
+                    self.numbers[planned.name],
+                    False,  # type: ignore[arg-type]
+                    qualifier=edge.qualifier,
+                    lanes=lanes(self.plan, edge.node),
                 )
             elif planned.name in members:
                 target = planned.name

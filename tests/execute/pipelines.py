@@ -1,0 +1,48 @@
+"""Runs pipelines in this process, from YAML and files written into a folder."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs import plan
+from spark_jobs.execute import executor, identity
+from spark_jobs.plan.options import RunOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    import pytest
+
+    from spark_jobs.execute.metrics import Outcome
+
+
+def write(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            path.write_bytes(textwrap.dedent(content).lstrip("\n").encode())
+
+
+def run(folder: Path, **options: Any) -> Outcome:
+    chosen = replace(RunOptions(threads=2), **options)
+    loaded = plan.load(folder / "pipeline.yaml", chosen)
+    return executor.execute(loaded, chosen, identity.Identity.new(None, None))
+
+
+def outputs(folder: Path) -> dict[str, bytes]:
+    """All published files, hidden ones too: a run must leave nothing else."""
+    found = folder / "out"
+    return {str(p.relative_to(found)): p.read_bytes() for p in sorted(found.rglob("*")) if p.is_file()}
+
+
+def with_splits(monkeypatch: pytest.MonkeyPatch, folder: Path, data: str, splits: int) -> None:
+    """Cut an input into about this many splits, and groups over several partitions when there is more than one."""
+    size = (folder / data).stat().st_size
+    monkeypatch.setenv(executor.SPLIT_BYTES_VARIABLE, str(max(size // splits, 1) + 1))
+    monkeypatch.setenv(executor.PARTITION_BYTES_VARIABLE, str(max(size // splits, 1) + 1))

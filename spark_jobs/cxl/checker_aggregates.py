@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import ast, checker, checker_expressions, modules, typed, types
+from spark_jobs.cxl.builtins import declare
 from spark_jobs.cxl.environment import Binding
 from spark_jobs.cxl.session import Session
 from spark_jobs.cxl.types import Kind, Type
@@ -19,39 +20,10 @@ from spark_jobs.diagnostics import codes
 if TYPE_CHECKING:
     from spark_jobs.cxl.ast import Place
 
-#: The aggregate functions and how many arguments they take; `count` also takes none or `*`.
-FUNCTIONS = {
-    "sum": 1,
-    "count": 1,
-    "avg": 1,
-    "min": 1,
-    "max": 1,
-    "collect": 1,
-    "weighted_avg": 2,
-    "first": 1,
-    "last": 1,
-    "any": 1,
-}
-_NUMERIC = ("sum", "avg", "weighted_avg")
-
 
 def check(session: Session, tree: ast.Program, text: str) -> typed.AggregateProgram:
     """The parts of an aggregate program; findings go to the session."""
     return _Aggregate(session, text).run(tree)
-
-
-def result_type(function: str, arguments: tuple[Type, ...]) -> Type:
-    """The type of an aggregate's result; only `count` and `collect` are never null."""
-    if function == "count":
-        return types.INT
-    first = arguments[0]
-    if function == "collect":
-        return types.array_of(first.non_null())
-    if function in ("avg", "weighted_avg"):
-        return types.FLOAT.or_null()
-    if function == "sum" and not first.is_numeric:
-        return types.NUMERIC.or_null()
-    return first.or_null()
 
 
 @dataclass
@@ -198,18 +170,21 @@ class _Aggregate:
     def _call(self, node: ast.FunctionCall) -> typed.Expression:
         """An aggregate call in the group's part: its accumulator's result."""
         name = node.name
+        function = declare.aggregates()[name]
         given = [argument for argument in node.arguments if not isinstance(argument, ast.Star)]
         if len(given) < len(node.arguments) and name != "count":
             return self.group.mistyped(f"`{name}(*)` is not valid", node.place, "only count takes `*`")
-        wanted = FUNCTIONS[name]
-        if len(given) != wanted and not (name == "count" and not given):
-            says = "exactly two arguments (value, weight)" if wanted == 2 else "exactly one argument"
-            return self.group.mistyped(f"{name}() requires {says}", node.place)
-        arguments = [self._argument(name, argument) for argument in given]
-        for argument in arguments:
-            if name in _NUMERIC and not argument.type.is_numeric and argument.type.kind not in (Kind.ANY, Kind.NULL):
+        required = sum(parameter.default is parameter.REQUIRED for parameter in function.parameters)
+        if not required <= len(given) <= len(function.parameters):
+            names = ", ".join(parameter.name for parameter in function.parameters)
+            count = "one argument" if len(function.parameters) == 1 else "two arguments"
+            return self.group.mistyped(f"{name}() requires exactly {count} ({names})", node.place)
+        arguments = [self._argument(argument) for argument in given]
+        for argument, parameter in zip(arguments, function.parameters, strict=False):
+            if not parameter.accepts(argument.type):
+                wanted = parameter.type.kind if parameter.type else Kind.ANY
                 return self.group.mistyped(
-                    f"{name}() requires a Numeric argument, got {argument.type.kind}", argument.place
+                    f"{name}() requires a {wanted} argument, got {argument.type.kind}", argument.place
                 )
         key = (name, tuple(_meaning(argument) for argument in arguments))
         call = self.calls.get(key)
@@ -217,12 +192,12 @@ class _Aggregate:
             argument_types = tuple(argument.type for argument in arguments)
             columns = tuple(self._argument_column(argument) for argument in arguments)
             result = f"$agg.{len(self.calls)}"
-            call = typed.AggregateCall(name, columns, argument_types, result, result_type(name, argument_types))
+            call = typed.AggregateCall(name, columns, argument_types, result, function.result(argument_types))
             self.calls[key] = call
         self.group.columns.add(call.result)
         return typed.Column(call.type, node.place, call.result)
 
-    def _argument(self, function: str, node: ast.Expression) -> typed.Expression:
+    def _argument(self, node: ast.Expression) -> typed.Expression:
         self.needs = []
         with checker.no_aggregates(self.row, "cannot be nested inside another aggregate"):
             return checker_expressions.check(self.row, node)

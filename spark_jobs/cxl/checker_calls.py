@@ -314,11 +314,10 @@ def _widen_together(
 
 def function(session: Session, node: ast.FunctionCall) -> typed.Expression:
     """`name(arguments)`: an aggregate, a function of the same module, or a mistake."""
-    from spark_jobs.cxl import checker_aggregates
-
+    aggregates = declare.aggregates()
     if session.module and (sibling := session.module.functions.get(node.name)):
         return modules.call(session, session.module, sibling, node.arguments, node.place)
-    if node.name in checker_aggregates.FUNCTIONS:
+    if node.name in aggregates:
         if session.aggregate:
             return session.aggregate(node)
         return session.mistyped(
@@ -333,7 +332,7 @@ def function(session: Session, node: ast.FunctionCall) -> typed.Expression:
     elif node.name in _FOREIGN:
         help_text = f"write `{_FOREIGN[node.name]}`"
     else:
-        names = [*checker_aggregates.FUNCTIONS, *(session.module.functions if session.module else ())]
+        names = [*aggregates, *(session.module.functions if session.module else ())]
         help_text = nearest.hint(node.name, names, "'")
     session.unresolved(f"unknown function '{node.name}'", node.name_place, help_text)
     return typed.Literal(types.ANY, node.place, None)

@@ -223,7 +223,7 @@ def member(
             return module_member(session, base.name, node.name, None, node.place, node.name_place)
         case Unknown():
             return _unresolved(session, base, f"{base.name}.{node.name}")
-    if isinstance(base, typed.WindowCall) and base.field is None and base.function in checker_windows.POSITIONAL:
+    if isinstance(base, typed.WindowCall) and base.field is None and checker_windows.is_positional(base.function):
         return checker_windows.field(session, base, node)
     known = bool(checker_calls.overloads(node.name))
     if is_path or base.type.kind is Kind.MAP or (base.type.kind is Kind.ANY and not known):
@@ -290,7 +290,8 @@ def _qualified(session: Session, qualifier: str, found: str, place: Place) -> ty
 def namespace(session: Session, node: ast.Dollar) -> typed.Expression | Partial:
     """`$namespace`."""
     if node.namespace not in NAMESPACES:
-        help_text = nearest.hint(node.namespace, NAMESPACES, "'")
+        near = nearest.nearest(node.namespace, NAMESPACES)
+        help_text = f"did you mean '${near}'?" if near else "the namespaces are $" + ", $".join(NAMESPACES)
         message = f"unknown system namespace '${node.namespace}'"
         if node.namespace == "ck":
             help_text = "correlation keys are the engine's own; read the column itself"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import ast, checker_expressions, typed, types
-from spark_jobs.cxl.types import Kind, Type
+from spark_jobs.cxl.builtins import declare
+from spark_jobs.cxl.builtins.declare import Takes
+from spark_jobs.cxl.types import Kind
 from spark_jobs.diagnostics import codes, nearest
 
 if TYPE_CHECKING:
@@ -14,14 +16,12 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.ast import Place
     from spark_jobs.cxl.session import Session
 
-#: Functions of a field of the rows in the frame.
-_OF_FIELD = ("sum", "cumulative_sum", "avg", "min", "max", "first_value", "last_value", "collect", "distinct")
-_NUMERIC = ("sum", "cumulative_sum", "avg")
-_OF_NOTHING = ("count", "row_number", "rank", "dense_rank")
-_PREDICATES = ("any", "every", "exists", "not_exists")
-#: Functions that reach for one row; they give the value of a field there.
-POSITIONAL = ("first", "last", "lag", "lead")
-FUNCTIONS = (*_OF_FIELD, *_OF_NOTHING, *_PREDICATES, *POSITIONAL)
+_REACHING = (Takes.POSITION, Takes.OFFSET)
+
+
+def is_positional(name: str) -> bool:
+    """Whether a function reaches for one row and gives the value of a field there."""
+    return declare.windows()[name].takes in _REACHING
 
 
 def call(
@@ -36,8 +36,9 @@ def call(
             "add `analytic_window:` to the node",
             codes.E003,
         )
-    if name not in FUNCTIONS:
-        help_text = nearest.hint(name, FUNCTIONS, "'")
+    function = declare.windows().get(name)
+    if function is None:
+        help_text = nearest.hint(name, declare.windows(), "'")
         if name == "all":
             help_text = "write `$window.every(…)`"
         return session.mistyped(f"unknown window function $window.{name}()", name_place, help_text)
@@ -47,34 +48,22 @@ def call(
             place,
             "give it a name with `let`",
         )
-    if name in POSITIONAL:
+    if function.takes in _REACHING:
         return _positional(session, name, arguments, place)
-    wanted = 0 if name in _OF_NOTHING else 1
+    wanted = 0 if function.takes is Takes.NOTHING else 1
     if len(arguments) != wanted:
         return session.mistyped(
             f"window.{name}() takes exactly {wanted} argument{'' if wanted == 1 else 's'}, got {len(arguments)}", place
         )
-    if name in _OF_NOTHING:
-        return typed.WindowCall(types.INT, place, name, (), None)
+    if not wanted:
+        return typed.WindowCall(function.result(()), place, name, (), None)
     argument = _in_frame(session, name, arguments[0])
     kind = argument.type.kind
-    if name in _NUMERIC and not argument.type.is_numeric and kind not in (Kind.ANY, Kind.NULL):
+    if function.takes is Takes.NUMBER and not argument.type.is_numeric and kind not in (Kind.ANY, Kind.NULL):
         return session.mistyped(f"window.{name}() requires a Numeric argument, got {kind}", arguments[0].place)
-    if name in _PREDICATES and kind not in (Kind.BOOL, Kind.ANY, Kind.NULL):
+    if function.takes is Takes.PREDICATE and kind not in (Kind.BOOL, Kind.ANY, Kind.NULL):
         return session.mistyped(f"window.{name}() requires a Bool argument, got {kind}", arguments[0].place)
-    return typed.WindowCall(_result(name, argument.type), place, name, (argument,), None)
-
-
-def _result(name: str, argument: Type) -> Type:
-    if name in _PREDICATES:
-        return types.BOOL.or_null()
-    if name == "avg":
-        return types.FLOAT.or_null()
-    if name in ("collect", "distinct"):
-        return types.array_of(argument.non_null())
-    if name in _NUMERIC and not argument.is_numeric:
-        return types.NUMERIC.or_null()
-    return argument.or_null()
+    return typed.WindowCall(function.result((argument.type,)), place, name, (argument,), None)
 
 
 def _in_frame(session: Session, name: str, node: ast.Expression) -> typed.Expression:
@@ -104,7 +93,7 @@ def _in_frame(session: Session, name: str, node: ast.Expression) -> typed.Expres
 
 def _positional(session: Session, name: str, arguments: Sequence[ast.Expression], place: Place) -> typed.Expression:
     """`lag(n)`, `lag(n, field)`, `first()`, `first(field)`; the field may follow as a member instead."""
-    steps = name in ("lag", "lead")
+    steps = declare.windows()[name].takes is Takes.OFFSET
     offsets, fields = list(arguments[: 1 if steps else 0]), list(arguments[1 if steps else 0 :])
     if (
         steps
@@ -155,13 +144,13 @@ def _field_named(
 
 def settle(session: Session, value: typed.Expression) -> typed.Expression:
     """A bare `$window.lag(1)` means the column that is named like the emit's target (decision 73)."""
-    if not isinstance(value, typed.WindowCall) or value.field is not None or value.function not in POSITIONAL:
+    if not isinstance(value, typed.WindowCall) or value.field is not None or not is_positional(value.function):
         return value
     target = session.target
     assert session.scope.window is not None
     if target is not None and target in session.scope.window.row:
         return _field_named(session, value, target, value.place, value.place)
-    shown = "1, <field>" if value.function in ("lag", "lead") else "<field>"
+    shown = "1, <field>" if value.arguments else "<field>"
     return session.mistyped(
         f"$window.{value.function}() does not say which field it reads, and no column is named like the output field",
         value.place,

@@ -79,7 +79,9 @@ _HEADLINES = {
 }
 
 
-def decide(return_code: int, record: RunResult | None, *, is_faithful: bool = True) -> Outcome:
+def decide(
+    return_code: int, record: RunResult | None, *, is_faithful: bool = True, was_killed: bool = False
+) -> Outcome:
     """The outcome of a run.
 
     Args:
@@ -87,7 +89,10 @@ def decide(return_code: int, record: RunResult | None, *, is_faithful: bool = Tr
         record: the result record of this execution, if the job left one.
         is_faithful: whether `spark-submit` passes the job's own exit code on. It does in local and client mode;
             in cluster modes every failure is 1 and, on Kubernetes, 0 says nothing.
+        was_killed: whether this side ended the run's processes.
     """
+    if record is None and was_killed:
+        return Outcome(Verdict.INTERRUPTED, contract.ExitCode.INTERRUPTED, "the task was killed, and the run with it")
     if record is None and _is_signal(return_code):
         reason = f"the job was ended by {_signal_text(return_code)} and left no result record"
         return Outcome(Verdict.INTERRUPTED, contract.ExitCode.INTERRUPTED, reason)

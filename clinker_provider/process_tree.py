@@ -8,6 +8,7 @@ found through it any more, so each run also carries a mark in its environment by
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING
 
 import psutil
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The environment variable that every process of a run inherits; its value is the execution id.
 MARK = "CLINKER_EXECUTION_ID"
+
+_LOOK_EVERY_S = 0.02
 
 
 def end(pid: int | None, mark: str, *, grace_s: float) -> list[int]:
@@ -34,13 +37,13 @@ def end(pid: int | None, mark: str, *, grace_s: float) -> list[int]:
     """
     found = _tree(pid) | marked(mark)
     _signal(found, psutil.Process.terminate)
-    _, alive = psutil.wait_procs(found, timeout=grace_s)
+    alive = _wait(found, grace_s)
     # A process can start another between the look and the signal, so there is a second look before the hard signal.
-    rest = set(alive) | marked(mark)
+    rest = alive | marked(mark)
     for process in alive:
         rest |= _tree(process.pid)
     _signal(rest, psutil.Process.kill)
-    psutil.wait_procs(rest, timeout=grace_s)
+    _wait(rest, grace_s)
     return sorted(process.pid for process in found | rest)
 
 
@@ -67,8 +70,20 @@ def _tree(pid: int | None) -> set[psutil.Process]:
         return set()
 
 
+def _wait(processes: set[psutil.Process], timeout_s: float) -> set[psutil.Process]:
+    """The processes that still run when the time is over, or as soon as none does."""
+    # psutil's own waiting collects the exit status of a child, which `subprocess` then reads as 0.
+    deadline = time.monotonic() + timeout_s
+    while (alive := {process for process in processes if _is_running(process)}) and time.monotonic() < deadline:
+        time.sleep(_LOOK_EVERY_S)
+    return alive
+
+
 def _is_running(process: psutil.Process) -> bool:
-    return process.status() != psutil.STATUS_ZOMBIE
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _signal(processes: Iterable[psutil.Process], send: object) -> None:

@@ -51,6 +51,7 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         self._kill_grace_s = kill_grace_s
         self.record: result.RunResult | None = None
         self.application_id: str | None = None
+        self.was_killed = False
         super().__init__(**kwargs)
 
     @property
@@ -105,6 +106,7 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
 
     def on_kill(self) -> None:
         """End the run: its processes here, then what the base class knows to end on YARN and Kubernetes."""
+        self.was_killed = True
         cluster_side = self.is_cluster_mode
         if cluster_side:
             # The base class asks the cluster only while its launcher is alive.

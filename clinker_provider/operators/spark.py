@@ -187,7 +187,12 @@ class ClinkerSparkOperator(SubmittingOperator):
             )
             return_code = self._run_to_end(self._hook)
             record = self._read_record(folder, execution_id) or self._hook.record
-            ended = outcome.decide(return_code, record, is_faithful=not self._hook.is_cluster_mode)
+            ended = outcome.decide(
+                return_code,
+                record,
+                is_faithful=not self._hook.is_cluster_mode,
+                was_killed=self._hook.was_killed,
+            )
             if ended.verdict in (outcome.Verdict.NO_RESULT, outcome.Verdict.INTERRUPTED):
                 # Spark died on its own: what it started may still run, and write.
                 self._hook.end_processes()

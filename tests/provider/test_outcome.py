@@ -66,6 +66,17 @@ def test_record_alone_decides_where_codes_do_not_come_back(
     assert outcome.decide(return_code, found, is_faithful=False).verdict is verdict
 
 
+@pytest.mark.parametrize("return_code", [0, 1, 2, 143, -15])
+def test_killed_run_was_interrupted_whatever_its_return_code(return_code: int) -> None:
+    ended = outcome.decide(return_code, None, was_killed=True)
+    assert (ended.verdict, ended.exit_code) == (Verdict.INTERRUPTED, 130)
+
+
+def test_run_that_ended_before_the_kill_keeps_its_outcome() -> None:
+    assert outcome.decide(2, record(2), was_killed=True).verdict is Verdict.PARTIAL_SUCCESS
+    assert outcome.decide(3, record(3), was_killed=True).verdict is Verdict.EVALUATION
+
+
 def test_only_what_may_pass_is_retried() -> None:
     assert {verdict for verdict in Verdict if verdict.may_retry} == {
         Verdict.IO,

@@ -1,0 +1,79 @@
+"""The same bytes from embedded Spark, a standalone cluster, and a Connect server."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clinker_provider import launcher
+from tests import connect
+from tests.execute import pipelines
+from tests.execute.test_splits import PIPELINE, customers, orders, without_ids
+
+if TYPE_CHECKING:
+    from tests.cluster import Cluster
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def inputs(folder: Path) -> None:
+    files = {"pipeline.yaml": PIPELINE, "orders.csv": orders(400, "\n", final=True, bom=False), "customers.csv": customers(100)}
+    pipelines.write(folder, files)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    size = (folder / "orders.csv").stat().st_size
+    return {
+        **os.environ,
+        "CLINKER_SPLIT_BYTES": str(size // 2 + 1),
+        "CLINKER_PARTITION_BYTES": str(size // 2 + 1),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
+def embedded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    pipelines.with_splits(monkeypatch, folder, "orders.csv", 2)
+    assert pipelines.run(folder).result.exit_code == 2
+    return without_ids(pipelines.outputs(folder))
+
+
+def test_standalone_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark_cluster: Cluster) -> None:
+    from spark_jobs import bundle
+
+    inputs(tmp_path)
+    expected = embedded(tmp_path, monkeypatch)
+    package = bundle.build(tmp_path / "spark_jobs.zip")
+    home = launcher.pyspark_home()
+    assert home is not None
+    run = subprocess.run(
+        [
+            str(home / "bin" / "spark-submit"), "--master", spark_cluster.master, "--py-files", str(package),
+            "--conf", "spark.executor.memory=512m", "--conf", "spark.ui.enabled=false",
+            "--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1",
+            str(ROOT / "spark_jobs" / "run_pipeline.py"), str(tmp_path / "pipeline.yaml"), "--force",
+        ],
+        env={**environment(tmp_path), "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
+        cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert run.returncode == 2, run.stdout + run.stderr
+    assert without_ids(pipelines.outputs(tmp_path)) == expected
+    assert spark_cluster.state()["completedapps"], "the cluster has not seen the application"
+
+
+def test_connect_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs(tmp_path)
+    expected = embedded(tmp_path, monkeypatch)
+    with connect.server(tmp_path) as address:
+        run = subprocess.run(
+            [sys.executable, "-m", "spark_jobs", "run", "pipeline.yaml", "--force", "--remote", address],
+            env={**environment(tmp_path), "PYTHONPATH": str(ROOT)},
+            cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
+        )  # fmt: skip
+    assert run.returncode == 2, run.stdout + run.stderr
+    assert without_ids(pipelines.outputs(tmp_path)) == expected

@@ -17,9 +17,12 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    #: Places in a stretch of bytes, ascending.
     Positions = NDArray[np.int64]
 
 _NEWLINE, _RETURN = 10, 13
+#: The toggles of a stretch without quotes.
+NO_TOGGLES: Positions = np.empty(0, dtype=np.int64)
 #: What stands before the first byte of a file, as far as quotes are concerned.
 FILE_START = _NEWLINE
 
@@ -52,12 +55,25 @@ class Dialect:
             before: the byte before the stretch.
         """
         if data.find(self.quote_byte) < 0:
-            return np.empty(0, dtype=np.int64)
+            return NO_TOGGLES
         array = np.frombuffer(data, dtype=np.uint8)
         quotes = np.flatnonzero(array == self.quote)
         if self._all_toggle(array, quotes, is_inside, before):
             return quotes
         return self._walk(data, quotes.tolist(), is_inside, before)
+
+    def seems_inside(self, data: bytes) -> bool:
+        """Whether a stretch from the middle of a file more likely begins inside quotes than outside.
+
+        Inside is likely when all quotes then open and close at the ends of fields, and would not if it began outside.
+        """
+        if data.find(self.quote_byte) < 0:
+            return False
+        array = np.frombuffer(data, dtype=np.uint8)
+        quotes = np.flatnonzero(array == self.quote)
+        return self._all_toggle(array, quotes, True, FILE_START) and not self._all_toggle(
+            array, quotes, False, FILE_START
+        )
 
     def _all_toggle(self, array: NDArray[np.uint8], quotes: Positions, is_inside: bool, before: int) -> bool:
         """Whether every quote opens at a field's start, closes at a field's end, or is half of a doubled one.
@@ -137,13 +153,18 @@ def next_line_start(data: bytes, position: int) -> int | None:
     return found + 1 if found >= 0 else None
 
 
-def first_record_end(data: bytes, dialect: Dialect) -> int | None:
-    """The end of the first record of a stretch (with its line end), or None when it is not complete."""
-    toggles = dialect.toggles(data)
-    position = 0
+def next_record_start(data: bytes, position: int, toggles: Positions, is_inside: bool = False) -> int | None:
+    """The place after the first line end at or after a position that stands outside quotes; None when there is none.
+
+    Args:
+        data: a stretch of a file.
+        position: where to begin.
+        toggles: the toggles of the stretch.
+        is_inside: whether the stretch begins inside quotes.
+    """
     while (end := next_line_start(data, position)) is not None:
         before = int(np.searchsorted(toggles, end - 1))
-        if before % 2 == 0:
+        if bool(before % 2) == is_inside:
             return end
         if before == len(toggles):
             return None

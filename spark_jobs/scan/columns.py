@@ -145,9 +145,9 @@ def _first_record(file: InputFile, options: CsvOptions) -> tuple[bytes, int, int
         while chunk := stream.read(max(_HEAD_BYTES, len(data))):
             data += chunk
             start = records_start(data)
-            end = csv_records.first_record_end(data[start:], dialect)
+            end = csv_records.next_record_start(data, start, dialect.toggles(data[start:]) + start)
             if end is not None:
-                return data[start : start + end], start, start + end
+                return data[start:end], start, end
     start = records_start(data)
     if len(dialect.toggles(data[start:])) % 2:
         raise FormatError("a quote in the first record is never closed", file.name)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from spark_jobs.formats import csv_records
     from spark_jobs.formats.format import Block, Reading
     from spark_jobs.formats.json_records import ArrayPath
     from spark_jobs.formats.options import CsvOptions, JsonLayout, JsonOptions
@@ -28,8 +29,8 @@ class SplitOutcome:
         start: where reading began, in bytes.
         end: where it ended.
         records: how many records there were, good and bad.
-        is_consistent: whether the split ended outside quotes. When one split of a file is not consistent, what its
-            splits gave must be thrown away and read again with `splits.exact_splits`.
+        is_consistent: whether the split ended outside quotes, and not before its start. When one split of a file is
+            not consistent, what its splits gave must be thrown away and read again with `splits.exact_splits`.
     """
 
     start: int = 0
@@ -67,11 +68,12 @@ def read_csv(
     reader = csv_reader.CsvReader(options, file_plan.columns, reading, block_bytes)
     stretch = csv_reader.Stretch()
     with files.open_input(file_plan.file.path, file_plan.file.name) as stream:
-        part = _part(split, file_plan, options.encoding, stream, outcome)
+        part = _part(split, file_plan, options.encoding, stream, outcome, csv_reader.dialect_of(options))
         for block in reader.blocks(part, stretch, is_last=_is_last(split, file_plan, outcome)):
             outcome.records = stretch.records
             yield block
-    outcome.records, outcome.is_consistent = stretch.records, stretch.is_closed
+    outcome.records = stretch.records
+    outcome.is_consistent &= stretch.is_closed
 
 
 def count_csv(split: Split, file_plan: FilePlan, options: CsvOptions, outcome: SplitOutcome) -> None:
@@ -82,9 +84,10 @@ def count_csv(split: Split, file_plan: FilePlan, options: CsvOptions, outcome: S
     """
     stretch = csv_reader.Stretch()
     with files.open_input(file_plan.file.path, file_plan.file.name) as stream:
-        part = _part(split, file_plan, options.encoding, stream, outcome)
+        part = _part(split, file_plan, options.encoding, stream, outcome, csv_reader.dialect_of(options))
         csv_reader.count(part, options, stretch, is_last=_is_last(split, file_plan, outcome))
-    outcome.records, outcome.is_consistent = stretch.records, stretch.is_closed
+    outcome.records = stretch.records
+    outcome.is_consistent &= stretch.is_closed
 
 
 def read_json(
@@ -116,15 +119,21 @@ def layout_of(file_plan: FilePlan) -> JsonLayout:
 
 
 def _part(
-    split: Split, file_plan: FilePlan, charset: str, stream: pa.NativeFile, outcome: SplitOutcome
+    split: Split,
+    file_plan: FilePlan,
+    charset: str,
+    stream: pa.NativeFile,
+    outcome: SplitOutcome,
+    dialect: csv_records.Dialect | None = None,
 ) -> csv_reader.ByteStream:
     """The bytes of a split as UTF-8; notes their place in `outcome`."""
     if not encoding.is_utf8(charset):
         outcome.start, outcome.end = split.start, split.end
         return encoding.Utf8Stream(stream, charset, file_plan.data_start)
-    outcome.start, outcome.end = splits.actual_range(split, stream)
+    outcome.start, outcome.end = splits.actual_range(split, stream, dialect)
+    outcome.is_consistent = outcome.start <= outcome.end
     stream.seek(outcome.start)
-    return _Range(stream, outcome.end - outcome.start)
+    return _Range(stream, max(outcome.end - outcome.start, 0))
 
 
 def _is_last(split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> bool:

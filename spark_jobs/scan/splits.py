@@ -1,19 +1,17 @@
 """Cuts files into splits that are read on their own, exactly at record borders.
 
-A split has nominal ends, which depend on file sizes alone. Its records are those that begin in it: reading starts at
-the first line start at or after the nominal start and ends at the one at or after the nominal end. Both neighbours
-find that border by the same rule, so no byte is read twice or left out. The rule guesses that the border stands
-outside quotes. Reading a split proves the guess of its successor: if a split that began right ends outside quotes,
-the next one begins right, and the first begins at the file's start. When some split of a file does not end outside
-quotes, all its splits are read again with the borders of `exact_borders`.
+A split has nominal ends, which depend on file sizes alone. Its records are those that begin in it: it is read from the
+first record start at or after its nominal start to the one at or after its nominal end. Both neighbours find that
+border by the same rule from the same bytes, so nothing is read twice or left out. The rule guesses, from the quotes
+that follow, whether a line end stands outside quotes. Reading a split proves the guess of its successor: if a split
+that began right ends outside quotes, and not before its start, the next one begins right; and the first begins at the
+file's start. When a split of a file fails in that, all its splits are read again with the borders of `exact_borders`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from spark_jobs.formats import csv_reader, csv_records
 from spark_jobs.scan import files
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
 SPLIT_BYTES = 64 << 20
 
 _PROBE_BYTES = 64 << 10
+_MOST_PROBED_BYTES = 4 << 20
 _SCAN_BYTES = 4 << 20
 
 
@@ -73,26 +72,42 @@ def plan(file_plans: Sequence[FilePlan], split_bytes: int = SPLIT_BYTES) -> list
     return splits
 
 
-def actual_range(split: Split, stream: pa.NativeFile) -> tuple[int, int]:
-    """The bytes that a split reads: its nominal range moved to line starts."""
+def actual_range(split: Split, stream: pa.NativeFile, dialect: csv_records.Dialect | None) -> tuple[int, int]:
+    """The bytes that a split reads: its nominal range moved to where records seem to start.
+
+    An end before the start says that one of the two guesses is wrong.
+
+    Args:
+        split: the split.
+        stream: its file.
+        dialect: how quotes are written; None where no record has a line end inside.
+    """
     if split.is_exact:
         return split.start, split.end
-    start = split.start if split.index == 0 else _line_start(stream, split.start, split)
-    end = split.end if split.is_last else _line_start(stream, split.end, split)
-    return start, max(start, end)
+    start = split.start if split.index == 0 else _likely_start(stream, split.start, dialect)
+    end = split.end if split.is_last else _likely_start(stream, split.end, dialect)
+    return start, end
 
 
-def _line_start(stream: pa.NativeFile, position: int, split: Split) -> int:
-    """The first line start at or after a position, at most the file's end."""
-    size = stream.size()
+def _likely_start(stream: pa.NativeFile, position: int, dialect: csv_records.Dialect | None) -> int:
+    """Where the first record at or after a position seems to start; the file's end where none does.
+
+    The quotes of the next bytes tell whether the position is more likely inside or outside of a quoted cell.
+    """
     at = position - 1
     stream.seek(at)
-    while data := stream.read(_PROBE_BYTES):
-        found = csv_records.next_line_start(data, 0)
+    data = b""
+    while chunk := stream.read(max(_PROBE_BYTES, len(data))):
+        data += chunk
+        is_inside = dialect is not None and dialect.seems_inside(data)
+        toggles = dialect.toggles(data, is_inside) if dialect is not None else csv_records.NO_TOGGLES
+        found = csv_records.next_record_start(data, 0, toggles, is_inside)
         if found is not None:
-            return int(at) + found
-        at += len(data)
-    return int(size)
+            return at + found
+        if len(data) >= _MOST_PROBED_BYTES:
+            # Nothing is outside: rather guess wrong, which is found out, than search the whole file.
+            return at + (csv_records.next_line_start(data, 0) or len(data))
+    return int(stream.size())
 
 
 def exact_splits(file_plan: FilePlan, splits: Sequence[Split], options: CsvOptions) -> list[Split]:
@@ -119,7 +134,9 @@ def exact_borders(file_plan: FilePlan, positions: Sequence[int], options: CsvOpt
             while len(borders) < len(positions):
                 # The line end before a position makes the position itself a start; that before the data was seen in
                 # the last round.
-                found = _record_start(data, max(positions[len(borders)] - 1 - at, 0), toggles, is_inside)
+                found = csv_records.next_record_start(
+                    data, max(positions[len(borders)] - 1 - at, 0), toggles, is_inside
+                )
                 if found is None:
                     break
                 borders.append(at + found)
@@ -135,14 +152,3 @@ def _read_whole_quotes(stream: pa.NativeFile, dialect: csv_records.Dialect) -> b
     while data.endswith(dialect.quote_byte) and (more := stream.read(1)):
         data += more
     return data
-
-
-def _record_start(data: bytes, position: int, toggles: csv_records.Positions, is_inside: bool) -> int | None:
-    while (end := csv_records.next_line_start(data, position)) is not None:
-        before = int(np.searchsorted(toggles, end - 1))
-        if bool(before % 2) == is_inside:
-            return end
-        if before == len(toggles):
-            return None
-        position = int(toggles[before])
-    return None

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.formats import csv_reader, csv_records
+from spark_jobs.formats.format import FileColumns
+from spark_jobs.formats.options import CsvOptions
+from spark_jobs.scan import files, splits
+from spark_jobs.scan.columns import FilePlan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def file_plan(size: int, start: int = 0, *, path: str = "x", is_splittable: bool = True) -> FilePlan:
+    return FilePlan(files.InputFile(path, path, size), FileColumns(2, (0, 1)), start, is_splittable)
+
+
+@pytest.mark.parametrize(
+    ("size", "start", "expected"),
+    [
+        (100, 10, [(10, 100)]),
+        (1000, 10, [(10, 410), (410, 810), (810, 1000)]),
+        (820, 10, [(10, 410), (410, 820)]),
+        (10, 10, [(10, 10)]),
+    ],
+)
+def test_sizes_alone_make_splits(size: int, start: int, expected: list[tuple[int, int]]) -> None:
+    made = splits.plan([file_plan(size, start)], 400)
+    assert [(split.start, split.end) for split in made] == expected
+    assert [split.is_last for split in made] == [False] * (len(made) - 1) + [True]
+    assert [split.index for split in made] == list(range(len(made)))
+
+
+def test_files_are_split_on_their_own_in_their_order() -> None:
+    made = splits.plan([file_plan(500), file_plan(9000, is_splittable=False), file_plan(830)], 400)
+    assert [(split.file, split.index) for split in made] == [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1)]
+    assert made[2].is_exact
+
+
+messy = st.lists(st.sampled_from(["a", ",", '"', '""', "\n", "\r\n", '","', ',"x"'])).map(
+    lambda parts: "".join(parts).encode()
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=messy, positions=st.sets(st.integers(1, 40)), scan_bytes=st.integers(1, 9))
+def test_exact_borders_are_record_starts(tmp_path: Path, data: bytes, positions: set[int], scan_bytes: int) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(data)
+    wanted = sorted(positions)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(splits, "_SCAN_BYTES", scan_bytes)
+        found = splits.exact_borders(file_plan(len(data), path=str(path)), wanted, CsvOptions())
+    toggles = csv_reader.dialect_of(CsvOptions()).toggles(data)
+    expected = [csv_records.next_record_start(data, position - 1, toggles) for position in wanted]
+    assert found == [len(data) if border is None else border for border in expected]
+
+
+def test_borders_are_guessed_right_among_cells_of_many_lines(tmp_path: Path) -> None:
+    record = b'1,"' + b"a line, of a text\n" * 30 + b'with ""quotes"" in it",2\n'
+    data = record * 200
+    path = tmp_path / "x.csv"
+    path.write_bytes(data)
+    plan = file_plan(len(data), path=str(path))
+    dialect = csv_reader.dialect_of(CsvOptions())
+    with files.open_input(str(path), "x") as stream:
+        for split in splits.plan([plan], 3001):
+            start, end = splits.actual_range(split, stream, dialect)
+            assert start % len(record) == 0
+            assert end % len(record) == 0

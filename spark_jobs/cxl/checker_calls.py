@@ -85,6 +85,8 @@ _FOREIGN = {
     "first": "[0]",
     "concat_ws": ".join(delimiter)",
 }
+#: What literals that are looked at stand for, by the parameter's name.
+_CHECKED = {"pattern": "regex pattern", "form": "date format"}
 _CLOSURES = "closures only valid as arguments to .filter/.map/.find/.any/.flat_map"
 
 
@@ -292,7 +294,8 @@ def _check_literals(
         if check and isinstance(argument, typed.Literal) and isinstance(argument.value, str):
             complaint = check(argument.value)
             if complaint:
-                session.mistyped(complaint, arguments[index].place)
+                what = _CHECKED.get(parameter_of(builtin, index).name, parameter_of(builtin, index).name)
+                session.mistyped(f"invalid {what}: {complaint}", arguments[index].place)
 
 
 def _widen_together(

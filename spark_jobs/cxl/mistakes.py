@@ -42,6 +42,8 @@ _RESERVED = frozenset(
         "IT",
     ]
 )
+#: Where an operand may end: a comparison can only be refused there because one stands before it.
+_OPERAND_ENDS = frozenset("NAME MEMBER INT FLOAT STRING DATE TRUE FALSE NULL NOW IT OUTER RPAR RSQB RBRACE".split())
 #: What a character that begins no token is usually meant to be.
 _CHARACTERS = {
     "&": "boolean logic is written in words: use `and`",
@@ -175,7 +177,7 @@ def _expected(previous: Token | None, accepted: set[str], brackets: Sequence[Tok
 def _special(text: str, token: Token, previous: Token | None, accepted: set[str]) -> tuple[str, str | None] | None:
     """Mistakes that have a message of their own."""
     before = previous.type if previous is not None else ""
-    if token.type == "COMPARE" and "PLUS" in accepted:
+    if token.type == "COMPARE" and before in _OPERAND_ENDS:
         return "comparisons are not chainable", "join them with `and`, or put one of them in parentheses"
     if before == "_BY":
         return "distinct by requires a field name", "write `distinct by field`"

@@ -1,0 +1,269 @@
+"""From text to tree: precedence, newlines, literals, recovery, and the words for mistakes."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.cxl import ast, formatter, parser
+
+
+def statements(text: str) -> tuple[ast.Statement, ...]:
+    parsed = parser.parse(text)
+    assert not parsed.problems, parsed.problems
+    return parsed.tree.statements
+
+
+def expression(text: str) -> ast.Expression:
+    (statement,) = statements(f"emit r = {text}")
+    assert isinstance(statement, ast.Emit)
+    return statement.value
+
+
+def problems(text: str) -> list[tuple[str, str | None]]:
+    return [(one.message, one.help) for one in parser.parse(text).problems]
+
+
+def message(text: str) -> str:
+    (found,) = problems(text)
+    return found[0]
+
+
+def grouping(node: ast.Expression) -> str:
+    """The expression with every operator in parentheses."""
+    match node:
+        case ast.Binary(operator=operator, left=left, right=right):
+            return f"({grouping(left)} {operator} {grouping(right)})"
+        case ast.Not(operand=operand):
+            return f"(not {grouping(operand)})"
+        case ast.Negate(operand=operand):
+            return f"(-{grouping(operand)})"
+        case ast.Method(base=base, name=name):
+            return f"{grouping(base)}.{name}()"
+        case ast.If(condition=condition, then=then, otherwise=otherwise):
+            last = grouping(otherwise) if otherwise else ""
+            return f"(if {grouping(condition)} {grouping(then)} {last})"
+        case ast.Name(name=name):
+            return name
+        case ast.Literal(text=text):
+            return text
+        case _:
+            raise AssertionError(node)
+
+
+@pytest.mark.parametrize(
+    ("text", "grouped"),
+    [
+        ("a or b ?? c", "((a or b) ?? c)"),
+        ("a ?? b ?? c", "(a ?? (b ?? c))"),
+        ("a or b and c", "(a or (b and c))"),
+        ("not a == b", "(not (a == b))"),
+        ("not a and b", "((not a) and b)"),
+        ("a == not b", "(a == (not b))"),
+        ("a < b + c * d", "(a < (b + (c * d)))"),
+        ("a - b - c", "((a - b) - c)"),
+        ("a / b * c % d", "(((a / b) * c) % d)"),
+        ("-a.abs()", "(-a.abs())"),
+        ("- -a", "(-(-a))"),
+        ("2--3", "(2 - (-3))"),
+        ("(a > b) == c", "((a > b) == c)"),
+        ("1 + if a then b else c * d", "(1 + (if a b (c * d)))"),
+        ("if a then if b then c else d", "(if a (if b c d) )"),
+        ("if a then b else c ?? d", "(if a b (c ?? d))"),
+    ],
+)
+def test_operators_bind_as_the_table_says(text: str, grouped: str) -> None:
+    assert grouping(expression(text)) == grouped
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "emit r = 1\n  + 2",
+        "emit r = 1 +\n 2",
+        "emit r =\n 1 + 2",
+        "emit r = (\n1\n+ 2\n)",
+        "emit r = 1 + # why\n  # more\n 2",
+        "emit r = 1\r\n + 2\r\n",
+        "emit r = 1\n\n\n + 2",
+    ],
+)
+def test_a_line_end_inside_an_expression_means_nothing(text: str) -> None:
+    assert statements(text) == statements("emit r = 1 + 2")
+
+
+def test_a_minus_or_parenthesis_on_a_new_line_starts_a_statement() -> None:
+    assert len(statements("emit r = 5\n- 2")) == 2
+    assert len(statements("emit r = n\n(2)")) == 2
+    assert len(statements("emit r = 5 - 2")) == 1
+
+
+def test_statements_need_no_separator() -> None:
+    assert statements("let a = 1 emit b = a filter b > 0") == statements("let a = 1\nemit b = a\nfilter b > 0")
+
+
+def test_match_arms_stand_on_lines_or_after_commas() -> None:
+    one = expression("match n { 1 => 2, _ => 3 }")
+    assert one == expression("match n\n{\n  1 => 2\n  _ => 3,\n}")
+
+
+def test_literals_have_their_values_and_kinds() -> None:
+    values = [
+        (node.kind, node.value)
+        for text in ("42", "007", "2.50", "true", "null", "#2024-02-29#", r"'it\'s'", r'"\d\n"')
+        if isinstance(node := expression(text), ast.Literal)
+    ]
+    assert values == [
+        ("int", 42),
+        ("int", 7),
+        ("float", 2.5),
+        ("bool", True),
+        ("null", None),
+        ("date", datetime.date(2024, 2, 29)),
+        ("string", "it's"),
+        ("string", "\\d\n"),
+    ]
+
+
+def test_words_are_reserved_only_where_they_mean_something() -> None:
+    text = "emit meta = each\nemit outer = in\nlet info = warn\nemit meta meta = 1\nemit by_name = rec.by.match"
+    assert [type(one).__name__ for one in statements(text)] == ["Emit", "Emit", "Let", "EmitMeta", "Emit"]
+
+
+def test_a_trace_has_its_guard_with_and_without_then() -> None:
+    with_then, without = statements('trace info if n > 1 then "big"\ntrace info if n > 1 "big"')
+    assert with_then == without
+    (plain,) = statements('trace if n > 1 then "a" else "b"')
+    assert isinstance(plain, ast.Trace)
+    assert plain.guard is None
+
+
+def test_several_mistakes_are_reported_together() -> None:
+    parsed = parser.parse("emit a = )\nemit b = 1\nemit = 2\nemit c = b &&\nlet d = 4")
+    assert [one.place[0] for one in parsed.problems] == [9, 27, 42]
+    assert [type(one).__name__ for one in parsed.tree.statements] == ["Emit", "Let"]
+
+
+def test_recovery_goes_on_inside_the_block_it_failed_in() -> None:
+    parsed = parser.parse("emit each v in xs {\n  emit a = )\n  emit b = v\n}\nemit c = 1")
+    assert len(parsed.problems) == 1
+    each, last = parsed.tree.statements
+    assert isinstance(each, ast.EmitEach)
+    assert isinstance(last, ast.Emit)
+    assert [one.name for one in each.body if isinstance(one, ast.Emit)] == ["b"]
+
+
+def test_an_unfinished_statement_does_not_take_the_next_one() -> None:
+    parsed = parser.parse("emit a =\nemit b = f(1\nemit c = 3")
+    assert len(parsed.problems) == 2
+    assert [one.name for one in parsed.tree.statements if isinstance(one, ast.Emit)] == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "hint"),
+    [
+        ("filter n = 1", "unexpected '='", "compare with `==`"),
+        ("a = 1", "unexpected '='", "let a"),
+        ("emit r = a && b", "unexpected character '&&'", "`and`"),
+        ("emit r = a || b", "unexpected character '||'", "`or`"),
+        ("emit r = !a", "unexpected character '!'", "`not`"),
+        ("emit r = 1;", "unexpected character ';'", "no separator"),
+        ("emit r = if a 1 else 2", "expected 'then', found '1'", None),
+        ("emit r = if a then 1 elif b then 2", "unexpected reserved word 'then'", "`else if`"),
+        ('emit r = f"x {n}"', "unexpected string after 'f'", "no interpolation"),
+        ("emit r = [1, 2]", "expected an expression, found '['", "no array literals"),
+        ('emit r = {"a": 1}', "expected an expression, found '{'", "no map literals"),
+        ("emit r = xs.map(x => x)", "expected ')', found '=>'", "always `it`"),
+        ("emit r = a < b < c", "comparisons are not chainable", "`and`"),
+        ("emit match = 1", "expected output field name (identifier), found reserved word 'match'", "another name"),
+        ("distinct n", "distinct requires 'by' before the field name", "distinct by n"),
+        ("distinct by", "distinct by requires a field name", None),
+        ("filter", "filter requires a predicate expression", None),
+        ("emit r = 1e5", "invalid number `1e5`", "no exponent"),
+        ("emit r = #2024-1-5#", "invalid date literal #2024-1-5#", "#YYYY-MM-DD#"),
+        ('emit r = "abc', "unterminated string", "same line"),
+        ("emit r = now()", "expected an expression, found ')'", "leave the parentheses out"),
+        ("use shared::dates", "use paths use '.' separator, not '::'", None),
+        ("use shared.*", "wildcard imports not supported", None),
+        ("emit each v xs { }", "expected 'in' between binding and source, found 'xs'", None),
+        ("emit r = s.upper(", "expected an expression, found the end of the program", None),
+        ("emit r = 1 +", "expected an expression, found the end of the program", "right side"),
+        ("emit r = a ? b : c", "unexpected character '?'", "if … then"),
+        ("emit r = Größe", "unexpected character 'ö'", "A to Z"),
+    ],
+)
+def test_usual_mistakes_are_named_with_a_hint(text: str, expected: str, hint: str | None) -> None:
+    found, help_text = problems(text)[0]
+    assert found == expected
+    if hint:
+        assert hint in (help_text or "")
+
+
+def test_nesting_is_limited_with_a_message() -> None:
+    def nested(levels: int) -> list[tuple[str, str | None]]:
+        return problems(f"emit r = {'(' * levels}1{')' * levels}")
+
+    assert not nested(200)
+    assert nested(300)[0][0] == "expression nesting too deep (max 256 levels)"
+    assert nested(20_000)[0][0] == "expression nesting too deep (max 256 levels)"
+    blocks = "emit each v in xs {" * 33 + "}" * 33
+    assert message(blocks) == "emit each nesting too deep (max 32 levels)"
+
+
+def test_a_long_chain_is_not_nesting() -> None:
+    assert not problems("emit r = n" + " + n" * 2000)
+    assert not problems("emit r = s" + ".trim()" * 2000)
+
+
+def test_a_text_full_of_mistakes_is_given_up() -> None:
+    assert len(problems("emit = )\n" * 1000)) == parser.MAX_PROBLEMS
+
+
+_PIECES = st.sampled_from(
+    "let emit each meta in outer if then else and or not match use as fn trace info null true now it filter distinct by "
+    '_ x n_1 sum( upper( 1 2.5 1e5 .5 "s" \'s "open #2024-01-01# #9 # \\ + - * / % == != < >= ?? => = ( ) [ ] { } , . '
+    ": :: $ $source ! & | ; ? ~ ` \N{NO-BREAK SPACE} ö \n \r\n \t".split(" ")
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(_PIECES, max_size=40).map(" ".join) | st.lists(_PIECES, max_size=25).map("".join) | st.text(max_size=60)
+)
+def test_no_text_makes_the_parser_raise(text: str) -> None:
+    for parsed in (parser.parse(text), parser.parse_expression(text)):
+        for problem in parsed.problems:
+            assert 0 <= problem.place[0] <= problem.place[1] <= len(text)
+            assert problem.message
+        if not parsed.problems:
+            formatter.format_program(text, parsed.tree)
+
+
+def test_an_expression_may_stand_on_several_lines_of_its_own() -> None:
+    parsed = parser.parse_expression("\n a.x == b.x\n - 1\n and (c)\n")
+    (statement,) = parsed.tree.statements
+    assert isinstance(statement, ast.Evaluate)
+    assert grouping_of_predicate(statement.value) == "and"
+
+
+def grouping_of_predicate(node: ast.Expression) -> str:
+    assert isinstance(node, ast.Binary)
+    return node.operator
+
+
+def test_the_grammar_works_without_a_writable_cache(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/nowhere")
+    monkeypatch.setattr(parser, "_lark", parser._lark.__wrapped__)
+    assert parser._cache_file("grammar") is False
+    assert parser._lark().parse_interactive("emit a = 1", start="program")
+
+
+def test_a_broken_cache_is_made_anew(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    parser._lark.__wrapped__()
+    (file,) = list((parser.Path(str(tmp_path)) / "clinker").iterdir())
+    file.write_bytes(file.read_bytes()[:200])
+    assert parser._lark.__wrapped__().parse_interactive("emit a = 1", start="program")

@@ -2,7 +2,8 @@
 
 What to do comes in the environment variable FAKE_JOB, JSON: `exit` (return code), `record` (fields of the record, or
 null for none), `by` (`file` or `line`), `print` (lines), `hang` (start processes of its own, then wait for ever),
-`notes` (file for the command line and environment).
+`notes` (file for the command line and environment), `exits` (return codes of the first, second, … call, the last one
+for all that follow) with `calls` (file that counts them).
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ def main() -> int:
     job = json.loads(os.environ["FAKE_JOB"])
     execution_id = arguments[arguments.index(contract.EXECUTION_ID_OPTION) + 1]
     work_dir = Path(arguments[arguments.index(contract.WORK_DIR_OPTION) + 1])
+    if "exits" in job:
+        with open(job["calls"], "a") as file:
+            file.write(f"{execution_id}\n")
+        calls = len(Path(job["calls"]).read_text().splitlines())
+        job["exit"] = job["exits"][min(calls, len(job["exits"])) - 1]
     if "notes" in job:
         seen = {"argv": arguments, "environ": dict(os.environ), "work_dir_files": sorted(os.listdir(work_dir))}
         Path(job["notes"]).write_text(json.dumps(seen))

@@ -1,0 +1,93 @@
+"""`clinker explain`: a code's page, where a value comes from, or the plan; and `run --explain`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.cli import pipeline
+from spark_jobs.contract import ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+
+    from spark_jobs.plan.plan import Plan
+
+_USAGE = "usage: clinker explain --code CODE, or clinker explain PIPELINE --field node.name, or clinker explain PIPELINE --format text"
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Explain what was asked for."""
+    if arguments.code is not None:
+        return _code(arguments.code)
+    if arguments.pipeline is None:
+        return _wrong(f"a pipeline config path is required when using --field ({_USAGE})")
+    if arguments.field is None and arguments.format is None:
+        return _wrong(f"either --field or --code is required ({_USAGE})")
+    plan = pipeline.planned(arguments.pipeline, pipeline.plan_options(arguments), arguments.diagnostics)
+    if plan is None:
+        return ExitCode.CONFIG
+    if arguments.field is not None:
+        return _field(plan, arguments.field)
+    return show(plan, arguments.format)
+
+
+def show(plan: Plan, form: str) -> int:
+    """Print a plan."""
+    from spark_jobs.plan import explain
+
+    sys.stdout.write(explain.show(plan, form))
+    return ExitCode.SUCCESS
+
+
+def _wrong(message: str) -> int:
+    sys.stderr.write(f"clinker explain error: {message}\n")
+    return ExitCode.CONFIG
+
+
+def _code(code: str) -> int:
+    from spark_jobs.diagnostics import pages
+
+    page = pages.page(code)
+    if page is None:
+        return _wrong(f"unknown diagnostic code '{code}'. Valid codes: {', '.join(pages.known())}")
+    sys.stdout.write(page)
+    return ExitCode.SUCCESS
+
+
+def _field(plan: Plan, path: str) -> int:
+    from spark_jobs.plan import lineage
+
+    node, dot, name = path.rpartition(".")
+    if not dot or not node or not name:
+        return _wrong(f"invalid field path '{path}': expected format 'node_name.param_name'")
+    parameters = plan.parameters.get(node, {})
+    if name in parameters:
+        sys.stdout.write(_provenance(path, parameters[name]))
+        return ExitCode.SUCCESS
+    if node in plan.by_name:
+        found = lineage.of_column(plan, node, name)
+        if found is not None:
+            sys.stdout.write(lineage.text(path, found))
+            return ExitCode.SUCCESS
+    known = [f"{call}.{parameter}" for call, members in plan.parameters.items() for parameter in members]
+    if node in plan.by_name:
+        known += [f"{node}.{column}" for column in lineage.columns(plan, node)]
+    listed = "\n".join(f"    - {one}" for one in known) or "    (none)"
+    return _wrong(f"no provenance for '{path}'\n  known:\n{listed}")
+
+
+def _provenance(path: str, parameter: Any) -> str:
+    lines = [f"Field: {path}", "", f"  Resolved value: {_shown(parameter.value)}", ""]
+    lines.append("  Provenance chain (outermost to innermost):")
+    for number, layer in enumerate(parameter.layers):
+        won = "[WON]" if number == 0 else "     "
+        shadowed = "" if number == 0 else "  (shadowed)"
+        lines.append(f"  {won} {layer.kind:<22} →  {_shown(layer.value)}{shadowed}  ({layer.span})")
+    return "\n".join(lines) + "\n"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,38 @@
+"""`clinker lineage`: the source columns behind each output column."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from spark_jobs.cli import pipeline
+from spark_jobs.contract import ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Print the lineage of a pipeline's outputs."""
+    from spark_jobs.plan import lineage
+
+    plan = pipeline.planned(arguments.pipeline, pipeline.plan_options(arguments), arguments.diagnostics)
+    if plan is None:
+        return ExitCode.CONFIG
+    origins = lineage.of_outputs(plan)
+    if arguments.format == "json":
+        columns = [
+            {
+                "output": one.node,
+                "column": one.column,
+                "sources": [{"source": source, "column": column} for source, column in one.sources()],
+            }
+            for one in origins
+        ]
+        sys.stdout.write(json.dumps({"schema_version": 1, "columns": columns}, ensure_ascii=False, indent=2) + "\n")
+        return ExitCode.SUCCESS
+    for one in origins:
+        behind = ", ".join(f"{source}.{column}" for source, column in one.sources()) or "(computed)"
+        sys.stdout.write(f"{one.node}.{one.column} <- {behind}\n")
+    return ExitCode.SUCCESS

@@ -1,0 +1,28 @@
+"""`clinker schema`: the JSON Schema of pipeline files."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from spark_jobs.contract import ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Print the schema, or write it to a file."""
+    from spark_jobs.plan import json_schema
+
+    text = json.dumps(json_schema.schema(), indent=2, ensure_ascii=False) + "\n"
+    if arguments.output is None:
+        sys.stdout.write(text)
+        return ExitCode.SUCCESS
+    try:
+        arguments.output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        sys.stderr.write(f"clinker schema error: {arguments.output}: {error.strerror}\n")
+        return ExitCode.IO
+    return ExitCode.SUCCESS

@@ -1,0 +1,326 @@
+"""Plans shown: as text in the book's layout, as versioned JSON, as a Graphviz digraph. Nothing here reads data."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.nodes.binding import CORRELATION
+from spark_jobs.nodes.output.step import IfExists
+from spark_jobs.plan import edges, retraction
+from spark_jobs.plan.edges import Passage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.cxl.schema import Schema
+    from spark_jobs.plan.plan import Plan, PlannedNode
+
+#: The version of the JSON form; a change that a reader could notice raises it.
+SCHEMA_VERSION = "1"
+
+_PARALLEL = {
+    "source": "file-split",
+    "transform": "record",
+    "route": "record",
+    "state": "record",
+    "merge": "record",
+    "aggregate": "key",
+    "combine": "record",
+    "output": "part-file",
+}
+_MIB = 1024 * 1024
+
+
+def show(plan: Plan, form: str) -> str:
+    """The plan as `text`, `json` or `dot`."""
+    return {"text": text, "json": as_json, "dot": dot}[form](plan)
+
+
+def text(plan: Plan) -> str:
+    """The plan for people."""
+    blocks = [
+        _outputs(plan),
+        _nodes(plan),
+        _properties(plan),
+        _buffer_edges(plan),
+        _routes(plan),
+        _combines(plan),
+        retraction.block(plan),
+        _expressions(plan),
+        _schemas(plan),
+        _budget(plan),
+        _spill(plan),
+    ]
+    return "\n".join("\n".join(lines) + "\n" for lines in blocks if lines)
+
+
+def _titled(title: str, lines: list[str]) -> list[str]:
+    return [f"=== {title} ===", "", *lines] if lines else []
+
+
+def _outputs(plan: Plan) -> list[str]:
+    lines = []
+    for planned in plan.nodes:
+        step: Any = planned.step
+        if planned.kind != "output":
+            continue
+        split = f' (split, naming="{step.split.naming}")' if step.split else ""
+        lines.append(f"  '{planned.name}' → {step.path}{split}")
+        meta = str(step.write_meta).lower()
+        suffix = ""
+        if step.if_exists is IfExists.UNIQUE_SUFFIX:
+            width = f":0{step.unique_suffix_width}" if step.unique_suffix_width else ""
+            suffix = f" — collisions append `-{{n{width}}}` before extension"
+        lines.append(f"      [if_exists={step.if_exists}, write_meta={meta}]{suffix}")
+    return _titled("Resolved Outputs", lines)
+
+
+def _nodes(plan: Plan) -> list[str]:
+    title = f"Execution Plan: {plan.name}"
+    lines = [title, "=" * len(title), ""]
+    for number, planned in enumerate(plan.nodes):
+        place = f", line:{planned.span.line}" if planned.span else ""
+        waits = " — does not run yet" if planned.pending else ""
+        lines.append(
+            f"Node {number}: {planned.name} ({planned.kind.title()}, parallel: {_PARALLEL[planned.kind]}{place}){waits}"
+        )
+        for consumer, edge in plan.consumers(planned.name):
+            port = f"[{edge.port}] " if edge.port else ""
+            lines.append(f"  -> {port}{consumer.name}")
+    return lines
+
+
+def _properties(plan: Plan) -> list[str]:
+    lines: list[str] = []
+    for planned in plan.nodes:
+        lines.append(f"{slug(planned)}:")
+        lines += [f"  {key}: {value}" for key, value in _facts(plan, planned).items()]
+        lines.append("")
+    return _titled("Physical Properties", lines[:-1])
+
+
+def slug(planned: PlannedNode) -> str:
+    """The node's name with its type, as explain refers to it."""
+    return f"{'aggregation' if planned.kind == 'aggregate' else planned.kind}.{planned.name}"
+
+
+def _facts(plan: Plan, planned: PlannedNode) -> dict[str, str]:
+    step: Any = planned.step
+    facts = {"buffer": "materialized" if edges.is_materialized(plan, planned.name) else "streaming"}
+    match planned.kind:
+        case "source":
+            size = source_bytes(plan, planned)
+            facts["estimated size"] = "unknown" if size is None else f"{size} bytes"
+            live = [column.name for column in step.columns if column.name in step.live]
+            facts["columns read"] = f"{len(live)} of {len(step.columns)}: {', '.join(live) or '<none>'}"
+            facts["on_unmapped"] = str(step.on_unmapped)
+        case "aggregate":
+            facts["strategy"] = "hash; groups in order of first appearance"
+            facts["group_by"] = ", ".join(step.group_by) or "<all records>"
+            facts["accumulators"] = ", ".join(call.function for call in step.program.calls) or "<none>"
+        case "combine":
+            facts["strategy"] = "hash build and probe" if step.equalities else "range comparison of every pair"
+        case "merge":
+            facts["mode"] = "interleave" if step.interleave else "concat"
+        case "output":
+            facts["format"] = step.format
+    return facts
+
+
+def source_bytes(plan: Plan, planned: PlannedNode) -> int | None:
+    """The size of a source's literal files, None when it is a pattern or a file is missing."""
+    match: Any = planned.step.match  # type: ignore[union-attr]
+    names = [match.path] if match.path else list(match.paths)
+    try:
+        return sum(os.path.getsize(os.path.join(plan.base_dir, name)) for name in names) if names else None
+    except OSError:
+        return None
+
+
+def _buffer_edges(plan: Plan) -> list[str]:
+    kinds = {planned.name: slug(planned) for planned in plan.nodes}
+    lines = []
+    for edge in edges.edges(plan):
+        port = f" [{edge.port}]" if edge.port else ""
+        name = f" as {edge.qualifier}" if edge.qualifier else ""
+        lines.append(f"edge {kinds[edge.producer]}{port} -> {kinds[edge.consumer]}{name}:")
+        lines.append(f"  buffer: {edge.passage}; {edge.reason}")
+    return _titled("Buffer Edges", lines)
+
+
+def _routes(plan: Plan) -> list[str]:
+    lines = []
+    for planned in plan.nodes:
+        step: Any = planned.step
+        if planned.kind != "route":
+            continue
+        lines.append(f"Route '{planned.name}' (mode: {'inclusive' if step.inclusive else 'exclusive'}):")
+        targets: dict[str, list[str]] = {}
+        for consumer, edge in plan.consumers(planned.name):
+            targets.setdefault(edge.port, []).append(f"'{consumer.name}'")
+        for branch, _ in step.branches:
+            lines.append(f"  Branch '{branch}' → {', '.join(targets.get(branch, ['nothing']))}")
+        lines.append(f"  Default: '{step.default}' → {', '.join(targets.get(step.default, ['nothing']))}")
+    return lines
+
+
+def _combines(plan: Plan) -> list[str]:
+    lines = []
+    for planned in plan.nodes:
+        step: Any = planned.step
+        if planned.kind != "combine":
+            continue
+        feeds = {edge.qualifier: edge.node for edge in planned.inputs}
+        lines.append(f"Combine '{planned.name}':")
+        lines.append(f"  Strategy: {_facts(plan, planned)['strategy']}")
+        lines.append(f"  Driving input: {step.driver} (probe, from {feeds[step.driver]})")
+        lines += [f"  Build input: {build} (build, from {feeds[build]})" for build in step.builds]
+        residual = "yes" if step.residual is not None else "no"
+        lines.append(f"  Predicate: equalities={len(step.equalities)}, residual={residual}")
+        if step.equalities:
+            lines.append("  Equalities:")
+            lines += [f"    - {_side(equality.driver)} == {_side(equality.build)}" for equality in step.equalities]
+        lines.append(f"  Match: {step.match}")
+        lines.append(f"  On miss: {step.on_miss}")
+    return lines
+
+
+def _side(program: Any) -> str:
+    start, end = program.statements[-1].place
+    return str(program.text[start:end])
+
+
+def _expressions(plan: Plan) -> list[str]:
+    lines: list[str] = []
+    for planned in plan.nodes:
+        if planned.step is None:
+            continue
+        for label, program in edges.programs(planned):
+            if label in ("after", "key"):
+                continue
+            slow = edges.interpreted(program)
+            mark = "native" if not slow else "interpreted: " + "; ".join(f"{s.call} ({s.reason})" for s in slow)
+            name = f" {label}" if label not in ("cxl", "before") else ""
+            lines.append(f"{planned.kind.title()} '{planned.name}'{name} [{mark}]:")
+            lines += [f"  {line.strip()}" for line in program.text.splitlines() if line.strip()]
+    return _titled("CXL Expressions", lines)
+
+
+def _schemas(plan: Plan) -> list[str]:
+    lines: list[str] = []
+    for planned in plan.nodes:
+        ports = planned.outputs if planned.kind != "route" else dict(list(planned.outputs.items())[:1])
+        for row in ports.values():
+            lines.append(f"{slug(planned)}: {', '.join(_columns(row)) or '<no columns>'}")
+        if planned.kind == "output":
+            step: Any = planned.step
+            written = [f"{column.name}: {column.type}" for column in step.columns]
+            lines.append(
+                f"{slug(planned)} writes: {', '.join([*written, *(['undeclared columns'] if step.widened else [])])}"
+            )
+    return _titled("Schemas", lines)
+
+
+def _columns(row: Schema) -> Iterator[str]:
+    for column in row:
+        if not column.is_engine or column.name.startswith(CORRELATION):
+            yield f"{column.name}: {column.type}"
+
+
+def _budget(plan: Plan) -> list[str]:
+    threads = str(plan.threads) if plan.threads else "all cores"
+    return _titled(
+        "Memory Budget", [f"Memory limit: {plan.memory_limit_bytes // _MIB} MiB", f"Worker threads: {threads}"]
+    )
+
+
+def _spill(plan: Plan) -> list[str]:
+    storage = plan.storage
+    origin = "[storage.spill.dir]" if storage and storage.spill_dir else "[OS temp dir (default)]"
+    lines = [f"Spill root: {storage.spill_root if storage else '/tmp'} {origin}"]
+    if storage and storage.spill_cap_bytes is not None:
+        lines.append(f"Spill disk cap: {storage.spill_cap_bytes} bytes [storage.spill.disk_cap_bytes]")
+    else:
+        lines.append("Spill disk cap: unlimited (default)")
+    spilling = [p for p in plan.nodes if p.kind == "aggregate" or (p.kind == "combine" and p.step is not None)]
+    if spilling and storage:
+        lines.append(f"Spill compression: {storage.compress.title()} [storage.spill.compress]")
+        mode = "off" if storage.compress == "off" else "lz4"
+        lines += [f"  {planned.kind.title()} '{planned.name}' → {mode}" for planned in spilling]
+    return lines
+
+
+def as_json(plan: Plan) -> str:
+    """The plan for programs: nodes in topological order with ports, columns and facts, and edges with their passages."""
+    passing = edges.edges(plan)
+    described = {
+        "schema_version": SCHEMA_VERSION,
+        "pipeline": plan.name,
+        "source_hash": plan.source_hash,
+        "nodes": [_node_record(plan, planned) for planned in plan.nodes],
+        "edges": [
+            {
+                "from": edge.producer,
+                "port": edge.port,
+                "to": edge.consumer,
+                "qualifier": edge.qualifier,
+                "passage": edge.passage.name.lower(),
+                "reason": edge.reason,
+            }
+            for edge in passing
+        ],
+        "memory_limit_bytes": plan.memory_limit_bytes,
+        "threads": plan.threads,
+        "storage_summary": {
+            "spill_root": plan.storage.spill_root if plan.storage else None,
+            "spill_disk_cap_bytes": plan.storage.spill_cap_bytes if plan.storage else None,
+        },
+        "warnings": [{"code": item.code.id, "message": item.message} for item in plan.warnings],
+    }
+    return json.dumps(described, ensure_ascii=False, indent=2) + "\n"
+
+
+def _node_record(plan: Plan, planned: PlannedNode) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "type": planned.kind,
+        "name": planned.name,
+        "depends_on": [f"{edge.node}.{edge.port}" if edge.port else edge.node for edge in planned.inputs],
+        "line": planned.span.line if planned.span else None,
+        "runs": planned.pending is None,
+        "ports": {
+            port: [{"name": column.name, "type": str(column.type)} for column in row]
+            for port, row in planned.outputs.items()
+        },
+        "properties": _facts(plan, planned) if planned.step is not None else {},
+    }
+    if planned.step is not None:
+        record["expressions"] = [
+            {
+                "name": label,
+                "cxl": program.text,
+                "interpreted": [{"call": one.call, "reason": one.reason} for one in edges.interpreted(program)],
+            }
+            for label, program in edges.programs(planned)
+        ]
+    return record
+
+
+def dot(plan: Plan) -> str:
+    """The plan for Graphviz."""
+    numbers = {planned.name: number for number, planned in enumerate(plan.nodes)}
+    lines = ["digraph {"]
+    for planned in plan.nodes:
+        label = _quoted(f"[{planned.kind}] {planned.name}\nparallel: {_PARALLEL[planned.kind]}")
+        lines.append(f"    {numbers[planned.name]} [ shape=box label={label} ]")
+    for edge in edges.edges(plan):
+        label = edge.port or edge.qualifier or "data"
+        style = "" if edge.passage is Passage.PIPELINED else " style=bold"
+        lines.append(f"    {numbers[edge.producer]} -> {numbers[edge.consumer]} [ label={_quoted(label)}{style} ]")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _quoted(label: str) -> str:
+    escaped = label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

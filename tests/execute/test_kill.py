@@ -1,0 +1,165 @@
+"""A job killed at any moment leaves the old files or the new ones, and the next run succeeds."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from spark_jobs.execute import publish
+from tests.execute import pipelines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+KILLS = 50
+OUTPUTS = ("low.csv", "high.json", "total.csv")
+PIPELINE = """
+pipeline:
+  name: killed
+nodes:
+  - type: source
+    name: rows
+    config: {name: rows, type: csv, path: rows.csv, schema: [{name: n, type: int}, {name: run, type: string}]}
+  - type: route
+    name: size
+    input: rows
+    config: {conditions: {low: n < 5000}, default: high}
+  - type: aggregate
+    name: total
+    input: rows
+    config: {group_by: [run], cxl: "emit rows = count(*)"}
+  - {type: output, name: o1, input: size.low, config: {name: o1, type: csv, path: out/low.csv}}
+  - {type: output, name: o2, input: size.high, config: {name: o2, type: json, path: out/high.json}}
+  - {type: output, name: o3, input: total, config: {name: o3, type: csv, path: out/total.csv}}
+"""
+#: Runs the pipeline again and again in one warm process; each run writes its number into every record of every file.
+CHILD = """
+import sys
+from pathlib import Path
+from tests.execute import pipelines
+folder, number = Path(sys.argv[1]), int(sys.argv[2])
+while True:
+    rows = "n,run\\n" + "".join(f"{i},{number}\\n" for i in range(10000))
+    (folder / "rows.csv").write_text(rows)
+    print("run", number, flush=True)
+    code = pipelines.run(folder, force=True).result.exit_code
+    print("done", number, code, flush=True)
+    number += 1
+"""
+
+
+def versions(folder: Path) -> dict[str, set[str]]:
+    """Which runs' records stand in each file; a half-written file has records of no run or too few."""
+    found = {}
+    for name in OUTPUTS:
+        text = (folder / "out" / name).read_text() if (folder / "out" / name).exists() else ""
+        found[name] = {line.split(",")[0] if name == "total.csv" else _run_of(line) for line in text.splitlines() if _run_of(line)}
+        rows = sum(1 for line in text.splitlines() if _run_of(line))
+        assert rows == {"low.csv": 5000, "high.json": 5000, "total.csv": 1}[name], f"{name} has {rows} rows"
+    return found
+
+
+def _run_of(line: str) -> str:
+    if line.startswith("{"):
+        return line.rstrip(",").rstrip("}").rsplit(":", 1)[1].strip('"')
+    cells = line.split(",")
+    return cells[1] if len(cells) == 2 and cells[0].isdigit() else ""
+
+
+@pytest.fixture
+def child(tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
+    started: list[subprocess.Popen[str]] = []
+    yield started
+    for process in started:
+        _kill(process)
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """The driver is killed at once; the JVM and workers that it leaves behind follow."""
+    family = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+    process.send_signal(signal.SIGKILL)
+    process.wait(30)
+    for member in family:
+        try:
+            member.kill()
+            member.wait(30)
+        except psutil.NoSuchProcess:
+            continue
+
+
+def start(folder: Path, number: int) -> subprocess.Popen[str]:
+    root = Path(__file__).resolve().parents[2]
+    return subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(folder), str(number)], cwd=root, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, env={**os.environ, "CLINKER_SPLIT_BYTES": "40000", "SPARK_LOCAL_IP": "127.0.0.1"},
+    )  # fmt: skip
+
+
+def test_publishing_survives_a_kill_at_every_step(tmp_path: Path) -> None:
+    """Fifty processes killed at random moments of publishing itself, where it is most dangerous; no Spark is needed for that."""
+    out = tmp_path / "out"
+    out.mkdir()
+    random.seed(20)
+    publisher = (
+        "import sys\nfrom pathlib import Path\nfrom spark_jobs.execute import publish\n"
+        "out = Path(sys.argv[1]); number = int(sys.argv[2])\nprint('ready', flush=True)\n"
+        "while True:\n"
+        "    staging = publish.Staging.open(f'run-{number}', out)\n"
+        "    renames = []\n"
+        "    for name in 'abc':\n"
+        "        path = staging.home / name\n        path.write_text(f'{number}\\n' * 1000)\n"
+        "        renames.append(publish.Rename(str(path), str(out / name)))\n"
+        "    staging.publish(renames)\n    staging.close(failed=False)\n    number += 1\n"
+    )
+    root = Path(__file__).resolve().parents[2]
+    seen = set()
+    for kill in range(KILLS):
+        command = [sys.executable, "-c", publisher, str(out), str(kill * 100_000)]
+        process = subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(random.random() * 0.05)
+        process.kill()
+        process.wait(10)
+        publish.recover(out)
+        assert [p.name for p in out.iterdir() if p.name.startswith(".")] == []
+        texts = {name: (out / name).read_text() for name in "abc" if (out / name).exists()}
+        assert len(set(texts.values())) <= 1, "files of different runs"
+        assert set(texts) in (set(), set("abc"))
+        seen |= set(texts.values())
+    assert len(seen) > KILLS // 4, "the kills came too early to prove anything"
+
+
+def test_a_killed_job_leaves_old_or_new_files(tmp_path: Path, child: list[subprocess.Popen[str]]) -> None:
+    """Fewer kills of whole jobs: each costs a JVM."""
+    pipelines.write(tmp_path, {"pipeline.yaml": PIPELINE})
+    random.seed(21)
+    number = 0
+    for _ in range(4):
+        process = start(tmp_path, number)
+        child.append(process)
+        assert process.stdout is not None
+        for line in process.stdout:
+            word, current, *rest = line.split()
+            if word == "done":
+                assert rest == ["0"], line
+                break
+        number = int(current) + 1
+        process.stdout.readline()
+        time.sleep(random.random() * 0.6)
+        _kill(process)
+        publish.recover(tmp_path / "out")
+        found = versions(tmp_path)
+        assert len(set(map(frozenset, found.values()))) == 1, f"a mixture: {found}"
+        assert [p.name for p in (tmp_path / "out").iterdir() if p.name.startswith(".")] == []

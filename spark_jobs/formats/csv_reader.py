@@ -8,8 +8,7 @@ keep their place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -18,32 +17,17 @@ from pyarrow import csv
 
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.failure import Category, Failure
-from spark_jobs.formats import csv_records, format, records
+from spark_jobs.formats import csv_pieces, csv_records, format, records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spark_jobs.formats.csv_pieces import ByteStream, Stretch
     from spark_jobs.formats.format import Block, FileColumns, Reading
     from spark_jobs.formats.options import CsvOptions
 
 #: How much input makes a block: kernels work in the cache, and a task holds little.
 BLOCK_BYTES = 4 << 20
-
-
-class ByteStream(Protocol):
-    """Bytes in order; an empty read is the end."""
-
-    def read(self, size: int, /) -> bytes:
-        """At most `size` bytes."""
-
-
-@dataclass
-class Stretch:
-    """What reading a stretch told about it: records, bytes, and whether it ended outside quotes."""
-
-    records: int = 0
-    bytes_read: int = 0
-    is_closed: bool = True
 
 
 def dialect_of(options: CsvOptions) -> csv_records.Dialect:
@@ -74,14 +58,14 @@ class CsvReader:
             is_last: whether the file ends with the stretch. Elsewhere an end inside quotes means that the stretch was
                 cut wrongly: then `stretch.is_closed` is false at the end, and what was read must not be used.
         """
-        for data, is_open in _pieces(stream, self._dialect, self._block_bytes, stretch, is_last):
-            yield self._open_record(data, stretch) if is_open else self._block(data, stretch)
+        for data, problem in csv_pieces.pieces(stream, self._dialect, self._block_bytes, stretch, is_last=is_last):
+            yield self._block(data, stretch) if problem is None else self._broken_record(data, problem, stretch)
 
-    def _open_record(self, data: bytes, stretch: Stretch) -> Block:
-        """The block of a record whose quote is never closed (decision 58)."""
+    def _broken_record(self, data: bytes, problem: str, stretch: Stretch) -> Block:
+        """The block of a record without end (decision 58)."""
         first = stretch.records
         stretch.records += 1
-        failures = [RowFailure(first, malformed("quote is never closed", data))]
+        failures = [RowFailure(first, malformed(problem, data))]
         return self._shape.block(first, 1, self._no_texts(), np.empty(0, dtype=np.int64), failures)
 
     def _no_texts(self) -> dict[int, pa.StringArray]:
@@ -159,30 +143,8 @@ class CsvReader:
 def count(stream: ByteStream, options: CsvOptions, stretch: Stretch, *, is_last: bool) -> None:
     """Count the records of a stretch in `stretch` without parsing them; see `CsvReader.blocks`."""
     dialect = dialect_of(options)
-    for data, is_open in _pieces(stream, dialect, BLOCK_BYTES, stretch, is_last):
-        stretch.records += 1 if is_open else dialect.records_in(data)
-
-
-def _pieces(
-    stream: ByteStream, dialect: csv_records.Dialect, size: int, stretch: Stretch, is_last: bool
-) -> Iterator[tuple[bytes, bool]]:
-    """A stretch in pieces of whole records, with whether the piece is a record that is never closed."""
-    rest = b""
-    wanted = size
-    while chunk := _read_exactly(stream, wanted):
-        stretch.bytes_read += len(chunk)
-        data = rest + chunk
-        end, _ = dialect.last_record_end(data)
-        if end:
-            yield data[:end] if end < len(data) else data, False
-            rest, wanted = data[end:], size
-        else:
-            # A record longer than all that was read: read as much again, so that the work stays linear.
-            rest, wanted = data, len(data)
-    if rest:
-        # What follows the last line end. Only the file's end can close a record in its place.
-        stretch.is_closed = is_last
-        yield rest, bool(len(dialect.toggles(rest)) % 2)
+    for data, problem in csv_pieces.pieces(stream, dialect, BLOCK_BYTES, stretch, is_last=is_last):
+        stretch.records += dialect.records_in(data) if problem is None else 1
 
 
 def malformed(detail: str, raw: str | bytes) -> Failure:
@@ -219,19 +181,6 @@ def parse_record(data: bytes, options: CsvOptions) -> list[str]:
         convert_options=csv.ConvertOptions(column_types={f"f{index}": pa.string() for index in range(most)}),
     )
     return [str(column[0].as_py()) for column in table.columns]
-
-
-def _read_exactly(stream: ByteStream, size: int) -> bytes:
-    """Up to `size` bytes, fewer only at the end."""
-    data = stream.read(size)
-    if not data or len(data) == size:
-        return data
-    parts = [data]
-    missing = size - len(data)
-    while missing and (data := stream.read(missing)):
-        parts.append(data)
-        missing -= len(data)
-    return b"".join(parts)
 
 
 def _single(column: pa.ChunkedArray) -> pa.Array:

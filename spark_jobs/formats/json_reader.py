@@ -15,14 +15,14 @@ import pyarrow as pa
 
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.engine import RowFailure
-from spark_jobs.formats import coerce, csv_reader, format, json_records, json_values
+from spark_jobs.formats import coerce, csv_pieces, csv_reader, format, json_records, json_values
 from spark_jobs.formats.options import JsonLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from spark_jobs.cxl.failure import Failure
-    from spark_jobs.formats.csv_reader import ByteStream, Stretch
+    from spark_jobs.formats.csv_pieces import ByteStream, Stretch
     from spark_jobs.formats.format import Block, Reading, SourceColumn
     from spark_jobs.formats.json_records import ArrayPath
     from spark_jobs.formats.options import JsonOptions
@@ -64,7 +64,7 @@ class JsonReader:
     def keys(self, stream: ByteStream) -> dict[str, None]:
         """The names of all undeclared leaves, in first-seen order."""
         found: dict[str, None] = {}
-        for items in self._batches(stream, csv_reader.Stretch()):
+        for items in self._batches(stream, csv_pieces.Stretch()):
             for item in items:
                 if isinstance(item, dict):
                     found.update(dict.fromkeys(name for name, _ in self._undeclared.leaves(item)))

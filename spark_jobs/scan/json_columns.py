@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spark_jobs.formats.csv_reader import ByteStream
+    from spark_jobs.formats.csv_pieces import ByteStream
     from spark_jobs.formats.json_records import ArrayPath
     from spark_jobs.formats.options import JsonOptions
     from spark_jobs.scan.files import InputFile

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.formats import csv_reader, encoding, json_reader
+from spark_jobs.formats import csv_pieces, csv_reader, encoding, json_reader
 from spark_jobs.scan import files, splits
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def read_csv(
         FormatError: the file cannot be opened.
     """
     reader = csv_reader.CsvReader(options, file_plan.columns, reading, block_bytes)
-    stretch = csv_reader.Stretch()
+    stretch = csv_pieces.Stretch()
     with files.open_input(file_plan.file.path, file_plan.file.name) as stream:
         part = _part(split, file_plan, options.encoding, stream, outcome, csv_reader.dialect_of(options))
         for block in reader.blocks(part, stretch, is_last=_is_last(split, file_plan, outcome)):
@@ -82,7 +82,7 @@ def count_csv(split: Split, file_plan: FilePlan, options: CsvOptions, outcome: S
     Raises:
         FormatError: the file cannot be opened.
     """
-    stretch = csv_reader.Stretch()
+    stretch = csv_pieces.Stretch()
     with files.open_input(file_plan.file.path, file_plan.file.name) as stream:
         part = _part(split, file_plan, options.encoding, stream, outcome, csv_reader.dialect_of(options))
         csv_reader.count(part, options, stretch, is_last=_is_last(split, file_plan, outcome))
@@ -104,7 +104,7 @@ def read_json(
         FormatError: the file cannot be opened, or its array is broken.
     """
     reader = json_reader.JsonReader(file_plan.file.name, layout_of(file_plan), options, reading, arrays)
-    stretch = csv_reader.Stretch()
+    stretch = csv_pieces.Stretch()
     with files.open_input(file_plan.file.path, file_plan.file.name) as stream:
         for block in reader.blocks(_part(split, file_plan, options.encoding, stream, outcome), stretch):
             outcome.records = stretch.records
@@ -125,7 +125,7 @@ def _part(
     stream: pa.NativeFile,
     outcome: SplitOutcome,
     dialect: csv_records.Dialect | None = None,
-) -> csv_reader.ByteStream:
+) -> csv_pieces.ByteStream:
     """The bytes of a split as UTF-8; notes their place in `outcome`."""
     if not encoding.is_utf8(charset):
         outcome.start, outcome.end = split.start, split.end

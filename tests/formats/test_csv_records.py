@@ -31,7 +31,7 @@ def states(data: bytes, is_inside: bool = False, before: int = 10) -> tuple[list
     return toggles, inside
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(messy, st.booleans(), st.sampled_from(list(b'a,\n\r"')))
 def test_toggles_leave_every_line_end_where_it_stands(data: bytes, is_inside: bool, before: int) -> None:
     _, inside = states(data, is_inside, before)
@@ -44,7 +44,7 @@ def test_toggles_leave_every_line_end_where_it_stands(data: bytes, is_inside: bo
     assert state == (inside[-1] if inside else is_inside)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(messy)
 def test_complete_records_end_with_the_last_line_end_outside_quotes(data: bytes) -> None:
     toggles, inside = states(data)

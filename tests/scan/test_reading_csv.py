@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types
+from spark_jobs.formats import csv_pieces
 from spark_jobs.formats.options import CsvOptions
 from tests.scan.csv_files import read_csv
 
@@ -35,7 +36,7 @@ def well_formed(rows: list[tuple[str, str]], end: str) -> str:
     return "".join(f"{quoted(a)},{quoted(b)}{end}" for a, b in rows)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(st.tuples(cells, cells), max_size=12),
     end=st.sampled_from(["\n", "\r\n", "\r"]),
@@ -54,7 +55,7 @@ def test_any_split_of_a_well_formed_file_gives_its_records(
     assert got.failures == []
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=messy_text, split_bytes=st.integers(1, 40), block_bytes=st.sampled_from([2, 9, 1 << 20]))
 def test_any_split_of_any_text_gives_what_python_reads(
     tmp_path: Path, body: str, split_bytes: int, block_bytes: int
@@ -285,3 +286,24 @@ def test_an_open_quote_spares_the_records_before_it_whatever_ends_them(tmp_path:
     got = read_csv(tmp_path / "in.csv", b'a,b\n1,x\n2,y\r3,"open\r4,z', PAIR)
     assert [record["a"] for record in got.records] == ["1", "2"]
     assert [failure[:3] for failure in got.failures] == [(2, None, '3,"open\r4,z')]
+
+
+@pytest.mark.parametrize("split_bytes", [40, 100, 10_000])
+@pytest.mark.parametrize("block_bytes", [1, 7, 50])
+def test_a_record_without_measure_is_malformed_and_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split_bytes: int, block_bytes: int
+) -> None:
+    monkeypatch.setattr(csv_pieces, "MOST_RECORD_BYTES", 60)
+    monkeypatch.setattr(csv_pieces, "_HEAD_BYTES", 9)
+    long = '"' + 'a ""word"",\n' * 30 + '"'
+    data = f"a,b\n1,x\n2,{long}\n3,y\r4,{'z' * 200}\n5,{long}"
+    got = read_csv(tmp_path / "in.csv", data.encode(), PAIR, split_bytes=split_bytes, block_bytes=block_bytes)
+    assert got.records == [{"a": "1", "b": "x"}, {"a": "3", "b": "y"}]
+    assert [(row, value) for row, _, value, _, _ in got.failures] == [
+        (1, '2,"a ""wo'),
+        (3, "4,zzzzzzz"),
+        (4, '5,"a ""wo'),
+    ]
+    data = data.removesuffix('"')
+    unclosed = read_csv(tmp_path / "in.csv", data.encode(), PAIR, split_bytes=split_bytes, block_bytes=block_bytes)
+    assert unclosed.failures[-1][4] == "malformed record: quote is never closed"

@@ -162,7 +162,7 @@ objects = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(objects, st.integers(1, 50), st.booleans())
 def test_lines_arrays_and_documents_hold_the_same_records(
     tmp_path: Path, records: list[dict[str, Any]], split_bytes: int, ascii_only: bool

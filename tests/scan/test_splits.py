@@ -47,7 +47,7 @@ messy = st.lists(st.sampled_from(["a", ",", '"', '""', "\n", "\r\n", '","', ',"x
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=messy, positions=st.sets(st.integers(1, 40)), scan_bytes=st.integers(1, 9))
 def test_exact_borders_are_record_starts(tmp_path: Path, data: bytes, positions: set[int], scan_bytes: int) -> None:
     path = tmp_path / "x.csv"

@@ -1,0 +1,113 @@
+"""A stretch of a CSV file in pieces of whole records, in bounded memory.
+
+A piece is some megabytes. A record that is longer makes a longer piece, up to `MOST_RECORD_BYTES`; what goes on
+beyond that, usually because a quote was never closed, is passed over without being kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from spark_jobs.formats import csv_records, format
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.formats.csv_records import Dialect
+
+#: A longer record is malformed.
+MOST_RECORD_BYTES = 64 << 20
+#: How much of a malformed record is kept: its first characters, each of at most four bytes.
+_HEAD_BYTES = format.RAW_TEXT_LIMIT * 4
+
+_OPEN = "quote is never closed"
+
+Piece = tuple[bytes, str | None]
+
+
+class ByteStream(Protocol):
+    """Bytes in order; an empty read is the end."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes."""
+
+
+@dataclass
+class Stretch:
+    """What reading a stretch told about it: records, bytes, and whether it ended with the end of a record."""
+
+    records: int = 0
+    bytes_read: int = 0
+    is_closed: bool = True
+
+
+def pieces(stream: ByteStream, dialect: Dialect, size: int, stretch: Stretch, *, is_last: bool) -> Iterator[Piece]:
+    """Whole records, or the beginning of a record without end and what is wrong with it.
+
+    Args:
+        stream: the bytes of the stretch, from a record start on.
+        dialect: the bytes that structure the file.
+        size: how much makes a piece.
+        stretch: `bytes_read` and `is_closed` are noted in it.
+        is_last: whether the file ends with the stretch, so that its end is the end of a record.
+    """
+    rest = b""
+    wanted = size
+    while chunk := _read_exactly(stream, wanted):
+        stretch.bytes_read += len(chunk)
+        data = rest + chunk
+        end, _ = dialect.last_record_end(data)
+        if end:
+            yield data[:end] if end < len(data) else data, None
+            rest, wanted = data[end:], size
+        elif len(data) < MOST_RECORD_BYTES:
+            # A record longer than all that was read: read as much again, so that the work stays linear.
+            rest, wanted = data, len(data)
+        else:
+            found, is_open = _pass_over(stream, dialect, data, size, stretch)
+            stretch.is_closed = is_last or found is not None
+            yield data[:_HEAD_BYTES], _OPEN if is_open else f"record is longer than {MOST_RECORD_BYTES >> 20} MB"
+            rest, wanted = found or b"", size
+    if rest:
+        # What follows the last line end. Only the file's end can close a record in its place.
+        stretch.is_closed = is_last
+        is_open = bool(len(dialect.toggles(rest)) % 2)
+        yield (rest[:_HEAD_BYTES], _OPEN) if is_open else (rest, None)
+
+
+def _pass_over(
+    stream: ByteStream, dialect: Dialect, data: bytes, size: int, stretch: Stretch
+) -> tuple[bytes | None, bool]:
+    """Read on to the end of a record that began with `data`.
+
+    Gives the bytes that were read beyond it, None when the stretch ended first, and whether that was inside quotes.
+    """
+    is_inside, before = False, csv_records.FILE_START
+    chunk = data
+    while chunk:
+        while chunk.endswith(dialect.quote_byte) and (more := stream.read(1)):
+            # The other half of a doubled quote must not stand in the next chunk.
+            stretch.bytes_read += 1
+            chunk += more
+        toggles = dialect.toggles(chunk, is_inside, before)
+        if chunk is not data and (end := csv_records.next_record_start(chunk, 0, toggles, is_inside)) is not None:
+            return chunk[end:], False
+        is_inside ^= bool(len(toggles) % 2)
+        before = chunk[-1]
+        chunk = _read_exactly(stream, size)
+        stretch.bytes_read += len(chunk)
+    return None, is_inside
+
+
+def _read_exactly(stream: ByteStream, size: int) -> bytes:
+    """Up to `size` bytes, fewer only at the end."""
+    data = stream.read(size)
+    if not data or len(data) == size:
+        return data
+    parts = [data]
+    missing = size - len(data)
+    while missing and (data := stream.read(missing)):
+        parts.append(data)
+        missing -= len(data)
+    return b"".join(parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics import render
@@ -25,7 +25,7 @@ def plan_options(arguments: argparse.Namespace) -> PlanOptions:
     return PlanOptions(**_planning(arguments))
 
 
-def _planning(arguments: argparse.Namespace) -> dict[str, object]:
+def _planning(arguments: argparse.Namespace) -> dict[str, Any]:
     return {
         "base_dir": arguments.base_dir,
         "allow_absolute_paths": arguments.allow_absolute_paths or bool(os.environ.get("CLINKER_ALLOW_ABSOLUTE_PATHS")),
@@ -41,7 +41,7 @@ def run_options(arguments: argparse.Namespace) -> RunOptions:
 
     preview = arguments.dry_run_n
     return RunOptions(
-        **_planning(arguments),  # type: ignore[arg-type]
+        **_planning(arguments),
         memory_limit_bytes=arguments.memory_limit,
         threads=arguments.threads,
         error_threshold=arguments.error_threshold or None,

@@ -30,7 +30,9 @@ class Code:
     title: str
     severity: Severity = Severity.ERROR
 
-    def at(self, span: Span | None, message: str, *, help: str | None = None, labels: tuple[Label, ...] = ()) -> Diagnostic:
+    def at(
+        self, span: Span | None, message: str, *, help: str | None = None, labels: tuple[Label, ...] = ()
+    ) -> Diagnostic:
         """A diagnostic of this code at a place."""
         return Diagnostic(self, message, span, help, labels)
 
@@ -86,7 +88,9 @@ class Diagnostics:
 
     def sorted(self) -> list[Diagnostic]:
         """All problems by file and position; those without a place come first."""
-        return sorted(self.items, key=lambda d: (d.span.file.name, d.span.start, d.code.id) if d.span else ("", -1, d.code.id))
+        return sorted(
+            self.items, key=lambda d: (d.span.file.name, d.span.start, d.code.id) if d.span else ("", -1, d.code.id)
+        )
 
     def __iter__(self) -> Iterator[Diagnostic]:
         return iter(self.sorted())

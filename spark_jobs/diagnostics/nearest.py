@@ -30,7 +30,8 @@ def distance(left: str, right: str) -> int:
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate that a typist may have meant, or None when all are too far; case does not count.
 
-    Near is a third of the word's length, at least one change and at most three; otherwise a candidate that starts with the name.
+    Near is a third of the word's length, at least one change and at most three; otherwise a candidate that starts
+    with the name.
     """
     if not name or len(name) > _LONGEST:
         return None

@@ -1,6 +1,7 @@
 """What a node type tells the planner, and what the planner gives it for binding.
 
-A node's `config.py` has a `NODE`: its model, how it is wired, how schemas flow through it, and which columns it reads. The planner supplies
+A node's `config.py` has a `NODE`: its model, how it is wired, how schemas flow through it, and which columns it
+reads. The planner supplies
 the surroundings as a `BindScope`; nodes never see YAML.
 """
 
@@ -174,11 +175,13 @@ class NodeType:
         wiring: how inputs are named.
         config: the model of `config:`.
         bind: makes a step of a valid configuration; None when an error (that it noted) makes that impossible.
-        reads: the columns that a step reads of each input, given the columns that are wanted of its outputs; one set for all
+        reads: the columns that a step reads of each input, given the columns that are wanted of its outputs; one set
+            for all
             inputs, or one each.
         needs_config: whether `config:` must be there.
         check: finds what is wrong without knowing the inputs; runs for every node before any is bound.
-        parts: models of values whose shape depends on other values, by their path below `config:`; takes the plain values of `config:`.
+        parts: models of values whose shape depends on other values, by their path below `config:`; takes the plain
+            values of `config:`.
     """
 
     kind: str

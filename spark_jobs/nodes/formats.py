@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from pydantic_core import PydanticCustomError
-
 from spark_jobs.formats import options as format_options
 from spark_jobs.nodes import model
 from spark_jobs.nodes.model import Config, Flag, Name, Natural, Positive, Text, choice
@@ -16,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pydantic import BaseModel
+    from pydantic_core import PydanticCustomError
 
 
 class Format(StrEnum):
@@ -46,9 +45,6 @@ class Namespaces(StrEnum):
 
     STRIP = "strip"
     QUALIFY = "qualify"
-
-
-LineSeparatorWord = choice(LineSeparator, crlf="cr_lf")
 
 
 class CsvRead(Config):
@@ -111,7 +107,7 @@ class XmlWrite(Config):
 class FixedWidthRead(Config):
     """`options:` of a fixed-width source."""
 
-    line_separator: LineSeparatorWord = LineSeparator.LF  # type: ignore[valid-type]
+    line_separator: choice(LineSeparator, crlf="cr_lf") = LineSeparator.LF  # type: ignore[valid-type]
     encoding: Text = "utf-8"
 
 
@@ -179,7 +175,7 @@ def parts(
     """The models of `options:` and of the format schema, as far as the format is known."""
     written = values.get("type")
     known = isinstance(written, str) and written in set(Format)
-    found: dict[tuple[str | int, ...], type[Config]] = {("options",): options[Format(written)]} if known else {}
+    found: dict[tuple[str | int, ...], type[Config]] = {("options",): options[Format(str(written))]} if known else {}
     if values.get(layout_key) is not None:
         found[layout_key,] = Layout
     return found
@@ -187,7 +183,7 @@ def parts(
 
 def frozen(format: Format, options: BaseModel | None) -> Any:
     """The options as the dataclass that readers and writers take."""
-    values = {key: value for key, value in options} if options else {}
+    values = dict(options) if options else {}
     match format:
         case Format.CSV:
             return format_options.CsvOptions(**values)
@@ -240,7 +236,21 @@ class LayoutField(Config):
     description: Text | None = None
 
 
-_LAYOUT_TYPES = ["string", "integer", "float", "decimal", "boolean", "date", "datetime", "object", "array", "int", "bool", "date_time", "number"]
+_LAYOUT_TYPES = [
+    "string",
+    "integer",
+    "float",
+    "decimal",
+    "boolean",
+    "date",
+    "datetime",
+    "object",
+    "array",
+    "int",
+    "bool",
+    "date_time",
+    "number",
+]
 
 
 class Discriminator(Config):

@@ -1,7 +1,9 @@
 """The vocabulary of configuration models: strict values with the spellings that the book uses.
 
-YAML's own types count: a quoted `"5"` is no number, a plain `5` is a text where a text is wanted. Messages are complete sentences of ours;
-`plan/reader.py` turns each into a diagnostic at the value's place. A custom error whose type is a diagnostic's id becomes that diagnostic.
+YAML's own types count: a quoted `"5"` is no number, a plain `5` is a text where a text is wanted. Messages are
+complete sentences of ours;
+`plan/reader.py` turns each into a diagnostic at the value's place. A custom error whose type is a diagnostic's id
+becomes that diagnostic.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ class Config(BaseModel):
 
 def unfit(message: str, code: str = "E007") -> PydanticCustomError:
     """The error for a value that does not fit; `code` is the diagnostic's id."""
-    return PydanticCustomError(code, "{message}", {"message": message})  # type: ignore[arg-type]
+    return PydanticCustomError(code, "{message}", {"message": message})
 
 
 def kind_of(value: Any) -> str:

@@ -11,9 +11,8 @@ from spark_jobs.cxl import compile as cxl_compile
 from spark_jobs.cxl import types
 from spark_jobs.cxl.scope import Mode, Scope
 from spark_jobs.diagnostics import codes, nearest
-from spark_jobs.diagnostics.diagnostic import Diagnostics
-from spark_jobs.nodes.binding import Bound, Feed, Flow
 from spark_jobs.nodes import tree
+from spark_jobs.nodes.binding import Bound, Feed, Flow
 from spark_jobs.plan import paths, reader
 from spark_jobs.plan.expand import Expansion
 from spark_jobs.plan.yaml_tree import Scalar
@@ -21,7 +20,7 @@ from spark_jobs.plan.yaml_tree import Scalar
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_jobs.diagnostics.diagnostic import Diagnostic
+    from spark_jobs.diagnostics.diagnostic import Diagnostic, Diagnostics
     from spark_jobs.diagnostics.source import Span, Text
     from spark_jobs.plan.document import NodeSource, Reference
     from spark_jobs.plan.graph import Graph

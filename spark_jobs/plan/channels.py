@@ -23,7 +23,10 @@ SUFFIX = ".channel.yaml"
 
 @dataclass
 class Channel:
-    """A channel file, read. `default` and `fixed` have composition parameters by `call.parameter`; `used` collects those that fit."""
+    """A channel file, read.
+
+    `default` and `fixed` have composition parameters by `call.parameter`; `used` collects those that fit.
+    """
 
     name: str
     tree: Mapping

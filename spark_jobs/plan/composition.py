@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
 from spark_jobs.cxl import types
 from spark_jobs.diagnostics import codes, nearest
-from spark_jobs.nodes.model import Columns, ColumnType, Config, Flag, Name, Number, Text, choice
+from spark_jobs.nodes.model import Columns, ColumnType, Config, Flag, Name, Number, Text, choice, kind_of
 from spark_jobs.plan import document, reader, yaml_tree
-from spark_jobs.plan.yaml_tree import Mapping
+from spark_jobs.plan.yaml_tree import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping as MappingType
+    from pathlib import Path
 
     from spark_jobs.diagnostics.diagnostic import Diagnostics
     from spark_jobs.diagnostics.source import SourceFile, Span
-    from spark_jobs.plan.document import NodeSource
 
 
 class ParameterType(StrEnum):
@@ -114,7 +113,8 @@ class Composition:
     file: SourceFile
     tree: Mapping
     signature: ComposeConfig
-    nodes: list[NodeSource] = field(default_factory=list)
+    #: The body's nodes as they are written; each call reads them with its own parameters filled in.
+    body: list[Node] = field(default_factory=list)
 
     def place(self, *path: str | int) -> Span:
         """The place of a part of the signature."""
@@ -142,14 +142,16 @@ def load(path: Path, shown: str, variables: MappingType[str, str], found: Diagno
         return None
     assert file is not None
     assert isinstance(tree, Mapping)
-    nodes = document.read_nodes(tree, found)
-    if not nodes:
+    listed = tree.get("nodes")
+    body = listed.items if isinstance(listed, Sequence) else []
+    if not body:
         found.add(codes.E111.at(reader.head(tree.span), f"composition file `{shown}` has zero nodes"))
         return None
     if not signature.outputs:
-        last = nodes[-1].name
-        signature = signature.model_copy(update={"outputs": {"output": OutputPortConfig(ref=last)}})
-    return Composition(path, file, tree, signature, nodes)
+        name = body[-1].get("name") if isinstance(body[-1], Mapping) else None
+        last = name.text if isinstance(name, Scalar) else ""
+        signature = signature.model_copy(update={"outputs": {"output": OutputPortConfig(ref=last or "?")}})
+    return Composition(path, file, tree, signature, body)
 
 
 def _signature(tree: Mapping, problems: Diagnostics) -> ComposeConfig | None:
@@ -190,7 +192,7 @@ def _converted(interface: InterfaceConfig) -> ComposeConfig:
         for entry in interface.params
     }
     return ComposeConfig(
-        name=interface.name, inputs={"input": PortConfig(schema=interface.requires)}, config_schema=parameters
+        name=interface.name, inputs={"input": PortConfig(columns=interface.requires)}, config_schema=parameters
     )
 
 
@@ -201,7 +203,7 @@ def parameter_problem(parameter: ParameterConfig, value: Any) -> tuple[str | Non
     kind = TYPES[parameter.type]
     fits, converted = variables.convert(value, kind)
     if not fits:
-        return f"expected {parameter.type}, found {reader.kind_of(value)}", None
+        return f"expected {parameter.type}, found {kind_of(value)}", None
     if parameter.enum is not None and converted not in [variables.convert(one, kind)[1] for one in parameter.enum]:
         allowed = ", ".join(f"`{one}`" for one in parameter.enum)
         return f"`{converted}` is none of {allowed}", None

@@ -11,6 +11,7 @@ from spark_jobs.diagnostics.diagnostic import Label
 from spark_jobs.diagnostics.source import SourceFile, Span
 from spark_jobs.nodes import registry
 from spark_jobs.nodes.binding import NodeType, Wiring
+from spark_jobs.nodes.model import kind_of
 from spark_jobs.plan import model, reader, yaml_tree
 from spark_jobs.plan.yaml_tree import Entry, Mapping, Node, Scalar, Sequence
 
@@ -35,7 +36,8 @@ _FORMAT_KEY = "format"
 
 @dataclass(frozen=True)
 class Reference:
-    """A name of an input as it is written: node, port, and the qualifier it is given; `path` leads to it inside the node.
+    """A name of an input as it is written: node, port, and the qualifier it is given; `path` leads to it inside the
+    node.
 
     `needs` names the composition ports that the records come in by, the innermost first.
     """
@@ -52,7 +54,8 @@ class Reference:
 class NodeSource:
     """A node as it is written, checked against its model.
 
-    `config` and `parts` are None and incomplete where they did not fit; the file is not planned then. `instance` is the chain of composition
+    `config` and `parts` are None and incomplete where they did not fit; the file is not planned then. `instance` is
+    the chain of composition
     calls that the node is in.
     """
 
@@ -312,7 +315,7 @@ def _list(item: Mapping, kind: NodeType, found: Diagnostics) -> tuple[Reference,
     if value is None:
         return _missing_input(item, kind, "inputs", "a list of nodes", found)
     if not isinstance(value, Sequence):
-        message = f"`inputs`: expected a list of nodes, found {reader.kind_of(reader.data(value))}"
+        message = f"`inputs`: expected a list of nodes, found {kind_of(reader.data(value))}"
         found.add(codes.E007.at(reader.value_span(item, ("inputs",)), message))
         return ()
     if not value.items:
@@ -326,7 +329,7 @@ def _named(item: Mapping, kind: NodeType, key: str, found: Diagnostics) -> tuple
     if value is None:
         return _missing_input(item, kind, key, "a mapping of qualifiers to nodes", found)
     if not isinstance(value, Mapping):
-        message = f"`{key}`: expected a mapping of names to nodes, found {reader.kind_of(reader.data(value))}"
+        message = f"`{key}`: expected a mapping of names to nodes, found {kind_of(reader.data(value))}"
         found.add(codes.E007.at(reader.value_span(item, (key,)), message))
         return ()
     named = [_reference(entry.value, item, (key, name), name, found) for name, entry in value.entries.items()]
@@ -338,7 +341,7 @@ def _reference(
 ) -> Reference | None:
     place = reader.value_span(item, path)
     if not isinstance(value, Scalar) or value.value is None:
-        message = f"`{path[0]}`: expected the name of a node, found {reader.kind_of(reader.data(value))}"
+        message = f"`{path[0]}`: expected the name of a node, found {kind_of(reader.data(value))}"
         found.add(codes.E007.at(place, message))
         return None
     node, dot, port = value.text.strip().partition(".")

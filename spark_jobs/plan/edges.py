@@ -95,8 +95,7 @@ def programs(planned: PlannedNode) -> Iterator[tuple[str, Any]]:
             yield "before", step.program.before
             yield "after", step.program.after
         case "route":
-            for branch, program in step.branches:
-                yield branch, program
+            yield from step.branches
         case "combine":
             for equality in step.equalities:
                 yield "key", equality.driver

@@ -1,6 +1,8 @@
-"""Compositions expanded in place: calls become the nodes of their bodies, with names of their own and spans in their own files.
+"""Compositions expanded in place: calls become the nodes of their bodies, with names of their own and spans in their
+own files.
 
-A body node `n` of the call `c` becomes `c/n`. References to the call's ports become references to body nodes, references in the body to
+A body node `n` of the call `c` becomes `c/n`. References to the call's ports become references to body nodes,
+references in the body to
 input ports become references to what the call binds them to. Nothing of the call is left.
 """
 
@@ -12,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.diagnostics import codes, nearest
-from spark_jobs.plan import composition, parameters, paths, reader
+from spark_jobs.plan import composition, document, parameters, paths, reader
 from spark_jobs.plan.document import NodeSource, Reference
 from spark_jobs.plan.yaml_tree import Scalar
 
@@ -138,6 +140,7 @@ class Expander:
         values = parameters.settle(node, called, "/".join(path), self.channel, self.found)
         self.result.instances[path] = Instance(path, called, values, node.span)
         prefix = "/".join(path)
+        body = self._body(called, values)
         ports = {port: f"{_PORT}{prefix}:{port}" for port in called.signature.inputs}
         for port, need in called.signature.inputs.items():
             span = reader.value_span(node.tree, ("inputs", port))
@@ -145,22 +148,26 @@ class Expander:
         inner = _Level(
             path,
             called.path.parent,
-            frozenset(body.name for body in called.nodes),
+            frozenset(one.name for one in body),
             ports,
             level.names | level.outer,
         )
-        body = [parameters.substituted(one, values, self.found) for one in called.nodes]
-        self._check_duplicates(called, prefix)
+        self._check_duplicates(body, prefix)
         flat = self._level(body, inner, (*stack, called.path))
         level.exports[node.name] = self._exports(called, inner)
         return flat
 
-    def _check_duplicates(self, called: Composition, prefix: str) -> None:
+    def _body(self, called: Composition, values: Mapping[str, Parameter]) -> list[NodeSource]:
+        """The body's nodes with the call's parameters filled in."""
+        items = (parameters.substituted(item, values) for item in called.body)
+        return [node for item in items if (node := document.read_node(item, self.found)) is not None]
+
+    def _check_duplicates(self, body: list[NodeSource], prefix: str) -> None:
         seen: set[str] = set()
-        for body in called.nodes:
-            if body.name in seen:
-                self.found.add(codes.E001.at(body.span, f'duplicate node name: "{body.name}" in composition {prefix}'))
-            seen.add(body.name)
+        for node in body:
+            if node.name in seen:
+                self.found.add(codes.E001.at(node.span, f'duplicate node name: "{node.name}" in composition {prefix}'))
+            seen.add(node.name)
 
     def _open(self, node: NodeSource, level: _Level, stack: tuple[Path, ...]) -> Composition | None:
         use = node.tree.get("use")
@@ -273,7 +280,7 @@ class Expander:
         ports = instance.composition.signature.inputs
         named = {reference.qualifier: reference for reference in node.inputs if reference.qualifier}
         single = next((reference for reference in node.inputs if not reference.qualifier), None)
-        for port, reference in named.items():
+        for port in named:
             if port not in ports:
                 message = f'composition node "{node.name}": the input port "{port}" is not declared'
                 hint = nearest.hint(port, ports) or f"its ports: {', '.join(ports) or 'none'}"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -15,7 +18,8 @@ class PlanOptions:
     Args:
         base_dir: what relative paths resolve against; None is the pipeline file's folder (decision 6).
         allow_absolute_paths: whether the pipeline may name absolute paths.
-        rules_path: where `use` finds modules; None leaves it to `pipeline.rules_path`, then `rules/` in the base folder.
+        rules_path: where `use` finds modules; None leaves it to `pipeline.rules_path`, then `rules/` in the base
+            folder.
         channel: a channel file, or the name of a channel in the workspace's channel folder.
         environment: the active environment (`--env`, `CLINKER_ENV`) for `when:` conditions of channels.
         variables: what `${NAME}` finds; None is the process environment.
@@ -42,7 +46,8 @@ class RunOptions(PlanOptions):
     Args:
         memory_limit_bytes: overrides `pipeline.memory.limit`.
         threads: overrides `pipeline.concurrency.threads`.
-        error_threshold: the run fails when more records than this are dead; None (and the command line's 0) is no limit.
+        error_threshold: the run fails when more records than this are dead; None (and the command line's 0) is no
+            limit.
         batch_id: `$pipeline.batch_id` and `{batch_id}`; None: a new UUIDv7.
         execution_id: this run's identity; None: a new UUIDv7.
         work_dir: where the run keeps its staged files and its result record; None: beside the outputs.

@@ -35,6 +35,7 @@ def check_targets(
             found.add(codes.E322.at(place, f"output '{planned.name}' path \"{template}\" collides with {taken[path]}"))
         taken.setdefault(path, f"output '{planned.name}'")
     block = ("error_handling", "dlq")
+    targets: list[tuple[tuple[str, ...], str | None]]
     targets = [((*block, "path"), errors.dead_letters.path)]
     targets += [((*block, "per_source", name, "path"), target.path) for name, target in errors.per_source.items()]
     letters: dict[str, str] = {}

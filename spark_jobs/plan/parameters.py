@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.diagnostics import codes, nearest
-from spark_jobs.diagnostics.diagnostic import Diagnostics
-from spark_jobs.plan import composition, document, reader
+from spark_jobs.plan import composition, reader
 from spark_jobs.plan.yaml_tree import Entry, Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping as MappingType
 
     from spark_jobs.cxl import types
+    from spark_jobs.diagnostics.diagnostic import Diagnostics
     from spark_jobs.diagnostics.source import Span
     from spark_jobs.plan.channels import Channel
     from spark_jobs.plan.composition import Composition, ParameterConfig
@@ -104,24 +104,16 @@ def _checked(node: str, name: str, parameter: ParameterConfig, layers: list[Laye
     return Parameter(kind, checked[0].value if checked else None, tuple(checked))
 
 
-def substituted(node: NodeSource, values: MappingType[str, Parameter], found: Diagnostics) -> NodeSource:
-    """A body node with `{{ parameter }}` replaced, and read again where that changed its configuration."""
-    tree = _substitute(node.tree, values)
-    if tree is node.tree or not isinstance(tree, Mapping):
-        return node
-    again = document.read_node(tree, found)
-    return node if again is None else again
-
-
-def _substitute(node: Node, values: MappingType[str, Parameter]) -> Node:
+def substituted(node: Node, values: MappingType[str, Parameter]) -> Node:
+    """A body node as it is written, with `{{ parameter }}` replaced by the parameters' values."""
     match node:
         case Scalar():
             return _filled(node, values)
         case Sequence():
-            items = [_substitute(item, values) for item in node.items]
+            items = [substituted(item, values) for item in node.items]
             return node if items == node.items else Sequence(node.span, items, node.size)
         case Mapping():
-            entries = {key: Entry(entry.key, _substitute(entry.value, values)) for key, entry in node.entries.items()}
+            entries = {key: Entry(entry.key, substituted(entry.value, values)) for key, entry in node.entries.items()}
             changed = any(entries[key].value is not entry.value for key, entry in node.entries.items())
             return Mapping(node.span, entries, node.size) if changed else node
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
 
 TOKENS = (
     "source_name",
@@ -149,7 +152,8 @@ def tokens(template: str) -> frozenset[str]:
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """A template with the given tokens filled in; it stays a template, in which the other tokens can be filled in later.
+    """A template with the given tokens filled in; it stays a template, in which the other tokens can be filled in
+    later.
 
     A value under `name:argument` wins over one under `name`. `{n}` is always empty.
     """

@@ -1,6 +1,7 @@
 """What plans can say and execution cannot do yet. This list may only shrink.
 
-Binding marks nodes that it knows not to run (`PlannedNode.pending`); properties of steps that run only in part are listed here.
+Binding marks nodes that it knows not to run (`PlannedNode.pending`); properties of steps that run only in part are
+listed here.
 """
 
 from __future__ import annotations

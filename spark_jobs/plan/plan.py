@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from spark_jobs.cxl import schema
@@ -63,7 +63,8 @@ class Input:
 class PlannedNode:
     """A bound node.
 
-    `outputs` are its ports with their columns. `step` is what runs; None with `pending`, the diagnostic that says why this
+    `outputs` are its ports with their columns. `step` is what runs; None with `pending`, the diagnostic that says why
+    this
     node binds and explains but does not run yet.
     """
 

@@ -1,6 +1,7 @@
 """From a pipeline file to a plan, stage by stage; all problems of a stage are reported together (decision 8).
 
-1. Reading: YAML, models, wiring.  2. The graph and everything that can be checked without rows.  3. Binding.  4. Whole-plan checks.
+1. Reading: YAML, models, wiring.  2. The graph and everything that can be checked without rows.  3. Binding.  4.
+Whole-plan checks.
 A stage runs when the ones before it left something to work on; binding needs all of them clean.
 """
 
@@ -25,6 +26,7 @@ from spark_jobs.plan import (
     scoping,
     variables,
     workspace,
+    yaml_tree,
 )
 from spark_jobs.plan.options import PlanOptions, RunOptions
 from spark_jobs.plan.plan import DeadLetterTarget, ErrorHandling, Input, Plan, PlannedNode
@@ -55,7 +57,7 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
     """The plan of a document that has been read."""
     base_dir = Path(os.path.abspath(options.base_dir or path.parent))
     pipeline_tree = read.tree.get("pipeline")
-    vars_tree = pipeline_tree.get("vars") if isinstance(pipeline_tree, reader.Mapping) else None
+    vars_tree = pipeline_tree.get("vars") if isinstance(pipeline_tree, yaml_tree.Mapping) else None
     declared = variables.read(vars_tree, found)
     _declare_inline(read.nodes, declared, found)
     space = workspace.load(base_dir, found)
@@ -189,12 +191,14 @@ def _declare_inline(nodes: list[NodeSource], declared: variables.Variables, foun
     """Variables that transforms declare (book: channels)."""
     for node in nodes:
         entries, _, depth = reader.locate(node.tree, ("config", "declares"))
-        if depth < 2 or not isinstance(entries, reader.Sequence) or node.config is None:
+        if depth < 2 or not isinstance(entries, yaml_tree.Sequence) or node.config is None:
             continue
         for item, entry in zip(entries.items, getattr(node.config, "declares", ()), strict=False):
-            assert isinstance(item, reader.Mapping)
-            shown = {key: item.entries[key] for key in ("type", "default") if key in item.entries}
-            value = reader.Mapping(item.span, shown)
+            assert isinstance(item, yaml_tree.Mapping)
+            shown: dict[str, yaml_tree.Entry] = {
+                key: item.entries[key] for key in ("type", "default") if key in item.entries
+            }
+            value = yaml_tree.Mapping(item.span, shown)
             variables.declare(declared, str(entry.scope), entry.name, value, item.entries["name"].value.span, found)
 
 
@@ -224,7 +228,7 @@ _NODE_PATHS = {
 }
 
 
-def _written_paths(read: Document) -> Iterator[tuple[tuple[str | int, ...], str, reader.Node]]:
+def _written_paths(read: Document) -> Iterator[tuple[tuple[str | int, ...], str, yaml_tree.Node]]:
     """Every path that the pipeline names, with its place."""
     for node in read.nodes:
         for key in _NODE_PATHS.get(node.kind, ()):
@@ -232,18 +236,20 @@ def _written_paths(read: Document) -> Iterator[tuple[tuple[str | int, ...], str,
     yield from _texts(read.tree, ("pipeline", "rules_path"))
     yield from _texts(read.tree, ("error_handling", "dlq", "path"))
     per_source, _, depth = reader.locate(read.tree, ("error_handling", "dlq", "per_source"))
-    if depth == 3 and isinstance(per_source, reader.Mapping):
+    if depth == 3 and isinstance(per_source, yaml_tree.Mapping):
         for name in per_source.entries:
             yield from _texts(read.tree, ("error_handling", "dlq", "per_source", name, "path"))
 
 
-def _texts(tree: reader.Node, where: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str, reader.Node]]:
+def _texts(
+    tree: yaml_tree.Node, where: tuple[str | int, ...]
+) -> Iterator[tuple[tuple[str | int, ...], str, yaml_tree.Node]]:
     value, _, depth = reader.locate(tree, where)
     if depth < len(where):
         return
-    if isinstance(value, reader.Scalar) and value.value is not None:
+    if isinstance(value, yaml_tree.Scalar) and value.value is not None:
         yield where, value.text, tree
-    elif isinstance(value, reader.Sequence):
+    elif isinstance(value, yaml_tree.Sequence):
         for index in range(len(value.items)):
             yield from _texts(tree, (*where, index))
 
@@ -251,7 +257,7 @@ def _texts(tree: reader.Node, where: tuple[str | int, ...]) -> Iterator[tuple[tu
 def _check_dead_letter_sources(read: Document, found: Diagnostics) -> None:
     where = ("error_handling", "dlq", "per_source")
     per_source, _, depth = reader.locate(read.tree, where)
-    if depth < len(where) or not isinstance(per_source, reader.Mapping):
+    if depth < len(where) or not isinstance(per_source, yaml_tree.Mapping):
         return
     sources = [node.name for node in read.nodes if node.kind == "source"]
     for name, entry in per_source.entries.items():

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_
 from pydantic import BaseModel, ValidationError
 
 from spark_jobs.diagnostics import codes, nearest
-from spark_jobs.diagnostics.diagnostic import Code
 from spark_jobs.nodes.model import kind_of
 from spark_jobs.plan.yaml_tree import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
-    from spark_jobs.diagnostics.diagnostic import Diagnostic, Diagnostics
+    from spark_jobs.diagnostics.diagnostic import Code, Diagnostic, Diagnostics
     from spark_jobs.diagnostics.source import Span
 
 M = TypeVar("M", bound=BaseModel)

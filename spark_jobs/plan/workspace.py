@@ -8,7 +8,6 @@ import tempfile
 import tomllib
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
@@ -20,6 +19,8 @@ from spark_jobs.plan import document, reader
 from spark_jobs.plan.yaml_tree import Entry, Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from spark_jobs.diagnostics.diagnostic import Diagnostics
 
 FILE = "clinker.toml"

@@ -1,6 +1,7 @@
 """YAML text as a tree whose every key and value knows its place.
 
-PyYAML's event stream gives syntax and marks; the tree is built here, because limits, duplicate keys, merge keys and the core
+PyYAML's event stream gives syntax and marks; the tree is built here, because limits, duplicate keys, merge keys and
+the core
 schema of YAML 1.2 (decision 50) are ours. Nothing of a document is evaluated or constructed beyond plain scalars.
 """
 
@@ -36,7 +37,8 @@ _CORE_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "b
 class Scalar:
     """A single value.
 
-    `written` is the scalar's text as YAML reads it, `text` the same after interpolation, `value` what the core schema makes of it (quoted
+    `written` is the scalar's text as YAML reads it, `text` the same after interpolation, `value` what the core schema
+    makes of it (quoted
     and block scalars are texts).
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import typed, types
 from spark_jobs.nodes import tree
@@ -99,9 +99,10 @@ def _residual(where: typed.Program, conjuncts: list[typed.Expression]) -> typed.
     expression = reduce(_both, conjuncts)
     statement = where.statements[-1]
     key = next(name for name in ("predicate", "value") if hasattr(statement, name))
+    changed: dict[str, Any] = {key: expression}
     return replace(
         where,
-        statements=(replace(statement, **{key: expression}),),
+        statements=(replace(statement, **changed),),
         columns=tree.columns(expression),
         system=tree.system(expression),
     )

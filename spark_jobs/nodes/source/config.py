@@ -260,13 +260,15 @@ def _rest_problems(config: SourceConfig, name: str) -> Iterator[Problem]:
             f"xml (got {config.type})"
         )
         yield codes.E220, message, ("type",), None
-    needed = [(key,) for key in ("url", "max_pages") if getattr(transport, key) is None]
-    required = {
+    needed: list[tuple[str, ...]] = [(key,) for key in ("url", "max_pages") if getattr(transport, key) is None]
+    required: tuple[str, ...] = {
         PaginationStrategy.OFFSET: ("limit",),
         PaginationStrategy.CURSOR_TOKEN: ("cursor_param", "next_token_pointer"),
     }.get(transport.pagination.strategy, ())
     needed += [("pagination", key) for key in required if getattr(transport.pagination, key) is None]
-    secrets = {AuthScheme.BEARER: ("token",), AuthScheme.HEADER: ("name", "value")}.get(transport.auth.scheme, ())
+    secrets: tuple[str, ...] = {AuthScheme.BEARER: ("token",), AuthScheme.HEADER: ("name", "value")}.get(
+        transport.auth.scheme, ()
+    )
     needed += [("auth", key) for key in secrets if getattr(transport.auth, key) is None]
     for path in needed:
         yield codes.E006, f"the key `{path[-1]}` is required here", ("transport", *path), f"add `{path[-1]}:`"

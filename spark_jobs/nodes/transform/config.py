@@ -204,6 +204,7 @@ def _window(config: WindowConfig, scope: BindScope) -> _BoundWindow | None:
         report(scope, codes.E003, message, "config", "analytic_window", "source")
         return None
     complete = True
+    wanted: list[tuple[str, tuple[str | int, ...]]]
     wanted = [(name, ("group_by", index)) for index, name in enumerate(config.group_by)]
     wanted += [(field.field, ("sort_by", index, "field")) for index, field in enumerate(config.sort_by)]
     for name, path in wanted:

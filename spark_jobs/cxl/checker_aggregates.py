@@ -41,9 +41,13 @@ class _GroupLet(Binding):
     node: ast.Let
     names: dict[str, Binding]
     row: Binding
+    #: Its value was refused already.
+    is_wrong: bool
 
     def read(self, place: Place) -> typed.Expression:
         self.row.used = True
+        if self.is_wrong:
+            return typed.Literal(types.ANY, place, None)
         if self.slot < 0:
             self.owner.move_to_group(self)
         return super().read(place)
@@ -125,9 +129,8 @@ class _Aggregate:
         self.lets.append(_RowLet(statement, self.needs))
         binding = self.row.environment.lets[-1]
         binding.prepare = lambda: self.needs.append(number)
-        if len(self.row.findings) > before and any(one.is_error for one in self.row.findings[before:]):
-            binding.type = types.ANY
         group = _GroupLet(node.name, binding.type, node.name_place)
+        group.is_wrong = any(one.is_error for one in self.row.findings[before:])
         group.owner, group.node, group.row = self, node, binding
         names = self.group.environment.blocks[0].names
         group.names = dict(names)

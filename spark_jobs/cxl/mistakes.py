@@ -17,33 +17,17 @@ if TYPE_CHECKING:
 
 Mistake = tuple[str, "Place", str | None]
 
-_RESERVED = frozenset(
-    [
-        "LET",
-        "EMIT",
-        "FILTER",
-        "DISTINCT",
-        "TRACE",
-        "USE",
-        "FN",
-        "_BY",
-        "AS",
-        "IF",
-        "_THEN",
-        "_ELSE",
-        "MATCH",
-        "AND",
-        "OR",
-        "NOT",
-        "TRUE",
-        "FALSE",
-        "NULL",
-        "NOW",
-        "IT",
-    ]
+
+def terminals(names: str) -> frozenset[str]:
+    """A set of the grammar's terminals."""
+    return frozenset(names.split())
+
+
+_RESERVED = terminals(
+    "LET EMIT FILTER DISTINCT TRACE USE FN _BY AS IF _THEN _ELSE MATCH AND OR NOT TRUE FALSE NULL NOW IT"
 )
 #: Where an operand may end: a comparison can only be refused there because one stands before it.
-_OPERAND_ENDS = frozenset("NAME MEMBER INT FLOAT STRING DATE TRUE FALSE NULL NOW IT OUTER RPAR RSQB RBRACE".split())
+_OPERAND_ENDS = terminals("NAME MEMBER INT FLOAT STRING DATE TRUE FALSE NULL NOW IT OUTER RPAR RSQB RBRACE")
 #: What a character that begins no token is usually meant to be.
 _CHARACTERS = {
     "&": "boolean logic is written in words: use `and`",

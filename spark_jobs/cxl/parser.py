@@ -31,56 +31,14 @@ MAX_PROBLEMS = 100
 
 _STATEMENT_WORDS = frozenset({"LET", "EMIT", "FILTER", "DISTINCT", "TRACE", "USE", "FN"})
 #: After these a line end means nothing: an operand or an element is still to come.
-_OPEN_AFTER = frozenset(
-    [
-        "_ASSIGN",
-        "COALESCE",
-        "OR",
-        "AND",
-        "NOT",
-        "COMPARE",
-        "PLUS",
-        "MINUS",
-        "STAR",
-        "SLASH",
-        "PERCENT",
-        "_DOT",
-        "_COMMA",
-        "_ARROW",
-        "_THEN",
-        "_ELSE",
-        "IF",
-        "LPAR",
-        "_LSQB",
-        "_LBRACE",
-        "_NL",
-        "_COLONCOLON",
-        "_IN",
-    ]
+_OPEN_AFTER = mistakes.terminals(
+    "_ASSIGN COALESCE OR AND NOT COMPARE PLUS MINUS STAR SLASH PERCENT _DOT _COMMA _ARROW _THEN _ELSE IF "
+    "LPAR _LSQB _LBRACE _NL _COLONCOLON _IN"
 )
 #: Before these a line end means nothing: they can only go on with what stands before.
-_GOES_ON_WITH = frozenset(
-    [
-        "COALESCE",
-        "OR",
-        "AND",
-        "COMPARE",
-        "PLUS",
-        "STAR",
-        "SLASH",
-        "PERCENT",
-        "_DOT",
-        "_COMMA",
-        "_ARROW",
-        "_THEN",
-        "_ELSE",
-        "RPAR",
-        "RSQB",
-        "_LBRACE",
-        "RBRACE",
-        "_COLONCOLON",
-        "$END",
-    ]
+_GOES_ON_WITH = mistakes.terminals(
+    "COALESCE OR AND COMPARE PLUS STAR SLASH PERCENT _DOT _COMMA _ARROW _THEN _ELSE RPAR RSQB _LBRACE "
+    "RBRACE _COLONCOLON $END"
 )
 _OPENING = {"LPAR": "RPAR", "_LSQB": "RSQB", "_LBRACE": "RBRACE"}
 _CLOSING = frozenset(_OPENING.values())

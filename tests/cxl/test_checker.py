@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,8 +14,10 @@ from spark_jobs.cxl import typed, types
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.cxl.scope import Mode, Scope
 from spark_jobs.cxl.types import Kind
-from spark_jobs.diagnostics.diagnostic import Diagnostic
 from spark_jobs.diagnostics.source import Text
+
+if TYPE_CHECKING:
+    from spark_jobs.diagnostics.diagnostic import Diagnostic
 
 STRUCTURE = types.Type(
     Kind.MAP, fields=(("id", types.INT), ("user", types.Type(Kind.MAP, fields=(("name", types.STRING),))))

@@ -222,11 +222,11 @@ def test_a_text_full_of_mistakes_is_given_up() -> None:
     assert len(problems("emit = )\n" * 1000)) == parser.MAX_PROBLEMS
 
 
-_PIECES = st.sampled_from(
-    "let emit each meta in outer if then else and or not match use as fn trace info null true now it filter distinct by "
-    '_ x n_1 sum( upper( 1 2.5 1e5 .5 "s" \'s "open #2024-01-01# #9 # \\ + - * / % == != < >= ?? => = ( ) [ ] { } , . '
-    ": :: $ $source ! & | ; ? ~ ` \N{NO-BREAK SPACE} ö \n \r\n \t".split(" ")
-)
+_WORDS = """
+    let emit each meta in outer if then else and or not match use as fn trace info null true now it filter distinct by
+    _ x n_1 sum( upper( 1 2.5 1e5 .5 'open #2024-01-01# #9 # + - * / % == != < >= ?? => = ( ) [ ] { } , . : :: $ ! & |
+    $source ; ? ~ ` ö "s" " \\ """
+_PIECES = st.sampled_from([*_WORDS.split(), "\N{NO-BREAK SPACE}", "\n", "\r\n", "\t"])
 
 
 @settings(max_examples=150, deadline=None)

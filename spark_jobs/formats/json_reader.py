@@ -10,12 +10,13 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.engine import RowFailure
-from spark_jobs.formats import coerce, csv_pieces, csv_reader, format, json_records, json_values
+from spark_jobs.cxl.types import Kind
+from spark_jobs.formats import cell_text, coerce, csv_pieces, csv_reader, format, json_records, json_values
 from spark_jobs.formats.options import JsonLayout
 
 if TYPE_CHECKING:
@@ -74,7 +75,10 @@ class JsonReader:
         """Records and malformed ones, by portions; a malformed one is a `RowFailure` without its row."""
         if self._layout is JsonLayout.NDJSON:
             for lines in _line_pieces(stream, stretch):
-                yield list(self._spread(_record_of_line(line, self._options.encoding) for line in lines))
+                objects: Iterable[Item] | None = json_values.parse_objects(lines)
+                if objects is None:
+                    objects = (_record_of_line(line, self._options.encoding) for line in lines)
+                yield list(self._spread(objects))
             return
         records = self._spread(self._elements(_Text(stream, stretch)))
         while batch := list(itertools.islice(records, _BLOCK_RECORDS)):
@@ -118,47 +122,49 @@ class JsonReader:
             else:
                 failures[row] = item.failure
         columns = [self._column(column, records, rows, failures) for column in self._reading.columns]
-        failed_rows = self._failed_rows(columns, records, rows, failures) if failures else None
-        if failures:
-            kept = [index for index, row in enumerate(rows) if row not in failures]
-            records = [records[index] for index in kept]
-            columns = [[column[index] for index in kept] for column in columns]
-            rows = [rows[index] for index in kept]
+        batch = self._batch(columns, records)
+        if not failures:
+            return format.Block(first, len(items), batch)
+        is_good = pa.array([row not in failures for row in rows], pa.bool_())
         return format.Block(
             first,
             len(items),
-            self._batch(columns, records),
-            pa.array(np.array(rows, dtype=np.int64)) if failures else None,
+            batch.filter(is_good),
+            pa.array(rows, pa.int64()).filter(is_good),
             [RowFailure(row, failures[row]) for row in sorted(failures)],
-            failed_rows if self._reading.failure_texts else None,
+            self._failed_rows(columns, records, rows, failures) if self._reading.failure_texts else None,
         )
 
     def _column(
         self, column: SourceColumn, records: list[dict[str, Any]], rows: list[int], failures: dict[int, Failure]
-    ) -> list[Any]:
+    ) -> pa.Array:
         """The values of a declared column, null where a record fails; notes the first failure of each record."""
-        kind, formats = column.type.kind, self._reading.date_formats
-        converted: list[Any] = []
-        for record, row in zip(records, rows, strict=True):
-            value = json_records.find(record, column.name)
-            if value is None:
-                if column.required:
+        found = _members(records, column.name)
+        if column.required:
+            for row, value in zip(rows, found, strict=True):
+                if value is None:
                     failures.setdefault(row, coerce.absence_of(column))
-                converted.append(None)
-                continue
+        formats = self._reading.date_formats
+        usual = _usual_column(found, column.type, formats)
+        if usual is not None:
+            for index in usual.failed:
+                failures.setdefault(rows[index], coerce.failure_of(column, found[index]))
+            return usual.array
+        converted: list[Any] = []
+        for value, row in zip(found, rows, strict=True):
             try:
-                converted.append(json_values.convert(value, kind, formats))
+                converted.append(None if value is None else json_values.convert(value, column.type.kind, formats))
             except ValueError:
                 failures.setdefault(row, coerce.failure_of(column, json_values.raw_text(value)))
                 converted.append(None)
-        return converted
+        return values.to_arrow(converted, column.type)
 
-    def _batch(self, columns: list[list[Any]], records: list[dict[str, Any]]) -> pa.RecordBatch:
+    def _batch(self, columns: list[pa.Array], records: list[dict[str, Any]]) -> pa.RecordBatch:
         names, arrays = [], []
-        for column, items in zip(self._reading.columns, columns, strict=True):
+        for column, array in zip(self._reading.columns, columns, strict=True):
             if self._reading.carries(column.name):
                 names.append(column.name)
-                arrays.append(values.to_arrow(items, column.type))
+                arrays.append(array)
         if self._reading.widened:
             leaves = [dict(self._undeclared.leaves(record)) for record in records]
             for name in self._reading.widened:
@@ -169,24 +175,58 @@ class JsonReader:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * len(records), pa.struct([])))
 
     def _failed_rows(
-        self, columns: list[list[Any]], records: list[dict[str, Any]], rows: list[int], failures: dict[int, Failure]
+        self, columns: list[pa.Array], records: list[dict[str, Any]], rows: list[int], failures: dict[int, Failure]
     ) -> pa.RecordBatch:
         """The failing records as dead letters show them; nulls for malformed ones."""
         places = {row: index for index, row in enumerate(rows)}
+        chosen = [places.get(row) for row in sorted(failures)]
         arrays = []
-        for column, items in zip(self._reading.columns, columns, strict=True):
-            texts: list[str | None] = []
-            for row in sorted(failures):
-                index = places.get(row)
-                if index is None:
-                    texts.append(None)
-                elif items[index] is not None:
-                    texts.append(values.text_of(items[index]))
-                else:
+        for column, array in zip(self._reading.columns, columns, strict=True):
+            shown = cell_text.texts(array.take(pa.array(chosen, pa.int64())), column.type).to_pylist()
+            for at, index in enumerate(chosen):
+                if shown[at] is None and index is not None:
                     raw = json_records.find(records[index], column.name)
-                    texts.append(None if raw is None else json_values.raw_text(raw))
-            arrays.append(pa.array(texts, pa.string()))
+                    shown[at] = None if raw is None else json_values.raw_text(raw)
+            arrays.append(pa.array(shown, pa.string()))
         return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self._reading.columns])
+
+
+def _members(records: list[dict[str, Any]], name: str) -> list[Any]:
+    if "." in name:
+        return [json_records.find(record, name) for record in records]
+    return [record.get(name) for record in records]
+
+
+def _usual_column(found: list[Any], static: types.Type, date_formats: tuple[str, ...]) -> coerce.Converted | None:
+    """A column whose values all have the JSON kind that goes with its type, as an array; None for other columns.
+
+    Dates are texts in JSON, so their column is converted like a column of cells.
+    """
+    classes = set(map(type, found)) - {type(None)}
+    match static.kind:
+        case Kind.STRING if classes <= {str}:
+            return coerce.Converted(pa.array(found, pa.string()), [])
+        case Kind.BOOL if classes <= {bool}:
+            return coerce.Converted(pa.array(found, pa.bool_()), [])
+        case Kind.DATE | Kind.DATETIME if classes <= {str}:
+            return coerce.convert(pa.array(found, pa.string()), static, date_formats)
+        case Kind.INT if classes <= {int}:
+            return _without_overflow(found, pa.int64())
+        case Kind.FLOAT if classes <= {int, json_values.Number}:
+            return _without_overflow([None if value is None else float(value) for value in found], pa.float64())
+        case _:
+            return None
+
+
+def _without_overflow(found: list[Any], kind: pa.DataType) -> coerce.Converted | None:
+    """Numbers as an array, unless one is larger than its type allows."""
+    try:
+        array = pa.array(found, kind)
+    except (OverflowError, pa.ArrowInvalid):
+        return None
+    if kind == pa.float64() and not pc.all(pc.is_finite(array), min_count=0).as_py():
+        return None
+    return coerce.Converted(array, [])
 
 
 def path_keys(path: str) -> list[str]:

@@ -1,13 +1,15 @@
 """JSON texts to values, and JSON values to the declared types of a source (decision 47).
 
-Numbers keep their text as long as a column of texts may want it: a float is read as a `Number`, and so is an int that
-64 bits may not hold. `plain` makes ordinary values of them.
+Numbers keep their text as long as a column of texts may want it: a number with a point or exponent is read as a
+`Number`. `plain` makes ordinary values of them.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
+import secrets
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import values
@@ -15,43 +17,41 @@ from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import coerce
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-#: Ints with fewer characters fit into 64 bits for certain.
-_SAFE_INT_LENGTH = 19
+    from collections.abc import Callable, Sequence
 
 
-class Number(float):
-    """A JSON number with its text."""
+class Number(str):
+    """The text of a JSON number that is no ordinary int."""
 
-    __slots__ = ("text",)
-
-    def __new__(cls, text: str) -> Number:
-        """The number of a JSON literal."""
-        number = super().__new__(cls, text)
-        number.text = text
-        return number
-
-    text: str
+    __slots__ = ()
 
     def plain(self) -> int | float:
-        """An int where the literal is one that fits into 64 bits, else a float."""
-        if self.text.lstrip("-").isdecimal() and len(self.text) <= _SAFE_INT_LENGTH + 1:
-            number = int(self.text)
-            if values.MIN_INT <= number <= values.MAX_INT:
-                return number
+        """An int where the text is one that fits into 64 bits, else a float."""
+        if self.lstrip("-").isdecimal() and len(self) <= _LONGEST_INT:
+            return _within_64_bits(int(self))
         return float(self)
 
 
-def _int(text: str) -> int | Number:
-    return int(text) if len(text) < _SAFE_INT_LENGTH and text != "-0" else Number(text)
+#: Characters of the smallest int of 64 bits.
+_LONGEST_INT = 20
+#: The only int whose text is not that of its value; some texts look like it, which costs time only.
+_NEGATIVE_ZERO = re.compile(r"-0\s*[,\]}]")
+#: Stands between the values of texts that are parsed at once. Random, so that no text can pretend to be several.
+_BORDER = secrets.token_hex(16)
+_JOINT = f',"{_BORDER}",'
 
 
 def _refuse(text: str) -> Any:
     raise ValueError(f"{text} is no JSON value")
 
 
+def _int(text: str) -> int | Number:
+    return int(text) if len(text) < _LONGEST_INT and text != "-0" else Number(text)
+
+
+#: Reads one value; also ints of any length.
 decoder = json.JSONDecoder(parse_float=Number, parse_int=_int, parse_constant=_refuse)
+_fast_decoder = json.JSONDecoder(parse_float=Number, parse_constant=_refuse)
 
 
 def parse(text: str) -> Any:
@@ -69,6 +69,20 @@ def parse(text: str) -> Any:
     return value
 
 
+def parse_objects(lines: Sequence[bytes]) -> list[dict[str, Any]] | None:
+    """The objects of several JSON texts at once, or None when one of them needs a closer look."""
+    try:
+        text = _JOINT.join([line.decode() for line in lines])
+        if "\\u" in text or _NEGATIVE_ZERO.search(text):
+            return None
+        found = _fast_decoder.decode(f"[{text}]")
+    except (ValueError, RecursionError):
+        return None
+    objects = found[::2]
+    is_one_each = len(objects) == len(lines) and all(border == _BORDER for border in found[1::2])
+    return objects if is_one_each and all(item.__class__ is dict for item in objects) else None
+
+
 def refuse_surrogates(value: Any) -> None:
     """Refuse texts that no encoding can hold.
 
@@ -81,11 +95,19 @@ def refuse_surrogates(value: Any) -> None:
         raise ValueError("an escape stands for half of a surrogate pair") from None
 
 
+def _within_64_bits(number: int) -> int | float:
+    return number if values.MIN_INT <= number <= values.MAX_INT else float(number)
+
+
 def plain(value: Any) -> Any:
     """A value with ordinary numbers, however deep they are."""
     match value:
         case Number():
             return value.plain()
+        case bool() | str():
+            return value
+        case int():
+            return _within_64_bits(value)
         case list():
             return [plain(item) for item in value]
         case dict():
@@ -95,10 +117,14 @@ def plain(value: Any) -> Any:
 
 
 def raw_text(value: Any) -> str:
-    """How a value is shown that does not convert: texts as they are, others as JSON."""
-    if isinstance(value, Number):
-        return value.text
-    return value if isinstance(value, str) else values.json_text(plain(value))
+    """How a value is shown that does not convert: texts and numbers as they are, others as JSON."""
+    match value:
+        case str():
+            return str(value)
+        case bool() | list() | dict():
+            return values.json_text(plain(value))
+        case _:
+            return str(value)
 
 
 def convert(value: Any, kind: Kind, date_formats: tuple[str, ...] = ()) -> Any:
@@ -111,66 +137,72 @@ def convert(value: Any, kind: Kind, date_formats: tuple[str, ...] = ()) -> Any:
 
 
 def _to_string(value: Any, _: tuple[str, ...]) -> str:
-    return value if isinstance(value, str) else raw_text(value)
+    return raw_text(value)
 
 
 def _to_int(value: Any, formats: tuple[str, ...]) -> int:
     match value:
+        case Number():
+            number = value.plain()
+            # Digits alone that are no int by now are too large, and their float must not pass for an int.
+            if isinstance(number, float) and (not number.is_integer() or value.lstrip("-").isdecimal()):
+                raise ValueError(value)
+            return _checked(int(number))
         case str():
             return int(coerce.text_to(value, Kind.INT, formats))
         case bool() | int():
-            return int(value)
-        case Number():
-            number = value.plain()
-            if isinstance(number, int):
-                return number
-            # A literal of digits alone that is no int by now is too large, and its float must not pass for it.
-            is_whole = number.is_integer() and not value.text.lstrip("-").isdecimal()
-            if not is_whole or not values.MIN_INT <= int(number) <= values.MAX_INT:
-                raise ValueError(value.text)
-            return int(number)
+            return _checked(int(value))
         case _:
             raise ValueError(raw_text(value))
 
 
+def _checked(number: int) -> int:
+    if not values.MIN_INT <= number <= values.MAX_INT:
+        raise ValueError(str(number))
+    return number
+
+
 def _to_float(value: Any, formats: tuple[str, ...]) -> float:
     match value:
+        case Number() | bool() | int():
+            try:
+                number = float(value)
+            except OverflowError:
+                raise ValueError(raw_text(value)) from None
+            if not math.isfinite(number):
+                raise ValueError(raw_text(value))
+            return number
         case str():
             return float(coerce.text_to(value, Kind.FLOAT, formats))
-        case bool() | int() | Number():
-            if not math.isfinite(value):
-                raise ValueError(raw_text(value))
-            return float(value)
         case _:
             raise ValueError(raw_text(value))
 
 
 def _to_numeric(value: Any, formats: tuple[str, ...]) -> int | float:
     match value:
-        case str():
-            number: int | float = coerce.text_to(value, Kind.NUMERIC, formats)
+        case Number() | int():
+            number: int | float = plain(int(value) if isinstance(value, bool) else value)
             return number
-        case Number():
-            return value.plain()
-        case bool() | int():
-            return int(value)
+        case str():
+            converted: int | float = coerce.text_to(value, Kind.NUMERIC, formats)
+            return converted
         case _:
             raise ValueError(raw_text(value))
 
 
 def _to_bool(value: Any, formats: tuple[str, ...]) -> bool:
     match value:
-        case str():
-            return bool(coerce.text_to(value, Kind.BOOL, formats))
         case bool() | int():
             return bool(value)
+        case str() if not isinstance(value, Number):
+            return bool(coerce.text_to(value, Kind.BOOL, formats))
         case _:
             raise ValueError(raw_text(value))
 
 
 def _from_text(kind: Kind) -> Callable[[Any, tuple[str, ...]], Any]:
     def convert_text(value: Any, formats: tuple[str, ...]) -> Any:
-        if not isinstance(value, str):
+        if value.__class__ is not str:
             raise ValueError(raw_text(value))
         return coerce.text_to(value, kind, formats)
 

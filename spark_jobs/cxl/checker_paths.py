@@ -115,6 +115,9 @@ def complete(session: Session, value: typed.Expression | Partial) -> typed.Expre
                 f"`${shown}` is no value by itself", place, f"read a member of it: `${shown}.name`"
             )
         case Qualifier(name=name, place=place):
+            # A field may be called like an input: alone it is the field, before a dot it is the input.
+            if (field := _field(session, name, place)) is not None:
+                return field
             return session.unresolved(
                 f"`{name}` is an input, not a value", place, f"read a field of it: `{name}.field`"
             )
@@ -138,12 +141,10 @@ def name(session: Session, node: ast.Name) -> typed.Expression | Partial:
         return session.unresolved(
             "'it' is only valid inside a closure or an `emit each it in …` block", node.place, "name the field itself"
         )
-    if (column := column_of(session, found, node.place)) is not None:
-        return column
-    if emitted := session.environment.emitted(found):
-        return emitted.read(node.place)
     if found in session.scope.inputs and not session.environment.is_closed:
         return Qualifier(node.place, found)
+    if (value := _field(session, found, node.place)) is not None:
+        return value
     if found in session.modules:
         return Alias(node.place, found)
     if session.module and (constant := session.module.constants.get(found)):
@@ -152,6 +153,14 @@ def name(session: Session, node: ast.Name) -> typed.Expression | Partial:
         session.columns.add(found)
         return typed.Column(types.ANY, node.place, found)
     return Unknown(node.place, found)
+
+
+def _field(session: Session, found: str, place: Place) -> typed.Expression | None:
+    """The column or the emitted field of this name."""
+    if (column := column_of(session, found, place)) is not None:
+        return column
+    emitted = session.environment.emitted(found)
+    return emitted.read(place) if emitted else None
 
 
 def column_of(session: Session, found: str, place: Place) -> typed.Expression | None:

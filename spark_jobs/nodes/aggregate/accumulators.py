@@ -230,6 +230,8 @@ class Collect(Accumulator):
     def finish(self, state: Callable[[str], pa.Array]) -> tuple[pa.Array, pa.Array | None]:
         """The list, or what the function makes of it."""
         lists = state(f"{self.name}.0")
+        if lists.null_count:  # the single group of no rows
+            lists = pa.array([items or [] for items in lists.to_pylist()], lists.type)
         target = values.arrow_type(self.call.type)
         if self.call.function == "collect" and lists.type == target:
             return lists, None

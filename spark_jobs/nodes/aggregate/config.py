@@ -175,8 +175,8 @@ def _check_watermarks(config: AggregateConfig, scope: BindScope, feed: Feed) -> 
     if without:
         listed = ", ".join(f'"{name}"' for name in without)
         message = (
-            f'aggregate "{scope.name}" declares `time_window:` but the following upstream-reachable source(s) do not declare '
-            f"`watermark.column`: {listed}"
+            f'aggregate "{scope.name}" declares `time_window:` but the following upstream-reachable source(s) do not '
+            f"declare `watermark.column`: {listed}"
         )
         help_text = "add `watermark: {column: …}` to each of them"
         report(scope, codes.E156, message, "config", "time_window", help=help_text)
@@ -189,7 +189,7 @@ def _needed(group_by: list[str], program: typed.AggregateProgram) -> set[str]:
 
 
 def _output(config: AggregateConfig, flow: Flow, program: typed.AggregateProgram, name: str) -> Schema:
-    """Keys, emits, then engine columns: correlation keys that are grouped by, or the group's own identity (spec/plan.md 8)."""
+    """Keys, emits, then engine columns: correlation keys that are grouped by, or the group's own (spec/plan.md 8)."""
     keys = [column for key in config.group_by if (column := flow.schema.get(key))]
     emits = [Column(emit, kind, name) for emit, kind in program.after.emits]
     row = Schema(tuple(keys)).with_columns(*emits)

@@ -173,7 +173,8 @@ class Partial(operator.Operator):
         rows = pa.array(table.column(groups.AT).to_numpy() & ((1 << 36) - 1))
         for name, column in zip(operator.ORIGIN_COLUMNS, self.split_origin.of_rows(rows), strict=True):
             table = table.append_column(name, column)
-        return table
+        leading = [*self.grouping.keys, groups.AT, *self.grouping.carried]
+        return table.select([*leading, *(name for name in table.schema.names if name not in leading)])
 
     def _merge(self, lane: _Lane) -> None:
         if len(lane.partial) > 1:

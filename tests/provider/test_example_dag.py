@@ -23,6 +23,8 @@ from clinker_provider import process_tree
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.cluster import Cluster
+
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
@@ -78,9 +80,9 @@ def rows(path: Path) -> list[list[str]]:
         return list(csv.reader(file))
 
 
-def check_outputs(ran: Ran) -> None:
+def compare(example: Path) -> None:
     """The files are the expected ones; `*` in an expected dead letter stands for anything."""
-    output, expected = ran.example / "output", ran.example / "expected"
+    output, expected = example / "output", example / "expected"
     for name in EXACT:
         assert (output / name).read_bytes() == (expected / name).read_bytes(), name
     found, wanted = rows(output / "rejected_orders.csv"), rows(expected / "rejected_orders.csv")
@@ -106,7 +108,7 @@ def test_every_task_succeeds(ran: Ran) -> None:
 
 
 def test_outputs_are_the_expected_ones(ran: Ran) -> None:
-    check_outputs(ran)
+    compare(ran.example)
 
 
 def test_xcoms_tell_what_the_run_did(ran: Ran) -> None:
@@ -154,6 +156,30 @@ def test_missing_application_is_red_though_its_return_code_is_2(
         operator.execute(context)
     assert raised.value.exit_code == 4
     assert context["ti"].pushed["status"] == "failed"
+
+
+def test_operator_runs_the_example_on_a_standalone_cluster(
+    tmp_path: Path, context: Any, spark_cluster: Cluster
+) -> None:
+    from clinker_provider.operators.spark import ClinkerSparkOperator
+
+    shutil.copytree(REPOSITORY / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("output"))
+    before = len(spark_cluster.state()["completedapps"])
+    operator = ClinkerSparkOperator(
+        task_id="run",
+        pipeline=str(tmp_path / "examples" / "orders" / "pipeline.yaml"),
+        master=spark_cluster.master,
+        name="orders on a cluster",
+        env_vars={"SPARK_LOCAL_IP": "127.0.0.1"},
+        total_executor_cores=2,
+        executor_memory="512m",
+    )
+    returned = operator.execute(context)
+    assert returned["status"] == "partial_success"
+    compare(tmp_path / "examples" / "orders")
+    application = context["ti"].pushed["application_id"]
+    done = wait_for(lambda: spark_cluster.state()["completedapps"][before:])
+    assert application in [app["id"] for app in done]
 
 
 def test_kill_of_a_real_run_leaves_no_process_and_no_file(tmp_path: Path, context: Any) -> None:
@@ -226,7 +252,7 @@ def test_wheel_in_a_fresh_environment_runs_the_example(tmp_path: Path) -> None:
     shutil.copytree(REPOSITORY / "dags", tmp_path / "dags", ignore=shutil.ignore_patterns("__pycache__"))
     ran = demonstrate(python, tmp_path, tmp_path, ("-P",))
     assert ran.done.returncode == 0, ran.done.stdout[-4000:] + ran.done.stderr[-4000:]
-    check_outputs(ran)
+    compare(ran.example)
     assert ran.xcoms["status"] == "partial_success"
     where = subprocess.run(
         [str(python), "-c", "import spark_jobs; print(spark_jobs.__file__)"],

@@ -51,8 +51,19 @@ def _floats(array: pa.Array) -> pa.StringArray:
     if data.find(b"e") < 0 and data.find(b"n") < 0:
         return column
     others = pc.fill_null(pc.match_substring_regex(column, "e|nan"), False)
-    exact = [values.float_text(number) for number in array.filter(others).to_pylist()]
-    return pc.replace_with_mask(column, others, pa.array(exact, pa.string()))
+    numbers = array.filter(others)
+    exact = whole_texts(numbers)
+    if exact is None:
+        exact = pa.array(map(values.float_text, numbers.to_pylist()), pa.string())
+    return pc.replace_with_mask(column, others, exact)
+
+
+def whole_texts(numbers: pa.DoubleArray) -> pa.StringArray | None:
+    """The digits of numbers that are all whole, and small enough for all digits to count; None for others."""
+    is_exact = pc.and_(pc.equal(pc.trunc(numbers), numbers), pc.less(pc.abs(numbers), float(1 << 53)))
+    if not pc.all(is_exact, min_count=0).as_py():
+        return None
+    return pc.cast(pc.cast(numbers, pa.int64()), pa.string())
 
 
 def _moments(array: pa.Array) -> pa.StringArray:

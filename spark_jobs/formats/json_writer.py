@@ -173,8 +173,12 @@ def _floats(array: pa.Array) -> pa.StringArray:
     others = pc.fill_null(pc.invert(usual), False)
     if not pc.any(others).as_py():
         return text
-    exact = [values.json_float_text(number) for number in array.filter(others).to_pylist()]
-    return pc.replace_with_mask(text, others, pa.array(exact, pa.string()))
+    numbers = array.filter(others)
+    digits = cell_text.whole_texts(numbers)
+    if digits is not None:
+        return pc.replace_with_mask(text, others, pc.binary_join_element_wise(digits, ".0", ""))
+    exact = pa.array(map(values.json_float_text, numbers.to_pylist()), pa.string())
+    return pc.replace_with_mask(text, others, exact)
 
 
 def _pretty(value: Any, indent: str = "") -> str:

@@ -155,7 +155,9 @@ def _candidates(source: str, settings: Matching, base: Path) -> Iterator[_Candid
     elif settings.glob is not None:
         yield from _existing(_globbed(settings.glob, base), base)
     elif settings.regex is not None:
-        pattern = re2.compile(settings.regex)
+        options = re2.Options()
+        options.log_errors = False
+        pattern = re2.compile(settings.regex, options)
         names = (name for name in _walked(base, settings.recursive) if pattern.search(name))
         yield from _existing(names, base)
 

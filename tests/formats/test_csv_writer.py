@@ -68,6 +68,13 @@ def test_floats_have_no_exponent_and_no_trailing_zero(number: float, text: bytes
     assert column_bytes(types.FLOAT, [0.5, number, None]) == b"0.5,.\n" + text + b",.\n,.\n"
 
 
+def test_large_whole_floats_have_all_their_digits() -> None:
+    numbers = [1.7e12, -98765432109876.0, None, float(2**53 - 1), 1e15]
+    assert column_bytes(types.FLOAT, numbers) == (
+        b"1700000000000,.\n-98765432109876,.\n,.\n9007199254740991,.\n1000000000000000,.\n"
+    )
+
+
 def test_fractions_of_seconds_are_written_when_they_are_not_zero() -> None:
     moments = [dt.datetime(2024, 1, 2, 3, 4, 5, micros) for micros in (0, 120_000, 123_456)]
     assert column_bytes(types.DATETIME, moments) == (
@@ -156,7 +163,7 @@ def test_what_is_written_reads_back(rows: list[tuple[str, str]]) -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.floats(), max_size=8))
+@given(st.lists(st.floats() | st.integers(-(2**60), 2**60).map(float), max_size=8))
 def test_floats_read_back_as_the_same_numbers(numbers: list[float]) -> None:
     lines = column_bytes(types.FLOAT, numbers).decode().splitlines()
     assert [repr(float(line.removesuffix(",."))) for line in lines] == [repr(number) for number in numbers]

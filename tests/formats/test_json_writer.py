@@ -81,8 +81,17 @@ def test_floats(number: float, text: str) -> None:
     assert column_lines(types.FLOAT, [number, None, 0.25]) == [text, "null", "0.25"]
 
 
+def test_large_whole_floats_have_all_their_digits() -> None:
+    assert column_lines(types.FLOAT, [1.7e12, -98765432109876.0, None, 0.5]) == [
+        "1700000000000.0",
+        "-98765432109876.0",
+        "null",
+        "0.5",
+    ]
+
+
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.floats(), max_size=8))
+@given(st.lists(st.floats() | st.integers(-(2**60), 2**60).map(float), max_size=8))
 def test_floats_are_written_like_single_values(numbers: list[float]) -> None:
     assert column_lines(types.FLOAT, numbers) == list(map(values.json_float_text, numbers))
 

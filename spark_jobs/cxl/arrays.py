@@ -32,9 +32,15 @@ def is_constant(argument: pa.Array | pa.Scalar) -> bool:
 
 def filled(count: int, value: Any, static: types.Type) -> pa.Array:
     """An array of one value repeated."""
+    return repeated(scalar(value, static), count)
+
+
+def repeated(value: pa.Scalar, count: int) -> pa.Array:
+    """An array of one Arrow scalar repeated."""
     import pyarrow as pa
 
-    return pa.repeat(scalar(value, static), count)
+    # Arrow cannot repeat a list zero times.
+    return pa.repeat(value, count) if count else pa.nulls(0, value.type)
 
 
 def scalar(value: Any, static: types.Type) -> pa.Scalar:
@@ -69,10 +75,36 @@ def by_rows(
 
 def by_value(body: Callable[[Any], Any], array: pa.Array, static: types.Type) -> tuple[pa.Array, pa.Array | None]:
     """The body on each distinct non-null value of an array, laid out over its rows; with the mask of failing rows."""
+    import pyarrow as pa
+
+    if pa.types.is_nested(array.type):
+        return by_rows(
+            lambda value: None if value is None else body(value), ((item,) for item in array.to_pylist()), static
+        )
     encoded = array.dictionary_encode()
     results, bad = by_rows(body, ((value,) for value in encoded.dictionary.to_pylist()), static)
     found = results.take(encoded.indices)
     return found, None if bad is None else bad.take(encoded.indices).fill_null(False)
+
+
+def has_byte(text: pa.Array, wanted: bytes) -> bool:
+    """Whether one of some bytes stands in the texts of an array; a search at memory speed, for what hardly ever is there."""
+    import numpy as np
+
+    _, offsets, data = text.buffers()
+    if data is None or not len(text):
+        return False
+    ends = np.frombuffer(offsets, dtype=np.int32)
+    piece = data[int(ends[text.offset]) : int(ends[text.offset + len(text)])].to_pybytes()
+    return any(byte in piece for byte in wanted)
+
+
+def like(template: pa.Array, numbers: Any) -> pa.Array:
+    """A NumPy array as an Arrow array, null where the template is."""
+    import pyarrow as pa
+
+    mask = template.is_null().to_numpy(zero_copy_only=False) if template.null_count else None
+    return pa.array(numbers, mask=mask)
 
 
 def where(mask: pa.Array, chosen: Callable[[pa.Array], pa.Array], array: pa.Array, otherwise: pa.Array) -> pa.Array:

@@ -68,7 +68,7 @@ def to_int(pc: Any, value: Any) -> Any:
         return _nothing(pc, value, types.INT)
     try:
         # Arrow reads hexadecimal numbers, CXL does not.
-        if not pc.any(pc.match_substring_regex(value, pattern="[xX]"), min_count=0).as_py():
+        if not arrays.has_byte(value, b"xX"):
             return pc.cast(value, "int64"), None
     except pa.ArrowInvalid:
         pass
@@ -104,7 +104,7 @@ def to_float(pc: Any, value: Any) -> Any:
     if kind != "string":
         return _nothing(pc, value, types.FLOAT)
     try:
-        if not pc.any(pc.match_substring(value, pattern="("), min_count=0).as_py():
+        if not arrays.has_byte(value, b"("):
             return pc.cast(value, "float64"), None
     except pa.ArrowInvalid:
         pass
@@ -201,8 +201,8 @@ def to_string(pc: Any, value: Any) -> Any:
 def _float_texts(pc: Any, value: Any) -> Any:
     """Arrow's texts, with those mended that have an exponent or are no numbers."""
     text = pc.cast(value, "string")
-    odd = pc.fill_null(pc.match_substring_regex(text, pattern="[en]"), False)
-    if not pc.any(odd, min_count=0).as_py():
+    if not arrays.has_byte(text, b"en"):
         return text
+    odd = pc.fill_null(pc.match_substring_regex(text, pattern="[en]"), False)
     mended = arrays.by_value(values.float_text, value.filter(odd), types.STRING)[0]
     return pc.replace_with_mask(text, odd, mended)

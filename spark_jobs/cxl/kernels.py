@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -197,8 +198,9 @@ def _finiteness(static: types.Type) -> Callable[[pa.Array], pa.Array | None] | N
 
         def in_lists(array: pa.Array) -> pa.Array | None:
             odd = pc.invert(pc.fill_null(pc.is_finite(array.flatten()), True))
-            rows = pc.list_parent_indices(array).filter(odd)
-            return pc.is_in(pa.array(range(len(array)), rows.type), value_set=rows)
+            bad = np.zeros(len(array), dtype=bool)
+            bad[pc.list_parent_indices(array).filter(odd).to_numpy()] = True
+            return pa.array(bad)
 
         return in_lists
     return None

@@ -34,6 +34,8 @@ _CHEAP = (
     typed.Binary,
     typed.And,
     typed.Or,
+    typed.If,
+    typed.Coalesce,
 )
 #: What distinguishes two nodes beside the nodes inside them.
 _OWN = ("operator", "path", "builtin", "slot", "function", "field", "name")

@@ -82,7 +82,7 @@ def choose(frame: Frame, masks: list[pa.Array], branches: list[Branch], result: 
         if not taken:
             continue
         if taken == frame.count:
-            return branch.evaluate(frame)
+            return as_array(branch.evaluate(frame), frame.count)
         value, everywhere = branch.on(frame, mask)
         (whole if everywhere else partial).append((mask, value))
     if not partial:

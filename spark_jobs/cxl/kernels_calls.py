@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import arrays, typed, types, values
+from spark_jobs.cxl import arrays, kernels_closures, typed, types, values
 from spark_jobs.cxl.builtins import declare
-from spark_jobs.cxl.builtins.declare import INTERPRETED, Builtin, ByValue, NoKernel
+from spark_jobs.cxl.builtins.declare import INTERPRETED, Builtin, ByValue, Elementwise, NoKernel
 from spark_jobs.cxl.kernels_frame import Evaluate, Frame, guarded
 from spark_jobs.cxl.types import Kind
 
@@ -24,6 +24,8 @@ def obstacle(node: typed.Call) -> str | None:
     builtin = declare.registry()[node.builtin]
     if isinstance(builtin.arrow, INTERPRETED):
         return builtin.arrow.reason
+    if isinstance(builtin.arrow, Elementwise):
+        return kernels_closures.obstacle(node)
     receiver, *others = node.arguments
     if node.builtin == "Any.is_null":
         return None
@@ -42,21 +44,25 @@ def _is_null(node: typed.Expression) -> bool:
 def call(node: typed.Call, compiler: Compiler) -> Evaluate:
     """A builtin on arrays: its kernel, or its body on each distinct value."""
     builtin = declare.registry()[node.builtin]
+    if isinstance(builtin.arrow, Elementwise):
+        return kernels_closures.call(node, compiler)
     nodes = [argument for argument in node.arguments if isinstance(argument, typed.Expression)]
     wanted = [builtin.receiver, *(_parameter_type(builtin, i, nodes[0].type) for i in range(len(nodes) - 1))]
     arguments = [compiler.compile(argument, kind) for argument, kind in zip(nodes, wanted, strict=True)]
     result = values.arrow_type(node.type)
     widens = node.type.kind is Kind.FLOAT and builtin.result.kind is Kind.NUMERIC
     static = node.type
+    # The arguments whose null makes the result null.
+    decisive = {"propagate": len(arguments), "receiver": 1, "handle": 0}[builtin.nulls]
 
     def evaluate(frame: Frame) -> Any:
         found = [argument(frame) for argument in arguments]
         if widens:
             found = [pc.cast(value, pa.float64(), safe=False) if value.type == pa.int64() else value for value in found]
-        if builtin.nulls == "propagate" and any(isinstance(value, pa.Scalar) and not value.is_valid for value in found):
+        if any(isinstance(value, pa.Scalar) and not value.is_valid for value in found[:decisive]):
             return pa.nulls(frame.count, result)
         if isinstance(found[0], pa.Scalar):
-            found[0] = pa.repeat(found[0], frame.count)
+            found[0] = arrays.repeated(found[0], frame.count)
         return _cast(_applied(builtin, frame, found, static), result)
 
     return evaluate
@@ -78,7 +84,7 @@ def _applied(builtin: Builtin, frame: Frame, found: list[Any], static: types.Typ
     if isinstance(builtin.arrow, ByValue):
         return mapped(builtin, frame, found, static)
     kernel = builtin.arrow
-    assert not isinstance(kernel, INTERPRETED)
+    assert not isinstance(kernel, INTERPRETED | Elementwise)
     bad: list[pa.Array] = []
 
     def run(*arguments: Any) -> pa.Array:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -69,7 +70,7 @@ class Frame:
     def positions(self) -> pa.Array:
         """The rows of the batch that this frame's rows are."""
         if self._parent is None:
-            return pa.array(range(self.count), pa.int64())
+            return pa.array(np.arange(self.count))
         return self._parent.positions().take(self._indices)
 
     # ---- values --------------------------------------------------------------------------------------------------------
@@ -164,9 +165,9 @@ class Frame:
         if child.bad is None:
             return
         assert child._indices is not None
-        rows = child._indices.filter(child.bad)
-        positions = pa.array(range(self.count), rows.type)
-        self.mark(pc.is_in(positions, value_set=rows))
+        bad = np.zeros(self.count, dtype=bool)
+        bad[child._indices.filter(child.bad).to_numpy()] = True
+        self.mark(pa.array(bad))
 
     # ---- shared computations -------------------------------------------------------------------------------------------
 
@@ -195,7 +196,7 @@ class Frame:
 
 def as_array(value: Any, count: int) -> pa.Array:
     """A result as an array: a constant is repeated."""
-    return pa.repeat(value, count) if isinstance(value, pa.Scalar) else value
+    return arrays.repeated(value, count) if isinstance(value, pa.Scalar) else value
 
 
 def guarded(frame: Frame, kernel: Callable[..., Any], arguments: list[Any], result: pa.DataType) -> Any:
@@ -234,8 +235,9 @@ def scatter(count: int, pieces: list[tuple[pa.Array, pa.Array]], result: pa.Data
     if pa.types.is_nested(result):
         places = pa.concat_arrays([pc.indices_nonzero(mask) for mask, _ in pieces])
         joined = pa.concat_arrays([piece for _, piece in pieces])
-        order = pc.index_in(pa.array(range(count), places.type), value_set=places)
-        return joined.take(order)
+        order = np.full(count, -1, dtype=np.int64)
+        order[places.to_numpy()] = np.arange(len(joined))
+        return joined.take(pa.array(order, mask=order < 0))
     whole = pa.nulls(count, result)
     for mask, piece in pieces:
         whole = pc.replace_with_mask(whole, mask, piece)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import typed, types, values
-from spark_jobs.cxl.kernels_frame import Evaluate, Frame, guarded
+from spark_jobs.cxl.kernels_frame import Evaluate, Frame, as_array, guarded
 from spark_jobs.cxl.typed import Operator
 from spark_jobs.cxl.types import Kind
 
@@ -53,6 +53,8 @@ def obstacle(node: typed.Binary) -> str | None:
 
 def binary(node: typed.Binary, compiler: Compiler) -> Evaluate:
     """A strict operator: both sides, null where one is."""
+    if node.operator is Operator.ADD and node.type.kind is Kind.STRING:
+        return _concatenation(node, compiler)
     left = compiler.compile(node.left, node.right.type)
     right = compiler.compile(node.right, node.left.type)
     result = values.arrow_type(node.type)
@@ -68,13 +70,37 @@ def binary(node: typed.Binary, compiler: Compiler) -> Evaluate:
     return lambda frame: apply(frame, left(frame), right(frame))
 
 
+def _concatenation(node: typed.Binary, compiler: Compiler) -> Evaluate:
+    """A chain of `+` between texts, joined once; null where one of them is."""
+    chain: list[typed.Expression] = []
+    rest: typed.Expression = node
+    while _is_concatenation(rest) and (rest is node or compiler.analysis.facts(rest).key not in compiler.repeated):
+        assert isinstance(rest, typed.Binary)
+        chain.append(rest.right)
+        rest = rest.left
+    parts = [compiler.compile(part, types.STRING) for part in (rest, *reversed(chain))]
+
+    def joined(frame: Frame) -> Any:
+        texts = [part(frame) for part in parts]
+        return as_array(pc.binary_join_element_wise(*texts, ""), frame.count)
+
+    return joined
+
+
+def _is_concatenation(node: typed.Expression) -> bool:
+    return (
+        isinstance(node, typed.Binary)
+        and node.operator is Operator.ADD
+        and node.type.kind is Kind.STRING
+        and not obstacle(node)
+    )
+
+
 def _kernel(node: typed.Binary, result: pa.DataType) -> Callable[[Frame, Any, Any], Any]:
     operator, kind = node.operator, node.left.type.kind
     if operator in _COMPARISONS:
         compare = _COMPARISONS[operator]
         return lambda frame, left, right: compare(left, right)
-    if kind is Kind.STRING:
-        return lambda frame, left, right: pc.binary_join_element_wise(left, right, "")
     if operator in (Operator.DIVIDE, Operator.MODULO):
         return _division(operator, kind, result)
     if kind is Kind.FLOAT:

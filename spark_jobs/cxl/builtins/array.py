@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.builtins.declare import (
+    ELEMENTWISE,
     INTERPRETED,
     Anything,
     Array,
@@ -20,8 +21,6 @@ from spark_jobs.cxl.types import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-_CLOSURE = INTERPRETED("closures run element by element")
 
 
 def _element(array: types.Type) -> types.Type:
@@ -42,7 +41,7 @@ def array_length(items: Array) -> Int:
     return len(items)
 
 
-@method(arrow=INTERPRETED("elements of any kind become text one by one"))
+@method(arrow=ELEMENTWISE)
 def join(items: Array, separator: String) -> String:
     """The elements' texts with a separator between them; null elements are empty.
 
@@ -52,7 +51,7 @@ def join(items: Array, separator: String) -> String:
     return separator.join(map(values.text_of, items))
 
 
-@method(name="filter", arrow=_CLOSURE, result=_same)
+@method(name="filter", arrow=ELEMENTWISE, result=_same)
 def filter_(items: Array, predicate: ClosureOf) -> Array:
     """The elements for which the closure is true.
 
@@ -62,7 +61,7 @@ def filter_(items: Array, predicate: ClosureOf) -> Array:
     return [item for item in items if predicate(item) is True]
 
 
-@method(name="map", arrow=_CLOSURE, result=lambda arguments: types.array_of(arguments[1]))
+@method(name="map", arrow=ELEMENTWISE, result=lambda arguments: types.array_of(arguments[1]))
 def map_(items: Array, transform: ClosureOf) -> Array:
     """The closure's value for each element; nulls stay.
 
@@ -72,7 +71,7 @@ def map_(items: Array, transform: ClosureOf) -> Array:
     return [transform(item) for item in items]
 
 
-@method(name="find", arrow=_CLOSURE, result=lambda arguments: _element(arguments[0]).or_null())
+@method(name="find", arrow=ELEMENTWISE, result=lambda arguments: _element(arguments[0]).or_null())
 def find_(items: Array, predicate: ClosureOf) -> Anything:
     """The first element for which the closure is true, null where there is none; later ones are not looked at.
 
@@ -82,7 +81,7 @@ def find_(items: Array, predicate: ClosureOf) -> Anything:
     return next((item for item in items if predicate(item) is True), None)
 
 
-@method(name="any", arrow=_CLOSURE)
+@method(name="any", arrow=ELEMENTWISE)
 def any_(items: Array, predicate: ClosureOf) -> Bool:
     """Whether the closure is true for some element; later ones are not looked at.
 
@@ -99,7 +98,7 @@ def _flat(arguments: Sequence[types.Type]) -> types.Type:
     return types.ARRAY if body.is_dynamic else types.array_of(body.non_null())
 
 
-@method(arrow=_CLOSURE, result=_flat)
+@method(arrow=ELEMENTWISE, result=_flat)
 def flat_map(items: Array, transform: ClosureOf) -> Array:
     """The closure's values in one array: arrays are spliced in, nulls left out.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from calendar import monthrange
 from datetime import date, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from spark_jobs.cxl import arrays, date_formats, failure, types, values
@@ -242,7 +243,11 @@ def _format_kernel(pc: Any, value: Any, form: Any) -> Any:
         and not date_formats.compiled(text).uses_time
     ):
         value = pc.cast(pc.floor_temporal(value, unit="day"), "date32")
-    return arrays.by_value(lambda one: date_formats.write(one, text), value, types.STRING)
+    return arrays.by_value(lambda one: _written(one, text), value, types.STRING)
+
+
+#: Dates come again in the next batch.
+_written = lru_cache(maxsize=32_768)(date_formats.write)
 
 
 @method(arrow=_format_kernel, fails=True)

@@ -58,11 +58,18 @@ class ByValue:
 BY_VALUE = ByValue()
 
 
+class Elementwise:
+    """A kernel of the engine's own: what a closure gives for the elements of all rows at once, when their type is known."""
+
+
+ELEMENTWISE = Elementwise()
+
+
 class NoKernel(Exception):
     """Raised by a kernel that has nothing for these arguments (a pattern that is no constant): the body runs row by row."""
 
 
-Kernel = Callable[..., Any] | ByValue
+Kernel = Callable[..., Any] | ByValue | Elementwise
 ResultRule = Callable[[Sequence[types.Type]], types.Type]
 
 

@@ -132,7 +132,13 @@ def show_xcoms(run_id: str) -> None:
         for item in sorted(found, key=lambda entry: entry.key):
             if item.key.startswith("_link_"):
                 continue  # Airflow's own, for the buttons of its pages
-            print(f"  {item.key:14} {json.dumps(XComModel.deserialize_value(item), ensure_ascii=False)}")
+            value = XComModel.deserialize_value(item)
+            if isinstance(value, dict) and value:
+                print(f"  {item.key}")
+                for key, inner in value.items():
+                    print(f"    {key:18} {json.dumps(inner, ensure_ascii=False)}")
+            else:
+                print(f"  {item.key:14} {json.dumps(value, ensure_ascii=False)}")
 
 
 if __name__ == "__main__":

@@ -185,6 +185,12 @@ class ClinkerSparkOperator(SubmittingOperator):
             self._hook = self.make_hook(
                 execution_id=execution_id, pipeline=subject.pipeline, package=package, arguments=arguments
             )
+            if self._hook.is_cluster_mode and not self.work_dir:
+                raise ClinkerConfigError(
+                    "in deploy mode `cluster` the driver runs elsewhere and leaves its result record in `work_dir`: "
+                    "give a folder that both sides see",
+                    exit_code=contract.ExitCode.CONFIG,
+                )
             return_code = self._run_to_end(self._hook)
             record = self._read_record(folder, execution_id) or self._hook.record
             ended = outcome.decide(

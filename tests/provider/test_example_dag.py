@@ -43,7 +43,15 @@ class Ran:
     def xcoms(self) -> dict[str, Any]:
         """What the report shows under XComs, read back."""
         part = self.done.stdout.partition("XComs of the task `run`")[2].partition("── Tasks")[0]
-        return {key: json.loads(value) for key, value in re.findall(r"^  (\w+) +(.+)$", part, re.MULTILINE)}
+        found: dict[str, Any] = {}
+        name = ""
+        for indent, key, value in re.findall(r"^( +)(\w+) *(.*)$", part, re.MULTILINE):
+            if len(indent) > 2:
+                found[name][key] = json.loads(value)
+            else:
+                name = key
+                found[name] = json.loads(value) if value else {}
+        return found
 
 
 def demonstrate(python: Path, repository: Path, folder: Path, arguments: tuple[str, ...] = ()) -> Ran:

@@ -222,6 +222,17 @@ def test_standalone_cluster_mode_is_refused(spark: Any, context: Any) -> None:
         operator.execute(context)
 
 
+def test_cluster_mode_needs_a_shared_work_folder(spark: Any, context: Any) -> None:
+    on_yarn = {"master": "yarn", "deploy_mode": "cluster"}
+    with pytest.raises(exceptions.ClinkerConfigError, match="`work_dir`"):
+        spark.operator({"exit": 0, "record": {}}, **on_yarn, work_dir=None).execute(context)
+    # There the return code says nothing: the record alone decides.
+    returned = spark.operator(
+        {"exits": [1], "calls": f"{spark.work}.calls", "record": DEAD | {"exit_code": 2}}, **on_yarn
+    )
+    assert returned.execute(context)["status"] == "partial_success"
+
+
 def test_missing_spark_submit_is_named(spark: Any, context: Any) -> None:
     with pytest.raises(exceptions.ClinkerConnectionError, match="/no/spark-submit"):
         spark.operator({"exit": 0}, spark_binary="/no/spark-submit").execute(context)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: Operands in one unbroken chain. Far beyond any program; engines hold a chain on their stacks.
 MAX_CHAIN = 3000
 
+#: What finds an element of a container.
+_INDEXED = {Kind.ARRAY: Kind.INT, Kind.MAP: Kind.STRING}
 _LITERALS: dict[str, Type] = {
     "null": types.NULL,
     "bool": types.BOOL,
@@ -83,11 +85,14 @@ def _step(
 def _index(session: Session, node: ast.Index, base: typed.Expression) -> typed.Expression:
     index = check(session, node.index)
     kind, by = base.type.kind, index.type.kind
-    if kind not in (Kind.ARRAY, Kind.MAP, Kind.ANY, Kind.NULL):
-        return session.mistyped(f"cannot index {kind}", node.place, "`[ ]` reads an element of an array or a map")
-    wanted = {Kind.ARRAY: Kind.INT, Kind.MAP: Kind.STRING}.get(kind)
-    if wanted and by not in (wanted, Kind.ANY, Kind.NULL) and not (wanted is Kind.INT and by is Kind.NUMERIC):
-        return session.mistyped(f"cannot index {kind} with {by}", index.place, f"the index of {kind} is {wanted}")
+    wanted = _INDEXED.get(kind)
+    found = by in (wanted, Kind.ANY, Kind.NULL) or (wanted is Kind.INT and by is Kind.NUMERIC)
+    if kind not in (Kind.ANY, Kind.NULL) and not found:
+        # What is no element is null, like an index out of range (spec/cxl.md 4.5), but nobody means it.
+        help_text = f"the index of {kind} is {wanted}" if wanted else "`[ ]` reads an element of an array or a map"
+        what = f"indexing {kind} with {by} is always null" if wanted else f"indexing {kind} is always null"
+        session.warn(codes.W205, what, node.place, help_text)
+        return typed.Index(types.ANY, node.place, base, index)
     result = types.ANY
     if kind is Kind.ARRAY and base.type.element is not None:
         result = base.type.element.or_null()

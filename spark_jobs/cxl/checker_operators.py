@@ -145,12 +145,11 @@ def _arithmetic(
         return typed.Binary(types.ANY, place, operator, left, right)
     fits = one.is_numeric and other.is_numeric
     texts = operator is Operator.ADD and one.kind is other.kind is Kind.STRING
-    half_null = Kind.NULL in (one.kind, other.kind)
-    if half_null:
+    if Kind.NULL in (one.kind, other.kind):
+        # Null makes the result null whatever the other side is; a number or a text says what kind of null.
         known = other if one.kind is Kind.NULL else one
-        fits = known.is_numeric or known.kind is Kind.NULL or (operator is Operator.ADD and known.kind is Kind.STRING)
-        if fits:
-            return typed.Binary(known.or_null(), place, operator, left, right)
+        says = known.is_numeric or (operator is Operator.ADD and known.kind is Kind.STRING)
+        return typed.Binary(known.or_null() if says else types.NULL, place, operator, left, right)
     if not fits and not texts:
         return _refuse(session, operator, left, right, place)
     (left, right), result = meet((left, right))

@@ -13,7 +13,7 @@ from spark_jobs.diagnostics import pages
 if TYPE_CHECKING:
     from pathlib import Path
 
-CODES = ["E200", "E150b", "E303", "E304", "E308", "W200", "W201", "W202", "W203", "W204"]
+CODES = ["E200", "E150b", "E303", "E304", "E308", "W200", "W201", "W202", "W203", "W204", "W205"]
 HEADINGS = ["What it means", "Example", "How to fix it", "See also"]
 
 

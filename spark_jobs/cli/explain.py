@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.plan.plan import Plan
 
-_USAGE = "usage: clinker explain --code CODE, or clinker explain PIPELINE --field node.name, or clinker explain PIPELINE --format text"
+_USAGE = "usage: clinker explain --code CODE, or clinker explain PIPELINE --field node.name | --format text"
 
 
 def main(arguments: argparse.Namespace) -> int:

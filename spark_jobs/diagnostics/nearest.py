@@ -13,7 +13,7 @@ _LONGEST = 100
 
 
 def distance(left: str, right: str) -> int:
-    """The number of insertions, deletions, replacements and swaps of neighbours that lead from one word to the other."""
+    """The number of insertions, deletions, replacements and swaps of neighbours between two words."""
     before: list[int] = []
     above = list(range(len(right) + 1))
     for row, a in enumerate(left, 1):

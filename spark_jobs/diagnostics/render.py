@@ -193,7 +193,7 @@ def _result(item: Diagnostic, rules: list[str]) -> dict[str, Any]:
     if item.span:
         result["locations"] = [_location(item.span)]
     if item.labels:
-        result["relatedLocations"] = [{**_location(l.span), "message": {"text": l.text}} for l in item.labels]
+        result["relatedLocations"] = [{**_location(one.span), "message": {"text": one.text}} for one in item.labels]
     return result
 
 

@@ -47,7 +47,7 @@ def conjuncts(expression: typed.Expression) -> list[typed.Expression]:
 
 
 def with_constants(node: Any, constants: Mapping[str, Any]) -> Any:
-    """The tree with values of the surroundings that are known (by path) as literals; nothing is rebuilt that need not be."""
+    """The tree with known values of the surroundings (by path) as literals; nothing is rebuilt that need not be."""
     if isinstance(node, tuple):
         changed = tuple(with_constants(item, constants) for item in node)
         return node if all(new is old for new, old in zip(changed, node, strict=True)) else changed

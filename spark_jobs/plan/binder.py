@@ -144,7 +144,7 @@ class NodeScope:
             sealed = set(self.bindings.variables.declared[namespace]) - instance.exposes(namespace)
             for match in re.finditer(rf"\${namespace}\.(\w+)", text.value):
                 if match.group(1) in sealed:
-                    message = f"composition body node '{self.name}' reads {match.group()}, which the signature does not expose"
+                    message = f"body node '{self.name}' reads {match.group()}, which the composition does not expose"
                     help_text = f"declare it under `_compose.scoped_vars.{namespace}`"
                     found.append(codes.E173.at(text.span(*match.span()), message, help=help_text))
         return found
@@ -201,7 +201,8 @@ class NodeScope:
             known = {**{name: name for name in sources}, **labels}
             listed = ", ".join(sources)
             if token.argument and token.argument not in known:
-                message = f'{{{key}}} references "{token.argument}", which is not a Source ancestor; ancestors are: [{listed}]'
+                missing = f'{{{key}}} references "{token.argument}", which is not a Source ancestor'
+                message = f"{missing}; ancestors are: [{listed}]"
                 raise paths.TemplateError(message)
             if not token.argument and len(sources) != 1:
                 message = (
@@ -272,7 +273,8 @@ def _port_fits(key: str, upstream: str, flow: Flow, bindings: Bindings) -> bool:
             bindings.found.add(codes.E102.at(need.span, message, help=nearest.hint(column.name, known)))
         elif types.unify(column.type.non_null(), given.type.non_null()) is None:
             fits = False
-            message = f'{where} declares column "{column.name}" as {column.type} but upstream "{upstream}" provides {given.type}'
+            declared = f'{where} declares column "{column.name}" as {column.type}'
+            message = f'{declared} but upstream "{upstream}" provides {given.type}'
             bindings.found.add(codes.E102.at(need.span, message))
     bindings.checked_ports[key] = fits
     return fits

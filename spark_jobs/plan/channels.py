@@ -128,7 +128,7 @@ def check_used(channel: Channel, found: Diagnostics) -> None:
 def overlay(
     channel: Channel, declared: Variables, sources: list[str], environment: str | None, found: Diagnostics
 ) -> None:
-    """Lay the channel's variables over the declared ones: overrides must keep the type, additions declare (book: channels)."""
+    """Lay the channel's variables over the declared ones: overrides must keep the type, additions declare."""
     block = channel.tree.get("vars")
     if not isinstance(block, Mapping) or channel.target.text.endswith(".comp.yaml"):
         return

@@ -1,4 +1,4 @@
-"""A pipeline file read and checked for itself: blocks and nodes as models, wiring as references, everything with its place."""
+"""A pipeline file read and checked for itself: blocks and nodes as models, wiring as references, all with places."""
 
 from __future__ import annotations
 
@@ -36,10 +36,9 @@ _FORMAT_KEY = "format"
 
 @dataclass(frozen=True)
 class Reference:
-    """A name of an input as it is written: node, port, and the qualifier it is given; `path` leads to it inside the
-    node.
+    """A name of an input as it is written: node, port, and the qualifier it is given.
 
-    `needs` names the composition ports that the records come in by, the innermost first.
+    `path` leads to it inside the node. `needs` names the composition ports that records come in by, innermost first.
     """
 
     node: str

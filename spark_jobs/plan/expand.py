@@ -1,9 +1,7 @@
-"""Compositions expanded in place: calls become the nodes of their bodies, with names of their own and spans in their
-own files.
+"""Compositions expanded in place: calls become the nodes of their bodies, with their own names and spans.
 
 A body node `n` of the call `c` becomes `c/n`. References to the call's ports become references to body nodes,
-references in the body to
-input ports become references to what the call binds them to. Nothing of the call is left.
+references in the body to input ports become references to what the call binds them to. Nothing of the call is left.
 """
 
 from __future__ import annotations
@@ -249,8 +247,8 @@ class Expander:
             return reference.node, reference.port
         if reference.node in level.outer:
             message = (
-                f'node "{consumer}" references "{reference.node}" from the enclosing scope; composition bodies are isolated '
-                "from the parent pipeline"
+                f'node "{consumer}" references "{reference.node}" from the enclosing scope; composition bodies are '
+                "isolated from the parent pipeline"
             )
             self.found.add(codes.E108.at(reference.span, message, help="declare an input port and bind it in the call"))
             return None

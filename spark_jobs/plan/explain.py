@@ -212,8 +212,7 @@ def _schemas(plan: Plan) -> list[str]:
     lines: list[str] = []
     for planned in plan.nodes:
         ports = planned.outputs if planned.kind != "route" else dict(list(planned.outputs.items())[:1])
-        for row in ports.values():
-            lines.append(f"{slug(planned)}: {', '.join(_columns(row)) or '<no columns>'}")
+        lines += [f"{slug(planned)}: {', '.join(_columns(row)) or '<no columns>'}" for row in ports.values()]
         if planned.kind == "output":
             step: Any = planned.step
             written = [f"{column.name}: {column.type}" for column in step.columns]
@@ -253,7 +252,7 @@ def _spill(plan: Plan) -> list[str]:
 
 
 def as_json(plan: Plan) -> str:
-    """The plan for programs: nodes in topological order with ports, columns and facts, and edges with their passages."""
+    """The plan for programs: nodes in topological order with ports, columns and facts; edges with their passages."""
     passing = edges.edges(plan)
     described = {
         "schema_version": SCHEMA_VERSION,

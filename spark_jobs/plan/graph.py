@@ -62,8 +62,10 @@ def _check_names(nodes: list[NodeSource], graph: Graph, found: Diagnostics) -> N
             continue
         if node.name in graph.nodes:
             first = graph.nodes[node.name].span
-            message = f'duplicate node name: "{node.name}"'
-            found.add(codes.E001.at(node.span, message, help="rename one", labels=(Label(first, "the first one"),)))
+            expanded = node.instance or graph.nodes[node.name].instance
+            code = codes.E106 if expanded else codes.E001
+            message = f'duplicate node name: "{node.name}"' + (" after compositions are expanded" if expanded else "")
+            found.add(code.at(node.span, message, help="rename one", labels=(Label(first, "the first one"),)))
             continue
         graph.nodes[node.name] = node
         if "." in node.name:
@@ -97,7 +99,7 @@ def _is_known(reference: Reference, node: NodeSource, graph: Graph, found: Diagn
 
 
 def _sort(graph: Graph, found: Diagnostics) -> None:
-    """Orders the nodes (Kahn's algorithm, smallest declaration number first) and reports what is left over as cycles."""
+    """Orders the nodes (Kahn's algorithm, first declared first) and reports what is left over as cycles."""
     number = {name: index for index, name in enumerate(graph.nodes)}
     waiting = {name: {reference.node for reference in graph.inputs[name]} for name in graph.nodes}
     readers: dict[str, list[str]] = {name: [] for name in graph.nodes}

@@ -1,4 +1,4 @@
-"""`${NAME}`, `${NAME:-default}` and `$$` in scalar values, after parsing: a value can never inject keys (decision 7)."""
+"""`${NAME}`, `${NAME:-default}` and `$$` in scalar values, after parsing: values never inject keys (decision 7)."""
 
 from __future__ import annotations
 

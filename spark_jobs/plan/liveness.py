@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def prune(nodes: tuple[PlannedNode, ...], programs: Mapping[str, list[Compiled]]) -> tuple[PlannedNode, ...]:
-    """The nodes with `live`, `reads_source` and `failure_stage` of sources filled in; `nodes` are in topological order."""
+    """The nodes, in their topological order, with `live`, `reads_source`, `failure_stage` of sources filled in."""
     wanted: dict[str, set[str]] = {planned.name: set() for planned in nodes}
     members: dict[str, set[str]] = {planned.name: set() for planned in nodes}
     stages: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Things of a plan that must not fall on each other: writers on one path, a body's columns on those that pass through."""
+"""What must not fall on each other: writers on one path, a body's columns on those that pass through."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def check_targets(
 
 
 def check_shadows(bindings: Bindings) -> None:
-    """W101: a body's transform emits a column that passes through the composition's port undeclared; the body's value wins."""
+    """W101: a body's transform emits a column that passes through the port undeclared; the body's value wins."""
     passing = _passing(bindings)
     for name, node in bindings.graph.nodes.items():
         bound = bindings.bound.get(name)

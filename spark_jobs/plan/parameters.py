@@ -57,6 +57,9 @@ def settle(
             found.add(codes.E103.at(entry.key, message, help=hint))
     settled: dict[str, Parameter] = {}
     for name, parameter in declared.items():
+        if parameter.required and parameter.default is not None:
+            message = f'parameter "{name}" is required and has a default'
+            found.add(codes.W102.at(called.place("config_schema", name), message, help="drop one of the two"))
         layers = [
             *_channel_layer("ChannelFixed", channel, path, name),
             *_call_layer(written, name),

@@ -1,4 +1,4 @@
-"""Paths of a pipeline: what they may be, what they resolve against, and the tokens in output paths (spec/formats.md 11.6, 14.1)."""
+"""Paths of a pipeline: what they may be and resolve against, and tokens in output paths (spec/formats.md 11.6)."""
 
 from __future__ import annotations
 
@@ -152,10 +152,9 @@ def tokens(template: str) -> frozenset[str]:
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """A template with the given tokens filled in; it stays a template, in which the other tokens can be filled in
-    later.
+    """A template with the given tokens filled in; it stays a template.
 
-    A value under `name:argument` wins over one under `name`. `{n}` is always empty.
+    The other tokens can be filled in later. A value under `name:argument` wins over one under `name`; `{n}` is empty.
     """
     values = {"n": "", **values}
     filled = (_escaped(part) if isinstance(part, str) else _filled(part, values) for part in parse(template))

@@ -23,6 +23,7 @@ from spark_jobs.plan import (
     overlap,
     paths,
     reader,
+    remarks,
     scoping,
     variables,
     workspace,
@@ -65,6 +66,7 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
     if channel is not None:
         sources = [node.name for node in read.nodes if node.kind == "source"]
         channels.overlay(channel, declared, sources, options.environment, found)
+    _default_correlation(read, found)
     expander = expand.Expander(base_dir, options.lookup, channel, found, allow_absolute=options.allow_absolute_paths)
     expansion = expander.run(read.nodes, base_dir)
     if channel is not None:
@@ -84,6 +86,7 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
     _check_statically(read, bindings, options)
     if found.has_errors or read.pipeline is None or read.errors is None:
         return None
+    remarks.check(read, wiring, found)
     binder.bind(bindings)
     scoping.check(bindings)
     overlap.check_shadows(bindings)
@@ -96,6 +99,26 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
     if found.has_errors:
         return None
     return _finished(read, path, base_dir, nodes, errors, bindings, options, limit, space.storage)
+
+
+def _default_correlation(read: Document, found: Diagnostics) -> None:
+    """`error_handling.correlation_key` is the default of sources that declare none (decision 60)."""
+    key = read.errors.correlation_key if read.errors else None
+    if not key:
+        return
+    place = reader.value_span(read.tree, ("error_handling", "correlation_key"))
+    without = []
+    for node in read.nodes:
+        if node.kind != "source" or node.config is None or getattr(node.config, "correlation_key", None):
+            continue
+        columns = {column.name for column in getattr(node.config, "columns", ())}
+        if columns.issuperset(key):
+            node.config = node.config.model_copy(update={"correlation_key": list(key)})
+        else:
+            without.append(node.name)
+    uncorrelated = f"; uncorrelated, for lack of the column: {', '.join(without)}" if without else ""
+    message = f"error_handling.correlation_key is the default of sources that declare none{uncorrelated}"
+    found.add(codes.W005.at(place, message, help="declare `correlation_key` on the sources"))
 
 
 def _channel(
@@ -120,14 +143,14 @@ def _check_exposed(expansion: expand.Expansion, declared: variables.Variables, f
                 called = "/".join(path)
                 if known is None:
                     message = (
-                        f'composition "{called}": scoped_vars schema declares ${namespace}.{name} as {exposed.type} but no '
-                        "parent declares it"
+                        f'composition "{called}": scoped_vars schema declares ${namespace}.{name} as {exposed.type} '
+                        "but no parent declares it"
                     )
                     found.add(codes.E174.at(place, message))
                 elif known.type.kind is not exposed.type.kind:
                     message = (
-                        f'composition "{called}": scoped_vars schema declares ${namespace}.{name} as {exposed.type}, but the '
-                        f"parent pipeline declares it as {known.type} — types must match"
+                        f'composition "{called}": scoped_vars schema declares ${namespace}.{name} as {exposed.type}, '
+                        f"but the parent pipeline declares it as {known.type} — types must match"
                     )
                     found.add(codes.E174.at(place, message))
 

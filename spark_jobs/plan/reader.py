@@ -1,4 +1,4 @@
-"""From trees to models: pydantic validates plain data, its complaints become diagnostics at the places of the values."""
+"""From trees to models: pydantic validates plain data, its complaints become diagnostics with places."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def data(node: Node) -> Any:
 
 
 def locate(node: Node, path: Path) -> tuple[Node, Span, int]:
-    """The node at a path, the place of its key (its own place where it has none), and how many steps of the path exist."""
+    """The node at a path, the place of its key (its own where it has none), and how many steps of the path exist."""
     place = node.span
     for depth, part in enumerate(path):
         following: Node | None = None

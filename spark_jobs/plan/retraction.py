@@ -45,7 +45,7 @@ def block(plan: Plan) -> list[str]:
             "",
             f"Aggregate '{planned.name}':",
             f"  retraction: relaxed-CK enabled, {path} accumulator path, lineage memory {memory}.",
-            f"  synthetic CK: $ck.aggregate.{planned.name} (engine-stamped, +16 B/output-row, hidden from default writers)",
+            f"  synthetic CK: $ck.aggregate.{planned.name} (engine-stamped, hidden from default writers)",
             "",
             f"Deferred Region: {planned.name} → [{', '.join(_outputs_below(plan, planned.name))}]",
         ]

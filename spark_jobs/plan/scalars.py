@@ -1,4 +1,4 @@
-"""YAML scalars: what a plain one means in the core schema of YAML 1.2, and where each character of any stands in the file."""
+"""YAML scalars: what a plain one means in the core schema of YAML 1.2, and where the characters of any stand."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def trimmed_end(text: str, start: int, end: int) -> int:
 
 
 def segments(text: str, start: int, style: str | None, value: str) -> tuple[tuple[int, int], ...]:
-    """Where the characters of a scalar's value stand: (offset in the value, offset in the file) of each unbroken stretch."""
+    """Where the characters of a scalar's value stand: (offset in the value, in the file) of each unbroken stretch."""
     if style == "'":
         return _quoted(text, start + 1, value, "'")
     if style == '"':

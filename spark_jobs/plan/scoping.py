@@ -92,8 +92,8 @@ def _check_joined(read: _Read, bindings: Bindings) -> None:
     if joined is not None:
         name = read.path.removeprefix("source.")
         message = (
-            f"node '{read.node}' reads user-declared ${read.path} downstream of Merge/Combine node '{joined}': each record "
-            "has its own source's value"
+            f"node '{read.node}' reads user-declared ${read.path} downstream of Merge/Combine node '{joined}': each "
+            "record has its own source's value"
         )
         bindings.found.add(codes.E172.at(read.span, message, help=f"name the input: `$source.<input>.{name}`"))
 

@@ -1,4 +1,4 @@
-"""Variables: `pipeline.vars` in all its forms, `declares` of transforms, and what channels lay over them (decision 3)."""
+"""Variables: `pipeline.vars` in all its forms, `declares` of transforms, what channels lay over them (decision 3)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ALLOWED = (Kind.STRING, Kind.INT, Kind.FLOAT, Kind.BOOL, Kind.DATE, Kind.DATETI
 
 @dataclass(frozen=True)
 class Variable:
-    """A declared variable: its type, default (None: null until written) and place; `layer` says which file gave the value."""
+    """A declared variable: type, default (None: null until written), place; `layer` says which file gave the value."""
 
     type: types.Type
     default: Any

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.source import SourceFile, Span
@@ -91,7 +91,7 @@ class ChannelsConfig(Config):
 
 
 class _File(Config):
-    model_config = {"extra": "ignore"}
+    model_config = ConfigDict(extra="ignore")
 
     storage: StorageConfig = StorageConfig()
     channels: ChannelsConfig = ChannelsConfig()

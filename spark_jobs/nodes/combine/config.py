@@ -177,8 +177,8 @@ def _take_apart(scope: BindScope, where: typed.Program, order: tuple[str, ...]) 
     parts = predicate.take_apart(where, order)
     if not parts.equalities and not parts.ranges:
         message = (
-            f'combine "{scope.name}" where-clause has no cross-input comparisons; combine requires at least one equality or '
-            "range between two different inputs"
+            f'combine "{scope.name}" where-clause has no cross-input comparisons; combine requires at least one '
+            "equality or range between two different inputs"
         )
         report(
             scope,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import ConfigDict
+
 from spark_jobs.nodes.binding import BindScope, Bound, NodeType, Wiring, passes_through
 from spark_jobs.nodes.model import Config
 
@@ -11,7 +13,7 @@ from spark_jobs.nodes.model import Config
 class CompositionConfig(Config):
     """`config:` of a call: values of the composition's parameters, by their names."""
 
-    model_config = {"extra": "allow"}
+    model_config = ConfigDict(extra="allow")
 
 
 def bind(config: Any, scope: BindScope) -> Bound | None:

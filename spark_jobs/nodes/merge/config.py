@@ -41,8 +41,8 @@ def bind(config: MergeConfig, scope: BindScope) -> Bound | None:
         if feed.flow.widens != first.flow.widens:
             fits = False
             message = (
-                f"merge '{scope.name}': inputs '{first.node}' and '{feed.node}' disagree on undeclared columns: one widens "
-                "(`on_unmapped: auto_widen`), the other does not"
+                f"merge '{scope.name}': inputs '{first.node}' and '{feed.node}' disagree on undeclared columns: one "
+                "widens (`on_unmapped: auto_widen`), the other does not"
             )
             report(scope, codes.E315, message, "inputs", index, help="give the sources the same `on_unmapped`")
     if not fits:
@@ -73,7 +73,7 @@ def _difference(name: str, first: str, names: list[str], other: str, others: lis
 
 
 def _unified(flows: list[Flow], name: str) -> Schema:
-    """The first input's columns with types that hold the values of all inputs; correlation keys that all have, metadata that any has."""
+    """The first input's columns with types for all inputs; correlation keys that all have, metadata that any has."""
     row: dict[str, Column] = {}
     for column in flows[0].schema:
         if column.name.startswith(CORRELATION) and not all(column.name in flow.schema for flow in flows):

@@ -99,7 +99,9 @@ def _check_split(split: SplitConfig, scope: BindScope) -> None:
         report(scope, codes.E007, message, "config", "split", help="set `max_records` or `max_bytes`")
     rest = _NAMING_TOKEN.sub("", split.naming)
     if "{" in rest or "}" in rest or "{seq" not in split.naming:
-        message = f"output '{scope.name}': `naming` needs `{{seq}}` or `{{seq:0N}}`, and knows `{{stem}}` and `{{ext}}` beside it"
+        message = (
+            f"output '{scope.name}': `naming` needs `{{seq}}` or `{{seq:0N}}`; `{{stem}}` and `{{ext}}` may stand too"
+        )
         report(scope, codes.E014, message, "config", "split", "naming")
     if "/" in split.naming or "\\" in split.naming:
         message = f"output '{scope.name}': `naming` is a file name; folders belong into `path`"

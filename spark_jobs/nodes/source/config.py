@@ -256,8 +256,8 @@ def _rest_problems(config: SourceConfig, name: str) -> Iterator[Problem]:
         yield codes.E219, message, (config.matchers[0],), "a network source has a `url` only"
     if config.type not in (formats.Format.JSON, formats.Format.XML):
         message = (
-            f"source '{name}': rest transport decodes response bodies through the declared format, which must be json or "
-            f"xml (got {config.type})"
+            f"source '{name}': rest transport decodes response bodies through the declared format, which must be json "
+            f"or xml (got {config.type})"
         )
         yield codes.E220, message, ("type",), None
     needed: list[tuple[str, ...]] = [(key,) for key in ("url", "max_pages") if getattr(transport, key) is None]
@@ -290,8 +290,8 @@ def _schema_problems(config: SourceConfig, name: str) -> Iterator[Problem]:
     for index, field in enumerate(config.correlation_key or ()):
         if field not in columns:
             message = (
-                f'source "{name}" declares correlation_key field "{field}" but the field is not present in this source\'s '
-                "`schema:` block"
+                f'source "{name}" declares correlation_key field "{field}" but the field is not present in this '
+                "source's `schema:` block"
             )
             yield codes.E153, message, ("correlation_key", index), "declare the column in `schema:`"
     if config.watermark:

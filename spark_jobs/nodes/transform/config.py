@@ -250,7 +250,10 @@ def _on(config: WindowConfig, scope: BindScope, rows: Flow) -> tuple[str, str] |
     here = parts[0].rpartition(".")[2]
     there = parts[-1].rpartition(".")[2]
     if len(parts) > 2 or feed.flow.schema.get(here) is None:
-        message = f"windowed transform '{scope.name}' references field '{here}' that the upstream operator '{feed.node}' does not emit"
+        message = (
+            f"windowed transform '{scope.name}' references field '{here}' that the upstream operator '{feed.node}' "
+            "does not emit"
+        )
         report(scope, codes.E150B, message, "config", "analytic_window", "on")
         return None
     if rows.schema.get(there) is None:

@@ -1,0 +1,99 @@
+"""Every code has a page, and the examples on the pages do what they say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs import plan
+from spark_jobs.diagnostics import codes, pages
+from spark_jobs.plan import pending
+from spark_jobs.plan.options import PlanOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Codes that need a run, files, disks or servers to be raised, or that another code comes before.
+#: This set may only shrink.
+EXEMPT = frozenset(
+    [
+        "E150c",
+        "E150d",
+        "E150e",
+        "E216",
+        "E217",
+        "E221",
+        "E310",
+        "E313",
+        "E316",
+        "E319",
+        "E320",
+        "E321",
+        "E330",
+        "E331",
+        "E332",
+        "E333",
+        "E334",
+        "E335",
+        "E336",
+        "E337",
+        "W302",
+        "W330",
+        "W331",
+    ]
+)
+FENCE = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+RAISED = {code for code in codes.by_id() if code not in EXEMPT}
+
+
+def _examples(page: str) -> Iterator[dict[str, str]]:
+    """The failing and the fixed example: files by name; the pipeline is `pipeline.yaml`."""
+    files: dict[str, str] = {}
+    for language, name, text in FENCE.findall(page):
+        if name:
+            files[name] = text
+        elif language == "yaml":
+            yield {**files, "pipeline.yaml": text}
+
+
+def _codes_of(files: dict[str, str], folder: Path) -> list[str]:
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    channel = next((str(folder / name) for name in files if name.endswith(".channel.yaml")), None)
+    path = folder / "pipeline.yaml"
+    options = PlanOptions(channel=channel, variables={})
+    found = plan.validate(path, options=options)
+    if not any(item.is_error for item in found):
+        found += pending.pending(plan.load(path, options))
+    return [item.code.id for item in found]
+
+
+@pytest.mark.parametrize("code", sorted(codes.by_id()))
+def test_every_code_has_a_page_with_the_sections(code: str) -> None:
+    page = pages.page(code)
+    assert page is not None, f"explain/{code}.md is missing"
+    assert re.match(rf"# (Error |Warning )?{code}: ", page)
+    for section in ("## What it means", "## Example", "## How to fix it"):
+        assert section in page
+
+
+def test_pages_belong_to_codes() -> None:
+    folder = Path(pages.__file__).parent / "explain"
+    assert {path.stem for path in folder.glob("*.md")} == set(codes.by_id())
+
+
+@pytest.mark.parametrize("code", sorted(RAISED))
+def test_the_failing_example_raises_the_code_and_the_fixed_one_is_clean(code: str, tmp_path: Path) -> None:
+    page = pages.page(code)
+    assert page is not None
+    failing, fixed, *_ = _examples(page)
+    assert code in _codes_of(failing, tmp_path / "failing")
+    assert not [found for found in _codes_of(fixed, tmp_path / "fixed") if found != "E400" or code == "E400"]
+
+
+def test_exempt_codes_exist() -> None:
+    assert set(codes.by_id()) >= EXEMPT

@@ -119,6 +119,14 @@ def explain(subject: Subject) -> str:
     return str(plan.explain_text(subject.pipeline, subject.options()))
 
 
+def shortened(text: str, limit: int) -> str:
+    """The text, or as many of its lines as fit into `limit` characters with a last line that says so."""
+    if len(text) <= limit:
+        return text
+    note = "\n… (`clinker run --explain` shows all of it)"
+    return text[: max(text.rfind("\n", 0, max(limit - len(note), 0)), 0)] + note
+
+
 def message(problems: Sequence[Problem]) -> str:
     """The problems as Airflow's pages show them: one line each first, then each with its excerpt and help."""
     from spark_jobs.diagnostics import render

@@ -90,6 +90,12 @@ class PipelineOperator(BaseOperator):
             variables=self._variables(),
         )
 
+    def plan_of(self, subject: validation.Subject) -> str:
+        """The plan as text, short enough to be shown among the rendered fields."""
+        # Airflow cuts what is longer, and puts a note about its settings in front.
+        limit = conf.getint("core", "max_templated_field_length", fallback=4096)
+        return validation.shortened(validation.explain(subject), limit)
+
     def _variables(self) -> Mapping[str, str]:
         return {name: str(value) for name, value in (self.env_vars or {}).items()}
 

@@ -165,7 +165,7 @@ class ClinkerSparkOperator(SubmittingOperator):
 
     def _show_plan(self, subject: validation.Subject) -> None:
         try:
-            self.plan_text = validation.explain(subject)
+            self.plan_text = self.plan_of(subject)
         except Exception:
             # The plan is shown for people; a run that is able to run does not end for want of it.
             self.log.exception("The plan of %s cannot be shown", subject.pipeline)

@@ -55,5 +55,5 @@ class ClinkerValidateOperator(PipelineOperator):
             raise ClinkerConfigError(validation.message(fatal), exit_code=contract.ExitCode.CONFIG)
         for warning in problems:
             self.log.warning("%s", warning)
-        self.plan_text = validation.explain(subject)
+        self.plan_text = self.plan_of(subject)
         return {"pipeline": str(subject.pipeline), "errors": len(errors), "warnings": len(problems) - len(errors)}

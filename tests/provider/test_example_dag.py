@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -37,6 +38,7 @@ class Ran:
     def __init__(self, done: subprocess.CompletedProcess[str], folder: Path, temporary: Path) -> None:
         self.done = done
         self.example = folder / "examples" / "orders"
+        self.home = folder / "airflow"
         self.temporary = temporary
 
     @property
@@ -107,12 +109,20 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 def test_every_task_succeeds(ran: Ran) -> None:
     assert ran.done.returncode == 0, ran.done.stdout[-4000:] + ran.done.stderr[-4000:]
     tasks = ran.done.stdout.partition("── Tasks")[2]
-    assert re.findall(r"^  (\w+) +(\w+)$", tasks, re.MULTILINE) == [
-        ("run", "success"),
-        ("dead_letters", "success"),
-        ("metrics", "success"),
-        ("report", "success"),
-    ]
+    assert dict(re.findall(r"^  (\w+) +(\w+)$", tasks, re.MULTILINE)) == dict.fromkeys(
+        ("run", "dead_letters", "metrics", "report"), "success"
+    )
+
+
+def test_plan_is_among_the_rendered_fields(ran: Ran) -> None:
+    with contextlib.closing(sqlite3.connect(ran.home / "airflow.db")) as database:
+        (text,) = database.execute(
+            "select rendered_fields from rendered_task_instance_fields where task_id = 'run'"
+        ).fetchone()
+    rendered = json.loads(text)
+    assert rendered["pipeline"] == str(ran.example / "pipeline.yaml")
+    assert "Execution Plan: orders" in rendered["plan_text"]
+    assert "Truncated" not in rendered["plan_text"]
 
 
 def test_outputs_are_the_expected_ones(ran: Ran) -> None:

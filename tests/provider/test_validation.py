@@ -56,3 +56,14 @@ def test_variables_of_the_task_come_before_those_of_the_process(monkeypatch: pyt
     options = subject.options()
     assert (options.variables["REGION"], options.variables["OTHER"]) == ("south", "kept")
     assert options.environment == "prod"
+
+
+def test_long_plans_are_cut_at_a_line_and_say_so() -> None:
+    text = "\n".join(f"node {number}" for number in range(100))
+    cut = validation.shortened(text, 200)
+    assert len(cut) <= 200
+    *lines, note = cut.splitlines()
+    assert lines == text.splitlines()[: len(lines)]
+    assert "--explain" in note
+    assert validation.shortened(text, len(text)) == text
+    assert validation.shortened("x" * 300, 200).strip().startswith("…")

@@ -23,7 +23,7 @@ from spark_jobs.formats.csv_writer import CsvWriter
 from spark_jobs.formats.format import Reading, SourceColumn
 from spark_jobs.formats.json_writer import JsonWriter
 from spark_jobs.formats.options import CsvOptions, JsonLayout, JsonOptions
-from spark_jobs.scan import columns, files, reading, splits
+from spark_jobs.scan import columns, files, json_columns, reading, splits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,6 +83,19 @@ def read_blocks(path: Path, live: frozenset[str] | None = None, *, texts: bool =
     return batches
 
 
+def read_lines(path: Path) -> list[pa.RecordBatch]:
+    """The same records from NDJSON; the kinds of its values decide the path through the reader."""
+    options = JsonOptions(format=JsonLayout.NDJSON)
+    file = files.describe(str(path), path.name)
+    scan = json_columns.plan_json("orders", tuple(COLUMNS), [file], options, columns.OnUnmapped.DROP)
+    want = Reading(tuple(SourceColumn(name, static) for name, static in COLUMNS.items()))
+    return [
+        block.batch
+        for split in splits.plan(scan.files)
+        for block in reading.read_json(split, scan.files[0], options, want, reading.SplitOutcome())
+    ]
+
+
 def main() -> None:
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     schema = Schema(tuple(Column(name, static) for name, static in COLUMNS.items()))
@@ -104,6 +117,11 @@ def main() -> None:
         show("read and convert, 0.1 % bad, with texts", best(lambda: read_blocks(bad, texts=True)))
         batches = read_blocks(plain)
         whole = pa.Table.from_batches(batches)
+        lines = Path(folder) / "lines.ndjson"
+        with lines.open("wb") as out:
+            for batch in batches:
+                out.write(JsonWriter(schema, JsonOptions(format=JsonLayout.NDJSON)).encode(batch).data)
+        show("read and convert NDJSON", best(lambda: read_lines(lines)))
         show("pyarrow.csv write", best(lambda: csv.write_csv(whole, Path(folder) / "out.csv")))
         for name, writer in (
             ("write CSV", CsvWriter(schema, CsvOptions())),

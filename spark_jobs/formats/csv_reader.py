@@ -8,6 +8,8 @@ keep their place.
 
 from __future__ import annotations
 
+import itertools
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +22,7 @@ from spark_jobs.cxl.failure import Category, Failure
 from spark_jobs.formats import csv_pieces, csv_records, format, records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from spark_jobs.formats.csv_pieces import ByteStream, Stretch
     from spark_jobs.formats.format import Block, FileColumns, Reading
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 
 #: How much input makes a block: kernels work in the cache, and a task holds little.
 BLOCK_BYTES = 4 << 20
+_UNDECODABLE = re.compile("[\udc80-\udcff]+")
+#: What stands for undecodable bytes where a record is shown.
+_REPLACEMENT = "\ufffd"
 
 
 def dialect_of(options: CsvOptions) -> csv_records.Dialect:
@@ -73,32 +78,32 @@ class CsvReader:
 
     def _block(self, data: bytes, stretch: Stretch) -> Block:
         first = stretch.records
+        mark = None if is_utf8(data) else _unused_character(data)
+        if mark is not None:
+            data = _marked(data, mark)
         ragged: list[csv.InvalidRow] = []
-        is_text = is_utf8(data)
-        table = self._parse(data, ragged, self._needed if is_text else list(range(self._columns.width)), is_text)
+        table = self._parse(data, ragged, self._needed if mark is None else range(self._columns.width))
         count = table.num_rows + len(ragged)
         stretch.records += count
-        failures = [RowFailure(first + row.number - 1, self._ragged(row)) for row in ragged]
+        failures = [RowFailure(first + row.number - 1, _ragged(row, mark)) for row in ragged]
         rows = None
         if ragged:
             rows = np.delete(np.arange(count, dtype=np.int64), [row.number - 1 for row in ragged]) + first
         texts = {int(name[1:]): _single(table.column(name)) for name in table.column_names}
-        if not is_text:
-            if rows is None:
-                rows = np.arange(first, first + count, dtype=np.int64)
-            texts, rows, undecodable = self._decode(texts, rows)
+        if mark is not None:
+            rows = np.arange(first, first + count, dtype=np.int64) if rows is None else rows
+            texts, rows, undecodable = self._without_marked(texts, rows, mark)
             failures += undecodable
         return self._shape.block(first, count, texts, rows, failures)
 
-    def _parse(self, data: bytes, ragged: list[csv.InvalidRow], fields: list[int], is_text: bool) -> pa.Table:
-        """Well-formed records as text (or binary) columns, empty cells null; ragged ones are put aside."""
+    def _parse(self, data: bytes, ragged: list[csv.InvalidRow], fields: Sequence[int]) -> pa.Table:
+        """Well-formed records as text columns, empty cells null; ragged ones are put aside."""
 
         def put_aside(row: csv.InvalidRow) -> str:
             ragged.append(row)
             return "skip"
 
         wanted = [self._names[index] for index in fields]
-        kind = pa.string() if is_text else pa.binary()
         return csv.read_csv(
             pa.BufferReader(data),
             # One Arrow block holds all, so that its own search for block borders never runs.
@@ -107,7 +112,7 @@ class CsvReader:
                 delimiter=self._options.delimiter, quote_char=self._options.quote_char, invalid_row_handler=put_aside
             ),
             convert_options=csv.ConvertOptions(
-                column_types=dict.fromkeys(wanted, kind),
+                column_types=dict.fromkeys(wanted, pa.string()),
                 include_columns=wanted,
                 null_values=[""],
                 strings_can_be_null=True,
@@ -115,29 +120,36 @@ class CsvReader:
             ),
         )
 
-    def _ragged(self, row: csv.InvalidRow) -> Failure:
-        text = row.text if isinstance(row.text, str) else bytes(row.text).decode("utf-8", "replace")
-        return malformed(f"record has {row.actual_columns} fields, expected {row.expected_columns}", text)
-
-    def _decode(
-        self, cells: dict[int, pa.BinaryArray], rows: np.ndarray[tuple[int], np.dtype[np.int64]]
-    ) -> tuple[dict[int, pa.StringArray], np.ndarray[tuple[int], np.dtype[np.int64]], list[RowFailure]]:
-        """Text columns of the records whose bytes are all UTF-8; the others are malformed."""
-        bad: set[int] = set()
+    def _without_marked(
+        self, cells: dict[int, pa.StringArray], rows: records.Rows, mark: str
+    ) -> tuple[dict[int, pa.StringArray], records.Rows, list[RowFailure]]:
+        """The needed columns of the records without a marked character; the others are malformed."""
+        is_bad = np.zeros(len(rows), dtype=np.bool_)
         for column in cells.values():
-            try:
-                column.cast(pa.string())
-            except pa.ArrowInvalid:
-                bad.update(
-                    index for index, cell in enumerate(column.to_pylist()) if cell is not None and not is_utf8(cell)
-                )
+            is_bad |= pc.fill_null(pc.match_substring(column, mark), False).to_numpy(zero_copy_only=False)
         failures = []
-        for index in sorted(bad):
-            raw = self._options.delimiter.encode().join(column[index].as_py() or b"" for column in cells.values())
-            failures.append(RowFailure(int(rows[index]), malformed(f"bytes are no {self._options.encoding} text", raw)))
-        keep = np.setdiff1d(np.arange(len(rows)), list(bad))
-        kept = pa.array(keep)
-        return {index: cells[index].take(kept).cast(pa.string()) for index in self._needed}, rows[keep], failures
+        for index in np.flatnonzero(is_bad).tolist():
+            raw = self._options.delimiter.join(column[index].as_py() or "" for column in cells.values())
+            detail = f"bytes are no {self._options.encoding} text"
+            failures.append(RowFailure(int(rows[index]), malformed(detail, raw.replace(mark, _REPLACEMENT))))
+        kept = pa.array(~is_bad)
+        return {index: cells[index].filter(kept) for index in self._needed}, rows[~is_bad], failures
+
+
+def _unused_character(data: bytes) -> str:
+    """A character that does not occur in some bytes: one that Unicode keeps out of texts, or one for private use."""
+    candidates = itertools.chain(range(0xFDD0, 0xFDF0), range(0xF0000, 0xFFFFE))
+    return next(character for character in map(chr, candidates) if character.encode() not in data)
+
+
+def _marked(data: bytes, mark: str) -> bytes:
+    """The bytes as UTF-8, each run of undecodable ones replaced by the mark. All others stay, so records do too."""
+    return _UNDECODABLE.sub(mark, data.decode("utf-8", "surrogateescape")).encode()
+
+
+def _ragged(row: csv.InvalidRow, mark: str | None) -> Failure:
+    text = row.text if mark is None else row.text.replace(mark, _REPLACEMENT)
+    return malformed(f"record has {row.actual_columns} fields, expected {row.expected_columns}", text)
 
 
 def count(stream: ByteStream, options: CsvOptions, stretch: Stretch, *, is_last: bool) -> None:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from spark_jobs.formats.format import FileColumns, Reading, SourceColumn
 
     Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
+    #: For each failing row the position of the declared column that fails it, and whether it has a text that does not
+    #: convert.
+    Problems = dict[int, tuple[int, bool]]
 
 
 class RecordShape:
@@ -30,12 +33,13 @@ class RecordShape:
     def __init__(self, reading: Reading, columns: FileColumns) -> None:
         self._reading = reading
         self._columns = columns
+        self._widened = columns.widened if reading.widened else ()
         self.needed = self._fields_needed()
 
     def _fields_needed(self) -> list[int]:
         """The fields that must be read: carried ones, those that can fail, and all when failures are shown."""
         reading = self._reading
-        fields = {field for field in self._columns.widened if field is not None}
+        fields = {field for field in self._widened if field is not None}
         for column, field in zip(reading.columns, self._columns.declared, strict=True):
             if field is not None and (reading.failure_texts or reading.carries(column.name) or _can_fail(column)):
                 fields.add(field)
@@ -60,27 +64,21 @@ class RecordShape:
         """
         size = count if rows is None else len(rows)
         converted: list[pa.Array | None] = []
-        problems: dict[int, tuple[SourceColumn, bool]] = {}
-        for column, field in zip(self._reading.columns, self._columns.declared, strict=True):
+        problems: Problems = {}
+        for position, field in enumerate(self._columns.declared):
             text = texts.get(field) if field is not None else None
-            converted.append(self._column(column, field is not None, text, size, problems))
+            converted.append(self._column(position, text, size, problems))
         if not problems and not malformed:
             return format.Block(first, count, self._batch(converted, texts, size))
         return self._with_failures(first, count, texts, rows, malformed, converted, problems)
 
-    def _column(
-        self,
-        column: SourceColumn,
-        is_present: bool,
-        text: pa.StringArray | None,
-        size: int,
-        problems: dict[int, tuple[SourceColumn, bool]],
-    ) -> pa.Array | None:
+    def _column(self, position: int, text: pa.StringArray | None, size: int, problems: Problems) -> pa.Array | None:
         """A declared column's values; notes the rows that fail. None when nobody needs it."""
-        if not is_present:
+        column = self._reading.columns[position]
+        if self._columns.declared[position] is None:
             if column.required:
                 for row in range(size):
-                    problems.setdefault(row, (column, False))
+                    problems.setdefault(row, (position, False))
             return pa.nulls(size, values.arrow_type(column.type))
         if text is None:
             return None
@@ -88,10 +86,10 @@ class RecordShape:
             return pc.fill_null(text, "") if text.null_count else text
         done = coerce.convert(text, column.type, self._reading.date_formats)
         for row in done.failed:
-            problems.setdefault(row, (column, True))
+            problems.setdefault(row, (position, True))
         if column.required and text.null_count:
             for row in pc.indices_nonzero(pc.is_null(text)).to_pylist():
-                problems.setdefault(row, (column, False))
+                problems.setdefault(row, (position, False))
         return done.array
 
     def _batch(
@@ -102,7 +100,7 @@ class RecordShape:
             if array is not None and self._reading.carries(column.name):
                 names.append(column.name)
                 arrays.append(array)
-        for name, field in zip(self._reading.widened, self._columns.widened, strict=True):
+        for name, field in zip(self._reading.widened, self._widened, strict=True):
             names.append(format.WIDENED + name)
             arrays.append(pa.nulls(size, pa.string()) if field is None else pc.fill_null(texts[field], ""))
         if arrays:
@@ -118,7 +116,7 @@ class RecordShape:
         rows: Rows | None,
         malformed: Sequence[RowFailure],
         converted: list[pa.Array | None],
-        problems: dict[int, tuple[SourceColumn, bool]],
+        problems: Problems,
     ) -> format.Block:
         places = np.arange(first, first + count, dtype=np.int64) if rows is None else rows
         bad = sorted(problems)
@@ -134,12 +132,11 @@ class RecordShape:
         return format.Block(first, count, batch, pa.array(places), [failures[index] for index in order], failed_rows)
 
     def _failure(
-        self, place: int, row: int, column: SourceColumn, is_conversion: bool, texts: Mapping[int, pa.StringArray]
+        self, place: int, row: int, position: int, is_conversion: bool, texts: Mapping[int, pa.StringArray]
     ) -> RowFailure:
-        if not is_conversion:
+        column, field = self._reading.columns[position], self._columns.declared[position]
+        if not is_conversion or field is None:
             return RowFailure(place, coerce.absence_of(column))
-        field = self._columns.declared[self._reading.columns.index(column)]
-        assert field is not None
         return RowFailure(place, coerce.failure_of(column, texts[field][row].as_py()))
 
     def _shown(

@@ -8,6 +8,7 @@ bytes are skipped, and never fix a schema.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -18,13 +19,14 @@ from spark_jobs.formats.format import FileColumns, FormatError
 from spark_jobs.scan import files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from spark_jobs.formats.options import CsvOptions, JsonLayout
     from spark_jobs.scan.files import InputFile
 
 _BOM = b"\xef\xbb\xbf"
 _HEAD_BYTES = 64 << 10
+_MANY_FILES = 32
 _TEXT = types.STRING.or_null()
 
 
@@ -102,8 +104,7 @@ def plan_csv(
     tracker = ColumnTracker(source, declared, on_unmapped)
     heads: list[tuple[InputFile, Head]] = []
     skipped: list[str] = []
-    for file in inputs:
-        head = read_head(file, options, declared)
+    for file, head in _heads(list(inputs), options, declared):
         if head is None:
             skipped.append(file.name)
         else:
@@ -112,6 +113,18 @@ def plan_csv(
     is_splittable = encoding.is_utf8(options.encoding)
     plans = tuple(FilePlan(file, tracker.columns(head.names), head.data_start, is_splittable) for file, head in heads)
     return tracker.plan(plans, skipped)
+
+
+def _heads(
+    inputs: Sequence[InputFile], options: CsvOptions, declared: Sequence[str]
+) -> Iterator[tuple[InputFile, Head | None]]:
+    """The files with their heads, in order; many files are opened some at a time, for opening is mostly waiting."""
+    if len(inputs) < _MANY_FILES:
+        for file in inputs:
+            yield file, read_head(file, options, declared)
+        return
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        yield from zip(inputs, pool.map(lambda file: read_head(file, options, declared), inputs), strict=True)
 
 
 def read_head(file: InputFile, options: CsvOptions, declared: Sequence[str]) -> Head | None:

@@ -307,3 +307,20 @@ def test_a_record_without_measure_is_malformed_and_not_kept(
     data = data.removesuffix('"')
     unclosed = read_csv(tmp_path / "in.csv", data.encode(), PAIR, split_bytes=split_bytes, block_bytes=block_bytes)
     assert unclosed.failures[-1][4] == "malformed record: quote is never closed"
+
+
+def test_undecodable_bytes_in_other_broken_places(tmp_path: Path) -> None:
+    data = b'a,b\n1,\xff,3\n4,\xef\xb7\x90\n"\xfe\n",2\n\xc3,\xe9\xe9\n7,"\xff'
+    got = read_csv(tmp_path / "in.csv", data, PAIR)
+    assert got.records == [{"a": "4", "b": "\ufdd0"}]
+    assert [failure[:3] for failure in got.failures] == [
+        (0, None, "1,\ufffd,3"),
+        (2, None, "\ufffd\n,2"),
+        (3, None, "\ufffd,\ufffd"),
+        (4, None, '7,"\ufffd'),
+    ]
+
+
+def test_failures_are_found_when_nothing_is_carried(tmp_path: Path) -> None:
+    got = read_csv(tmp_path / "in.csv", b"a,b\n1,2\nx,3\n4,5\n", {"a": types.INT, "b": types.INT}, live=frozenset())
+    assert (got.records, got.rows, len(got.failures)) == ([{}, {}], [0, 2], 1)

@@ -329,11 +329,12 @@ def function(session: Session, node: ast.FunctionCall) -> typed.Expression:
             "aggregate functions belong to aggregate nodes",
         )
     _check_all(session, [a for a in node.arguments if not isinstance(a, ast.Star)])
+    shown = "value" if not node.arguments or not isinstance(node.arguments[0], ast.Name) else node.arguments[0].name
     if overloads(node.name):
-        shown = "value" if not node.arguments or not isinstance(node.arguments[0], ast.Name) else node.arguments[0].name
         help_text: str | None = f"`{node.name}` is a method: write `{shown}.{node.name}(…)`"
     elif node.name in _FOREIGN:
-        help_text = f"write `{_FOREIGN[node.name]}`"
+        written = _FOREIGN[node.name]
+        help_text = f"write `{shown if written[0] in '.[' else ''}{written.replace('value', shown)}`"
     else:
         names = [*aggregates, *(session.module.functions if session.module else ())]
         help_text = nearest.hint(node.name, names, "'")

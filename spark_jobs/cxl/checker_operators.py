@@ -94,13 +94,12 @@ def _refuse(
             help_text = "convert one operand — use .to_date() or .to_datetime()"
         elif Kind.STRING in kinds:
             help_text = "write a date as #YYYY-MM-DD#, or convert the text with .to_date()"
+    message = f"cannot apply '{operator}' to {_names(left.type, right.type)}"
     if operator in ("and", "or"):
-        help_text = "both sides must be Bool: write a comparison"
+        return session.mistyped(message, place, "both sides must be Bool: write a comparison")
     verb, joint = _VERBS.get(operator, ("compare", "and"))
     cannot = f"cannot {verb} {left.type.kind} {joint} {right.type.kind}"
-    return session.mistyped(
-        f"cannot apply '{operator}' to {_names(left.type, right.type)}", place, f"{cannot}: {help_text}"
-    )
+    return session.mistyped(message, place, f"{cannot}: {help_text}")
 
 
 def _logical(

@@ -48,7 +48,13 @@ _SAME = {"pipeline.source_file": "source.file", "pipeline.source_row": "source.r
 #: What SQL and other languages write, and what CXL writes instead.
 _FOREIGN_WORDS = {
     "SELECT": "write `emit name = expression`, one line for each field",
+    "select": "write `emit name = expression`, one line for each field",
     "WHERE": "write `filter condition`",
+    "where": "write `filter condition`",
+    "case": "write `if … then … else …` or `match { condition => value, _ => default }`",
+    "when": "write `if … then … else …` or `match { condition => value, _ => default }`",
+    "switch": "write `match value { pattern => result, _ => default }`",
+    "Math": "numbers have methods: `value.abs()`, `value.round(2)`",
     "return": "write `emit name = expression`",
     "between": "write `x >= low and x <= high`",
     "in": "compare with each value, joined by `or`, or use `match`",

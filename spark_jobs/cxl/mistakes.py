@@ -28,10 +28,12 @@ _RESERVED = terminals(
 )
 #: Where an operand may end: a comparison can only be refused there because one stands before it.
 _OPERAND_ENDS = terminals("NAME MEMBER INT FLOAT STRING DATE TRUE FALSE NULL NOW IT OUTER RPAR RSQB RBRACE")
+_CLOSURE = "a closure is written `it => …`, its parameter is always `it`, and it stands as a method's argument only"
+_CHOICE = "a choice is written `if … then … else …` or `match { condition => value, _ => default }`"
 #: What a character that begins no token is usually meant to be.
 _CHARACTERS = {
     "&": "boolean logic is written in words: use `and`",
-    "|": "boolean logic is written in words: use `or`",
+    "|": "boolean logic is written in words: use `or`; texts are joined with `+`",
     "!": "boolean logic is written in words: use `not` (`!=` is written without a blank)",
     ";": "statements need no separator: leave the `;` out or start a new line",
     "?": "a default is written `value ?? default`, a choice `if … then … else …`",
@@ -40,7 +42,6 @@ _CHARACTERS = {
     "^": "there is no `^` in CXL; multiply instead",
     "~": 'there is no `~` in CXL; use `.matches("…")` for patterns',
     "\\": "lines go on by themselves after an operator or inside parentheses; leave the `\\` out",
-    ":": "a choice is written `if … then … else …`; members of modules are written `alias::name`",
     "\N{NO-BREAK SPACE}": "this is a no-break space; use an ordinary blank",
     "\N{LEFT DOUBLE QUOTATION MARK}": 'strings stand in straight quotes: "…"',
     "\N{RIGHT DOUBLE QUOTATION MARK}": 'strings stand in straight quotes: "…"',
@@ -72,8 +73,8 @@ _NAMES = {
 }
 
 
-def bad_characters(text: str, position: int) -> tuple[int, Mistake]:
-    """A character that begins no token: where lexing goes on, and the mistake."""
+def bad_characters(text: str, position: int, inside: str) -> tuple[int, Mistake]:
+    """A character that begins no token: where lexing goes on, and the mistake; `inside` is the innermost bracket."""
     character = text[position]
     if character in "\"'":
         end = _line_end(text, position)
@@ -86,10 +87,22 @@ def bad_characters(text: str, position: int) -> tuple[int, Mistake]:
     while end < len(text) and text[end] == character:
         end += 1
     shown = text[position:end] if character.isprintable() else f"U+{ord(character):04X}"
-    help_text = _CHARACTERS.get(character)
+    help_text = _colon(text, position, inside) if character == ":" else _CHARACTERS.get(character)
     if help_text is None and character.isidentifier():
         help_text = "names have the letters A to Z, digits and `_` alone; other text stands in quotes"
     return end, (f"unexpected character '{shown[:20]}'", (position, end), help_text)
+
+
+def _colon(text: str, position: int, inside: str) -> str:
+    if text[position + 1 : position + 2] == "=":
+        return "write `=`"
+    if inside == "_LSQB":
+        return "parts are cut out with `.substring(start, length)`"
+    if inside == "_LBRACE":
+        return "the arms of a match are written `pattern => value`"
+    if re.search(r"\blambda\b", text[max(0, position - 100) : position]):
+        return _CLOSURE
+    return "a choice is written `if … then … else …`; members of modules are written `alias::name`"
 
 
 def unexpected(
@@ -115,6 +128,12 @@ def unexpected(
     if expected == "an expression" and previous is not None and previous.type == "FILTER":
         return "filter requires a predicate expression", place, "write the condition after `filter`"
     return f"expected {expected}, found {found}", place, _hint(text, token, previous)
+
+
+def _before(text: str, token: Token) -> str:
+    """What stands before a token, as far as a habit may show in it."""
+    end = token.start_pos or 0
+    return text[max(0, end - 500) : end]
 
 
 def _line_end(text: str, position: int) -> int:
@@ -150,6 +169,8 @@ def _expected(previous: Token | None, accepted: set[str], brackets: Sequence[Tok
     for terminal in ("_THEN", "_ARROW", "_IN", "_LBRACE", "_ASSIGN"):
         if terminal in accepted:
             return _LABELS[terminal]
+    if "_COMMA" in accepted and "RPAR" in accepted:
+        return "',' or ')'"
     for terminal, shown in (("RPAR", "')'"), ("RSQB", "']'"), ("RBRACE", "'}'")):
         if terminal in accepted and brackets:
             return shown
@@ -165,7 +186,7 @@ def _special(text: str, token: Token, previous: Token | None, accepted: set[str]
         return "comparisons are not chainable", "join them with `and`, or put one of them in parentheses"
     if before == "_BY":
         return "distinct by requires a field name", "write `distinct by field`"
-    on_use = bool(re.search(r"(^|\n)[ \t]*use[ \t][^\n]*$", text[: token.start_pos]))
+    on_use = bool(re.search(r"(^|\n)[ \t]*use[ \t][^\n]*$", _before(text, token)))
     if on_use and token.type == "_COLONCOLON":
         return "use paths use '.' separator, not '::'", "write `use shared.dates`; `::` reads a module's members"
     if on_use and token.type == "STAR":
@@ -174,54 +195,80 @@ def _special(text: str, token: Token, previous: Token | None, accepted: set[str]
 
 
 def _hint(text: str, token: Token, previous: Token | None) -> str | None:
+    """How to mend a token that cannot stand where it is, when the mistake is a usual one."""
     before = previous.type if previous is not None else ""
-    kind = token.type
-    if kind == "_ASSIGN":
-        if before == "COMPARE":
-            return "compare with `==`"
-        start = re.search(r"(^|\n)[ \t]*([A-Za-z_]\w*)[ \t]*$", text[: token.start_pos])
-        if start:
-            return f"write `let {start[2]} = …` for a local value or `emit {start[2]} = …` for an output field"
-        return "`=` only follows a name in `let` and `emit`; compare with `==`"
-    if kind == "_ARROW":
-        return "a closure is written `it => …`, its parameter is always `it`, and it stands as a method's argument only"
-    if kind == "_LSQB":
-        return "there are no array literals; `[ ]` reads an element of the value before it, on the same line"
-    if kind == "_LBRACE":
-        return "there are no map literals; braces belong to `match` and `emit each`"
-    if kind in ("_THEN", "_ELSE") and re.search(r"\b(elif|elsif|elseif)\b", text[: token.start_pos]):
-        return "write `else if`"
-    if kind == "STAR" and before == "STAR":
-        return "there is no power operator; multiply instead"
-    if kind == "SLASH" and before == "SLASH":
-        return "a comment starts with `#`"
-    if kind == "RPAR" and before == "LPAR":
-        called = text[: previous.start_pos].rstrip()[-3:] if previous is not None else ""
-        return (
-            "`now` is a word, not a function: leave the parentheses out"
-            if called == "now"
-            else "the parentheses are empty"
-        )
-    if kind == "LEVEL" or (before == "TRACE" and kind == "TRACE"):
-        return "the levels are debug, info, warn and error; trace is the default and is not written"
-    if before == "IF" and kind == "_THEN":
-        return "the condition is missing"
-    if kind in _RESERVED and before in _NAMES:
+    hint = _HINTS.get((before, token.type)) or _HINTS.get(("", token.type))
+    if hint is not None:
+        return hint
+    left = _before(text, token)
+    for pattern, kinds, found in _HABITS:
+        if token.type in kinds and re.search(pattern, left):
+            return found
+    if token.type == "_ASSIGN":
+        return _about_equals(left)
+    if token.type in _RESERVED and before in _NAMES:
         return f"`{token}` is a reserved word; choose another name"
-    if kind in ("RBRACE", "RPAR", "RSQB"):
-        return "check for missing operand or extra closing brace"
-    if before == "EMIT" and kind == "STRING":
-        return "output field names are written without quotes"
-    if kind in ("_NL", "$END") and before in (
-        "COMPARE",
-        "PLUS",
-        "MINUS",
-        "STAR",
-        "SLASH",
-        "PERCENT",
-        "COALESCE",
-        "AND",
-        "OR",
-    ):
+    if token.type in _STATEMENTS and before not in _OPERAND_ENDS:
+        return f"`{token}` begins a statement, which cannot stand inside an expression"
+    if token.type in ("_NL", "$END") and before in _INFIX:
         return "the operator lacks its right side"
     return None
+
+
+def _about_equals(left: str) -> str:
+    start = re.search(r"(^|\n)[ \t]*([A-Za-z_]\w*)[ \t]*$", left)
+    if start and start[2] not in ("let", "emit"):
+        return f"write `let {start[2]} = …` for a local value or `emit {start[2]} = …` for an output field"
+    return "`=` only follows a name in `let` and `emit`; compare with `==`"
+
+
+_STATEMENTS = terminals("LET EMIT FILTER DISTINCT TRACE USE FN")
+_INFIX = terminals("COMPARE PLUS MINUS STAR SLASH PERCENT COALESCE AND OR")
+_BRACES = "check for missing operand or extra closing brace"
+#: Hints by the token before and the token; "" stands for any token before.
+_HINTS = {
+    ("COMPARE", "_ASSIGN"): "compare with `==`",
+    ("_ASSIGN", "_ASSIGN"): "a value is given with one `=`",
+    ("COMPARE", "COMPARE"): "unequal is written `!=`",
+    ("PLUS", "PLUS"): "there is no `++`; add 1",
+    ("", "_ARROW"): _CLOSURE,
+    ("_ARROW", "_LBRACE"): "what follows `=>` is an expression, without braces",
+    ("DOLLAR", "_LBRACE"): "a field is read by its name alone; system values are written `$pipeline.name`",
+    ("MINUS", "COMPARE"): "the arms of a match are written `pattern => value`",
+    ("STAR", "STAR"): "there is no power operator; multiply instead",
+    ("SLASH", "SLASH"): "a comment starts with `#`",
+    ("TRACE", "TRACE"): "the levels are debug, info, warn and error; trace is the default and is not written",
+    ("IF", "_THEN"): "the condition is missing",
+    ("", "RBRACE"): _BRACES,
+    ("", "RSQB"): _BRACES,
+    ("EMIT", "STRING"): "output field names are written without quotes",
+}
+#: Habits from other languages: what stands before the token, the tokens it shows at, and the hint.
+_HABITS = (
+    (r"\bnow\s*\($", ("RPAR",), "`now` is a word, not a function: leave the parentheses out"),
+    (r"\(\s*$", ("RPAR",), "the parentheses are empty"),
+    (r"", ("RPAR",), _BRACES),
+    (r"\b(elif|elsif|elseif)\b", ("_THEN", "_ELSE"), "write `else if`"),
+    (r"\b(case|when)\b", ("_THEN", "_ELSE"), _CHOICE),
+    (r"\bswitch\b", ("_LBRACE",), _CHOICE),
+    (r"\bif\b[^\n]*$", ("_LBRACE",), _CHOICE),
+    (r"", ("_LBRACE",), "there are no map literals; braces belong to `match` and `emit each`"),
+    (
+        r"",
+        ("_LSQB",),
+        "there are no array literals; `[ ]` reads an element of the value before it, on the same line",
+    ),
+    (r"\blambda\b[^\n]*$", ("NAME",), _CLOSURE),
+    (r"\bin\s*\([^()\n]*$", ("_COMMA",), "compare with each value, joined by `or`, or use `match`"),
+    (
+        r"\bdistinct\s+by\b[^\n]*$",
+        ("_COMMA",),
+        "`distinct by` takes one field; for several, emit them and write `distinct`",
+    ),
+    (r"\d$", ("_COMMA",), "a number's fraction follows a dot; statements need no comma"),
+    (r"", ("_COMMA",), "statements need no comma"),
+    (r"\b(let|emit)\s+\w+$", ("MINUS", "_DOT"), "names have letters, digits and `_` alone"),
+    (r"\b(let|emit)\s+\w+\s+$", ("NAME",), "names have no blanks"),
+    (r"(^|\n)\s*$", ("SLASH",), "a comment starts with `#`"),
+    (r"\(.*\S\s+$", ("STRING", "NAME", "INT", "FLOAT", "DATE"), "arguments are separated by commas"),
+)

@@ -187,7 +187,8 @@ class _Driver:
                 yield error.token
             except lark.UnexpectedCharacters as error:
                 position = error.pos_in_stream or 0
-                end, problem = mistakes.bad_characters(self.text, position)
+                inside = self.brackets[-1].type if self.brackets else ""
+                end, problem = mistakes.bad_characters(self.text, position, inside)
                 self._mistake(Problem(*problem))
                 thread.state.line_ctr.feed(self.text[position:end])
 

@@ -20,6 +20,7 @@ RANKS = {
     "execute": 6,
     "cli": 7,
     "run_pipeline": 8,
+    "__main__": 8,
 }
 #: Standard library only; everybody may import them.
 FREE = {"contract", "discovery", "result", "bundle", "spool"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import signal
 import sys
 import threading
@@ -24,10 +26,48 @@ def execute(plan: Plan, options: RunOptions) -> int:
     from spark_jobs.execute import executor, identity
 
     names = identity.Identity.new(options.execution_id, options.batch_id)
-    with _interruptible():
-        outcome = executor.execute(plan, options, names)
+    previews: list[tuple[str, str]] = []
+    with _interruptible(), _logging(options):
+        outcome = executor.execute(plan, options, names, lambda name, text: previews.append((name, text)))
+    if options.preview is not None:
+        _show(previews, options)
     _tell(outcome, options)
     return outcome.result.exit_code
+
+
+def _show(previews: list[tuple[str, str]], options: RunOptions) -> None:
+    """Each output as its file would be, under its name when there are several."""
+    texts = [f"--- {name}\n{text}" if len(previews) > 1 else text for name, text in previews]
+    if options.dry_run_output:
+        options.dry_run_output.write_text("".join(texts), encoding="utf-8")
+    else:
+        sys.stdout.write("".join(texts))
+
+
+@contextmanager
+def _logging(options: RunOptions) -> Iterator[None]:
+    """Log lines go to standard error, as text or as one JSON object a line."""
+    from spark_jobs.execute import logs
+
+    logger = logging.getLogger("clinker")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonLines() if options.log_format == "json" else logging.Formatter("%(levelname)s %(message)s"))
+    level, propagate = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logs.LEVELS.get(options.log_level, logging.INFO))
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagate
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {"time": self.formatTime(record), "level": record.levelname.lower(), "message": record.getMessage()}
+        return json.dumps(line, ensure_ascii=False)
 
 
 @contextmanager
@@ -52,7 +92,7 @@ def _tell(outcome: Outcome, options: RunOptions) -> None:
     record = outcome.result
     if record.error:
         sys.stderr.write(f"error[{record.error.code}]: {record.error.message}\n")
-    if not options.quiet:
+    if not options.quiet and options.preview is None:
         sys.stdout.write(_summary(record, outcome.nodes))
     if options.work_dir:
         result.write(Path(options.work_dir), record)

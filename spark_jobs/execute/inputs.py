@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.nodes.source.run import SplitInput
-from spark_jobs.scan import columns, matching, splits
+from spark_jobs.scan import columns, matching, scanning, splits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,11 +26,21 @@ class Inputs:
     scans: Mapping[str, columns.ScanPlan]
     splits: tuple[tuple[str, SplitInput], ...]
 
+    @cached_property
+    def by_number(self) -> dict[int, tuple[str, SplitInput]]:
+        """The splits by their numbers (a preview reads only some of them)."""
+        return {place.number: (name, place) for name, place in self.splits}
+
+    @property
+    def width(self) -> int:
+        """One more than the highest split number."""
+        return max(self.by_number, default=0) + 1
+
     def file_name(self, split: int, source: int) -> str:
         """The name of the file that a split belongs to; without a split (no record at all) the source's name."""
         if split < 0:
             return f"<source:{self.source_name(source)}>"
-        return self.splits[split][1].file_plan.file.name
+        return self.by_number[split][1].file_plan.file.name
 
     def source_name(self, source: int) -> str:
         """A source's name by its number."""
@@ -55,14 +66,33 @@ class Inputs:
                 found[i] = (name, replace(found[i][1], split=split))
         return replace(self, splits=tuple(found))
 
+    def limited(self, records: int) -> Inputs:
+        """The same with at most this many records of each source, as far as they are in the beginning of its files.
+
+        Needs `with_rows` of the splits that are left.
+        """
+        found = [
+            (name, replace(place, limit=max(records - (place.first_of_source or 0), 0)))
+            for name, place in self.splits
+            if (place.first_of_source or 0) < records or not place.first_of_source
+        ]
+        return replace(self, splits=tuple(found))
+
+    def beginnings(self) -> Inputs:
+        """The same with the first split of each file alone."""
+        return replace(self, splits=tuple(item for item in self.splits if item[1].split.index == 0))
+
     def with_rows(self, rows: Mapping[int, int]) -> Inputs:
         """The same with the number of each split's first record in its file; `rows` has the records per split."""
         found: list[tuple[str, SplitInput]] = []
         seen: dict[tuple[str, int], int] = {}
+        of_source: dict[str, int] = {}
         for name, place in self.splits:
             key = (name, place.split.file)
-            found.append((name, replace(place, first_row=seen.get(key, 0))))
+            known = replace(place, first_row=seen.get(key, 0), first_of_source=of_source.get(name, 0))
+            found.append((name, known))
             seen[key] = seen.get(key, 0) + rows[place.number]
+            of_source[name] = of_source.get(name, 0) + rows[place.number]
         return replace(self, splits=tuple(found))
 
 
@@ -86,9 +116,11 @@ def find(plan: plans.Plan, split_bytes: int, *, allow_outside: bool = False) -> 
 def _scan(plan: plans.Plan, step: SourceStep, allow_outside: bool) -> columns.ScanPlan:
     """The files of a source with their columns."""
     matched = matching.match(step.name, step.match, Path(plan.base_dir), allow_outside=allow_outside)
-    return columns.plan_csv(
-        step.name, step.column_names, matched.files, step.options, columns.OnUnmapped(step.on_unmapped.value)
-    )
+    found = scanning.plan(
+        step.format, step.name, step.column_names, matched.files, step.options,
+        columns.OnUnmapped(step.on_unmapped.value), step.array_paths,
+    )  # fmt: skip
+    return replace(found, warnings=(*matched.warnings, *found.warnings))
 
 
 def widened(plan: plans.Plan, inputs: Inputs) -> dict[str, tuple[str, ...]]:

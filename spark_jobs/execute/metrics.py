@@ -7,7 +7,7 @@ import os
 import resource
 import socket
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,8 +106,9 @@ def _document(run: Run, finished: datetime, exit_code: ExitCode, error: result.R
         "started_at": run.identity.started.isoformat(),
         "finished_at": finished.isoformat(),
         "exit_code": int(exit_code),
-        "error": asdict(error) if error else None,
-        "execution_mode": "batch",
+        "error": str(error) if error else None,
+        "execution_mode": "batch" if any(planned.kind == "aggregate" for planned in run.plan.nodes) else "streaming",
+        "thread_count": run.threads,
         "spark": run.application,
         "input_files": [plan.file.name for scan in scans.values() for plan in scan.files],
         "output_files": run.output_files,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +20,8 @@ from spark_jobs.formats import cell_text, format
 from spark_jobs.nodes.output import run as output_run
 from spark_jobs.nodes.output.step import IfExists
 from spark_jobs.plan import paths
-from spark_jobs.scan import reading
+from spark_jobs.scan import scanning
+from spark_jobs.scan.reading import SplitOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,7 +112,33 @@ def assemble(run: Run, targets: Targets, folders: dict[str, str]) -> list[publis
             staged.write_bytes(writer.empty)
         renames.append(publish.Rename(str(staged), str(target.path)))
         run.output_files.append(str(target.path))
+        if target.step.write_meta:
+            renames.append(_sidecar(run, target, staged, sum(part.bytes for part in run.tally.parts_of(target.name))))
     return renames
+
+
+def _sidecar(run: Run, target: Target, staged: Path, size: int) -> publish.Rename:
+    """`<file>.meta.json` beside an output: the facts of the run that wrote it (spec/formats.md 11.8)."""
+    now = datetime.now(UTC)
+    facts = {
+        "pipeline_path": str(run.plan.path),
+        "pipeline_hash": run.plan.source_hash,
+        "pipeline_hash_short": run.plan.source_hash[:8],
+        "clinker_version": metadata.version("airflow-provider-clinker"),
+        "run_started_at": run.identity.started.isoformat(),
+        "run_finished_at": now.isoformat(),
+        "elapsed_total_ms": int((now - run.identity.started).total_seconds() * 1000),
+        "execution_id": run.identity.execution_id,
+        "batch_id": run.identity.batch_id,
+        "output_name": target.step.label or target.name,
+        "resolved_path": str(target.path),
+        "record_count": run.tally.counters[target.name].records_out if target.name in run.tally.counters else 0,
+        "bytes_written": size,
+        "dlq_counts": run.tally.dead_per_category,
+    }
+    path = staged.with_suffix(".meta")
+    path.write_text(json.dumps(facts, indent=2) + "\n")
+    return publish.Rename(str(path), f"{target.path}.meta.json")
 
 
 @dataclass(frozen=True)
@@ -119,7 +149,7 @@ class Rereader:
 
     def texts(self, split: int, rows: Sequence[int]) -> dict[int, list[str | None]]:
         """The texts of the declared columns of some records of a split, by row."""
-        name, place = self.inputs.splits[split]
+        name, place = self.inputs.by_number[split]
         step = self.inputs.steps[name]
         wanted = format.Reading(
             columns=tuple(format.SourceColumn(c.name, c.type, c.required) for c in step.columns),
@@ -128,7 +158,9 @@ class Rereader:
         )
         plan = format_without_widened(place.file_plan)
         found: dict[int, list[str | None]] = {}
-        for block in reading.read_csv(place.split, plan, step.options, wanted, reading.SplitOutcome()):
+        for block in scanning.read(
+            step.format, place.split, plan, step.options, wanted, SplitOutcome(), step.array_paths
+        ):
             here = [row for row in rows if block.first_row <= row < block.first_row + block.count]
             if here:
                 found |= _texts(block, here, step)
@@ -139,8 +171,6 @@ class Rereader:
 
 def format_without_widened(plan: Any) -> Any:
     """A file plan that carries declared columns alone."""
-    from dataclasses import replace
-
     return replace(plan, columns=replace(plan.columns, widened=()))
 
 

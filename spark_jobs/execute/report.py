@@ -54,6 +54,14 @@ class Letters:
 
 
 @dataclass
+class Broken:
+    """What ended a task that no record is to blame for: a file that cannot be read or written (exit 4)."""
+
+    code: str
+    message: str
+
+
+@dataclass
 class TaskReport:
     """A task's report."""
 
@@ -65,6 +73,9 @@ class TaskReport:
     splits: list[SplitReport] = field(default_factory=list)
     letters: Letters | None = None
     failure: FirstFailure | None = None
+    broken: Broken | None = None
+    logs: list[tuple[str, str]] = field(default_factory=list)
+    logs_left_out: int = 0
     payload_bytes: int = 0
     peak_bytes: int = 0
 
@@ -85,4 +96,6 @@ class TaskReport:
             fields["letters"] = Letters(**letters)
         if fields["failure"]:
             fields["failure"] = FirstFailure(**fields["failure"])
+        if fields["broken"]:
+            fields["broken"] = Broken(**fields["broken"])
         return cls(**fields)

@@ -28,6 +28,8 @@ class JobSpec:
         keep_texts: whether dead letters show the record's columns.
         scratch: the folder for parts that stay inside the run (dead letters, build sides), reachable from every machine.
         staging: for each output the folder for its part files, beside the final file.
+        log_level: the level below which lines are not kept, as Python's logging numbers them.
+        counts_only: whether level 0 only counts the records of its splits.
         materialized: files of earlier jobs by box id, in record order.
         width: how many splits the run has over all sources; places of home partitions are counted in it.
     """
@@ -42,6 +44,8 @@ class JobSpec:
     keep_texts: bool
     scratch: str
     staging: Mapping[str, str]
+    log_level: int = 20
+    counts_only: bool = False
     materialized: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     width: int = 1
 

@@ -10,11 +10,13 @@ import os
 import pickle
 import time
 import uuid
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_jobs.execute import letters, report
+from spark_jobs.execute import letters, logs, report
+from spark_jobs.formats.format import FormatError
 from spark_jobs.nodes import node, operator
 from spark_jobs.plan import plan as plans
 from spark_jobs.plan import regions
@@ -112,6 +114,15 @@ class Task:
         self.report.failure = report.FirstFailure(*place, code, message, None, code)
         raise operator.StopTask
 
+    def log(self, level: str, line: str) -> None:
+        """Give a line to the run's log."""
+        if logs.LEVELS[level] < self.spec.log_level:
+            return
+        if len(self.report.logs) < logs.LINES_PER_TASK:
+            self.report.logs.append((level, line))
+        else:
+            self.report.logs_left_out += 1
+
     def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:
         """Give rows to an exchange."""
         found = self.spec.job.exchanges[exchange]
@@ -148,28 +159,45 @@ class Task:
         outcome = reading.SplitOutcome()
         operators = self._region([name])
         root: Source = operators[0]  # type: ignore[assignment]
-        try:
+        with self._stoppable():
             root.read(place, root.reading(self.spec.widened.get(name, ()), self.spec.keep_texts), outcome)
             self._finish(operators)
-        except operator.StopTask:
-            self.outbox.clear()
         self.report.splits.append(
             report.SplitReport(place.number, outcome.records, max(outcome.end - outcome.start, 0), outcome.is_consistent)
         )
         self.report.seconds += time.perf_counter() - started
+
+    def count(self, name: str, place: SplitInput) -> None:
+        """Count the records of a split."""
+        outcome = reading.SplitOutcome()
+        root: Source = self._region([name])[0]  # type: ignore[assignment]
+        with self._stoppable():
+            root.count(place, outcome)
+        self.report.splits.append(report.SplitReport(place.number, outcome.records, 0, outcome.is_consistent))
 
     def receive(self, exchange: regions.Exchange, envelopes: Iterator[tuple[int, bytes]]) -> None:
         """Push a partition of an exchange through its region."""
         started = time.perf_counter()
         operators = self._region([exchange.consumer])
         root: Any = operators[0]
-        try:
+        with self._stoppable():
             for _, payload in envelopes:
                 root.receive(pa.ipc.open_stream(payload).read_all())
             self._finish(operators)
+        self.report.seconds += time.perf_counter() - started
+
+    @contextmanager
+    def _stoppable(self) -> Iterator[None]:
+        """What ends a task without being a bug is reported; the driver gives the verdict."""
+        try:
+            with logs.captured(self.log):
+                yield
         except operator.StopTask:
             self.outbox.clear()
-        self.report.seconds += time.perf_counter() - started
+        except FormatError as error:
+            self.report.broken = report.Broken(error.code or "E216", str(error))
+        except OSError as error:
+            self.report.broken = report.Broken("E900", describe(error))
 
     def _finish(self, operators: list[operator.Operator]) -> None:
         """Upstream first: what one holds back reaches the next before that one finishes."""
@@ -179,7 +207,10 @@ class Task:
     def close(self) -> None:
         """Close all files and write the dead letters."""
         for part, file in self._open_parts:
-            file.close()
+            try:
+                file.close()
+            except OSError as error:
+                self.report.broken = report.Broken("E900", describe(error))
             part.bytes = os.path.getsize(part.path)
             self.report.parts.append(part)
         if self.gathered.count:
@@ -230,6 +261,12 @@ class Task:
         return made
 
 
+def describe(error: OSError) -> str:
+    """What the system said, with the path it is about."""
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{error.strerror or error}"
+
+
 def _slot_starts(job: regions.Job, level: int) -> dict[int, int]:
     """Where the slots of each exchange begin that a level consumes."""
     starts, start = {}, 0
@@ -261,7 +298,10 @@ def run_level(pickled: bytes, level: int, batches: Iterator[pa.RecordBatch]) -> 
             for index in batch.column(0).to_pylist():
                 name, place = spec.splits[index]
                 task = Task(spec, 0, place.number, attempt)
-                task.read(name, place)
+                if spec.counts_only:
+                    task.count(name, place)
+                else:
+                    task.read(name, place)
                 yield from _sent(task)
         return
     yield from _run_exchange(spec, level, number, attempt, batches)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spark_jobs.execute.inputs import Inputs
-    from spark_jobs.execute.report import FirstFailure, Part, TaskReport
+    from spark_jobs.execute.report import Broken, FirstFailure, Part, TaskReport
 
 
 class RunFailed(Exception):  # noqa: N818 - a verdict, not a bug
@@ -50,6 +50,8 @@ class Tally:
     peak_task_bytes: int = 0
     levels: list[dict[str, float]] = field(default_factory=list)
     failures: list[FirstFailure] = field(default_factory=list)
+    broken: list[Broken] = field(default_factory=list)
+    logs: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, job: int, reports: Sequence[TaskReport]) -> None:
         """Add the reports of a job."""
@@ -64,6 +66,11 @@ class Tally:
                 self._add_letters(report)
             if report.failure:
                 self.failures.append(report.failure)
+            if report.broken:
+                self.broken.append(report.broken)
+            self.logs += report.logs
+            if report.logs_left_out:
+                self.logs.append(("warn", f"{report.logs_left_out} more log lines of this task are left out"))
             self.payload_bytes += report.payload_bytes
             self.peak_task_bytes = max(self.peak_task_bytes, report.peak_bytes)
         for level in sorted({report.level for report in reports}):

@@ -144,6 +144,9 @@ class Context(Protocol):
     ) -> None:
         """Note dead letters by the places of their records. Raises `StopTask` under fail_fast."""
 
+    def log(self, level: str, line: str) -> None:
+        """Give a line to the run's log; the driver writes it, in the order of the records."""
+
     def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:
         """Give rows to an exchange."""
 

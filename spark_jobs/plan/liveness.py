@@ -48,6 +48,8 @@ def _source_members(programs: list[Compiled]) -> set[str]:
             found |= {path.removeprefix("source.") for path in program.system if path.startswith("source.")}
             if "pipeline.source_row" in program.system:
                 found.add("row")
+            if "pipeline.total_count" in program.system:
+                found.add("total_count")
     return found
 
 

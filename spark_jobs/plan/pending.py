@@ -47,8 +47,6 @@ def _properties(planned: PlannedNode) -> Iterator[str]:
                 yield "`analytic_window`"
             if any(isinstance(statement, typed.Distinct) for statement in step.program.statements):
                 yield "`distinct`"
-            if step.log:
-                yield "`log`"
         case MergeStep(interleave=True):
             yield "`mode: interleave`"
         case OutputStep() as step:
@@ -56,7 +54,5 @@ def _properties(planned: PlannedNode) -> Iterator[str]:
                 yield "`sort_order`"
             if step.split is not None:
                 yield "`split`"
-            if step.write_meta:
-                yield "`write_meta`"
             if paths.tokens(step.path) & paths.FAN_OUT_TOKENS:
                 yield "an output file per source file"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs import plan
-from spark_jobs.execute import executor, identity
+from spark_jobs.execute import executor, identity, work
 from spark_jobs.plan.options import RunOptions
 
 if TYPE_CHECKING:
@@ -44,5 +44,5 @@ def outputs(folder: Path) -> dict[str, bytes]:
 def with_splits(monkeypatch: pytest.MonkeyPatch, folder: Path, data: str, splits: int) -> None:
     """Cut an input into about this many splits, and groups over several partitions when there is more than one."""
     size = (folder / data).stat().st_size
-    monkeypatch.setenv(executor.SPLIT_BYTES_VARIABLE, str(max(size // splits, 1) + 1))
-    monkeypatch.setenv(executor.PARTITION_BYTES_VARIABLE, str(max(size // splits, 1) + 1))
+    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(max(size // splits, 1) + 1))
+    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, str(max(size // splits, 1) + 1))

@@ -12,13 +12,14 @@ import pyarrow.compute as pc
 from spark_jobs.cxl import failure
 from spark_jobs.formats import cell_text, format
 from spark_jobs.nodes import operator
-from spark_jobs.scan import reading
+from spark_jobs.scan import scanning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.scan.columns import FilePlan
+    from spark_jobs.scan.reading import SplitOutcome
     from spark_jobs.scan.splits import Split
 
 
@@ -32,6 +33,8 @@ class SplitInput:
         file_plan: how its file is read.
         split: the part of the file.
         first_row: records of the file before this split, when that is known before reading (programs read `$source.row`).
+        first_of_source: the same over all files of the source.
+        limit: how many records are read at most; None for all (a preview has a limit).
     """
 
     source: int
@@ -39,6 +42,8 @@ class SplitInput:
     file_plan: FilePlan
     split: Split
     first_row: int | None = None
+    first_of_source: int | None = None
+    limit: int | None = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,8 @@ class SplitOrigin:
         values: dict[str, Any] = {"source.file": name, "source.path": name, "source.name": self.step.name, "source.count": None}
         if self.place.first_row is not None:
             values["source.row"] = pc.add(batch.rows, self.place.first_row + 1)
+        if self.place.first_of_source is not None:
+            values["pipeline.total_count"] = pc.add(batch.rows, self.place.first_of_source + 1)
         return values
 
 
@@ -103,14 +110,16 @@ class Source(operator.Operator):
             date_formats=self.step.date_formats,
         )
 
-    def read(self, place: SplitInput, wanted: format.Reading, outcome: reading.SplitOutcome) -> None:
+    def read(self, place: SplitInput, wanted: format.Reading, outcome: SplitOutcome) -> None:
         """Push the records of a split; `outcome` tells about the split afterwards."""
-        blocks: Iterator[format.Block] = reading.read_csv(
-            place.split, place.file_plan, self.step.options, wanted, outcome
+        blocks: Iterator[format.Block] = scanning.read(
+            self.step.format, place.split, place.file_plan, self.step.options, wanted, outcome, self.step.array_paths
         )
         carried = [c.name for c in self.step.columns if c.name in self.step.live]
         carried += [format.WIDENED + name for name in wanted.widened]
         for block in blocks:
+            if place.limit is not None:
+                block = _cut(block, place.limit)
             self.counters.records_in += block.count
             origin = SplitOrigin(place, self.step, block)
             if block.failures:
@@ -122,6 +131,12 @@ class Source(operator.Operator):
             if not data.num_columns:
                 data = pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=["$none"])
             self.push(operator.Batch(data, rows, origin))
+            if place.limit is not None and block.first_row + block.count >= place.limit:
+                return
+
+    def count(self, place: SplitInput, outcome: SplitOutcome) -> None:
+        """Count the records of a split."""
+        scanning.count(self.step.format, place.split, place.file_plan, self.step.options, outcome, self.step.array_paths)
 
     def _fail(self, origin: SplitOrigin, block: format.Block) -> None:
         """Bad records leave at the first downstream stage (decision 26); malformed ones at the source itself."""
@@ -132,6 +147,23 @@ class Source(operator.Operator):
         ]
         rows = pa.array([item.row for item in block.failures], pa.int64())
         self.context.letters(self, [item.failure for item in block.failures], origin.of_rows(rows), block.failed_rows, stages)
+
+
+def _cut(block: format.Block, limit: int) -> format.Block:
+    """The records of a block that stand before a row."""
+    if block.first_row + block.count <= limit:
+        return block
+    count = max(limit - block.first_row, 0)
+    failures = [item for item in block.failures if item.row < limit]
+    good = count - len(failures)
+    return format.Block(
+        first_row=block.first_row,
+        count=count,
+        batch=block.batch.slice(0, good),
+        rows=None if block.rows is None else block.rows.slice(0, good),
+        failures=failures,
+        failed_rows=None if block.failed_rows is None else block.failed_rows.slice(0, len(failures)),
+    )
 
 
 def open_operator(step: SourceStep, **wiring: Any) -> Source:

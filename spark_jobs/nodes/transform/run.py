@@ -9,8 +9,11 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure, values
 from spark_jobs.nodes import operator
+from spark_jobs.nodes.transform import directives
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from spark_jobs.nodes.transform.step import TransformStep, Validation
 
 
@@ -24,6 +27,7 @@ class Transform(operator.Operator):
         self.program = operator.compiled(self.step.program)
         self.checks = [(check, operator.compiled(check.check)) for check in self.step.validations]
         self.state = engine.Surroundings()
+        self.seen = 0
 
     def process(self, batch: operator.Batch, port: int) -> None:
         """Run the program, then each validation on what it gave."""
@@ -31,12 +35,20 @@ class Transform(operator.Operator):
         result = self.run(self.program, batch, self.state)
         self.counters.filtered += result.filtered
         self.counters.duplicates += result.duplicates
+        self._log(directives.on_error(self.step, batch, result.failures))
         self.fail(batch, result.failures)
         output = _output(batch, result)
         self.counters.made += output.count + result.filtered + result.duplicates + len(result.failures) - batch.count
         for check, program in self.checks:
             output = self._validate(output, check, program)
+        if self.step.log:
+            self._log(directives.per_record(self, self.step, output, self.seen))
+            self.seen += output.count
         self.push(output)
+
+    def _log(self, lines: Iterable[tuple[str, str]]) -> None:
+        for level, line in lines:
+            self.context.log(level, line)
 
     def _validate(self, batch: operator.Batch, check: Validation, program: engine.BatchProgram) -> operator.Batch:
         """Only false fails, null passes (decision 63); a check that itself fails counts as a failure of the record."""
@@ -44,15 +56,19 @@ class Transform(operator.Operator):
         failed = [
             (item.row, f"validation check error: {item.failure.detail}") for item in result.failures
         ]
+        verdicts = values.from_arrow(result.emits["value"], check.check.emits[0][1])
+        checked = range(batch.count) if result.rows is None else result.rows.to_pylist()
+        false = [row for row, value in zip(checked, verdicts, strict=True) if value is False]
         if check.is_error:
-            verdicts = values.from_arrow(result.emits["value"], check.check.emits[0][1])
-            checked = range(batch.count) if result.rows is None else result.rows.to_pylist()
-            failed += [(row, check.message) for row, value in zip(checked, verdicts, strict=True) if value is False]
+            failed += [(row, check.message) for row in false]
+        else:
+            self._log(("warn", f"{self.step.stage}: {check.message}") for _ in false)
         if not failed:
             return batch
         failures = [
             engine.RowFailure(row, failure.Failure(message, failure.Category.VALIDATION)) for row, message in sorted(failed)
         ]
+        self._log(directives.on_error(self.step, batch, failures))
         self.fail(batch, failures, trigger=check.name)
         return batch.take(operator.indices_except(batch.count, [row for row, _ in failed]))
 

@@ -1,0 +1,195 @@
+"""The jobs of a run: what each task is told, runs again after a wrong cut, and what ends a run early."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spark_jobs.contract import ExitCode
+from spark_jobs.execute import chain, inputs, logs, spec
+from spark_jobs.execute.verdict import RunFailed
+from spark_jobs.plan import plan as plans
+from spark_jobs.plan import regions
+from spark_jobs.scan import splits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.execute.executor import Run
+    from spark_jobs.execute.report import FirstFailure, TaskReport
+
+#: For tests and tuning: the nominal size of splits, and of what a partition of an exchange gets, in bytes. Results never depend on
+#: them.
+SPLIT_BYTES_VARIABLE = "CLINKER_SPLIT_BYTES"
+PARTITION_BYTES_VARIABLE = "CLINKER_PARTITION_BYTES"
+#: Bytes of input whose partial groups are taken to make a payload worth a partition of its own.
+_PARTITION_BYTES = 64 << 20
+_MOST_PARTITIONS = 512
+
+
+def split_bytes() -> int:
+    """The nominal size of splits."""
+    return int(os.environ.get(SPLIT_BYTES_VARIABLE, splits.SPLIT_BYTES))
+
+
+class Work:
+    """Runs the jobs of a plan. `scratch` is the folder for parts that stay inside the run, `folders` those of the outputs."""
+
+    def __init__(self, run: Run, spark: SparkSession, scratch: str, folders: dict[str, str]) -> None:
+        assert run.inputs is not None
+        self.run = run
+        self.spark = spark
+        self.scratch = scratch
+        self.folders = folders
+        self.widened = inputs.widened(run.plan, run.inputs)
+
+    @property
+    def inputs(self) -> inputs.Inputs:
+        """What the run reads."""
+        assert self.run.inputs is not None
+        return self.run.inputs
+
+    def all_jobs(self) -> None:
+        """All jobs, in order; each gets the build sides that earlier ones wrote down."""
+        run = self.run
+        if run.options.preview is not None:
+            run.inputs = self.inputs.beginnings()
+        if run.options.preview is not None or self._reads_rows():
+            with run.phase("count"):
+                self._count()
+        if run.options.preview is not None:
+            run.inputs = self.inputs.limited(run.options.preview)
+        materialized: dict[str, tuple[str, ...]] = {}
+        for job in regions.jobs(run.plan, self._partitions):
+            with run.phase(f"job {job.number}"):
+                reports = self._run(self._spec(job, materialized))
+            run.tally.add(job.number, reports)
+            self._stop_when_broken()
+            for box in job.boxes.values():
+                if box.role is regions.Role.BUILD:
+                    materialized[box.id] = tuple(part.path for part in run.tally.parts_of(box.id))
+        if wrong := run.tally.unbalanced():
+            text = f"records do not add up, nothing is published: {'; '.join(wrong)}"
+            raise RunFailed(ExitCode.EVALUATION, "E903", text)
+
+    def _spec(self, job: regions.Job, materialized: dict[str, tuple[str, ...]], *, counts_only: bool = False) -> spec.JobSpec:
+        errors = self.run.plan.errors
+        shows = errors.strategy is plans.Strategy.CONTINUE and errors.include_source_row
+        has_file = errors.dead_letters.path or any(target.path for target in errors.per_source.values())
+        return spec.JobSpec(
+            run=self.run.identity.execution_id,
+            job=job,
+            steps=self.inputs.steps,
+            splits=tuple(item for item in self.inputs.splits if item[0] in job.sources),
+            widened=self.widened,
+            values=self._values(),
+            strategy=errors.strategy,
+            keep_texts=bool(shows and has_file),
+            scratch=self.scratch,
+            staging=self.folders,
+            log_level=logs.LEVELS.get(self.run.options.log_level, logs.LEVELS["info"]),
+            counts_only=counts_only,
+            materialized=dict(materialized),
+            width=max([self.inputs.width, *(exchange.partitions for exchange in job.exchanges)]),
+        )
+
+    def _run(self, wanted: spec.JobSpec) -> list[TaskReport]:
+        """Run a job; once more with exact borders when a split was cut inside quotes."""
+        reports = chain.run(self.spark, wanted)
+        wrong = {split.number for report in reports for split in report.splits if not split.is_consistent}
+        if not wrong:
+            return reports
+        self.run.inputs = self.inputs.with_exact(wrong)
+        places = tuple(item for item in self.inputs.splits if item[0] in wanted.job.sources)
+        return chain.run(self.spark, spec.replace_splits(wanted, places))
+
+    def _reads_rows(self) -> bool:
+        """Whether some program reads a record's position in its file or source, which must be known before the pass."""
+        return any({"row", "total_count"} & step.reads_source for step in self.inputs.steps.values())
+
+    def _count(self) -> None:
+        """A pass that only counts the records of each split."""
+        steps = self.inputs.steps.items()
+        boxes = {name: regions.Box(name, step, regions.Role.WHOLE, "", 0, silent=True) for name, step in steps}
+        reports = self._run(self._spec(regions.Job(-1, tuple(boxes), boxes, ()), {}, counts_only=True))
+        self.run.tally.broken += [report.broken for report in reports if report.broken]
+        self._stop_when_broken()
+        self.run.inputs = self.inputs.with_rows({split.number: split.records for r in reports for split in r.splits})
+
+    def _values(self) -> dict[str, Any]:
+        """The run-wide values behind `$...`."""
+        run = self.run
+        started = run.identity.started.replace(tzinfo=None, microsecond=0)
+        return {
+            **run.plan.variables,
+            "pipeline.name": run.plan.name,
+            "pipeline.execution_id": run.identity.execution_id,
+            "pipeline.batch_id": run.identity.batch_id,
+            "pipeline.start_time": started,
+            "source.batch": run.identity.execution_id,
+            "source.ingestion_timestamp": started,
+        }
+
+    def _partitions(self, name: str) -> int:
+        """How many partitions an aggregate's groups are spread over: from the size of what it reads, never from cores."""
+        step: Any = self.run.plan.by_name[name].step
+        if not step.group_by:
+            return 1
+        sources = _sources_of(self.run.plan, name)
+        columns = max(sum(len(self.inputs.steps[source].columns) for source in sources), 1)
+        share = min(1.0, (len(step.input) + 1) / columns)
+        wanted = int(os.environ.get(PARTITION_BYTES_VARIABLE, _PARTITION_BYTES))
+        limit = min(wanted, max(self.run.plan.memory_limit_bytes // 8, 1 << 20))
+        return max(1, min(int(self.inputs.bytes_of(sources) * share) // limit, _MOST_PARTITIONS))
+
+    def _stop_when_broken(self) -> None:
+        """Unreadable or unwritable files end the run; under fail_fast, and for what no strategy forgives, a failing record does."""
+        tally = self.run.tally
+        if tally.broken:
+            raise RunFailed(ExitCode.IO, tally.broken[0].code, tally.broken[0].message)
+        stopping = [f for f in tally.failures if f.code and f.code.startswith("E")]
+        if self.run.plan.errors.strategy is plans.Strategy.FAIL_FAST:
+            stopping = tally.failures
+        if stopping:
+            first = min(stopping, key=lambda f: (f.source, f.split, f.row))
+            exit_code = ExitCode.IO if first.code == "malformed_record" else ExitCode.EVALUATION
+            raise RunFailed(exit_code, first.code or "E302", self._message(first))
+
+    def _message(self, first: FirstFailure) -> str:
+        """The first failure with its record's place."""
+        row = row_of(self.run)(np.array([first.split]), np.array([first.row]))[0]
+        file = self.inputs.file_name(first.split, first.source)
+        name = f"field '{first.field}': " if first.field else ""
+        return f"{file}, row {row}: {name}{first.detail} (stage {first.stage}; strategy {self.run.plan.errors.strategy})"
+
+
+def row_of(run: Run) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """A function from splits and rows in them to 1-based rows in the files."""
+    assert run.inputs is not None
+    records = run.tally.records_per_split
+    before: dict[int, int] = {}
+    seen: dict[tuple[str, int], int] = {}
+    for name, place in run.inputs.splits:
+        key = (name, place.split.file)
+        before[place.number] = seen.get(key, 0)
+        seen[key] = before[place.number] + records.get(place.number, 0)
+
+    def found(split: np.ndarray, row: np.ndarray) -> np.ndarray:
+        return np.array([before.get(int(number), 0) for number in split]) + row + 1
+
+    return found
+
+
+def _sources_of(plan: plans.Plan, name: str) -> list[str]:
+    """The sources whose records reach a node."""
+    found, waiting = set(), [name]
+    while waiting:
+        planned = plan.by_name[waiting.pop()]
+        if planned.kind == "source":
+            found.add(planned.name)
+        waiting += [edge.node for edge in planned.inputs]
+    return sorted(found)

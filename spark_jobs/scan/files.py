@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyarrow import fs
 
 from spark_jobs.formats.format import FormatError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from collections.abc import Iterator
 
 
 @dataclass(frozen=True)
@@ -36,22 +38,27 @@ def _local() -> fs.LocalFileSystem:
     return fs.LocalFileSystem(use_mmap=False)
 
 
-def _filesystem(path: str) -> tuple[fs.FileSystem, str]:
-    if "://" in path:
+def _filesystem(path: str, name: str) -> tuple[fs.FileSystem, str]:
+    if "://" not in path:
+        return _local(), path
+    try:
         found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(path)
-        return found
-    return _local(), path
+    except (OSError, pa.ArrowInvalid) as error:
+        raise FormatError(f"cannot be read: {error}", name) from error
+    return found
 
 
-def open_input(path: str, name: str) -> pa.NativeFile:
+@contextmanager
+def open_input(path: str, name: str) -> Iterator[pa.NativeFile]:
     """A file for reading at any position.
 
     Raises:
-        FormatError: it is missing, a folder, or may not be read.
+        FormatError: it is missing, a folder, or may not be read; or reading it fails later on.
     """
+    filesystem, inner = _filesystem(path, name)
     try:
-        filesystem, inner = _filesystem(path)
-        return filesystem.open_input_file(inner)
+        with filesystem.open_input_file(inner) as stream:
+            yield stream
     except OSError as error:
         raise FormatError(_reason(error), name) from error
 
@@ -73,7 +80,7 @@ def describe(path: str, name: str) -> InputFile:
     Raises:
         FormatError: it is missing or no file.
     """
-    filesystem, inner = _filesystem(path)
+    filesystem, inner = _filesystem(path, name)
     try:
         info = filesystem.get_file_info(inner)
     except OSError as error:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs.formats import csv_pieces, csv_reader, encoding, json_reader
+from spark_jobs.formats.format import FormatError
 from spark_jobs.scan import files, splits
 
 if TYPE_CHECKING:
@@ -126,7 +127,9 @@ def _part(
     outcome: SplitOutcome,
     dialect: csv_records.Dialect | None = None,
 ) -> csv_pieces.ByteStream:
-    """The bytes of a split as UTF-8; notes their place in `outcome`."""
+    """The bytes of a split as UTF-8; notes their place in `outcome`. What was appended since the plan is left out."""
+    if stream.size() < file_plan.file.size:
+        raise FormatError("the file became shorter while the run was reading it", file_plan.file.name)
     if not encoding.is_utf8(charset):
         outcome.start, outcome.end = split.start, split.end
         return encoding.Utf8Stream(stream, charset, file_plan.data_start)

@@ -95,8 +95,13 @@ def test_a_header_may_be_long_and_have_line_breaks(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path, missing: str) -> None:
     with pytest.raises(FormatError):
         files.describe(str(tmp_path / missing), missing)
-    with pytest.raises(FormatError):
-        files.open_input(str(tmp_path / missing), missing)
+    with pytest.raises(FormatError), files.open_input(str(tmp_path / missing), missing):
+        pass
+
+
+def test_a_scheme_that_nobody_knows_is_an_error() -> None:
+    with pytest.raises(FormatError, match=r"^a\.csv: cannot be read: .*nosuch"):
+        files.describe("nosuch://host/a.csv", "a.csv")
 
 
 names = st.lists(st.sampled_from(["a", "A", "b", "c", "d", "E"]), unique=True, max_size=6)

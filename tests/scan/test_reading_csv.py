@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from spark_jobs.cxl import types
 from spark_jobs.formats import csv_pieces
+from spark_jobs.formats.format import FormatError, Reading
 from spark_jobs.formats.options import CsvOptions
-from tests.scan.csv_files import read_csv
+from spark_jobs.scan import columns, files, reading, splits
+from tests.scan.csv_files import read_csv, source_columns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -324,3 +326,21 @@ def test_undecodable_bytes_in_other_broken_places(tmp_path: Path) -> None:
 def test_failures_are_found_when_nothing_is_carried(tmp_path: Path) -> None:
     got = read_csv(tmp_path / "in.csv", b"a,b\n1,2\nx,3\n4,5\n", {"a": types.INT, "b": types.INT}, live=frozenset())
     assert (got.records, got.rows, len(got.failures)) == ([{}, {}], [0, 2], 1)
+
+
+def test_a_file_that_becomes_shorter_is_an_error_and_a_longer_one_is_read_as_planned(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_bytes(b"a,b\n1,2\n")
+    plan = columns.plan_csv("s", ("a",), [files.describe(str(path), "in.csv")], CsvOptions())
+    [split] = splits.plan(plan.files)
+    wanted = Reading(source_columns({"a": types.INT}))
+
+    def records() -> list[dict[str, object]]:
+        blocks = reading.read_csv(split, plan.files[0], CsvOptions(), wanted, reading.SplitOutcome())
+        return [record for block in blocks for record in block.batch.to_pylist()]
+
+    path.write_bytes(b"a,b\n1,2\n3,4\n")
+    assert records() == [{"a": 1}]
+    path.write_bytes(b"a,b\n1")
+    with pytest.raises(FormatError, match=r"in\.csv: the file became shorter"):
+        records()

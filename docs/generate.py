@@ -61,10 +61,11 @@ def _method(overloads: list[Builtin]) -> str:
     builtin = overloads[0]
     receivers = " or ".join(str(one.receiver.kind) for one in overloads)
     results = list(dict.fromkeys(_result(one) for one in overloads))
+    parameters = _parameters(builtin.parameters, builtin.variadic)
     lines = [
         f"### {builtin.name}",
         "",
-        f"`{receivers}` `.{builtin.name}({_parameters(builtin.parameters, builtin.variadic)})` → {' or '.join(results)}",
+        f"`{receivers}` `.{builtin.name}({parameters})` → {' or '.join(results)}",
         "",
         builtin.prose,
     ]
@@ -110,8 +111,8 @@ def cxl() -> str:
             "Called in aggregate nodes, with any expression inside and around: `sum(price * quantity).round(2)`.",
             aggregates,
             "## Window functions",
-            "Called in a transform with `analytic_window`. The frame is the partition's rows from the first to the current"
-            " one, in the order of `sort_by`.",
+            "Called in a transform with `analytic_window`. The frame is the partition's rows from the first to the"
+            " current one, in the order of `sort_by`.",
             "| function | takes | gives |\n|---|---|---|\n" + windows,
         ]
     ) + "\n"  # fmt: skip

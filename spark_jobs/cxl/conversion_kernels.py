@@ -1,6 +1,7 @@
 """Arrow kernels of the conversions: fast casts where all rows are plain, exact rules for the rest.
 
-Each kernel gives the converted array and a mask of rows that do not convert; `strict` and `lenient` make builtins of it.
+Each kernel gives the converted array and a mask of rows that do not convert; `strict` and `lenient` make builtins of
+it.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ def to_datetime(rule: Callable[..., Any]) -> Converter:
 def _parsed(
     pc: Any, text: Any, form: str | None, rule: Callable[..., Any], target: types.Type, iso: str
 ) -> tuple[Any, Any]:
-    """Arrow's own cast where every row is plain ISO 8601 in the years 1 to 9999, else the rule on each distinct text."""
+    """Arrow's own cast where all rows are plain ISO 8601 in the years 1 to 9999, else the rule on distinct texts."""
     import pyarrow as pa
 
     plain = pc.and_(pc.match_substring_regex(text, pattern=iso), pc.invert(pc.starts_with(text, pattern="0000")))

@@ -1,4 +1,4 @@
-"""Date formats: `strftime` codes as chrono reads them, for writing and for parsing (spec/cxl.md 5.6 and 5.7, decision 78).
+"""Date formats: `strftime` codes as chrono reads them, for writing and parsing (spec/cxl.md 5.6, 5.7, decision 78).
 
 A format is compiled once. English names only; values have no zone, so `%z` and its like are no codes here.
 """
@@ -88,7 +88,7 @@ _FLAGS = {"-": "", "_": " ", "0": "0"}
 
 @dataclass(frozen=True)
 class Format:
-    """A compiled format: `pieces` write a moment, `pattern` reads one, `fields` are the codes of the pattern's groups."""
+    """A compiled format: `pieces` write a moment, `pattern` reads one into `fields`, the codes of its groups."""
 
     pieces: tuple[Piece, ...]
     pattern: re.Pattern[str]
@@ -226,7 +226,7 @@ def write(value: date, form: str) -> str:
     return compiled(form).write(moment)
 
 
-# ---- parsing -------------------------------------------------------------------------------------------------------------
+# ---- parsing -------------------------------------------------------------------------------------------------------
 
 _ISO_DATE = re.compile(r"\s*([0-9]{1,4})\s*-\s*([0-9]{1,2})\s*-\s*([0-9]{1,2})\s*", re.ASCII)
 _ISO_DATETIME = re.compile(
@@ -246,7 +246,7 @@ def parse_date(text: str, form: str | None) -> date | None:
 
 
 def parse_datetime(text: str, form: str | None) -> datetime | None:
-    """The DateTime that a text is, by a format or in ISO 8601; None where it is none. A format needs hour and minute."""
+    """The DateTime that a text is, by a format (which needs hour and minute) or in ISO 8601; None where it is none."""
     if form is None:
         found = _ISO_DATETIME.fullmatch(text)
         if found is None:
@@ -338,7 +338,7 @@ def _weekday(fields: dict[str, str]) -> int | None:
 
 
 def _day(fields: dict[str, str]) -> date | None:
-    """The day that the fields name, in whichever way is complete; None where they are too few or contradict each other."""
+    """The day that the fields name, in whichever way is complete; None where they are too few or contradict."""
     year, month, weekday = _year(fields), _month(fields), _weekday(fields)
     number = fields.get("d") or fields.get("e")
     day: date | None = None

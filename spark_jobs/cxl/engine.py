@@ -1,16 +1,17 @@
 """What both engines take and give: the shapes between CXL and the nodes that run it.
 
-`interpreter.compile(program)` gives a `RecordProgram`, `kernels.compile(program)` a `BatchProgram`; they agree on every value
-and every failure.
+`interpreter.compile(program)` gives a `RecordProgram`, `kernels.compile(program)` a `BatchProgram`; they agree on
+every value and every failure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from spark_jobs.cxl.failure import Failure
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Surroundings:
-    """The values behind `$...` for a record or a batch, by path without the dollar sign (`pipeline.name`, `source.row`).
+    """The values behind `$...` for a record or a batch, by path without the dollar sign (`source.row`).
 
     For a record all values are Python values. For a batch a value is a Python value that holds for every row, or a
     `pa.Array` with one value per row. A path that is missing is null.
@@ -61,9 +62,9 @@ class RowFailure:
 class BatchResult:
     """What a program made of a batch of n rows.
 
-    `rows` has the input row of every output record, ascending (None: all n rows, one record each); `emits` and `metas` have arrays of
-    that length. Failing, filtered and duplicate rows are not in `rows`. A column that a record of an `emit each` did not emit is null
-    in `emits` and false in `emitted[name]` (absent: every record emitted it).
+    `rows` has the input row of every output record, ascending (None: all n rows, one record each); `emits` and
+    `metas` have arrays of that length. Failing, filtered and duplicate rows are not in `rows`. A column that a record
+    of an `emit each` did not emit is null in `emits` and false in `emitted[name]` (absent: every record emitted it).
     """
 
     rows: pa.Array | None

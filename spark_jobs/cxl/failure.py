@@ -1,7 +1,7 @@
 """Record-level errors are data: what went wrong with one record, by category.
 
-The interpreter raises `Failure` for the record at hand; its caller turns it into a row of the dead-letter part. Kernels mark failing rows
-and let the interpreter find each one's exact failure.
+The interpreter raises `Failure` for the record at hand; its caller turns it into a row of the dead-letter part.
+Kernels mark failing rows and let the interpreter find each one's exact failure.
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ def conversion(value: str, target: str) -> Failure:
 
 
 def overflow(operation: str) -> Failure:
-    """An Int result outside 64 bits; `operation` is addition, subtraction, multiplication, division, modulo or negation."""
+    """An Int result outside 64 bits.
+
+    `operation` is addition, subtraction, multiplication, division, modulo or negation.
+    """
     return Failure(f"integer overflow in {operation} operation")
 
 

@@ -1,7 +1,8 @@
 """The meaning of CXL: a typed program as Python closures, run on one record at a time.
 
-`compile(program)` turns the tree into closures once; running them looks nothing up but columns and slots. The Arrow kernels
-must agree with this engine on every value and every failure, and hand it the rows they cannot judge themselves.
+`compile(program)` turns the tree into closures once; running them looks nothing up but columns and slots. The Arrow
+kernels must agree with this engine on every value and every failure, and hand it the rows they cannot judge
+themselves.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Calls of builtins as Python closures: null rules, the choice among overloads, and arguments of dynamic types.
 
-Spec/cxl.md 5.1 and decision 77: a dynamic receiver of the wrong kind gives null, a dynamic argument of the wrong kind counts as null.
+Spec/cxl.md 5.1 and decision 77: a dynamic receiver of the wrong kind gives null, a dynamic argument of the wrong kind
+counts as null.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def _argument(
 
 
 def _as_float(call: Compiled) -> Compiled:
-    """Every expression whose static type is Float has a Float value, also where the body returns one of its Int arguments."""
+    """An expression whose static type is Float has a Float value, also where the body returns an Int argument."""
 
     def widened(row: Any) -> Any:
         value = call(row)
@@ -69,7 +70,7 @@ def parameter_of(builtin: Builtin, index: int) -> Parameter:
 
 
 def conversion(parameter: Parameter, argument: typed.Expression | typed.Closure) -> Conversion | None:
-    """What makes a dynamic argument fit: values of the wrong kind become null. None where the static type says enough."""
+    """What makes a dynamic argument fit: values of the wrong kind become null. None where the type says enough."""
     if isinstance(argument, typed.Closure) or parameter.type is None or parameter.type.kind is Kind.ANY:
         return None
     wanted = parameter.type.kind

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 class Row:
     """A record on its way through a program.
 
-    `column` gives an input value by name, `slots` are the values of the typed tree's locals, `fields` and `metas` what was emitted
-    so far, `children` the records of `emit each` blocks (None before the first), `moment` is `now` once it was read.
+    `column` gives an input value by name, `slots` are the values of the typed tree's locals, `fields` and `metas`
+    what was emitted so far, `children` the records of `emit each` blocks (None before the first), `moment` is `now`
+    once it was read.
     """
 
     __slots__ = ("children", "column", "fields", "metas", "moment", "slots", "surroundings")

@@ -1,8 +1,8 @@
 """CXL on Arrow: a typed program as kernels over record batches.
 
-Kernels are optimistic. Rows that they cannot judge (a failed conversion, an overflow) are deferred to the interpreter, which finds
-the exact value or the exact failure of each; the rest of the batch never runs again. What has no kernel runs row by row and is
-listed in `interpreted`.
+Kernels are optimistic. Rows that they cannot judge (a failed conversion, an overflow) are deferred to the
+interpreter, which finds the exact value or the exact failure of each; the rest of the batch never runs again. What
+has no kernel runs row by row and is listed in `interpreted`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class State:
         self.metas = {key: (array.take(indices), static) for key, (array, static) in self.metas.items()}
 
     def defer_bad(self, number: int) -> pa.Array | None:
-        """Leave the bad rows to the interpreter, at this statement; gives the mask of the other rows when there are bad ones."""
+        """Leave the bad rows to the interpreter, at this statement; gives the mask of the others if there are any."""
         bad = self.frame.bad
         if bad is None:
             return None

@@ -1,4 +1,4 @@
-"""What the kernel compiler knows of an expression before it runs: whether it is constant or cheap, and what is the same."""
+"""What the kernel compiler knows of an expression: whether it is constant or cheap, and what is the same."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from spark_jobs.cxl.types import Kind
 class Facts:
     """What is known of a node.
 
-    `key` is a number that equal computations share wherever they stand. `is_constant`: it has the same value for every record.
-    `is_cheap`: evaluating it on all rows costs less than cutting out the rows that need it.
+    `key` is a number that equal computations share wherever they stand. `is_constant`: it has the same value for
+    every record. `is_cheap`: evaluating it on all rows costs less than cutting out the rows that need it.
     """
 
     key: int
@@ -44,8 +44,8 @@ _OWN = ("operator", "path", "builtin", "slot", "function", "field", "name")
 class Analysis:
     """The facts of one program's nodes, found once each.
 
-    `versions` counts the assignments of each slot so far: a slot that was assigned again is another value. A node is asked for
-    first where it stands, so its facts hold for good.
+    `versions` counts the assignments of each slot so far: a slot that was assigned again is another value. A node is
+    asked for first where it stands, so its facts hold for good.
     """
 
     def __init__(self) -> None:

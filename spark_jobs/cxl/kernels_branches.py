@@ -1,7 +1,7 @@
 """Arrow kernels of what does not evaluate everything: `if`, `match`, `??`, `and`, `or`.
 
-A branch that costs little or cannot fail is evaluated on all rows, and its failures on rows that do not take it are forgotten.
-Any other branch is evaluated on the rows that take it alone.
+A branch that costs little or cannot fail is evaluated on all rows, and its failures on rows that do not take it are
+forgotten. Any other branch is evaluated on the rows that take it alone.
 """
 
 from __future__ import annotations

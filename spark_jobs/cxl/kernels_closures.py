@@ -1,7 +1,8 @@
 """Arrow kernels of methods on typed arrays: a closure is evaluated on the elements of all rows at once.
 
-The elements stand in a child frame in which each row of the frame stands once per element, so that the closure sees the row's
-columns and slots. An element that fails marks its row; whether it would have been looked at, the interpreter knows.
+The elements stand in a child frame in which each row of the frame stands once per element, so that the closure sees
+the row's columns and slots. An element that fails marks its row; whether it would have been looked at, the
+interpreter knows.
 """
 
 from __future__ import annotations

@@ -64,8 +64,8 @@ class Finished:
 class Deferred:
     """The rows of one batch that the interpreter judges.
 
-    A row comes with the number of the statement that kernels could not judge. The statements before it run again for their values:
-    their log lines are not written again, and a `distinct` that the row has passed is passed.
+    A row comes with the number of the statement that kernels could not judge. The statements before it run again for
+    their values: their log lines are not written again, and a `distinct` that the row has passed is passed.
     """
 
     def __init__(
@@ -91,12 +91,12 @@ class Deferred:
         records = _records(self._batch, self._program, positions)
         surroundings = _surroundings(self._surroundings, self._program, positions)
         repeat = self._compiled.again[:number]
+        around = self._surroundings
         for index, position in enumerate(positions):
             record = {name: items[index] for name, items in records.items()}
-            around = engine.Surroundings(
-                {**self._surroundings.values, **{path: items[index] for path, items in surroundings.items()}},
-                self._surroundings.seen,
-            )
+            if surroundings:
+                own = {path: items[index] for path, items in surroundings.items()}
+                around = engine.Surroundings({**self._surroundings.values, **own}, self._surroundings.seen)
             entry = Entry(position, self._compiled.start(record, around), number)
             entry.row.moment = self._clock() if self._clock else None
             if self._run(entry, repeat):
@@ -173,7 +173,9 @@ def _surroundings(
 ) -> dict[str, list[Any]]:
     """The Python values of those surroundings that differ from row to row."""
     rows = pa.array(positions, pa.int64())
-    kinds = {"source.row": types.INT, **trees.systems_of(program)}
+    kinds = trees.systems_of(program)
+    if any(isinstance(node, typed.Trace) for node in trees.walk(program)):
+        kinds["source.row"] = types.INT
     return {
         path: values.from_arrow(surroundings.values[path].take(rows), static)
         for path, static in kinds.items()

@@ -48,7 +48,7 @@ def first_seen(keys: list[pa.Array], kinds: list[types.Type], count: int, seen: 
 def first_among(
     keys: list[pa.Array], kinds: list[types.Type], positions: pa.Array, rivals: list[tuple[int, Any]], seen: set[Any]
 ) -> tuple[pa.Array, set[int]]:
-    """The mask of `first_seen` where deferred rows (position and key) stand between; also the positions of their duplicates."""
+    """`first_seen` with deferred rows (position and key) between; also the positions of duplicates among these."""
     native = zip(positions.to_pylist(), _python_keys(keys, kinds, len(positions)), range(len(positions)), strict=True)
     first = [False] * len(positions)
     duplicates: set[int] = set()

@@ -34,8 +34,8 @@ class Clock:
 class Frame:
     """Rows in evaluation.
 
-    A frame has `count` rows. A child frame has some rows of its parent (`indices`, ascending or repeating). `bad` marks rows whose
-    exact failure or value the interpreter must find; what kernels computed for them means nothing.
+    A frame has `count` rows. A child frame has some rows of its parent (`indices`, ascending or repeating). `bad`
+    marks rows whose exact failure or value the interpreter must find; what kernels computed for them means nothing.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Frame:
             return pa.array(np.arange(self.count))
         return self._parent.positions().take(self._indices)
 
-    # ---- values --------------------------------------------------------------------------------------------------------
+    # ---- values ----------------------------------------------------------------------------------------------------
 
     def column(self, name: str, static: types.Type) -> pa.Array:
         """An input column; one that the batch does not have is null."""
@@ -128,7 +128,7 @@ class Frame:
             found = self._lists[key] = values.from_arrow(array, static)
         return found
 
-    # ---- failing rows --------------------------------------------------------------------------------------------------
+    # ---- failing rows ----------------------------------------------------------------------------------------------
 
     def mark(self, bad: pa.Array | None) -> None:
         """Note rows that the interpreter must judge; `bad` is a mask without nulls, or None."""
@@ -169,7 +169,7 @@ class Frame:
         bad[child._indices.filter(child.bad).to_numpy()] = True
         self.mark(pa.array(bad))
 
-    # ---- shared computations -------------------------------------------------------------------------------------------
+    # ---- shared computations ---------------------------------------------------------------------------------------
 
     def shared(self, key: Hashable, evaluate: Evaluate) -> Any:
         """A computation that stands in several places: done once, also for the frames of selected rows."""

@@ -1,7 +1,8 @@
 """The values of CXL: what stands for them in Python and in Arrow, their texts, and when two are the same.
 
-A value is None, bool, int (64 bits), float, str, `datetime.date`, `datetime.datetime` (microseconds, no zone), list or dict with
-string keys. This module runs on executors; pyarrow is imported on first use, so that planning starts without it.
+A value is None, bool, int (64 bits), float, str, `datetime.date`, `datetime.datetime` (microseconds, no zone), list
+or dict with string keys. This module runs on executors; pyarrow is imported on first use, so that planning starts
+without it.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ def kind_of(value: Any) -> Kind:
     return _KINDS[value.__class__]
 
 
-# ---- texts -------------------------------------------------------------------------------------------------------------
+# ---- texts ---------------------------------------------------------------------------------------------------------
 
 
 def float_text(number: float) -> str:
-    """The shortest digits that read back as the same number, without exponent and without a trailing `.0` (decision 23)."""
+    """The shortest digits that read back as the same number, without exponent and trailing `.0` (decision 23)."""
     text = repr(number)
     if text.endswith(".0"):
         return text[:-2]
@@ -77,7 +78,7 @@ def text_of(value: Any) -> str:
 
 
 def json_text(value: Any) -> str:
-    """A value as compact JSON: dates are strings, keys keep their order, only quotes, backslashes and controls are escaped."""
+    """A value as compact JSON: dates are strings, keys keep their order, only what must be is escaped."""
     return _JSON_TEXTS[value.__class__](value)
 
 
@@ -110,11 +111,11 @@ _TEXTS: dict[type, Callable[[Any], str]] = {
 }
 
 
-# ---- the same, less, and keys --------------------------------------------------------------------------------------------
+# ---- the same, less, and keys --------------------------------------------------------------------------------------
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Whether two non-null values are `==`: 1 equals 1.0, kinds do not mix otherwise, containers compare deeply (decision 75)."""
+    """Whether two non-null values are `==`: 1 equals 1.0, other kinds do not mix, containers compare deeply."""
     kind, other = left.__class__, right.__class__
     if kind is not other:
         return {kind, other} == {int, float} and float(left) == float(right)
@@ -140,9 +141,9 @@ def comparable(left: Any, right: Any) -> bool:
 
 
 def key_of(value: Any) -> Hashable:
-    """A hashable stand-in: keys are equal exactly when values are the same key (null equals null, 1 equals 1.0, -0.0 equals 0.0).
+    """A hashable stand-in: equal exactly when two values are the same key.
 
-    NaN, arrays and maps are no keys: `TypeError`.
+    Null equals null, 1 equals 1.0, -0.0 equals 0.0. NaN, arrays and maps are no keys: `TypeError`.
     """
     kind = value.__class__
     if kind is bool:
@@ -169,7 +170,7 @@ def is_finite(value: Any) -> bool:
     return True
 
 
-# ---- dynamic values as tagged JSON ---------------------------------------------------------------------------------------
+# ---- dynamic values as tagged JSON ---------------------------------------------------------------------------------
 
 _DATE, _DATETIME, _FLOAT = "$date", "$datetime", "$float"
 
@@ -177,8 +178,8 @@ _DATE, _DATETIME, _FLOAT = "$date", "$datetime", "$float"
 def encode(value: Any) -> str | None:
     """A value of any kind as tagged compact JSON, the text that a dynamic column holds; null is None.
 
-    Numbers keep their kind by the decimal point. A date is `{"$date":"2024-01-31"}`, a date-time `{"$datetime":…}`, a NaN or
-    infinity `{"$float":…}`; a user's own key that starts with `$` gets a second one.
+    Numbers keep their kind by the decimal point. A date is `{"$date":"2024-01-31"}`, a date-time `{"$datetime":…}`, a
+    NaN or infinity `{"$float":…}`; a user's own key that starts with `$` gets a second one.
     """
     return None if value is None else _ENCODERS[value.__class__](value)
 
@@ -232,7 +233,7 @@ def decode(text: str | None) -> Any:
     return None if text is None else _decode_text(text)
 
 
-# ---- Arrow ---------------------------------------------------------------------------------------------------------------
+# ---- Arrow ---------------------------------------------------------------------------------------------------------
 
 
 def arrow_type(static: types.Type) -> pa.DataType:
@@ -262,7 +263,8 @@ def arrow_type(static: types.Type) -> pa.DataType:
 def to_arrow(values: Iterable[Any], static: types.Type) -> pa.Array:
     """Python values of a CXL type as an Arrow array.
 
-    Ints under a Float type become floats. `pyarrow.ArrowInvalid` or `ArrowTypeError` where a value is not of the type (a bug).
+    Ints under a Float type become floats. `pyarrow.ArrowInvalid` or `ArrowTypeError` where a value is not of the type
+    (a bug).
     """
     import pyarrow as pa
 

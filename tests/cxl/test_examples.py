@@ -32,7 +32,7 @@ def test_example_holds_in_both_engines(example: str, result: str) -> None:
 
 
 def _on_a_column(node: typed.Expression) -> tuple[typed.Expression, types.Type, Any]:
-    """The expression with its innermost receiver as a column, which kernels cannot fold away; that column's type and value."""
+    """The expression with its innermost receiver as a column, which kernels cannot fold; its type and value."""
     if isinstance(node, typed.Call):
         receiver = node.arguments[0]
         assert isinstance(receiver, typed.Expression)

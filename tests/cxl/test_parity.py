@@ -93,7 +93,8 @@ _DATETIMES = (
 )
 _ANY: st.SearchStrategy[Any] = st.one_of(
     st.none(), st.booleans(), _INTS, st.floats(allow_nan=False, allow_infinity=False), _STRINGS, _DATES,
-    st.lists(st.integers(0, 3), max_size=3), st.dictionaries(st.sampled_from(["k", "$date", "é"]), st.integers(0, 3), max_size=2),
+    st.lists(st.integers(0, 3), max_size=3),
+    st.dictionaries(st.sampled_from(["k", "$date", "é"]), st.integers(0, 3), max_size=2),
 )  # fmt: skip
 
 _VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -118,6 +119,7 @@ def _form(template: str, **parts: st.SearchStrategy[str]) -> st.SearchStrategy[s
     return st.builds(lambda **found: template.format(**found), **parts)
 
 
+_SEARCHES = st.sampled_from(["starts_with", "ends_with", "contains"])
 _small = st.sampled_from(["-3", "-1", "0", "1", "2", "5", "40"])
 _format = st.sampled_from(
     ['"%Y-%m-%d"', '"%d/%m/%Y"', '"%B %-d, %y"', '"%Y-%m-%dT%H:%M:%S"', '"%j %U %W %V %G %a"', '"%H:%M:%S%.f"']
@@ -226,7 +228,7 @@ def bools(depth: int) -> st.SearchStrategy[str]:
         _form("({l} ?? {r})", l=b, r=b),
         _form("({l}).is_null()", l=_choice(i, f, s, b, d, w, st.just("a"))),
         _form("({l}).is_empty()", l=_choice(s, i, st.just("a"))),
-        _form("({l}).{f}({r})", l=s, f=st.sampled_from(["starts_with", "ends_with", "contains"]), r=_choice(s, st.just('"a"'))),
+        _form("({l}).{f}({r})", l=s, f=_SEARCHES, r=_choice(s, st.just('"a"'))),
         _form("({l}).{f}({r})", l=s, f=st.sampled_from(["matches", "find"]), r=_pattern),
         _form("({l}).{f}()", l=_choice(s, i), f=st.sampled_from(["to_bool", "try_bool"])),
         _form("({l}).split(\",\").any(it => it == {r})", l=s, r=s),

@@ -1,4 +1,4 @@
-"""The aggregate functions: what they make of a group's values, one after the other (spec/cxl.md 7.1, decisions 21, 68, 69).
+"""The aggregate functions: what they make of a group's values (spec/cxl.md 7.1, decisions 21, 68, 69).
 
 These are the meaning. The aggregate node computes typed columns in Arrow and comes back here for dynamic values.
 """
@@ -208,7 +208,10 @@ class Collect:
 
 @aggregate(name="weighted_avg", result=lambda arguments: types.FLOAT.or_null())
 class WeightedAvg:
-    """The sum of value times weight by the sum of weights; pairs with a null are skipped, a total weight of 0 gives null."""
+    """The sum of value times weight by the sum of weights.
+
+    Pairs with a null are skipped; a total weight of 0 gives null.
+    """
 
     def __init__(self) -> None:
         self.products: Fraction = Fraction(0)

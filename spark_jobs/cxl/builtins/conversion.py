@@ -1,4 +1,4 @@
-"""Conversions: `to_*` fail on what they cannot convert, `try_*` give null (spec/cxl.md 5.7, decisions 16, 23, 77, 80)."""
+"""Conversions: `to_*` fail on what they cannot convert, `try_*` give null (spec/cxl.md 5.7, decisions 23, 77, 80)."""
 
 from __future__ import annotations
 
@@ -142,7 +142,9 @@ def try_float(value: Anything) -> Float:
 
 @method(arrow=kernels.strict(kernels.to_bool), fails=True)
 def to_bool(value: Anything) -> Bool:
-    """The value as a Bool: `true`, `1`, `yes` and `false`, `0`, `no` in any case; an Int is true unless 0; a Float fails.
+    """The value as a Bool: `true`, `1`, `yes` and `false`, `0`, `no` in any case.
+
+    An Int is true unless it is 0; a Float fails.
 
     >>> "yes".to_bool()
     true
@@ -215,7 +217,9 @@ def try_date(value: Anything, form: Format = None) -> Date:  # type: ignore[assi
 
 @method(arrow=kernels.strict(kernels.to_datetime(datetime_of)), nulls="receiver", fails=True)
 def to_datetime(value: Anything, form: Format = None) -> DateTime:  # type: ignore[assignment]
-    """The value as a DateTime: `YYYY-MM-DDTHH:MM:SS` with an optional fraction, or by a format; a Date gives its midnight.
+    """The value as a DateTime: `YYYY-MM-DDTHH:MM:SS` with an optional fraction, or by a format.
+
+    A Date gives its midnight.
 
     >>> "2024-03-15T14:30:00".to_datetime()
     "2024-03-15T14:30:00"

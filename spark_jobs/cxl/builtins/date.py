@@ -213,7 +213,9 @@ def _whole_months(later: datetime, earlier: datetime) -> int:
 
 @method(arrow=BY_VALUE)
 def diff_months(value: Temporal, other: Temporal) -> Int:
-    """The largest number of months that, added to `other`, does not go past the value; with the sides changed, its negative.
+    """The largest number of months that, added to `other`, does not go past the value.
+
+    With the sides changed it is the negative of that.
 
     >>> #2024-03-14#.diff_months(#2024-01-15#)
     1
@@ -226,7 +228,9 @@ def diff_months(value: Temporal, other: Temporal) -> Int:
 
 @method(arrow=BY_VALUE)
 def diff_years(value: Temporal, other: Temporal) -> Int:
-    """The largest number of years that, added to `other`, does not go past the value; with the sides changed, its negative.
+    """The largest number of years that, added to `other`, does not go past the value.
+
+    With the sides changed it is the negative of that.
 
     >>> #2024-03-15#.diff_years(#2000-03-15#)
     24

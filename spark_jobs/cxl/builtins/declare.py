@@ -9,11 +9,13 @@
         \"\"\"
         return text.upper()
 
-The annotations give the types: the first parameter is the receiver, defaults make parameters optional. The body is the meaning: the
-interpreter calls it with non-null values (`nulls="propagate"`, the default: a null receiver or argument gives null without a call).
-`arrow=` gets the `pyarrow.compute` module and one array per parameter (a pyarrow scalar where the argument is constant) and
-returns an array; it may return `(array, bad)` with a Boolean mask of rows whose failure the interpreter must name, or raise
-`pyarrow.ArrowInvalid` when some row fails. `INTERPRETED(reason)` instead of a kernel says why there is none. Examples run on both engines.
+The annotations give the types: the first parameter is the receiver, defaults make parameters optional. The body is
+the meaning: the interpreter calls it with non-null values (`nulls="propagate"`, the default: a null receiver or
+argument gives null without a call). `arrow=` gets the `pyarrow.compute` module and one array per parameter (a pyarrow
+scalar where the argument is constant) and returns an array; it may return `(array, bad)` with a Boolean mask of rows
+whose failure the interpreter must name, or raise `pyarrow.ArrowInvalid` when some row fails, or `NoKernel` when it
+has nothing for these arguments. `BY_VALUE` instead of a kernel runs the body on distinct values, `INTERPRETED(reason)`
+says why there is nothing. Examples run on both engines.
 """
 
 from __future__ import annotations
@@ -52,21 +54,21 @@ class INTERPRETED:
 
 
 class ByValue:
-    """A kernel for rare or costly work: the body on each distinct value of the receiver, or row by row with several columns."""
+    """A kernel for rare or costly work: the body on each distinct value, or on each row with several columns."""
 
 
 BY_VALUE = ByValue()
 
 
 class Elementwise:
-    """A kernel of the engine's own: what a closure gives for the elements of all rows at once, when their type is known."""
+    """A kernel of the engine's own: a closure on the elements of all rows at once, when their type is known."""
 
 
 ELEMENTWISE = Elementwise()
 
 
 class NoKernel(Exception):
-    """Raised by a kernel that has nothing for these arguments (a pattern that is no constant): the body runs row by row."""
+    """Raised by a kernel that has nothing for these arguments: the body runs row by row."""
 
 
 Kernel = Callable[..., Any] | ByValue | Elementwise
@@ -77,8 +79,8 @@ ResultRule = Callable[[Sequence[types.Type]], types.Type]
 class Parameter:
     """A parameter after the receiver; `default` is `Parameter.REQUIRED` where the argument must be given.
 
-    `others` are types that are as welcome as `type`. `exact` keeps a dynamic Float from being cut to an Int. `check` looks at a
-    literal argument when the program is compiled: it gives the complaint, or None.
+    `others` are types that are as welcome as `type`. `exact` keeps a dynamic Float from being cut to an Int. `check`
+    looks at a literal argument when the program is compiled: it gives the complaint, or None.
     """
 
     name: str
@@ -113,7 +115,8 @@ def accepts(wanted: types.Type, given: types.Type) -> bool:
 class Builtin:
     """One builtin. `key` is what typed trees carry: the receiver's kind, a dot, the name.
 
-    `fails` says that the body may raise `Failure`: a branch with such a call is evaluated only on the rows that take it.
+    `fails` says that the body may raise `Failure`: a branch with such a call is evaluated only on the rows that take
+    it.
     """
 
     name: str
@@ -170,8 +173,8 @@ def method(
     Args:
         arrow: the kernel, or the reason why there is none.
         name: the name in CXL, where it is not the function's (overloads by receiver, Python keywords).
-        nulls: `propagate`: null anywhere gives null; `receiver`: a null receiver gives null, null arguments reach the body;
-            `handle`: nulls reach the body and the kernel.
+        nulls: `propagate`: null anywhere gives null; `receiver`: a null receiver gives null, null arguments reach
+            the body; `handle`: nulls reach the body and the kernel.
         result: the result type from the argument types, where the annotation does not say enough.
         fails: whether the body may raise `Failure`.
     """
@@ -281,7 +284,7 @@ class Aggregate:
     doc: str
 
     def fold(self, rows: Iterable[Sequence[Any]]) -> tuple[Any, bool]:
-        """The result for the arguments of a group's records, in order, and whether it is an error (the value is null then)."""
+        """The result for the arguments of a group's records, in order, and whether it is an error (with null)."""
         accumulator = self.accumulator()
         for arguments in rows:
             accumulator.step(*arguments)

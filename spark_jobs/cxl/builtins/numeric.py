@@ -90,7 +90,7 @@ def _half_away(number: float, decimals: int) -> float:
 
 
 def _round(pc: Any, number: Any, decimals: Any) -> Any:
-    """The formula of `_half_away` on whole arrays; Arrow's own rounding differs from it in the last digit of some numbers."""
+    """The formula of `_half_away` on whole arrays; Arrow's own rounding differs in the last digit of some numbers."""
     import numpy as np
 
     digits = arrays.constant(decimals) or 0

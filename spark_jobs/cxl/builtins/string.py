@@ -8,7 +8,9 @@ from spark_jobs.cxl import arrays, failure, types, values
 from spark_jobs.cxl.builtins.declare import Anything, Array, Bool, Int, NoKernel, String, method
 
 #: Unicode's White_Space property; Python's `strip()` would take the separators U+001C to U+001F as well.
-WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+WHITE_SPACE = "".join(
+    map(chr, [*range(9, 14), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000])
+)
 #: The largest text, in bytes, that `repeat` and the padding methods make.
 LIMIT_BYTES = 10_485_760
 

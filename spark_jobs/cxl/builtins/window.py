@@ -1,7 +1,8 @@
 """The functions of `$window` (spec/cxl.md 8, decisions 22, 68, 73).
 
-The frame is the partition's rows from its first to the current one, in the order of `sort_by`; a cross-source window sees the whole
-matched group. The window node computes them; these declarations are what the documentation and tools know.
+The frame is the partition's rows from its first to the current one, in the order of `sort_by`; a cross-source window
+sees the whole matched group. The window node computes them; these declarations are what the documentation and tools
+know.
 """
 
 from __future__ import annotations

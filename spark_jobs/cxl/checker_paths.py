@@ -235,7 +235,7 @@ def member(
         case Qualifier():
             return _qualified(session, base.name, node.name, node.place)
         case Alias():
-            return module_member(session, base.name, node.name, None, node.place, node.name_place)
+            return modules.member(session, base.name, node.name, None, node.place, node.name_place)
         case Unknown():
             return _unresolved(session, base, f"{base.name}.{node.name}")
     if isinstance(base, typed.WindowCall) and base.field is None and checker_windows.is_positional(base.function):
@@ -274,7 +274,7 @@ def method(session: Session, node: ast.Method, base: typed.Expression | Partial)
         case Namespace(namespace="window", keys=()):
             return checker_windows.call(session, node.name, node.arguments, node.place, node.name_place)
         case Alias():
-            return module_member(session, base.name, node.name, node.arguments, node.place, node.name_place)
+            return modules.member(session, base.name, node.name, node.arguments, node.place, node.name_place)
         case Unknown():
             _unresolved(session, base, None)
             return typed.Literal(types.ANY, node.place, None)
@@ -376,40 +376,3 @@ def _document(session: Session, keys: tuple[str, ...], place: Place) -> typed.Ex
         return Namespace(place, "doc", keys)
     section, found = keys
     return _read(session, f"doc.{section}.{found}", session.scope.documents.get(section, {}).get(found), place)
-
-
-# ---- modules -------------------------------------------------------------------------------------
-
-
-def module_member(
-    session: Session,
-    alias: str,
-    found: str,
-    arguments: tuple[ast.Expression, ...] | None,
-    place: Place,
-    name_place: Place,
-) -> typed.Expression:
-    """`alias::name`, `alias::name(arguments)`, and the same with a dot."""
-    module = session.modules.get(alias)
-    if module is None:
-        help_text = nearest.hint(alias, session.modules, "'") or f"import it first: `use path.to.{alias}`"
-        return session.unresolved(f"unresolved identifier '{alias}'", place, help_text)
-    if arguments is None:
-        if constant := module.constants.get(found):
-            return modules.constant(session, module, constant, place)
-        if found in module.functions:
-            return session.unresolved(
-                f"'{found}' is a function in module '{alias}', not a constant",
-                name_place,
-                f"call it: `{alias}::{found}(…)`",
-            )
-        help_text = nearest.hint(found, [*module.constants, *module.functions], "'")
-        return session.unresolved(f"module '{alias}' has no member '{found}'", name_place, help_text)
-    if function := module.functions.get(found):
-        return modules.call(session, module, function, arguments, place)
-    if found in module.constants:
-        return session.unresolved(
-            f"'{found}' is a constant in module '{alias}', not a function", name_place, "leave the parentheses out"
-        )
-    help_text = nearest.hint(found, module.functions, "'")
-    return session.unresolved(f"module '{alias}' has no function '{found}'", name_place, help_text)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import ast
+from spark_jobs.cxl import formatter_expressions as inline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,17 +24,6 @@ _COMMENT = re.compile(
     r""""(?:\\[^\r\n]|[^"\\\r\n])*"|'(?:\\[^\r\n]|[^'\\\r\n])*'|#[0-9][^#\r\n]*#|(?P<comment>#[^\r\n]*)"""
 )
 _LEVEL_WORD = re.compile(r"(debug|info|warn|error)\b")
-
-# How tightly constructs bind; an operand that binds less gets parentheses.
-_ANY, _COALESCE, _OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _UNARY, _POSTFIX = range(10)
-_OPERATORS = {
-    "??": (_COALESCE, _OR, _COALESCE),
-    "or": (_OR, _OR, _AND),
-    "and": (_AND, _AND, _NOT),
-    **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), (_COMPARISON, _SUM, _SUM)),
-    **dict.fromkeys(("+", "-"), (_SUM, _SUM, _PRODUCT)),
-    **dict.fromkeys(("*", "/", "%"), (_PRODUCT, _PRODUCT, _UNARY)),
-}
 
 
 @dataclass(frozen=True)
@@ -59,12 +49,6 @@ def format_program(source: str, tree: ast.Program) -> str:
     printer = _Printer(source)
     lines = printer.block(tree.statements, 0, len(source), "")
     return "\n".join(lines) + "\n" if lines else ""
-
-
-def quoted(value: str) -> str:
-    """A string as a literal in double quotes."""
-    escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-    return '"' + "".join(escapes.get(character, character) for character in value) + '"'
 
 
 class _Printer:
@@ -173,7 +157,7 @@ class _Printer:
     def _trace(self, statement: ast.Trace, indent: str) -> str:
         prefix = "trace " if statement.level == "trace" else f"trace {statement.level} "
         if statement.guard is not None:
-            prefix += f"if {self.expression(statement.guard, indent, len(indent) + len(prefix) + 3, _OR)} then "
+            prefix += f"if {self.expression(statement.guard, indent, len(indent) + len(prefix) + 3, inline.OR)} then "
         message = self.expression(statement.message, indent, len(indent) + len(prefix))
         # A message that begins with a level's name would be read as the level.
         if statement.level == "trace" and statement.guard is None and _LEVEL_WORD.match(message):
@@ -200,15 +184,15 @@ class _Printer:
 
     # ---- expressions ---------------------------------------------------------------------------------
 
-    def expression(self, node: ast.Expression, indent: str, column: int, level: int = _ANY) -> str:
+    def expression(self, node: ast.Expression, indent: str, column: int, level: int = inline.ANY) -> str:
         """An expression on one line where it fits, else broken; `column` is where its first line begins."""
-        flat = _flat(node, level)
+        flat = inline.text_of(node, level)
         if column + len(flat) <= WIDTH and not self._has_comments(node):
             return flat
         broken = self._broken(node, indent, column)
         if broken is None:
             return flat
-        return f"({broken})" if _level(node) < level else broken
+        return f"({broken})" if inline.level_of(node) < level else broken
 
     def _has_comments(self, node: ast.Expression) -> bool:
         """Whether a match inside holds comments, which have their place between its arms."""
@@ -225,7 +209,7 @@ class _Printer:
             case ast.If():
                 return self._if(node, inner, column)
             case ast.Binary(operator=operator):
-                level, left_level, right_level = _OPERATORS[operator]
+                level, left_level, right_level = inline.OPERATORS[operator]
                 chain = _chain(node, level)
                 first = self.expression(chain[0][1], inner, column, left_level)
                 rest = [(sign, self.expression(part, inner, len(inner) + 3, right_level)) for sign, part in chain[1:]]
@@ -234,7 +218,7 @@ class _Printer:
                     f" -\n{inner}{text}" if sign == "-" else f"\n{inner}{sign} {text}" for sign, text in rest
                 )
             case ast.Method(base=base, name=name, arguments=arguments) if arguments:
-                receiver = self.expression(base, indent, column, _POSTFIX)
+                receiver = self.expression(base, indent, column, inline.POSTFIX)
                 return f"{receiver}.{self._call(name, arguments, indent)}"
             case ast.FunctionCall(name=name, arguments=arguments) if arguments:
                 return self._call(name, arguments, indent)
@@ -255,9 +239,9 @@ class _Printer:
         current: ast.Expression | None = node
         word = "if "
         while isinstance(current, ast.If):
-            condition = self.expression(current.condition, indent, column + len(word), _OR)
+            condition = self.expression(current.condition, indent, column + len(word), inline.OR)
             then = self.expression(
-                current.then, indent, len(indent) + len(word) + len(condition) + 6, _then_level(current)
+                current.then, indent, len(indent) + len(word) + len(condition) + 6, inline.then_level(current)
             )
             parts.append(f"{word}{condition} then {then}")
             current = current.otherwise
@@ -269,11 +253,11 @@ class _Printer:
     def _match(self, node: ast.Match, indent: str) -> str:
         inner = indent + _STEP
         self.hoisted += [comment.text for comment in self._take(node.place[0])]
-        head = f"match {_flat(node.subject, _ANY)} {{" if node.subject else "match {"
+        head = f"match {inline.text_of(node.subject, inline.ANY)} {{" if node.subject else "match {"
         lines = []
         for number, arm in enumerate(node.arms):
             lines += [inner + comment.text for comment in self._take(arm.place[0])]
-            pattern = _flat(arm.pattern, _COALESCE) if arm.pattern else "_"
+            pattern = inline.text_of(arm.pattern, inline.COALESCE) if arm.pattern else "_"
             value = self.expression(arm.value, inner, len(inner) + len(pattern) + 4)
             last = number + 1 == len(node.arms)
             text = f"{inner}{pattern} => {value}{'' if last else ','}"
@@ -303,7 +287,7 @@ def _matches(node: ast.Expression) -> list[ast.Match]:
 def _chain(node: ast.Binary, level: int) -> list[tuple[str, ast.Expression]]:
     """The operands of a chain of operators that bind alike, each with the operator before it."""
     parts: list[tuple[str, ast.Expression]] = []
-    if level == _COALESCE:
+    if level == inline.COALESCE:
         current: ast.Expression = node
         sign = ""
         while isinstance(current, ast.Binary) and current.operator == "??":
@@ -311,113 +295,9 @@ def _chain(node: ast.Binary, level: int) -> list[tuple[str, ast.Expression]]:
             current, sign = current.right, "??"
         return [*parts, (sign, current)]
     current = node
-    while isinstance(current, ast.Binary) and _OPERATORS[current.operator][0] == level:
+    while isinstance(current, ast.Binary) and inline.OPERATORS[current.operator][0] == level:
         parts.append((current.operator, current.right))
         current = current.left
-        if level == _COMPARISON:
+        if level == inline.COMPARISON:
             break
     return [("", current), *reversed(parts)]
-
-
-def _level(node: ast.Expression) -> int:
-    match node:
-        case ast.Binary(operator=operator):
-            return _OPERATORS[operator][0]
-        case ast.Not():
-            return _NOT
-        case ast.Negate():
-            return _UNARY
-        case ast.If() | ast.Closure():
-            return _ANY
-        case ast.Match():
-            return _UNARY
-        case _:
-            return _POSTFIX
-
-
-def _then_level(node: ast.If) -> int:
-    """An `if` without `else` in front of an `else` would take it."""
-    return _COALESCE if node.otherwise is not None else _ANY
-
-
-def _flat(node: ast.Expression, level: int) -> str:
-    """An expression on one line; chains are walked in a loop, like everywhere."""
-    text = _flat_chain(node)
-    return f"({text})" if _level(node) < level else text
-
-
-def _flat_chain(node: ast.Expression) -> str:
-    tail: list[str] = []
-    while True:
-        match node:
-            case ast.Binary(operator=operator, left=left, right=right) if operator != "??":
-                _, left_level, right_level = _OPERATORS[operator]
-                tail.append(f" {operator} {_flat(right, right_level)}")
-                if _level(left) < left_level:
-                    return f"({_flat_chain(left)})" + "".join(reversed(tail))
-                node = left
-            case ast.Member(base=base, name=name):
-                tail.append(f".{name}")
-                if _level(base) < _POSTFIX:
-                    return f"({_flat_chain(base)})" + "".join(reversed(tail))
-                node = base
-            case ast.Method(base=base, name=name, arguments=arguments):
-                tail.append(f".{name}({_list(arguments)})")
-                if _level(base) < _POSTFIX:
-                    return f"({_flat_chain(base)})" + "".join(reversed(tail))
-                node = base
-            case ast.Index(base=base, index=index):
-                tail.append(f"[{_flat(index, _ANY)}]")
-                if _level(base) < _POSTFIX:
-                    return f"({_flat_chain(base)})" + "".join(reversed(tail))
-                node = base
-            case _:
-                return _flat_head(node) + "".join(reversed(tail))
-
-
-def _list(arguments: Sequence[ast.Expression]) -> str:
-    return ", ".join(_flat(argument, _ANY) for argument in arguments)
-
-
-def _flat_head(node: ast.Expression) -> str:
-    match node:
-        case ast.Literal():
-            return _literal(node)
-        case ast.Name(name=name):
-            return name
-        case ast.Now():
-            return "now"
-        case ast.Star():
-            return "*"
-        case ast.Dollar(namespace=namespace):
-            return f"${namespace}"
-        case ast.ModuleMember(alias=alias, name=name, arguments=arguments):
-            return f"{alias}::{name}" + ("" if arguments is None else f"({_list(arguments)})")
-        case ast.FunctionCall(name=name, arguments=arguments):
-            return f"{name}({_list(arguments)})"
-        case ast.Negate(operand=operand):
-            return f"-{_flat(operand, _UNARY)}"
-        case ast.Not(operand=operand):
-            return f"not {_flat(operand, _NOT)}"
-        case ast.Binary(left=left, right=right):
-            return f"{_flat(left, _OR)} ?? {_flat(right, _COALESCE)}"
-        case ast.If(condition=condition, then=then, otherwise=otherwise):
-            text = f"if {_flat(condition, _OR)} then {_flat(then, _then_level(node))}"
-            return text if otherwise is None else f"{text} else {_flat(otherwise, _ANY)}"
-        case ast.Match(subject=subject, arms=arms):
-            parts = [
-                f"{_flat(arm.pattern, _COALESCE) if arm.pattern else '_'} => {_flat(arm.value, _ANY)}" for arm in arms
-            ]
-            head = f"match {_flat(subject, _ANY)}" if subject else "match"
-            return f"{head} {{ {', '.join(parts)} }}"
-        case ast.Closure(body=body):
-            return f"it => {_flat(body, _ANY)}"
-        case _:
-            raise TypeError(f"no expression: {node!r}")
-
-
-def _literal(node: ast.Literal) -> str:
-    if node.kind != "string":
-        return node.text
-    # How the author escaped stays, as long as the quotes are the usual ones or spare an escape.
-    return node.text if node.text[0] == '"' or '"' in str(node.value) else quoted(str(node.value))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.cxl import ast, checker_expressions, parser, typed, types
 from spark_jobs.cxl.environment import Binding
 from spark_jobs.cxl.findings import Finding, Stage
+from spark_jobs.diagnostics import nearest
 from spark_jobs.diagnostics.source import SourceFile, Text
 
 if TYPE_CHECKING:
@@ -158,6 +159,40 @@ def _body(
         return checker_expressions.check(session, function.body)
     finally:
         environment.leave()
+
+
+def member(
+    session: Session,
+    alias: str,
+    found: str,
+    arguments: tuple[ast.Expression, ...] | None,
+    place: Place,
+    name_place: Place,
+) -> typed.Expression:
+    """`alias::name`, `alias::name(arguments)`, and the same with a dot."""
+    module = session.modules.get(alias)
+    if module is None:
+        help_text = nearest.hint(alias, session.modules, "'") or f"import it first: `use path.to.{alias}`"
+        return session.unresolved(f"unresolved identifier '{alias}'", place, help_text)
+    if arguments is None:
+        if let := module.constants.get(found):
+            return constant(session, module, let, place)
+        if found in module.functions:
+            return session.unresolved(
+                f"'{found}' is a function in module '{alias}', not a constant",
+                name_place,
+                f"call it: `{alias}::{found}(…)`",
+            )
+        help_text = nearest.hint(found, [*module.constants, *module.functions], "'")
+        return session.unresolved(f"module '{alias}' has no member '{found}'", name_place, help_text)
+    if function := module.functions.get(found):
+        return call(session, module, function, arguments, place)
+    if found in module.constants:
+        return session.unresolved(
+            f"'{found}' is a constant in module '{alias}', not a function", name_place, "leave the parentheses out"
+        )
+    help_text = nearest.hint(found, module.functions, "'")
+    return session.unresolved(f"module '{alias}' has no function '{found}'", name_place, help_text)
 
 
 def call(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.cxl import interpreter, typed, types
+from spark_jobs.cxl import interpreter, modules, typed, types
 from spark_jobs.cxl.engine import Surroundings
 from tests.cxl.test_checker import compiled
 
@@ -120,7 +120,8 @@ def test_what_is_wrong_with_a_module_is_said_in_its_file(module: str, message: s
     assert found.span.file.name.endswith("m.cxl")
 
 
-def test_calls_that_double_without_end_are_stopped(tmp_path: Path) -> None:
+def test_calls_that_double_without_end_are_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(modules, "MAX_INLINED", 300)
     levels = "\n".join(f"fn f{i}(a) = f{i + 1}(a) + f{i + 1}(a)" for i in range(40))
     (tmp_path / "m.cxl").write_text(f"{levels}\nfn f40(a) = a")
     result = compiled("use m\nemit a = m::f0(n)", rules_path=tmp_path)

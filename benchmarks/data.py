@@ -1,0 +1,128 @@
+"""The orders and customers that the benchmarks read: the same bytes for the same size on every machine, made once.
+
+Values are arithmetic on the row number (no random generator whose stream could change), and whole columns of text are
+joined by Arrow, so that 20 million rows take seconds.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+CUSTOMERS = 200_000
+REGIONS = ("north", "east", "south", "west")
+STATUSES = ("new", "paid", "shipped", "cancelled")
+SEGMENTS = ("private", "business", "public")
+ORDER_COLUMNS = ("id", "customer", "region", "status", "amount", "quantity", "day", "note")
+CUSTOMER_COLUMNS = ("customer", "name", "segment", "discount")
+#: One amount in this many is no number where bad rows are asked for.
+BAD_EVERY = 1000
+#: Part of the file names: to be raised when the bytes change, so that cached files of an older form are not used.
+FORM = 1
+_CHUNK_ROWS = 500_000
+_DAYS = 730
+
+
+def orders(folder: Path, rows: int, *, bad: bool = False) -> Path:
+    """A CSV file of orders, made when it is not there yet.
+
+    Args:
+        folder: where the file is kept.
+        rows: how many.
+        bad: whether one amount in `BAD_EVERY` is `n/a`.
+    """
+    path = folder / f"orders-{FORM}-{rows}{'-bad' if bad else ''}.csv"
+    starts = range(0, rows, _CHUNK_ROWS)
+    return _made(path, ORDER_COLUMNS, (_orders(start, min(_CHUNK_ROWS, rows - start), bad) for start in starts))
+
+
+def customers(folder: Path, count: int = CUSTOMERS) -> Path:
+    """A CSV file with a row for each customer, in another order than the orders name them."""
+    return _made(folder / f"customers-{FORM}-{count}.csv", CUSTOMER_COLUMNS, [_customers(count)])
+
+
+def _made(path: Path, columns: Sequence[str], chunks: Iterable[pa.StringArray]) -> Path:
+    """The file with these lines; written aside, so that a file with this name is complete."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = path.with_name(f"{path.name}.{os.getpid()}")
+        with aside.open("wb") as file:
+            file.write((",".join(columns) + "\n").encode())
+            for lines in chunks:
+                _, offsets, text = lines.buffers()
+                ends = np.frombuffer(offsets, dtype=np.int32)
+                file.write(text[int(ends[lines.offset]) : int(ends[lines.offset + len(lines)])])
+        aside.rename(path)
+    return path
+
+
+def _orders(start: int, count: int, bad: bool) -> pa.StringArray:
+    ids = np.arange(start, start + count, dtype=np.uint64)
+    amounts = _amounts(_draw(ids, 1) % np.uint64(100_000))
+    if bad:
+        amounts = pc.if_else(pa.array(_draw(ids, 2) % np.uint64(BAD_EVERY) == 0), "n/a", amounts)
+    return _lines(
+        _text(ids + np.uint64(1)),
+        _customer_names(_draw(ids, 3) % np.uint64(CUSTOMERS)),
+        _chosen(REGIONS, _draw(ids, 4)),
+        _chosen(STATUSES, _draw(ids, 5)),
+        amounts,
+        _text(_draw(ids, 6) % np.uint64(20) + np.uint64(1)),
+        _days(_draw(ids, 7)),
+        pc.binary_join_element_wise("order note", _text(_draw(ids, 8) % np.uint64(10_000)), " "),
+    )
+
+
+def _customers(count: int) -> pa.StringArray:
+    # A stride without a common factor visits every number once.
+    numbers = (np.arange(count, dtype=np.uint64) * np.uint64(104_729)) % np.uint64(count)
+    return _lines(
+        _customer_names(numbers),
+        pc.binary_join_element_wise("Customer number", _text(numbers), " "),
+        _chosen(SEGMENTS, _draw(numbers, 9)),
+        pc.binary_join_element_wise("0", pc.utf8_lpad(_text(_draw(numbers, 10) % np.uint64(30)), 2, "0"), "."),
+    )
+
+
+def _draw(numbers: np.ndarray, stream: int) -> np.ndarray:
+    """A well mixed number for each number; streams are independent (the finalizer of splitmix64)."""
+    mixed = (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(stream * 0xD1B54A32D192ED03 % 2**64)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def _text(numbers: np.ndarray) -> pa.StringArray:
+    return pc.cast(pa.array(numbers.astype(np.int64)), pa.string())
+
+
+def _customer_names(numbers: np.ndarray) -> pa.StringArray:
+    return pc.binary_join_element_wise("c", pc.utf8_lpad(_text(numbers), 6, "0"), "")
+
+
+def _amounts(cents: np.ndarray) -> pa.StringArray:
+    """Cents as amounts with two decimals."""
+    return pc.binary_join_element_wise(
+        _text(cents // np.uint64(100)), pc.utf8_lpad(_text(cents % np.uint64(100)), 2, "0"), "."
+    )
+
+
+def _days(draws: np.ndarray) -> pa.StringArray:
+    first = np.datetime64("2024-01-01", "D")
+    return pc.cast(pa.array(first + (draws % np.uint64(_DAYS)).astype(np.int64)), pa.string())
+
+
+def _chosen(texts: tuple[str, ...], draws: np.ndarray) -> pa.StringArray:
+    return pa.array(texts).take(pa.array((draws % np.uint64(len(texts))).astype(np.int64)))
+
+
+def _lines(*columns: pa.StringArray) -> pa.StringArray:
+    return pc.binary_join_element_wise(pc.binary_join_element_wise(*columns, ","), "", "\n")

@@ -1,0 +1,72 @@
+"""Whether two programs wrote the same rows: in any order, into one file or a folder of files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from benchmarks import data
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_PRICED = {
+    "id": "BIGINT",
+    "customer": "VARCHAR",
+    "day": "DATE",
+    "total": "DOUBLE",
+    "size": "VARCHAR",
+    "zone": "VARCHAR",
+}
+_KINDS = dict(
+    zip(data.ORDER_COLUMNS, ("BIGINT", *["VARCHAR"] * 3, "DOUBLE", "BIGINT", "DATE", "VARCHAR"), strict=True),
+    total="DOUBLE",
+)
+_TOTALS = {"orders": "BIGINT", "revenue": "DOUBLE", "pieces": "BIGINT", "mean": "DOUBLE", "largest": "DOUBLE"}
+#: For each workload its results and their columns. Rejected rows are compared by number: each program has its own form.
+RESULTS: dict[str, dict[str, dict[str, str]]] = {
+    "filter_derive": {"priced": _PRICED},
+    "startup": {"priced": _PRICED},
+    "route_dlq": {**dict.fromkeys(("cancelled", "large", "northern", "others"), _KINDS), "rejected": {}},
+    "group_16": {"totals": {"region": "VARCHAR", "status": "VARCHAR", **_TOTALS}},
+    "group_200k": {"totals": {"customer": "VARCHAR", **_TOTALS}},
+    "lookup": {
+        "named": {
+            "id": "BIGINT", "customer": "VARCHAR", "name": "VARCHAR",
+            "segment": "VARCHAR", "price": "DOUBLE", "day": "DATE",
+        }
+    },
+}  # fmt: skip
+
+
+def differences(workload: str, one: Path, other: Path) -> list[str]:
+    """What differs between the results of two programs.
+
+    Floats are compared to four decimals, since sums in another order round otherwise.
+    """
+    found = []
+    for name, columns in RESULTS[workload].items():
+        summaries = [_summary(folder, name, columns) for folder in (one, other)]
+        if summaries[0] != summaries[1]:
+            found.append(f"{name}: {summaries[0]} and {summaries[1]}")
+    return found
+
+
+def _summary(folder: Path, name: str, columns: dict[str, str]) -> tuple[int, int]:
+    """The number of rows, and the sum of a hash of each."""
+    whole = folder / f"{name}.csv"
+    pattern = str(whole if whole.exists() else folder / name / "part-*")
+    if not columns:
+        return _first(
+            f"SELECT count(*) FROM read_csv('{pattern}', header = true, all_varchar = true, null_padding = true)"
+        )[0], 0
+    values = ", ".join(f"round({column}, 4)" if kind == "DOUBLE" else column for column, kind in columns.items())
+    kinds = ", ".join(f"'{column}': '{kind}'" for column, kind in columns.items())
+    source = f"read_csv('{pattern}', header = true, types = {{{kinds}}})"
+    rows, total = _first(f"SELECT count(*), sum(hash({values})::HUGEINT) FROM {source}")
+    return rows, total or 0
+
+
+def _first(query: str) -> tuple[Any, ...]:
+    return duckdb.connect().execute(query).fetchall()[0]

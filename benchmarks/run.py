@@ -1,0 +1,187 @@
+"""Clinker beside hand-written PySpark and DuckDB: whole processes in turns, ratios of medians, peak memory.
+
+    python benchmarks/run.py --rows 5000000 --rows 20000000 --runs 3
+
+The files are made once and kept in the folder `--data`. Each round runs every program once, so that a machine that
+slows down slows all of them; the first round of each workload at its smallest size also compares the results. See
+docs/performance.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import shutil
+import statistics
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+_REPOSITORY = Path(__file__).resolve().parent.parent
+if __name__ == "__main__":
+    # This file is run as a script: its package is found from here.
+    sys.path.insert(0, str(_REPOSITORY))
+
+from benchmarks import data, equality, measure  # noqa: E402 - after the path
+
+#: The most that each workload may take of the time of hand-written PySpark, at 20 million rows.
+GOALS = {"filter_derive": 0.4, "route_dlq": 0.2, "group_16": 0.5, "group_200k": 0.7, "lookup": 0.4, "startup": 0.6}
+#: From 5 to 20 million rows: the most that time and memory may grow.
+SCALING = (4.2, 1.15)
+PROGRAMS = ("clinker", "spark", "duckdb")
+_STARTUP_ROWS = 100
+_LIMIT_S = 1800.0
+
+
+@dataclass
+class Result:
+    """The measurements of one workload at one size, by program."""
+
+    workload: str
+    rows: int
+    runs: dict[str, list[measure.Measurement]] = field(default_factory=dict)
+
+    def seconds(self, program: str) -> float:
+        """The median time."""
+        return statistics.median(run.seconds for run in self.runs[program])
+
+    def cpu_seconds(self, program: str) -> float:
+        """The median processor time."""
+        return statistics.median(run.cpu_seconds for run in self.runs[program])
+
+    def peak(self, program: str) -> int:
+        """The median of the peaks."""
+        return int(statistics.median(run.peak_bytes for run in self.runs[program]))
+
+    def ratio(self, program: str) -> float | None:
+        """Clinker's time by that of a program."""
+        return self.seconds("clinker") / self.seconds(program) if {program, "clinker"} <= set(self.runs) else None
+
+    def cpu_ratio(self, program: str) -> float | None:
+        """The same of processor times, which other work on the machine disturbs less."""
+        return (
+            self.cpu_seconds("clinker") / self.cpu_seconds(program) if {program, "clinker"} <= set(self.runs) else None
+        )
+
+
+def main() -> int:
+    """Measure what the command line asks for; exit status 1 when results differ."""
+    arguments = _parser().parse_args()
+    programs = tuple(arguments.program or PROGRAMS)
+    results: list[Result] = []
+    with tempfile.TemporaryDirectory(prefix="clinker-bench-", dir=arguments.scratch) as scratch:
+        for workload in arguments.workload or GOALS:
+            sizes = [_STARTUP_ROWS] if workload == "startup" else sorted(arguments.rows or [5_000_000])
+            for size in sizes:
+                result = _measure(workload, size, programs, arguments, Path(scratch), compare=size == sizes[0])
+                results.append(result)
+                _tell(result, sys.stderr)
+    sys.stdout.write(_report(results))
+    if arguments.json:
+        arguments.json.write_text(json.dumps([_record(result) for result in results], indent=1) + "\n")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="Measure Clinker beside hand-written PySpark and DuckDB.")
+    parser.add_argument("--rows", type=int, action="append", help="orders to read; may be repeated (default 5000000)")
+    parser.add_argument("--workload", choices=GOALS, action="append", help="may be repeated (default all)")
+    parser.add_argument("--program", choices=PROGRAMS, action="append", help="may be repeated (default all)")
+    parser.add_argument("--runs", type=int, default=3, help="rounds of each workload (default 3)")
+    default = Path(tempfile.gettempdir()) / "clinker-bench-data"
+    parser.add_argument("--data", type=Path, default=default, help="folder that keeps the inputs (default %(default)s)")
+    parser.add_argument("--scratch", type=Path, help="folder for outputs (default the system's temporary folder)")
+    parser.add_argument("--json", type=Path, help="write all measurements to this file")
+    return parser
+
+
+def _measure(
+    workload: str, rows: int, programs: tuple[str, ...], arguments: argparse.Namespace, scratch: Path, *, compare: bool
+) -> Result:
+    """All rounds of a workload."""
+    inputs = {
+        "BENCH_ORDERS": str(data.orders(arguments.data, rows, bad=workload == "route_dlq")),
+        "BENCH_CUSTOMERS": str(data.customers(arguments.data)),
+        "PYTHONPATH": str(_REPOSITORY),
+    }
+    result = Result(workload, rows)
+    for turn in range(arguments.runs):
+        outputs = {}
+        for program in programs:
+            outputs[program] = output = scratch / program
+            output.mkdir()
+            environment = {**inputs, "BENCH_OUTPUT": str(output)}
+            measured = measure.run(_command(program, workload), environment, scratch, limit_s=_LIMIT_S)
+            result.runs.setdefault(program, []).append(measured)
+        if compare and turn == 0:
+            _compare(workload, outputs)
+        for output in outputs.values():
+            shutil.rmtree(output)
+    return result
+
+
+def _command(program: str, workload: str) -> list[str]:
+    if program == "clinker":
+        pipeline = str(_REPOSITORY / "benchmarks" / "workloads" / f"{workload}.yaml")
+        return [sys.executable, "-m", "spark_jobs", "run", pipeline, "--allow-absolute-paths"]
+    return [sys.executable, "-m", f"benchmarks.baselines.{workload}", program]
+
+
+def _compare(workload: str, outputs: dict[str, Path]) -> None:
+    first, *others = outputs
+    for other in others:
+        if found := equality.differences(workload, outputs[first], outputs[other]):
+            raise SystemExit(f"{workload}: {first} and {other} differ: {'; '.join(found)}")
+
+
+def _tell(result: Result, stream: TextIO) -> None:
+    times = ", ".join(
+        f"{program} {result.seconds(program):.1f} s ({result.cpu_seconds(program):.1f} s of processor)"
+        for program in result.runs
+    )
+    stream.write(f"# {result.workload} {result.rows}: {times}\n")
+
+
+def _report(results: list[Result]) -> str:
+    """The table."""
+    heads = ("/ PySpark", "processor", "/ DuckDB", "processor")
+    lines = [
+        f"{'workload':<14} {'rows':>9} {'goal':>5}" + "".join(f" {head:>9}" for head in heads) + "   peak memory, MiB"
+    ]
+    for result in results:
+        peaks = ", ".join(f"{program} {result.peak(program) >> 20}" for program in result.runs)
+        ratios = [ratio(program) for program in ("spark", "duckdb") for ratio in (result.ratio, result.cpu_ratio)]
+        shown = "".join(f" {ratio:>9.2f}" if ratio is not None else f" {'-':>9}" for ratio in ratios)
+        lines.append(f"{result.workload:<14} {result.rows:>9} {GOALS[result.workload]:>5}{shown}   {peaks}")
+    return "\n".join(lines + _growth(results)) + "\n"
+
+
+def _growth(results: list[Result]) -> list[str]:
+    """How time and memory grow between the smallest and the largest size of each workload."""
+    lines = []
+    for workload in dict.fromkeys(result.workload for result in results):
+        sizes = [result for result in results if result.workload == workload and "clinker" in result.runs]
+        if len(sizes) > 1:
+            small, large = sizes[0], sizes[-1]
+            time = large.seconds("clinker") / small.seconds("clinker")
+            memory = large.peak("clinker") / small.peak("clinker")
+            lines.append(
+                f"{workload:<14} x {large.rows / small.rows:.1f} rows: time x {time:.2f}, memory x {memory:.2f}"
+            )
+    return (
+        [f"growth of clinker (goals from 5 to 20 million rows: time {SCALING[0]}, memory {SCALING[1]})", *lines]
+        if lines
+        else []
+    )
+
+
+def _record(result: Result) -> dict[str, object]:
+    runs = {program: [dataclasses.asdict(run) for run in runs] for program, runs in result.runs.items()}
+    return {"workload": result.workload, "rows": result.rows, "runs": runs}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

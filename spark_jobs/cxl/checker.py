@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import ast, checker_expressions, checker_operators, checker_paths, modules, typed, types
+from spark_jobs.cxl import ast, checker_expressions, checker_modules, checker_operators, checker_paths, typed, types
 from spark_jobs.cxl.environment import Binding
 from spark_jobs.cxl.scope import Mode
 from spark_jobs.cxl.session import Session
@@ -154,7 +154,7 @@ class Statements:
         if not allowed:
             self.session.unresolved("use must appear before let/emit/trace", statement.place, "move it to the top")
         else:
-            modules.use(self.session, statement)
+            checker_modules.use(self.session, statement)
 
     def statement(self, statement: ast.Statement) -> typed.Statement | None:
         """One statement."""

@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import ast, checker, checker_expressions, modules, typed, types
+from spark_jobs.cxl import ast, checker, checker_expressions, checker_modules, typed, types
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.cxl.environment import Binding
-from spark_jobs.cxl.session import Session
 from spark_jobs.cxl.types import Kind, Type
 from spark_jobs.diagnostics import codes
 
 if TYPE_CHECKING:
     from spark_jobs.cxl.ast import Place
+    from spark_jobs.cxl.session import Session
 
 
 def check(session: Session, tree: ast.Program, text: str) -> typed.AggregateProgram:
@@ -57,7 +57,7 @@ class _Aggregate:
     def __init__(self, session: Session, text: str) -> None:
         self.text = text
         self.row = session
-        self.group = Session(session.scope, findings=session.findings, modules=session.modules)
+        self.group = session.beside()
         self.group.column = self._group_column
         self.group.aggregate = self._call
         self.group.per_record = (
@@ -93,7 +93,7 @@ class _Aggregate:
             case ast.EmitMeta():
                 self.after.append(checker.Statements(self.group).emit_meta(statement))
             case ast.Use():
-                modules.use(self.row, statement)
+                checker_modules.use(self.row, statement)
             case ast.Distinct():
                 self._refuse(
                     statement,

@@ -6,7 +6,7 @@ import math
 from functools import cache
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import ast, checker_expressions, checker_operators, modules, typed, types
+from spark_jobs.cxl import ast, checker_expressions, checker_modules, checker_operators, typed, types
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.cxl.types import Kind, Type
 from spark_jobs.diagnostics import nearest
@@ -319,7 +319,7 @@ def function(session: Session, node: ast.FunctionCall) -> typed.Expression:
     """`name(arguments)`: an aggregate, a function of the same module, or a mistake."""
     aggregates = declare.aggregates()
     if session.module and (sibling := session.module.functions.get(node.name)):
-        return modules.call(session, session.module, sibling, node.arguments, node.place)
+        return checker_modules.call(session, session.module, sibling, node.arguments, node.place)
     if node.name in aggregates:
         if session.aggregate:
             return session.aggregate(node)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import ast, checker_calls, checker_operators, checker_paths, modules, typed, types
+from spark_jobs.cxl import ast, checker_calls, checker_modules, checker_operators, checker_paths, typed, types
 from spark_jobs.cxl.environment import Binding
 from spark_jobs.cxl.types import Kind, Type
 from spark_jobs.diagnostics import codes
@@ -205,7 +205,7 @@ def _dollar(session: Session, node: ast.Dollar) -> typed.Expression | checker_pa
 
 
 def _module_member(session: Session, node: ast.ModuleMember) -> typed.Expression:
-    return modules.member(session, node.alias, node.name, node.arguments, node.place, node.name_place)
+    return checker_modules.member(session, node.alias, node.name, node.arguments, node.place, node.name_place)
 
 
 def _function(session: Session, node: ast.FunctionCall) -> typed.Expression:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import checker_calls, checker_windows, modules, typed, types
+from spark_jobs.cxl import checker_calls, checker_modules, checker_windows, typed, types
 from spark_jobs.cxl.scope import Mode
 from spark_jobs.cxl.types import Kind, Type
 from spark_jobs.diagnostics import codes, nearest
@@ -151,10 +151,10 @@ def name(session: Session, node: ast.Name) -> typed.Expression | Partial:
         return Qualifier(node.place, found)
     if (value := _field(session, found, node.place)) is not None:
         return value
-    if found in session.modules:
+    if found in session.imports:
         return Alias(node.place, found)
     if session.module and (constant := session.module.constants.get(found)):
-        return modules.constant(session, session.module, constant, node.place)
+        return checker_modules.constant(session, session.module, constant, node.place)
     if session.scope.is_open and not session.environment.is_closed and found not in NAMESPACES:
         session.columns.add(found)
         return typed.Column(types.ANY, node.place, found)
@@ -215,7 +215,7 @@ def _candidates(session: Session) -> list[str]:
     for schema in session.scope.inputs.values():
         columns += [column.name for column in schema.user_columns]
     constants = list(session.module.constants) if session.module else []
-    return [*session.environment.names(), *columns, *constants, *session.modules]
+    return [*session.environment.names(), *columns, *constants, *session.imports]
 
 
 # ---- members -------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def member(
         case Qualifier():
             return _qualified(session, base.name, node.name, node.place)
         case Alias():
-            return modules.member(session, base.name, node.name, None, node.place, node.name_place)
+            return checker_modules.member(session, base.name, node.name, None, node.place, node.name_place)
         case Unknown():
             return _unresolved(session, base, f"{base.name}.{node.name}")
     if isinstance(base, typed.WindowCall) and base.field is None and checker_windows.is_positional(base.function):
@@ -274,7 +274,7 @@ def method(session: Session, node: ast.Method, base: typed.Expression | Partial)
         case Namespace(namespace="window", keys=()):
             return checker_windows.call(session, node.name, node.arguments, node.place, node.name_place)
         case Alias():
-            return modules.member(session, base.name, node.name, node.arguments, node.place, node.name_place)
+            return checker_modules.member(session, base.name, node.name, node.arguments, node.place, node.name_place)
         case Unknown():
             _unresolved(session, base, None)
             return typed.Literal(types.ANY, node.place, None)

@@ -63,6 +63,22 @@ class Session:
     _seen: set[Finding] = field(default_factory=set)
     _suggested: int = 0
 
+    def beside(self) -> Session:
+        """A session for another part of the same program: its own names, but one list of findings."""
+        return Session(self.scope, findings=self.findings, modules=self.modules, _seen=self._seen)
+
+    @property
+    def imports(self) -> dict[str, modules.Module]:
+        """The modules in sight: those of the program, or of the module whose member is being checked."""
+        return self.module.imports if self.module else self.modules
+
+    def adopt(self, findings: Iterable[Finding]) -> None:
+        """Report what was found elsewhere."""
+        for finding in findings:
+            if finding not in self._seen:
+                self._seen.add(finding)
+                self.findings.append(finding)
+
     def error(
         self, stage: Stage, message: str, place: Place, help_text: str | None = None, code: Code = codes.E200
     ) -> typed.Expression:
@@ -99,6 +115,4 @@ class Session:
             )
             if not finding.is_error:
                 return
-        if finding not in self._seen:
-            self._seen.add(finding)
-            self.findings.append(finding)
+        self.adopt([finding])

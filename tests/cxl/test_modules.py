@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.cxl import interpreter, modules, typed, types
+from spark_jobs.cxl import checker_modules, interpreter, typed, types
 from spark_jobs.cxl.engine import Surroundings
 from tests.cxl.test_checker import compiled
 
@@ -66,6 +66,25 @@ def test_functions_and_constants_are_inlined(rules: Path) -> None:
     }
 
 
+def test_modules_import_modules_from_the_rules_path(rules: Path) -> None:
+    (rules / "shop").mkdir()
+    (rules / "shop" / "price.cxl").write_text(
+        "use shared.dates as t\nuse clean\nfn gross(net) = net * (1 + clean::rate)\nfn start(d) = t::fiscal_year(d)\n"
+    )
+    text = "use shop.price as p\nemit a = p::gross(x)\nemit b = p::start(d)"
+    record = {"x": 2.0, "d": datetime.date(2024, 5, 1)}
+    assert run(text, rules, record, x=types.FLOAT, d=types.DATE) == {"a": 3.0, "b": 2024}
+    (found,) = mistakes("use shop.price as p\nemit a = clean::rate", rules)
+    assert "unresolved identifier 'clean'" in found
+
+
+def test_a_module_that_changes_is_read_again(rules: Path) -> None:
+    for rate in (2, 3):
+        (rules / "clean.cxl").write_text(f"let rate = {rate}")
+        (rules / "outer.cxl").write_text("use clean\nlet twice = clean::rate * 2")
+        assert run("use outer\nemit a = outer::twice", rules, {}) == {"a": rate * 2}
+
+
 def test_arguments_decide_the_types(rules: Path) -> None:
     program = compiled("use shared.dates\nemit a = dates::fiscal_year(d)", rules_path=rules).program
     assert isinstance(program, typed.Program)
@@ -104,7 +123,10 @@ def test_wrong_uses_are_refused(text: str, message: str, rules: Path) -> None:
         ("let a = 1\nlet a = 2", "duplicate constant 'a' in module 'm'"),
         ("emit a = 1", "emit is not allowed in module files"),
         ("filter true", "filter is not allowed in module files"),
-        ("use other", "modules cannot import other modules"),
+        ("use other", "module 'other' not found at"),
+        ("use m", "modules import each other: m → m"),
+        ("use broken", "expected an expression"),
+        ("let a = 1\nuse broken", "use must appear before let and fn"),
         ("fn f(a) = sum(a)", "aggregate function 'sum' is not allowed in module files"),
         ("fn f(a) = a +", "expected an expression"),
         ("fn f(a) = a.strip()", "unknown method 'strip'"),
@@ -112,16 +134,16 @@ def test_wrong_uses_are_refused(text: str, message: str, rules: Path) -> None:
 )
 def test_what_is_wrong_with_a_module_is_said_in_its_file(module: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "m.cxl").write_text(module)
+    (tmp_path / "broken.cxl").write_text("fn f(a) = )")
     result = compiled("use m\nemit a = 1", rules_path=tmp_path)
     assert result.program is None
-    found = result.diagnostics[0]
-    assert message in found.message
+    found = next(one for one in result.diagnostics if message in one.message)
     assert found.span is not None
-    assert found.span.file.name.endswith("m.cxl")
+    assert found.span.file.name.endswith(("m.cxl", "broken.cxl"))
 
 
 def test_calls_that_double_without_end_are_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modules, "MAX_INLINED", 300)
+    monkeypatch.setattr(checker_modules, "MAX_INLINED", 300)
     levels = "\n".join(f"fn f{i}(a) = f{i + 1}(a) + f{i + 1}(a)" for i in range(40))
     (tmp_path / "m.cxl").write_text(f"{levels}\nfn f40(a) = a")
     result = compiled("use m\nemit a = m::f0(n)", rules_path=tmp_path)

@@ -129,6 +129,14 @@ def test_literals_have_their_values_and_kinds() -> None:
 
 
 def test_words_are_reserved_only_where_they_mean_something() -> None:
+    assert (
+        len(
+            statements(
+                "emit each v in outer outer # why\n {}\nemit a = outer::b + outer(1) + match outer { _ => outer }"
+            )
+        )
+        == 2
+    )
     text = "emit meta = each\nemit outer = in\nlet info = warn\nemit meta meta = 1\nemit by_name = rec.by.match"
     assert [type(one).__name__ for one in statements(text)] == ["Emit", "Emit", "Let", "EmitMeta", "Emit"]
 

@@ -51,7 +51,9 @@ def _logging(options: RunOptions) -> Iterator[None]:
 
     logger = logging.getLogger("clinker")
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonLines() if options.log_format == "json" else logging.Formatter("%(levelname)s %(message)s"))
+    handler.setFormatter(
+        _JsonLines() if options.log_format == "json" else logging.Formatter("%(levelname)s %(message)s")
+    )
     level, propagate = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(logs.LEVELS.get(options.log_level, logging.INFO))
@@ -105,7 +107,10 @@ def _summary(outcome: result.RunResult, nodes: Mapping[str, Mapping[str, Any]]) 
     if outcome.exit_code not in (contract.ExitCode.SUCCESS, contract.ExitCode.DEAD_LETTERS):
         return ""
     counts = outcome.records
-    lines = [f"Pipeline complete: {counts['total']} total, {counts['ok']} ok, {counts['written']} written, {counts['dlq']} dlq"]
+    lines = [
+        f"Pipeline complete: {counts['total']} total, {counts['ok']} ok, "
+        f"{counts['written']} written, {counts['dlq']} dlq"
+    ]
     if nodes:
         width = max(len(name) for name in nodes)
         lines.append(f"  {'node':<{width}}  {'read':>10}  {'written':>10}  {'filtered':>10}  {'dead':>10}")

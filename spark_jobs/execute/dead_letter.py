@@ -1,4 +1,4 @@
-"""The dead-letter files: gathered entries become rows with ids, row numbers and the record as it was read (decisions 35, 62, 64)."""
+"""The dead-letter files: entries become rows with ids, row numbers and the record as read (decisions 35, 62, 64)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CHUNK_ROWS = 16_384
 
 @dataclass(frozen=True)
 class Letterbox:
-    """One dead-letter file: where it goes, whose entries it takes (None: those that no other file takes), and its source columns."""
+    """One dead-letter file: its path, the sources whose entries it takes (None: all others), and its source columns."""
 
     path: str
     sources: frozenset[int] | None
@@ -36,7 +36,7 @@ class Letterbox:
 
 
 def letterboxes(errors: plans.ErrorHandling, inputs: Inputs, paths: Mapping[str, str]) -> list[Letterbox]:
-    """The dead-letter files of a run; `paths` has the resolved path of each source's own file, and of the common one under `""`."""
+    """The dead-letter files of a run; `paths` has each source's own file, and the common one under `""`."""
     boxes = []
     taken: set[int] = set()
     for name in errors.per_source:
@@ -55,8 +55,8 @@ def letterboxes(errors: plans.ErrorHandling, inputs: Inputs, paths: Mapping[str,
 class Assembly:
     """Turns gathered entries into dead-letter files.
 
-    `row_of` gives the 1-based row in its file of (split, row in split) arrays; `missing` reads records again whose texts were not at hand:
-    from (split number, rows) to a list of texts per row.
+    `row_of` gives the 1-based row in its file of (split, row in split) arrays; `missing` reads records again whose
+    texts were not at hand: from (split number, rows) to a list of texts per row.
     """
 
     errors: plans.ErrorHandling
@@ -64,7 +64,9 @@ class Assembly:
     row_of: Callable[[np.ndarray, np.ndarray], np.ndarray]
     missing: Callable[[int, Sequence[int]], dict[int, list[str | None]]]
 
-    def write(self, boxes: Sequence[Letterbox], files: Sequence[str], target: Callable[[str], Path]) -> dict[str, tuple[Path, int]]:
+    def write(
+        self, boxes: Sequence[Letterbox], files: Sequence[str], target: Callable[[str], Path]
+    ) -> dict[str, tuple[Path, int]]:
         """Write each letterbox that has entries; gives its staged file and the number of rows by path."""
         if not files or not boxes:
             return {}
@@ -104,7 +106,10 @@ class Assembly:
         splits = part.column("split").to_numpy()
         numbers = self.row_of(splits, part.column("row").to_numpy())
         moment = datetime.now(UTC).isoformat(timespec="microseconds")
-        files = [self.inputs.file_name(split, source) for split, source in zip(splits, part.column("source").to_pylist(), strict=True)]
+        files = [
+            self.inputs.file_name(split, source)
+            for split, source in zip(splits, part.column("source").to_pylist(), strict=True)
+        ]
         source_names = [self.inputs.source_name(source) for source in part.column("source").to_pylist()]
         rows = pa.array([str(number) if number > 0 else "" for number in numbers])
         columns: list[pa.Array] = [
@@ -126,7 +131,9 @@ class Assembly:
     def _details(self, part: pa.Table, numbers: np.ndarray) -> pa.Array:
         """`row N: field 'f': detail`, as spec/exec.md 2.9 words it."""
         details = []
-        for number, name, detail in zip(numbers, part.column("field").to_pylist(), part.column("detail").to_pylist(), strict=True):
+        for number, name, detail in zip(
+            numbers, part.column("field").to_pylist(), part.column("detail").to_pylist(), strict=True
+        ):
             place = f"row {number}: " if number > 0 else ""
             details.append(f"{place}field '{name}': {detail}" if name else f"{place}{detail}")
         return pa.array(details, pa.string())
@@ -135,7 +142,9 @@ class Assembly:
         """The source columns: each record's own columns by name."""
         again = self._read_again(part)
         texts: list[dict[str, str | None]] = []
-        for i, (source, record) in enumerate(zip(part.column("source").to_pylist(), part.column("record").to_pylist(), strict=True)):
+        for i, (source, record) in enumerate(
+            zip(part.column("source").to_pylist(), part.column("record").to_pylist(), strict=True)
+        ):
             values: Sequence[Any] = record if record is not None else again.get(i, [])
             names = self.inputs.column_names(source)
             texts.append(dict(zip(names, values, strict=False)))

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from spark_jobs.plan import plan as plans
     from spark_jobs.plan.options import RunOptions
 
-#: What one task holds at least: a block of input, its columns, and the bytes of the outputs. Less than that for each task is E312.
+#: What one task holds at least: a block of input, its columns, and the bytes of the outputs. Less than that for each
+#: task is E312.
 LEAST_TASK_BYTES = 8 << 20
 
 
@@ -66,8 +67,8 @@ def execute(
 ) -> metrics.Outcome:
     """Run a plan; never raises for what users can cause: the outcome says how it ended.
 
-    A preview publishes nothing: `show` gets the name and the text of each output instead. KeyboardInterrupt (and SIGTERM, which the
-    command turns into it) ends the run as interrupted; nothing is published then.
+    A preview publishes nothing: `show` gets the name and the text of each output instead. KeyboardInterrupt (and
+    SIGTERM, which the command turns into it) ends the run as interrupted; nothing is published then.
     """
     run = Run(plan, options, identity)
     error: result.RunError | None = None
@@ -136,8 +137,8 @@ def _begin(run: Run) -> _SessionOpening:
         raise RunFailed(
             ExitCode.CONFIG,
             "E312",
-            f"memory.limit of {limit} bytes cannot hold one batch for each of {run.threads} tasks: {least} bytes at least, "
-            "or fewer threads",
+            f"memory.limit of {limit} bytes cannot hold one batch for each of {run.threads} tasks: "
+            f"{least} bytes at least, or fewer threads",
         )
     opening = _SessionOpening(run)
     with run.phase("inputs"):

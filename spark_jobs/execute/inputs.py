@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.cxl import types
 from spark_jobs.nodes.source.run import SplitInput
 from spark_jobs.scan import columns, matching, scanning, splits
 
@@ -123,6 +124,11 @@ def _scan(plan: plans.Plan, step: SourceStep, allow_outside: bool) -> columns.Sc
     return replace(found, warnings=(*matched.warnings, *found.warnings))
 
 
+def widened_type(found: Inputs) -> types.Type:
+    """What undeclared columns hold: texts as long as all sources are CSV, else values of any kind."""
+    return types.STRING.or_null() if all(step.format == "csv" for step in found.steps.values()) else types.ANY
+
+
 def widened(plan: plans.Plan, inputs: Inputs) -> dict[str, tuple[str, ...]]:
     """The undeclared columns that records carry at each node, in first-seen order (decision 25)."""
     found: dict[str, tuple[str, ...]] = {}
@@ -137,5 +143,3 @@ def widened(plan: plans.Plan, inputs: Inputs) -> dict[str, tuple[str, ...]]:
         else:
             found[planned.name] = tuple(dict.fromkeys(name for edge in planned.inputs for name in found[edge.node]))
     return found
-
-

@@ -11,8 +11,8 @@ from pathlib import Path
 
 OLDEST_JAVA = 17
 _ADVICE = (
-    "install a JDK or JRE 17 or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17) "
-    "and put it on PATH or set JAVA_HOME"
+    "install a JDK or JRE 17 or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless; "
+    "macOS: brew install openjdk@17) and put it on PATH or set JAVA_HOME"
 )
 
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl.failure import Failure
 
-#: A dead letter before it has its row number: `number` orders the entries of one record by their node's place in the plan.
+#: A dead letter before it has its row number: `number` orders the entries of one record by their node's place in the
+#: plan.
 #: `record` has the texts of the source's declared columns, null where they have to be read again.
 SCHEMA = pa.schema(
     [

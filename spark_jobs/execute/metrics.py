@@ -115,7 +115,9 @@ def _document(run: Run, finished: datetime, exit_code: ExitCode, error: result.R
         "dlq_path": run.dlq_path,
         "per_source_record_counts": {name: counters[name].records_in for name in numbers if name in counters},
         "per_source_dlq_counts": {
-            name: run.tally.dead_per_source[number] for name, number in numbers.items() if number in run.tally.dead_per_source
+            name: run.tally.dead_per_source[number]
+            for name, number in numbers.items()
+            if number in run.tally.dead_per_source
         },
         "dlq_categories": run.tally.dead_per_category,
         "nodes": _nodes(run),

@@ -58,7 +58,7 @@ def resolve(plan: plans.Plan, identity: Identity, options: RunOptions) -> Target
         "batch_id": identity.batch_id,
         "timestamp": identity.started.strftime("%Y-%m-%dT%H-%M-%SZ"),
     }
-    found = []
+    found: list[Target] = []
     for planned in plan.nodes:
         if planned.kind == "output":
             step: Any = planned.step
@@ -72,7 +72,9 @@ def resolve(plan: plans.Plan, identity: Identity, options: RunOptions) -> Target
         for name, target in [("", errors.dead_letters), *errors.per_source.items()]
         if target.path
     }
-    home = found[0].path.parent if found else Path(next(iter(letters.values()))).parent if letters else Path(plan.base_dir)
+    home = (
+        found[0].path.parent if found else Path(next(iter(letters.values()))).parent if letters else Path(plan.base_dir)
+    )
     return Targets(tuple(found), letters, options.work_dir or home)
 
 
@@ -93,7 +95,9 @@ def refuse_existing(targets: Targets, options: RunOptions) -> None:
     blocked += [path for path in targets.letters.values() if os.path.exists(path)]
     if blocked:
         raise RunFailed(
-            ExitCode.IO, "E902", f"{', '.join(blocked)} exists already: use --force, or if_exists: overwrite in the output's config"
+            ExitCode.IO,
+            "E902",
+            f"{', '.join(blocked)} exists already: use --force, or if_exists: overwrite in the output's config",
         )
 
 
@@ -103,7 +107,7 @@ def assemble(run: Run, targets: Targets, folders: dict[str, str]) -> list[publis
     widened = inputs.widened(run.plan, run.inputs)
     renames = []
     for target in targets.outputs:
-        writer = output_run.writer(target.step, widened[target.name])
+        writer = output_run.writer(target.step, widened[target.name], inputs.widened_type(run.inputs))
         staged = Path(folders[target.name]) / f"{target.path.name}.whole"
         parts = [part.path for part in run.tally.parts_of(target.name) if part.bytes]
         if parts:
@@ -176,7 +180,9 @@ def format_without_widened(plan: Any) -> Any:
 
 def _texts(block: format.Block, rows: Sequence[int], step: Any) -> dict[int, list[str | None]]:
     places = (
-        np.arange(block.first_row, block.first_row + block.batch.num_rows) if block.rows is None else block.rows.to_numpy()
+        np.arange(block.first_row, block.first_row + block.batch.num_rows)
+        if block.rows is None
+        else block.rows.to_numpy()
     )
     position = np.searchsorted(places, rows)
     good = [(row, int(at)) for row, at in zip(rows, position, strict=True) if at < len(places) and places[at] == row]

@@ -1,9 +1,10 @@
 """Publishing: everything is written aside, and becomes visible by renames when the run has succeeded.
 
-Each run has a staging folder `.clinker-<execution id>` beside every file it will publish, so that the last step is a rename within one
-file system. A staging folder is locked by its run. Before the first rename the list of renames is written down as a *journal*
-and synced; a run that dies among the renames is completed by the next run that touches the folder, one that dies earlier
-leaves only a folder without owner, which the next run removes. So a reader sees the old files or the new ones.
+Each run has a staging folder `.clinker-<execution id>` beside every file it will publish, so that the last step is a
+rename within one file system. A staging folder is locked by its run. Before the first rename the list of renames is
+written down as a *journal* and synced; a run that dies among the renames is completed by the next run that touches the
+folder, one that dies earlier leaves only a folder without owner, which the next run removes. So a reader sees the old
+files or the new ones.
 """
 
 from __future__ import annotations
@@ -153,7 +154,8 @@ def _sync(path: Path) -> None:
 def join(parts: Sequence[str], target: Path, *, start: bytes, separator: bytes, end: bytes) -> int:
     """Put part files together into one; gives its size in bytes.
 
-    The bytes move inside the kernel where the platform can; the first part is extended in place when nothing stands before it.
+    The bytes move inside the kernel where the platform can; the first part is extended in place when nothing stands
+    before it.
     """
     if parts and not start:
         os.replace(parts[0], target)

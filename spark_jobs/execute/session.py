@@ -44,8 +44,8 @@ def _is_remote(spark: Any) -> bool:
 def open_session(options: RunOptions, threads: int | None) -> SparkSession:
     """The session that this run uses.
 
-    A session that is active in this process is used again; under spark-submit the builder finds the cluster's settings. Otherwise an
-    embedded `local[threads]` is started, which needs Java.
+    A session that is active in this process is used again; under spark-submit the builder finds the cluster's
+    settings. Otherwise an embedded `local[threads]` is started, which needs Java.
 
     Raises:
         SessionError: Java is missing or too old, the packages do not fit together, or the endpoint does not answer.
@@ -101,13 +101,13 @@ def _connect(url: str) -> SparkSession:
     try:
         spark = SparkSession.builder.remote(url).getOrCreate()
         spark.version  # noqa: B018 - the first call that reaches the endpoint
-    except Exception as error:  # noqa: BLE001 - gRPC has its own exceptions; all mean the same here
+    except Exception as error:
         raise SessionError(f"the Spark Connect endpoint {url} does not answer: {_first_line(error)}") from error
     from spark_jobs import bundle
 
     if not getattr(spark, "_clinker_artifacts", False):
         spark.addArtifacts(str(bundle.build_temporary()), pyfile=True)
-        spark._clinker_artifacts = True  # type: ignore[attr-defined]
+        spark._clinker_artifacts = True
     return spark
 
 
@@ -121,8 +121,9 @@ def _check_versions() -> None:
         return
     if installed != pyspark.__version__:
         raise SessionError(
-            f"pyspark {installed} is installed, but its files say {pyspark.__version__}: pyspark-client of another version has "
-            f"overwritten them; install both at one version (pip install --force-reinstall pyspark=={installed} pyspark-client=={installed})"
+            f"pyspark {installed} is installed, but its files say {pyspark.__version__}: pyspark-client of another "
+            "version has overwritten them; install both at one version: "
+            f"pip install --force-reinstall pyspark=={installed} pyspark-client=={installed}"
         )
 
 
@@ -133,6 +134,10 @@ def _first_line(error: Exception) -> str:
 def describe(spark: SparkSession) -> Mapping[str, str | None]:
     """The session's identity for metrics and results."""
     if _is_remote(spark):
-        return {"application_id": spark.conf.get("spark.app.id", None), "spark_version": spark.version, "master": "connect"}
+        return {
+            "application_id": spark.conf.get("spark.app.id", None),
+            "spark_version": spark.version,
+            "master": "connect",
+        }
     context = spark.sparkContext
     return {"application_id": context.applicationId, "spark_version": spark.version, "master": context.master}

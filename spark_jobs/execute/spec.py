@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from spark_jobs.cxl import types
     from spark_jobs.nodes.source.run import SplitInput
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.plan import plan, regions
@@ -23,10 +24,12 @@ class JobSpec:
         steps: the sources' steps by name, in the order of their numbers.
         splits: what level 0 reads, one per task; (source name, split).
         widened: undeclared columns per source, and per output that writes them.
+        widened_type: what undeclared columns hold: texts, or values of any kind when some source has such.
         values: run-wide values behind `$...`.
         strategy: what a failing record does.
         keep_texts: whether dead letters show the record's columns.
-        scratch: the folder for parts that stay inside the run (dead letters, build sides), reachable from every machine.
+        scratch: the folder for parts that stay inside the run (dead letters, build sides), reachable from every
+            machine.
         staging: for each output the folder for its part files, beside the final file.
         log_level: the level below which lines are not kept, as Python's logging numbers them.
         counts_only: whether level 0 only counts the records of its splits.
@@ -39,6 +42,7 @@ class JobSpec:
     steps: Mapping[str, SourceStep]
     splits: tuple[tuple[str, SplitInput], ...]
     widened: Mapping[str, tuple[str, ...]]
+    widened_type: types.Type
     values: Mapping[str, Any]
     strategy: plan.Strategy
     keep_texts: bool

@@ -1,7 +1,8 @@
 """A task: one split, or one partition of an exchange, through its region. Runs on executors.
 
-Rows between levels are envelopes: `slot` says which task of the next level gets one, `exchange` and `partition` whom it is for, `ordinal` its place in the
-order of records, `payload` is an Arrow IPC stream. Envelopes for later levels are passed on; reports travel as envelopes of exchange -1.
+Rows between levels are envelopes: `slot` says which task of the next level gets one, `exchange` and `partition` whom
+it is for, `ordinal` its place in the order of records, `payload` is an Arrow IPC stream. Envelopes for later levels
+are passed on; reports travel as envelopes of exchange -1.
 """
 
 from __future__ import annotations
@@ -60,20 +61,32 @@ class Task:
         self._open_parts: list[tuple[report.Part, Any]] = []
         self._slots = _slot_starts(spec.job, level + 1)
 
-    # ---- what operators ask for ----------------------------------------------------------------------------------------
+    # ---- what operators ask for
+    # ----------------------------------------------------------------------------------------
 
     def counters(self, name: str) -> operator.Counters:
         """The counters of a node in this task."""
         return self.report.counters.setdefault(name, operator.Counters())
 
     def fail(
-        self, operator_: operator.Operator, batch: operator.Batch, failures: Sequence[engine.RowFailure], trigger: str = ""
+        self,
+        operator_: operator.Operator,
+        batch: operator.Batch,
+        failures: Sequence[engine.RowFailure],
+        trigger: str = "",
     ) -> None:
         """Send rows of a batch to the dead letters."""
         indices = pa.array([item.row for item in failures], pa.int64())
         texts = batch.origin.texts(batch, indices) if self.spec.keep_texts else None
         places = batch.origin.identify(batch, indices)
-        self._note(operator_, [item.failure for item in failures], places, texts, [operator_.step.stage] * len(failures), trigger)
+        self._note(
+            operator_,
+            [item.failure for item in failures],
+            places,
+            texts,
+            [operator_.step.stage] * len(failures),
+            trigger,
+        )
 
     def letters(
         self,
@@ -103,15 +116,17 @@ class Task:
         )  # fmt: skip
         if self.report.failure is None:
             first = failures[0]
-            place = [column[0].as_py() for column in places]
-            self.report.failure = report.FirstFailure(*place, stages[0], first.detail, first.field, first.category)
+            source, split, row = (column[0].as_py() for column in places)
+            self.report.failure = report.FirstFailure(
+                source, split, row, stages[0], first.detail, first.field, first.category
+            )
         if self.spec.strategy is plans.Strategy.FAIL_FAST:
             raise operator.StopTask
 
     def abort(self, code: str, message: str, batch: operator.Batch, row: int) -> None:
         """End the run because of a record."""
-        place = [column[0].as_py() for column in batch.origin.identify(batch, pa.array([row]))]
-        self.report.failure = report.FirstFailure(*place, code, message, None, code)
+        source, split, place = (column[0].as_py() for column in batch.origin.identify(batch, pa.array([row])))
+        self.report.failure = report.FirstFailure(source, split, place, code, message, None, code)
         raise operator.StopTask
 
     def log(self, level: str, line: str) -> None:
@@ -147,11 +162,12 @@ class Task:
         return file
 
     def materialized(self, name: str) -> pa.Table:
-        """The records that an earlier job wrote down for a box, in order; mapped, not copied, where the file system allows it."""
+        """The records that an earlier job wrote down for a box, in order; mapped where the file system allows it."""
         tables = [pa.ipc.open_file(pa.memory_map(path)).read_all() for path in self.spec.materialized[name]]
         return pa.concat_tables(tables) if tables else pa.table({})
 
-    # ---- the work -------------------------------------------------------------------------------------------------------
+    # ---- the work
+    # -------------------------------------------------------------------------------------------------------
 
     def read(self, name: str, place: SplitInput) -> None:
         """Push a split of a source through its region."""
@@ -163,7 +179,9 @@ class Task:
             root.read(place, root.reading(self.spec.widened.get(name, ()), self.spec.keep_texts), outcome)
             self._finish(operators)
         self.report.splits.append(
-            report.SplitReport(place.number, outcome.records, max(outcome.end - outcome.start, 0), outcome.is_consistent)
+            report.SplitReport(
+                place.number, outcome.records, max(outcome.end - outcome.start, 0), outcome.is_consistent
+            )
         )
         self.report.seconds += time.perf_counter() - started
 
@@ -214,7 +232,10 @@ class Task:
             part.bytes = os.path.getsize(part.path)
             self.report.parts.append(part)
         if self.gathered.count:
-            path = os.path.join(self.spec.scratch, f"letters-{self.spec.job.number}-{self.level}-{self.report.number}-{self.attempt}.arrow")
+            path = os.path.join(
+                self.spec.scratch,
+                f"letters-{self.spec.job.number}-{self.level}-{self.report.number}-{self.attempt}.arrow",
+            )
             written = self.gathered.write(path)
             self.report.letters = report.Letters(
                 path if written else None, self.gathered.count, self.gathered.per_source, self.gathered.per_category
@@ -248,8 +269,14 @@ class Task:
                            "partitions": job.exchanges[box.exchange].partitions}  # fmt: skip
             case regions.Role.FINAL:
                 partitions = 1 if box.exchange is None else job.exchanges[box.exchange].partitions
-                wiring |= {"role": box.role, "exchange": box.exchange, "partitions": partitions, "width": self.spec.width,
-                           "number_of_partition": self.report.number, "incoming_lanes": len(box.incoming_lanes)}  # fmt: skip
+                wiring |= {
+                    "role": box.role,
+                    "exchange": box.exchange,
+                    "partitions": partitions,
+                    "width": self.spec.width,
+                    "number_of_partition": self.report.number,
+                    "incoming_lanes": len(box.incoming_lanes),
+                }
             case regions.Role.HOME:
                 wiring |= {"role": box.role, "number_of_partition": self.report.number}
             case regions.Role.BUILD:
@@ -257,6 +284,9 @@ class Task:
             case regions.Role.WHOLE:
                 if box.step.kind == "output":
                     wiring["widened"] = self.spec.widened.get(box.step.name, ())
+                    wiring["widened_type"] = self.spec.widened_type
+                elif box.step.kind == "source":
+                    wiring["widened_type"] = self.spec.widened_type
         made: operator.Operator = node.open_step(box.step, **wiring)
         return made
 
@@ -281,7 +311,8 @@ def run_level(pickled: bytes, level: int, batches: Iterator[pa.RecordBatch]) -> 
 
     Args:
         pickled: the job's `JobSpec`.
-        level: 0 gets rows with the numbers of splits to read; later levels get envelopes, sorted by exchange and ordinal.
+        level: 0 gets rows with the numbers of splits to read; later levels get envelopes, sorted by exchange and
+            ordinal.
         batches: the task's rows.
 
     Yields:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.contract import ExitCode
 from spark_jobs.nodes.operator import Counters
-from spark_jobs.plan import plan as plans
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spark_jobs.execute.inputs import Inputs
     from spark_jobs.execute.report import Broken, FirstFailure, Part, TaskReport
+    from spark_jobs.plan import plan as plans
 
 
-class RunFailed(Exception):  # noqa: N818 - a verdict, not a bug
+class RunFailed(Exception):
     """The run ends without publishing anything.
 
     Args:
@@ -114,7 +114,9 @@ def judge(plan: plans.Plan, inputs: Inputs, tally: Tally, error_threshold: int |
     if not tally.dead:
         return
     if error_threshold and tally.dead > error_threshold:
-        raise RunFailed(ExitCode.EVALUATION, "E316", f"{tally.dead} dead letters, more than --error-threshold {error_threshold}")
+        raise RunFailed(
+            ExitCode.EVALUATION, "E316", f"{tally.dead} dead letters, more than --error-threshold {error_threshold}"
+        )
     totals = _totals(inputs, tally)
     for name, target in errors.per_source.items():
         number = inputs.numbers.get(name, -1)
@@ -124,7 +126,9 @@ def judge(plan: plans.Plan, inputs: Inputs, tally: Tally, error_threshold: int |
     limit = errors.type_error_threshold
     if limit is not None and total and tally.dead / total > limit:
         raise RunFailed(
-            ExitCode.EVALUATION, "E316", f"{tally.dead} of {total} records failed, more than type_error_threshold {limit}"
+            ExitCode.EVALUATION,
+            "E316",
+            f"{tally.dead} of {total} records failed, more than type_error_threshold {limit}",
         )
 
 
@@ -140,7 +144,8 @@ def _check_rate(what: str, target: plans.DeadLetterTarget, dead: int, total: int
         return
     if dead / total > target.max_rate:
         raise RunFailed(
-            ExitCode.EVALUATION, "E316", f"the dead-letter rate of {what} is {dead / total:.4f} ({dead}/{total} records), max_rate is {target.max_rate}"
+            ExitCode.EVALUATION,
+            "E316",
+            f"the dead-letter rate of {what} is {dead / total:.4f} ({dead}/{total} records), "
+            f"max_rate is {target.max_rate}",
         )
-
-

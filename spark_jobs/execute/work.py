@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from spark_jobs.execute.executor import Run
     from spark_jobs.execute.report import FirstFailure, TaskReport
 
-#: For tests and tuning: the nominal size of splits, and of what a partition of an exchange gets, in bytes. Results never depend on
+#: For tests and tuning: the nominal size of splits, and of what a partition of an exchange gets, in bytes. Results
+#: never depend on
 #: them.
 SPLIT_BYTES_VARIABLE = "CLINKER_SPLIT_BYTES"
 PARTITION_BYTES_VARIABLE = "CLINKER_PARTITION_BYTES"
@@ -37,7 +38,7 @@ def split_bytes() -> int:
 
 
 class Work:
-    """Runs the jobs of a plan. `scratch` is the folder for parts that stay inside the run, `folders` those of the outputs."""
+    """Runs the jobs of a plan; `scratch` is for parts that stay inside the run, `folders` for those of outputs."""
 
     def __init__(self, run: Run, spark: SparkSession, scratch: str, folders: dict[str, str]) -> None:
         assert run.inputs is not None
@@ -76,7 +77,9 @@ class Work:
             text = f"records do not add up, nothing is published: {'; '.join(wrong)}"
             raise RunFailed(ExitCode.EVALUATION, "E903", text)
 
-    def _spec(self, job: regions.Job, materialized: dict[str, tuple[str, ...]], *, counts_only: bool = False) -> spec.JobSpec:
+    def _spec(
+        self, job: regions.Job, materialized: dict[str, tuple[str, ...]], *, counts_only: bool = False
+    ) -> spec.JobSpec:
         errors = self.run.plan.errors
         shows = errors.strategy is plans.Strategy.CONTINUE and errors.include_source_row
         has_file = errors.dead_letters.path or any(target.path for target in errors.per_source.values())
@@ -86,6 +89,7 @@ class Work:
             steps=self.inputs.steps,
             splits=tuple(item for item in self.inputs.splits if item[0] in job.sources),
             widened=self.widened,
+            widened_type=inputs.widened_type(self.inputs),
             values=self._values(),
             strategy=errors.strategy,
             keep_texts=bool(shows and has_file),
@@ -135,7 +139,7 @@ class Work:
         }
 
     def _partitions(self, name: str) -> int:
-        """How many partitions an aggregate's groups are spread over: from the size of what it reads, never from cores."""
+        """How many partitions an aggregate's groups are spread over: from sizes, never from cores."""
         step: Any = self.run.plan.by_name[name].step
         if not step.group_by:
             return 1
@@ -147,7 +151,7 @@ class Work:
         return max(1, min(int(self.inputs.bytes_of(sources) * share) // limit, _MOST_PARTITIONS))
 
     def _stop_when_broken(self) -> None:
-        """Unreadable or unwritable files end the run; under fail_fast, and for what no strategy forgives, a failing record does."""
+        """Broken files end the run, and so does a failing record where no strategy forgives it."""
         tally = self.run.tally
         if tally.broken:
             raise RunFailed(ExitCode.IO, tally.broken[0].code, tally.broken[0].message)
@@ -164,7 +168,9 @@ class Work:
         row = row_of(self.run)(np.array([first.split]), np.array([first.row]))[0]
         file = self.inputs.file_name(first.split, first.source)
         name = f"field '{first.field}': " if first.field else ""
-        return f"{file}, row {row}: {name}{first.detail} (stage {first.stage}; strategy {self.run.plan.errors.strategy})"
+        return (
+            f"{file}, row {row}: {name}{first.detail} (stage {first.stage}; strategy {self.run.plan.errors.strategy})"
+        )
 
 
 def row_of(run: Run) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
@@ -179,7 +185,8 @@ def row_of(run: Run) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         seen[key] = before[place.number] + records.get(place.number, 0)
 
     def found(split: np.ndarray, row: np.ndarray) -> np.ndarray:
-        return np.array([before.get(int(number), 0) for number in split]) + row + 1
+        numbers: np.ndarray = np.array([before.get(int(number), 0) for number in split]) + row + 1
+        return numbers
 
     return found
 

@@ -1,4 +1,4 @@
-"""Key columns that Arrow can compare: equal exactly when the values are the same key (spec/exec.md 7.2, decision 40)."""
+"""Key columns that Arrow can compare: equal exactly when the values are one key (spec/exec.md 7.2, decision 40)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def column(key: pa.Array, static: types.Type) -> tuple[pa.Array, np.ndarray]:
 
 def _dynamic(key: pa.Array) -> tuple[pa.Array, np.ndarray]:
     codes = key.dictionary_encode()
-    texts, bad = [], []
+    texts: list[str | None] = []
+    bad: list[bool] = []
     for text in codes.dictionary.to_pylist():
         value = values.decode(text)
         try:
@@ -45,7 +46,9 @@ def _dynamic(key: pa.Array) -> tuple[pa.Array, np.ndarray]:
     if not texts:
         return pa.nulls(len(key), pa.string()), np.zeros(len(key), dtype=bool)
     chosen = codes.indices.fill_null(0).to_numpy(zero_copy_only=False)
-    return pa.array(texts, pa.string()).take(codes.indices), np.array(bad)[chosen] & key.is_valid().to_numpy(zero_copy_only=False)
+    return pa.array(texts, pa.string()).take(codes.indices), np.array(bad)[chosen] & key.is_valid().to_numpy(
+        zero_copy_only=False
+    )
 
 
 def _canonical(value: Any) -> str | None:

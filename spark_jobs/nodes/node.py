@@ -1,8 +1,8 @@
 """What nodes have in common: the step that a bound node becomes.
 
-A node type is a package. `config.py` is what users write (a pydantic model) and how schemas flow through it (`bind`); `step.py` is the frozen
-result of binding, the only thing that travels to executors; `run.py` is how a step treats Arrow batches. `config.py` is never imported
-on executors, `run.py` never by the planner.
+A node type is a package. `config.py` is what users write (a pydantic model) and how schemas flow through it (`bind`);
+`step.py` is the frozen result of binding, the only thing that travels to executors; `run.py` is how a step treats
+Arrow batches. `config.py` is never imported on executors, `run.py` never by the planner.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Steps at work: batches of records pushed from operator to operator inside one task.
 
-A region is a tree of operators. The task pushes batches into the roots; each operator works on a batch and pushes the result to its
-targets. Failing rows leave the batch through `fail`; nothing else can make a record disappear unseen: every operator counts what it
-takes, gives, filters, drops as a duplicate and loses to dead letters, and the run checks that these add up.
+A region is a tree of operators. The task pushes batches into the roots; each operator works on a batch and pushes the
+result to its targets. Failing rows leave the batch through `fail`; nothing else can make a record disappear unseen:
+every operator counts what it takes, gives, filters, drops as a duplicate and loses to dead letters, and the run
+checks that these add up.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ ORIGIN_COLUMNS = ("$origin.source", "$origin.split", "$origin.row")
 class Origin(Protocol):
     """Where a batch's records come from: what dead letters and `$source.*` need to know."""
 
-    #: The number of the split or partition, for the places of its rows.
-    number: int
+    @property
+    def number(self) -> int:
+        """The number of the split or partition, for the places of its rows."""
 
     def identify(self, batch: Batch, indices: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
         """(source number, split number, 0-based row in the split) of these rows of the batch."""
@@ -50,8 +52,9 @@ class Origin(Protocol):
 class Batch:
     """Records on their way.
 
-    `data` has the columns; `rows` the row of each record in the task's input (a split's or a home partition's), ascending, the same
-    number for all children of an `emit each`. `lane` is the path through merges: the inputs taken, outermost first.
+    `data` has the columns; `rows` the row of each record in the task's input (a split's or a home partition's),
+    ascending, the same number for all children of an `emit each`. `lane` is the path through merges: the inputs
+    taken, outermost first.
     """
 
     data: pa.RecordBatch
@@ -111,7 +114,8 @@ class Counters:
     filtered: int = 0
     duplicates: int = 0
     dead: int = 0
-    #: Records that exist only from here on (children of `emit each`, copies of an inclusive route, matches of a combine) minus those
+    #: Records that exist only from here on (children of `emit each`, copies of an inclusive route, matches of a
+    #: combine) minus those
     #: that a group, a miss or an unread branch absorbed: in + made = out + filtered + duplicates + dead.
     made: int = 0
     seconds: float = 0.0
@@ -160,7 +164,7 @@ class Context(Protocol):
         """The records of a node that an earlier job wrote down, in order."""
 
 
-class StopTask(Exception):  # noqa: N818 - not an error: the verdict is known, the rest of the input does not matter
+class StopTask(Exception):
     """Under fail_fast the first failure ends the task; the failure itself is already noted."""
 
 

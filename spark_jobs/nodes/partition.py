@@ -20,7 +20,8 @@ def numbers(keys: Sequence[pa.Array], partitions: int) -> np.ndarray:
     mixed = np.zeros(len(keys[0]), dtype=np.uint64)
     for key in keys:
         mixed = _mix(mixed * _MULTIPLIER + _hash(key))
-    return ((mixed >> np.uint64(33)) % np.uint64(partitions)).astype(np.int64)
+    chosen: np.ndarray = ((mixed >> np.uint64(33)) % np.uint64(partitions)).astype(np.int64)
+    return chosen
 
 
 def split(table: pa.Table, keys: Sequence[str], partitions: int) -> Iterator[tuple[int, pa.Table]]:
@@ -45,7 +46,8 @@ def cut(table: pa.Table, chosen: np.ndarray) -> Iterator[tuple[int, pa.Table]]:
 def _mix(bits: np.ndarray) -> np.ndarray:
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
+    mixed: np.ndarray = bits ^ (bits >> np.uint64(31))
+    return mixed
 
 
 def _hash(key: pa.Array) -> np.ndarray:
@@ -59,7 +61,8 @@ def _hash(key: pa.Array) -> np.ndarray:
         key = pc.cast(key, pa.int32() if pa.types.is_date32(key.type) else pa.int64())
     plain = key.fill_null(0).to_numpy(zero_copy_only=False)
     wide = plain.astype(np.float64 if pa.types.is_floating(key.type) else np.int64)
-    return _mix(wide.view(np.uint64)) + key.is_valid().to_numpy(zero_copy_only=False).astype(np.uint64)
+    hashes: np.ndarray = _mix(wide.view(np.uint64)) + _validity(key)
+    return hashes
 
 
 def _hash_texts(key: pa.Array) -> np.ndarray:
@@ -68,10 +71,17 @@ def _hash_texts(key: pa.Array) -> np.ndarray:
     offsets = np.frombuffer(filled.buffers()[1], dtype=np.int32)[filled.offset : filled.offset + len(filled) + 1]
     lengths = np.diff(offsets)
     if not len(lengths) or offsets[-1] == offsets[0]:
-        return lengths.astype(np.uint64) + key.is_valid().to_numpy(zero_copy_only=False).astype(np.uint64)
+        return _validity(key)
     data = np.frombuffer(filled.buffers()[2], dtype=np.uint8)[offsets[0] : offsets[-1]].astype(np.uint64)
     position = np.arange(len(data)) - np.repeat(offsets[:-1] - offsets[0], lengths)
     powers = np.cumprod(np.full(int(lengths.max()), _BYTE_MULTIPLIER, dtype=np.uint64))
     sums = np.concatenate([[np.uint64(0)], np.cumsum((data + np.uint64(1)) * powers[position])])
     totals = sums[offsets[1:] - offsets[0]] - sums[offsets[:-1] - offsets[0]]
-    return _mix(totals) + key.is_valid().to_numpy(zero_copy_only=False).astype(np.uint64)
+    hashes: np.ndarray = _mix(totals) + _validity(key)
+    return hashes
+
+
+def _validity(key: pa.Array) -> np.ndarray:
+    """1 for values, 0 for nulls: null is another key than the value that fills it."""
+    bits: np.ndarray = key.is_valid().to_numpy(zero_copy_only=False).astype(np.uint64)
+    return bits

@@ -1,12 +1,12 @@
 """The physical plan: which operators run together, and where records change place.
 
-A **region** is everything that a batch reaches from a root without leaving its task: the root is a split of a source, or a partition of
-an exchange. An aggregate cuts its stream twice: partial groups go to the *group* exchange, where equal keys meet, and the results
-go *home* to the partition that holds the place of their first record, so that order needs no global sort. A combine's build
-sides are written down by an earlier **job** and read by each task of the next.
+A **region** is everything that a batch reaches from a root without leaving its task: the root is a split of a source,
+or a partition of an exchange. An aggregate cuts its stream twice: partial groups go to the *group* exchange, where
+equal keys meet, and the results go *home* to the partition that holds the place of their first record, so that order
+needs no global sort. A combine's build sides are written down by an earlier **job** and read by each task of the next.
 
-A job is a chain of **levels**: level 0 reads splits, level n+1 what level n sent. The chain is one Spark job, whatever the pipeline's shape: rows for
-an exchange of a later level are passed on unopened.
+A job is a chain of **levels**: level 0 reads splits, level n+1 what level n sent. The chain is one Spark job,
+whatever the pipeline's shape: rows for an exchange of a later level are passed on unopened.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Box:
-    """An operator of a region. `exchange` is the one it sends to (partial and final boxes), `qualifier` the build side it writes down."""
+    """An operator of a region; `exchange` is what it sends to, `qualifier` the build side it writes down."""
 
     id: str
     step: node.Step
@@ -135,6 +135,13 @@ def _builds(planned: plans.PlannedNode) -> list[plans.Input]:
     return [edge for edge in planned.inputs if edge is not first]
 
 
+def _step(planned: plans.PlannedNode) -> node.Step:
+    """The step of a node; a plan that has nodes without is refused before (`plan/pending.py`)."""
+    if planned.step is None:
+        raise ValueError(f"{planned.name} is not ready to run")
+    return planned.step
+
+
 class _Builder:
     def __init__(self, plan: plans.Plan, partitions: Callable[[str], int]) -> None:
         self.plan = plan
@@ -148,12 +155,13 @@ class _Builder:
         self.ends = self._job_of_ends()
 
     def _job_of_ends(self) -> dict[str, int]:
-        """The job of each node that ends a stream: ends that read a common source run together, so that it is read once."""
+        """The job of each end of a stream: ends that read a common source run together, so that it is read once."""
         consumed = {edge.node for planned in self.plan.nodes for edge in planned.inputs}
         ends = [planned.name for planned in self.plan.nodes if planned.name not in consumed]
         sources = {name: self._upstream([name]) for name in ends}
         return {
-            name: max(self.depths[other] for other in ends if sources[name] & sources[other] or other == name) for name in ends
+            name: max(self.depths[other] for other in ends if sources[name] & sources[other] or other == name)
+            for name in ends
         }
 
     def _upstream(self, names: list[str]) -> set[str]:
@@ -207,12 +215,10 @@ class _Builder:
         return Job(number, sources, boxes, tuple(exchanges))
 
     def _box(self, planned: plans.PlannedNode, silent: bool) -> Box:
-        if planned.step is None:
-            raise ValueError(f"{planned.name} is not ready to run")
         incoming = ((),) if planned.kind == "source" else self._incoming_lanes(planned)
         return Box(
             planned.name,
-            planned.step,
+            _step(planned),
             Role.WHOLE,
             self._route(planned),
             self.numbers[planned.name],
@@ -226,7 +232,7 @@ class _Builder:
         return lanes(self.plan, driver(planned).node)
 
     def _route(self, planned: plans.PlannedNode) -> str:
-        """The branch that errors of a node name: that of the nearest route upstream, up to the next new set of records."""
+        """The branch that errors of a node name: that of the nearest route upstream of the same records."""
         while planned.kind not in ("source", "aggregate", "merge"):
             edge = driver(planned)
             upstream = self.plan.by_name[edge.node]
@@ -267,16 +273,8 @@ class _Builder:
                 if self.depths[edge.node] != number:
                     continue
                 target = f"{planned.name}#build:{edge.qualifier}"
-                boxes[target] = Box(
-                    target,
-                    planned.step,
-                    Role.BUILD,
-                    "",
-                    self.numbers[planned.name],
-                    False,  # type: ignore[arg-type]
-                    qualifier=edge.qualifier,
-                    lanes=lanes(self.plan, edge.node),
-                )
+                build = Box(target, _step(planned), Role.BUILD, "", self.numbers[planned.name], silent=False)
+                boxes[target] = replace(build, qualifier=edge.qualifier, lanes=lanes(self.plan, edge.node))
             elif planned.name in members:
                 target = planned.name
             else:

@@ -64,7 +64,9 @@ def versions(folder: Path) -> dict[str, set[str]]:
     found = {}
     for name in OUTPUTS:
         text = (folder / "out" / name).read_text() if (folder / "out" / name).exists() else ""
-        found[name] = {line.split(",")[0] if name == "total.csv" else _run_of(line) for line in text.splitlines() if _run_of(line)}
+        found[name] = {
+            line.split(",")[0] if name == "total.csv" else _run_of(line) for line in text.splitlines() if _run_of(line)
+        }
         rows = sum(1 for line in text.splitlines() if _run_of(line))
         assert rows == {"low.csv": 5000, "high.json": 5000, "total.csv": 1}[name], f"{name} has {rows} rows"
     return found

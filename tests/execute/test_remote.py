@@ -23,7 +23,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def inputs(folder: Path) -> None:
-    files = {"pipeline.yaml": PIPELINE, "orders.csv": orders(400, "\n", final=True, bom=False), "customers.csv": customers(100)}
+    files = {
+        "pipeline.yaml": PIPELINE,
+        "orders.csv": orders(400, "\n", final=True, bom=False),
+        "customers.csv": customers(100),
+    }
     pipelines.write(folder, files)
 
 

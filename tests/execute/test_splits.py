@@ -105,7 +105,15 @@ def orders(rows: int, line_end: str, *, final: bool, bom: bool) -> bytes:
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator=line_end)
     writer.writerow(["id", "customer", "amount", "note"])
-    notes = ["", "plain", 'with "quotes"', "a, comma", f"two{line_end}lines", f'"{line_end}', f"{line_end}{line_end}x,y"]
+    notes = [
+        "",
+        "plain",
+        'with "quotes"',
+        "a, comma",
+        f"two{line_end}lines",
+        f'"{line_end}',
+        f"{line_end}{line_end}x,y",
+    ]
     for number in range(1, rows + 1):
         amount = "oops" if number % 53 == 0 else f"{random.random() * 1000:.2f}"
         writer.writerow([number, f"c{random.randrange(rows // 4)}", amount, random.choice(notes)])
@@ -129,7 +137,8 @@ def without_ids(published: dict[str, bytes]) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("line_end", "final", "bom"), [("\n", True, False), ("\r\n", False, False), ("\n", False, True), ("\r\n", True, True)]
+    ("line_end", "final", "bom"),
+    [("\n", True, False), ("\r\n", False, False), ("\n", False, True), ("\r\n", True, True)],
 )
 def test_bytes_do_not_depend_on_splits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line_end: str, final: bool, bom: bool

@@ -28,7 +28,9 @@ def run_chain(spark: object, spec: JobSpec) -> list[report.TaskReport]:
     for level in range(1, spec.job.levels):
         given: list[dict[str, object]] = []
         for slot in range(spec.job.slots(level)):
-            mine = sorted((row for row in rows if row["slot"] == slot), key=lambda row: (row["exchange"], row["ordinal"]))
+            mine = sorted(
+                (row for row in rows if row["slot"] == slot), key=lambda row: (row["exchange"], row["ordinal"])
+            )
             batches = [pa.RecordBatch.from_pylist([row], schema=task.ENVELOPE) for row in mine]
             given += _rows(task._run_exchange(spec, level, slot, "0", iter(batches)))
         rows = given

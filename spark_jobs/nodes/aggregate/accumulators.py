@@ -1,14 +1,14 @@
 """The aggregate functions on Arrow: what they keep of raw rows, how kept states merge, and the result.
 
-Each accumulator names columns to prepare, an Arrow grouping function for each, and the same again for merging states; the grouping
-itself is done once for all accumulators of a node. Functions over dynamic values keep the values and let the declared
-meaning (`cxl/builtins/aggregates.py`) work on them when the group is complete.
+Each accumulator names columns to prepare, an Arrow grouping function for each, and the same again for merging states;
+the grouping itself is done once for all accumulators of a node. Functions over dynamic values keep the values and let
+the declared meaning (`cxl/builtins/aggregates.py`) work on them when the group is complete.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -153,13 +153,18 @@ class Average(Accumulator):
         if isinstance(total, FloatSum):
             head, tail = total.total(state)
             return _divide(head, tail, count), None
-        return pc.divide(pc.cast(pc.cast(state(total.name), EXACT_INT), pa.float64()), pc.cast(count, pa.float64())), None
+        return pc.divide(
+            pc.cast(pc.cast(state(total.name), EXACT_INT), pa.float64()), pc.cast(count, pa.float64())
+        ), None
 
 
 def _divide(head: pa.Array, tail: pa.Array, divisor: pa.Array) -> pa.Array:
     """(head + tail) / divisor, rounded once where the platform's long double is wider than a double."""
     mask = pc.or_(head.is_null(), divisor.is_null()).to_numpy(zero_copy_only=False)
-    wide = [pc.cast(a, pa.float64()).fill_null(1.0).to_numpy(zero_copy_only=False).astype(np.longdouble) for a in (head, tail, divisor)]
+    wide = [
+        pc.cast(a, pa.float64()).fill_null(1.0).to_numpy(zero_copy_only=False).astype(np.longdouble)
+        for a in (head, tail, divisor)
+    ]
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         return pa.array(((wide[0] + wide[1]) / wide[2]).astype(np.float64), mask=mask)
 
@@ -179,7 +184,9 @@ class WeightedAverage(Accumulator):
         wide = [a.fill_null(0.0).to_numpy(zero_copy_only=False).astype(np.longdouble) for a in (value, weight, product)]
         with np.errstate(invalid="ignore", over="ignore"):
             error = (wide[0] * wide[1] - wide[2]).astype(np.float64)
-        error = pa.array(np.where(np.isfinite(error), error, 0.0), mask=product.is_null().to_numpy(zero_copy_only=False))
+        error = pa.array(
+            np.where(np.isfinite(error), error, 0.0), mask=product.is_null().to_numpy(zero_copy_only=False)
+        )
         columns = (product, error, weight)
         return [g for part, column in zip(self._parts(), columns, strict=True) for g in part.first([column], count)]
 
@@ -198,7 +205,7 @@ class WeightedAverage(Accumulator):
 class Pick(Accumulator):
     """`min`, `max`, `first`, `last`, `any`: one of the values, by Arrow's function of that name."""
 
-    _FUNCTIONS = {"min": ("min", SKIP_NULLS), "max": ("max", SKIP_NULLS), "first": ("first", WITH_NULLS),
+    _FUNCTIONS: ClassVar = {"min": ("min", SKIP_NULLS), "max": ("max", SKIP_NULLS), "first": ("first", WITH_NULLS),
                   "last": ("last", WITH_NULLS), "any": ("first", SKIP_NULLS)}  # fmt: skip
 
     def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:

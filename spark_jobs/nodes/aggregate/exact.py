@@ -1,8 +1,9 @@
 """Float sums that do not depend on how the rows were split (decision 69).
 
-A sum of doubles is exact when all terms are multiples of a unit and the total stays below 2^53 units. So every term is cut into pieces on
-a coarse and a fine grid; the pieces' sums are exact in plain double arithmetic (which is what Arrow's kernels do), and only what lies
-some seventy bits below the largest term is rounded. Totals are carried as a head and a tail: the double nearest to the sum, and the rest.
+A sum of doubles is exact when all terms are multiples of a unit and the total stays below 2^53 units. So every term is
+cut into pieces on a coarse and a fine grid; the sums of the pieces are exact in plain double arithmetic (what Arrow's
+kernels do), and only what lies some seventy bits below the largest term is rounded. Totals are carried as a head and a
+tail: the double nearest to the sum, and the rest.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ def first_rows(task: int, rows: pa.Array) -> pa.Array:
 
 def task_places(at: pa.Array) -> np.ndarray:
     """The task places of record places."""
-    return at.to_numpy(zero_copy_only=False) >> _ROW_BITS
+    places: np.ndarray = at.to_numpy(zero_copy_only=False) >> _ROW_BITS
+    return places
 
 
 def lane_and_number(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -38,7 +39,9 @@ def lane_and_number(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return places >> _SPLIT_BITS, places & ((1 << _SPLIT_BITS) - 1)
 
 
-def reduce(keys: Sequence[str], columns: dict[str, pa.Array], firsts: Sequence[str], states: Sequence[Grouped]) -> pa.Table:
+def reduce(
+    keys: Sequence[str], columns: dict[str, pa.Array], firsts: Sequence[str], states: Sequence[Grouped]
+) -> pa.Table:
     """One row per distinct key, in order of first appearance.
 
     Args:

@@ -1,8 +1,9 @@
 """How an aggregate treats records: partial groups where they are read, whole groups where equal keys meet.
 
-`Partial` is the end of the region that feeds the aggregate: it groups what its task sees and sends the states to the group exchange.
-`Final` merges the states of its keys, runs the expressions around the accumulators, and sends the groups home, to the partition of
-their first record; with a single partition it pushes them on itself. `Home` puts them back into order.
+`Partial` is the end of the region that feeds the aggregate: it groups what its task sees and sends the states to the
+group exchange. `Final` merges the states of its keys, runs the expressions around the accumulators, and sends the
+groups home, to the partition of their first record; with a single partition it pushes them on itself. `Home` puts
+them back into order.
 """
 
 from __future__ import annotations
@@ -117,9 +118,13 @@ class Partial(operator.Operator):
     def _add_error(self, item: engine.RowFailure) -> engine.RowFailure:
         found = item.failure
         detail = f"aggregate {self.step.name}: {found.detail}"
-        return engine.RowFailure(item.row, failure.Failure(detail, failure.Category.AGGREGATE, found.value, found.field))
+        return engine.RowFailure(
+            item.row, failure.Failure(detail, failure.Category.AGGREGATE, found.value, found.field)
+        )
 
-    def _keyed(self, batch: operator.Batch, emits: dict[str, pa.Array]) -> tuple[operator.Batch, dict[str, pa.Array], int]:
+    def _keyed(
+        self, batch: operator.Batch, emits: dict[str, pa.Array]
+    ) -> tuple[operator.Batch, dict[str, pa.Array], int]:
         """The batch with its key columns, without the rows that have no usable key."""
         columns = dict(emits)
         bad = np.zeros(batch.count, dtype=bool)
@@ -130,7 +135,9 @@ class Partial(operator.Operator):
             for row in np.flatnonzero(wrong & ~bad):
                 value = operator_value(batch, name, int(row), static)
                 detail = f"aggregate {self.step.name}: {keys.name(value)} in group_by field '{name}'"
-                failures.append(engine.RowFailure(int(row), failure.Failure(detail, failure.Category.AGGREGATE, None, name)))
+                failures.append(
+                    engine.RowFailure(int(row), failure.Failure(detail, failure.Category.AGGREGATE, None, name))
+                )
             bad |= wrong
         if failures:
             self.fail(batch, sorted(failures, key=lambda item: item.row))
@@ -141,7 +148,9 @@ class Partial(operator.Operator):
     def _prepared(self, batch: operator.Batch, columns: dict[str, pa.Array], place: int) -> dict[str, pa.Array]:
         """Keys, arguments and places of a batch's records."""
         prepared = {name: columns[name] for name in self.grouping.keys}
-        prepared |= {value: batch.data.column(name) for value, name in zip(self.grouping.values, self.step.group_by, strict=True)}
+        prepared |= {
+            value: batch.data.column(name) for value, name in zip(self.grouping.values, self.step.group_by, strict=True)
+        }
         for call in self.step.program.calls:
             for name in call.arguments:
                 prepared[name] = columns[name] if name in columns else batch.data.column(name)
@@ -249,7 +258,8 @@ class Final(operator.Operator):
     def _homes(self, at: pa.Array) -> np.ndarray:
         """The home partition of each place: as many as there are partitions, monotonous in record order."""
         lane, number = groups.lane_and_number(groups.task_places(at))
-        return (lane * self.width + number) * self.partitions // (self.incoming_lanes * self.width)
+        homes: np.ndarray = (lane * self.width + number) * self.partitions // (self.incoming_lanes * self.width)
+        return homes
 
     def _no_rows(self) -> pa.Table:
         """The single group of a global aggregate without records (decision 61, spec/exec.md 7.3)."""
@@ -265,7 +275,9 @@ class Final(operator.Operator):
 
     def _evaluate(self, table: pa.Table) -> operator.Batch:
         """The result records: keys, overlaid with the emits."""
-        data = {name: _array(table, value) for name, value in zip(self.step.group_by, self.grouping.values, strict=True)}
+        data = {
+            name: _array(table, value) for name, value in zip(self.step.group_by, self.grouping.values, strict=True)
+        }
         engine_columns = {name: _array(table, name) for name in (*operator.ORIGIN_COLUMNS, groups.AT)}
         results, overflowed = {}, np.zeros(table.num_rows, dtype=bool)
         for accumulator in self.grouping.accumulators:
@@ -274,10 +286,15 @@ class Final(operator.Operator):
             if bad is not None:
                 overflowed |= bad.to_numpy(zero_copy_only=False)
         record = pa.RecordBatch.from_pydict({**data, **results, **engine_columns})
-        batch = operator.Batch(record, pa.array(np.arange(table.num_rows)), operator.GroupOrigin(self.number_of_partition))
+        batch = operator.Batch(
+            record, pa.array(np.arange(table.num_rows)), operator.GroupOrigin(self.number_of_partition)
+        )
         if overflowed.any():
             detail = f"aggregate {self.step.name}: integer overflow in sum"
-            errors = [engine.RowFailure(int(row), failure.Failure(detail, failure.Category.AGGREGATE)) for row in np.flatnonzero(overflowed)]
+            errors = [
+                engine.RowFailure(int(row), failure.Failure(detail, failure.Category.AGGREGATE))
+                for row in np.flatnonzero(overflowed)
+            ]
             self.fail(batch, errors)
             batch = batch.take(pa.array(np.flatnonzero(~overflowed)))
         outcome = self.run(self.after, batch, engine.Surroundings())
@@ -331,4 +348,5 @@ class Home(operator.Operator):
 def open_operator(step: AggregateStep, *, role: str = "", **wiring: Any) -> operator.Operator:
     """The operator of a part of an aggregate."""
     kind = {"partial": Partial, "final": Final, "home": Home}[role]
-    return kind(step, **wiring)
+    made: operator.Operator = kind(step, **wiring)
+    return made

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class AggregateStep(node.Step):
     """An aggregate, bound.
 
-    `input` has the columns of the input that the node reads, `output` the node's output columns. The result record is the group
-    keys in `group_by` order, overlaid with the emits of `program.after`.
+    `input` has the columns of the input that the node reads, `output` the node's output columns. The result record is
+    the group keys in `group_by` order, overlaid with the emits of `program.after`.
     """
 
     kind: ClassVar[str] = "aggregate"

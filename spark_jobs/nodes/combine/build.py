@@ -88,7 +88,9 @@ class Store(operator.Operator):
 def combine_error(item: engine.RowFailure) -> engine.RowFailure:
     """A row's failure as the combine reports it."""
     found = item.failure
-    return engine.RowFailure(item.row, failure.Failure(found.detail, failure.Category.COMBINE_ROW, found.value, found.field))
+    return engine.RowFailure(
+        item.row, failure.Failure(found.detail, failure.Category.COMBINE_ROW, found.value, found.field)
+    )
 
 
 @dataclass
@@ -156,4 +158,5 @@ def _positions(column: pa.Array, unique: pa.Array) -> np.ndarray:
     if not len(unique):
         return np.full(len(column), -1, dtype=np.int64)
     found = pc.index_in(column, value_set=unique, skip_nulls=True)
-    return found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    positions: np.ndarray = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return positions

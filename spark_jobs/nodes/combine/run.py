@@ -1,7 +1,8 @@
 """How a combine treats its driver's records: each meets the build records that match it, in build order.
 
-Driver records are gathered until a lookup pays, then looked up by key at once. What the keys do not decide (ranges, the rest of `where`)
-is evaluated on the candidate pairs. Several build sides make a chain: a driver matches when every side has a record.
+Driver records are gathered until a lookup pays, then looked up by key at once. What the keys do not decide (ranges,
+the rest of `where`) is evaluated on the candidate pairs. Several build sides make a chain: a driver matches when
+every side has a record.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class Combine(operator.Operator):
         """Compile keys, residual and body; build sides are opened with the first record."""
         step = self.step
         self.key_programs = {
-            q: [(e, operator.compiled(e.driver)) for e in step.equalities if e.build_qualifier == q] for q in step.builds
+            q: [(e, operator.compiled(e.driver)) for e in step.equalities if e.build_qualifier == q]
+            for q in step.builds
         }
         self.residual = operator.compiled(step.residual) if step.residual else None
         self.body = operator.compiled(step.body) if step.body else None
@@ -84,7 +86,8 @@ class Combine(operator.Operator):
         found = None
         if self.key_programs[first]:
             columns = [
-                pa.chunked_array([keys[i] for _, keys in prepared]).combine_chunks() for i in range(len(self.key_programs[first]))
+                pa.chunked_array([keys[i] for _, keys in prepared]).combine_chunks()
+                for i in range(len(self.key_programs[first]))
             ]
             found = self.tables[first].find(columns)
         start = 0
@@ -125,7 +128,9 @@ class Combine(operator.Operator):
                 self.fail(batch, [build.combine_error(item) for item in result.failures])
                 kept = operator.indices_except(batch.count, [item.row for item in result.failures])
                 batch, found = batch.take(kept), [column.take(kept) for column in found]
-            found.append(build.comparable(result.emits["key"], build.key_type(equality.driver.emits), build.common(equality)))
+            found.append(
+                build.comparable(result.emits["key"], build.key_type(equality.driver.emits), build.common(equality))
+            )
         return batch, found
 
     def _join(self, batch: operator.Batch, located: tuple[np.ndarray, np.ndarray] | None) -> None:
@@ -143,7 +148,9 @@ class Combine(operator.Operator):
         missed = np.setdiff1d(np.arange(batch.count), pairs.driver)
         missed = missed[~np.isin(missed, list(broken))] if broken else missed
         if len(missed) and self.step.on_miss is OnMiss.ERROR:
-            self.context.abort("E319", f"combine '{self.step.name}': on_miss: error — no matching build row", batch, int(missed[0]))
+            self.context.abort(
+                "E319", f"combine '{self.step.name}': on_miss: error — no matching build row", batch, int(missed[0])
+            )
         if len(missed) and self.step.on_miss is OnMiss.NULL_FIELDS:
             pairs = self._with_misses(pairs, missed)
         self.fail(batch, failed)
@@ -259,7 +266,7 @@ class Combine(operator.Operator):
         self.counters.made += len(rows) + result.filtered + len(failed) + already_failed - batch.count
 
     def _push(self, batch: operator.Batch, pairs: _Pairs, columns: dict[str, pa.Array]) -> None:
-        """The output records, with what rides along unseen: widened columns and metadata of the driver, carried keys."""
+        """The output records, with what rides along unseen: widened columns of the driver, carried keys."""
         driver = pa.array(pairs.driver)
         out = {column.name: columns[column.name] for column in self.step.output if column.name in columns}
         for name, qualifier, column in self.step.carried:
@@ -300,5 +307,3 @@ def open_operator(step: CombineStep, *, role: str = "", **wiring: Any) -> operat
     if role == "build":
         return build.Store(step, **wiring)
     return Combine(step, **wiring)
-
-

@@ -30,7 +30,7 @@ class OnMiss(StrEnum):
 
 @dataclass(frozen=True)
 class Equality:
-    """`driver expression == build expression`: programs with one emit named `key`, over qualified columns `q.column`."""
+    """`driver == build`: programs with one emit, the key, over qualified columns `q.column`."""
 
     driver: typed.Program
     build_qualifier: str

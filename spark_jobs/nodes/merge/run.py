@@ -1,4 +1,4 @@
-"""How a concat merge treats batches: it notes which input a record came from; the order is made where parts are put together."""
+"""How a concat merge treats batches: it notes the input they came from; parts are put in order at the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ class Merge(operator.Operator):
         """Put the columns in order and remember the input."""
         self.counters.records_in += batch.count
         engine_columns = [name for name in batch.data.schema.names if name.startswith("$")]
-        data = batch.data.select([*(name for name in self.step.columns if name in batch.data.schema.names), *engine_columns])
+        data = batch.data.select(
+            [*(name for name in self.step.columns if name in batch.data.schema.names), *engine_columns]
+        )
         self.push(replace(batch, data=data, lane=(port, *batch.lane)))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -17,10 +17,15 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.output.step import OutputStep
 
 
-def columns(step: OutputStep, widened: Sequence[str]) -> tuple[list[tuple[str, str]], schema.Schema]:
+#: What undeclared columns hold when all sources are text formats.
+TEXT = types.STRING.or_null()
+
+
+def columns(step: OutputStep, widened: Sequence[str], kind: types.Type) -> tuple[list[tuple[str, str]], schema.Schema]:
     """What is written: pairs of a record's column and its written name, and the file's columns.
 
-    Undeclared columns follow the others unless the name is there already; `exclude` and `mapping` apply to them too.
+    Undeclared columns, all of type `kind`, follow the others unless the name is there already; `exclude` and
+    `mapping` apply to them too.
     """
     pairs = [(column.source, column.name) for column in step.columns]
     written = [schema.Column(column.name, column.type) for column in step.columns]
@@ -30,13 +35,13 @@ def columns(step: OutputStep, widened: Sequence[str]) -> tuple[list[tuple[str, s
         for name in widened:
             if name not in present and name not in step.exclude:
                 pairs.append((format.WIDENED + name, renamed.get(name, name)))
-                written.append(schema.Column(renamed.get(name, name), types.STRING.or_null()))
+                written.append(schema.Column(renamed.get(name, name), kind))
     return pairs, schema.Schema(tuple(written))
 
 
-def writer(step: OutputStep, widened: Sequence[str]) -> format.Writer:
+def writer(step: OutputStep, widened: Sequence[str], kind: types.Type) -> format.Writer:
     """The writer of an output's files."""
-    _, written = columns(step, widened)
+    _, written = columns(step, widened, kind)
     return writing.open_writer(
         step.format, written, step.options, include_header=step.include_header, preserve_nulls=step.preserve_nulls
     )
@@ -49,14 +54,15 @@ class Output(operator.Operator):
     step: OutputStep
     #: The undeclared columns that reach this output, in first-seen order.
     widened: tuple[str, ...] = ()
+    widened_type: types.Type = TEXT
     files: dict[tuple[int, ...], Any] = field(default_factory=dict)
 
     def open(self) -> None:
         """Fix the columns."""
-        self.pairs, written = columns(self.step, self.widened)
+        self.pairs, written = columns(self.step, self.widened, self.widened_type)
         self.names = [name for _, name in self.pairs]
         self.kinds = {c.name: c.type for c in written}
-        self.writer = writer(self.step, self.widened)
+        self.writer = writer(self.step, self.widened, self.widened_type)
 
     def process(self, batch: operator.Batch, port: int) -> None:
         """Encode a batch; records that cannot be written are dead letters of this output alone (decision 79)."""
@@ -74,10 +80,14 @@ class Output(operator.Operator):
             return
         part = self.files.get(batch.lane)
         if part is None:
-            part = self.files[batch.lane] = self.context.part(self.step.name, batch.lane, lambda path: open(path, "wb"))
+            part = self.files[batch.lane] = self.context.part(self.step.name, batch.lane, _create)
         else:
             part.write(self.writer.separator)
         part.write(encoded.data)
+
+
+def _create(path: str) -> IO[bytes]:
+    return open(path, "wb")
 
 
 def open_operator(step: OutputStep, **wiring: Any) -> Output:

@@ -50,7 +50,8 @@ class Oversize(StrEnum):
 class Split:
     """How an output is cut into numbered files.
 
-    `naming` has `{stem}`, `{ext}` and `{seq}` or `{seq:0N}`. `group_key` is a column as it is written, or the record's own.
+    `naming` has `{stem}`, `{ext}` and `{seq}` or `{seq:0N}`. `group_key` is a column as it is written, or the
+    record's own.
     """
 
     max_records: int | None = None
@@ -69,8 +70,8 @@ class OutputStep(node.Step):
         path: the path template, relative to the base directory, with the tokens filled in that are known at plan time.
         format: `csv`, `json`, …; `options` is that format's write-option dataclass from `formats/options.py`.
         columns: what is written, projected, excluded and renamed (decision 25); undeclared columns come after.
-        widened: whether undeclared columns are written; `exclude` and `mapping` (output name to source name) apply to them
-            too.
+        widened: whether undeclared columns are written; `exclude` and `mapping` (output name to source name) apply to
+            them too.
     """
 
     kind: ClassVar[str] = "output"

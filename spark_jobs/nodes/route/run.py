@@ -55,7 +55,9 @@ class Route(operator.Operator):
         outcomes = [(name, np.intersect1d(hits, rest, assume_unique=True)) for name, hits in outcomes]
         return [*outcomes, (self.step.default, rest[~taken[rest]])]
 
-    def _evaluate(self, batch: operator.Batch, rows: np.ndarray, program: engine.BatchProgram) -> tuple[np.ndarray, np.ndarray]:
+    def _evaluate(
+        self, batch: operator.Batch, rows: np.ndarray, program: engine.BatchProgram
+    ) -> tuple[np.ndarray, np.ndarray]:
         """(rows where the condition is true, rows where it fails) among these rows of the batch."""
         whole = len(rows) == batch.count
         part = batch if whole else batch.take(pa.array(rows))

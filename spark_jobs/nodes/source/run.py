@@ -1,4 +1,4 @@
-"""How a source's split becomes batches: blocks read and converted, bad records to the dead letters, the rest pushed on."""
+"""How a split becomes batches: blocks read and converted, bad records to the dead letters, the rest pushed on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import failure
+from spark_jobs.cxl import failure, types, values
 from spark_jobs.formats import cell_text, format
 from spark_jobs.nodes import operator
 from spark_jobs.scan import scanning
@@ -32,7 +32,8 @@ class SplitInput:
         number: the split's number over all sources.
         file_plan: how its file is read.
         split: the part of the file.
-        first_row: records of the file before this split, when that is known before reading (programs read `$source.row`).
+        first_row: records of the file before this split, when that is known before reading (programs read
+            `$source.row`).
         first_of_source: the same over all files of the source.
         limit: how many records are read at most; None for all (a preview has a limit).
     """
@@ -80,28 +81,37 @@ class SplitOrigin:
         if any(name not in self.block.batch.schema.names for name in names):
             return None
         columns = [
-            cell_text.texts(self.block.batch.column(column.name).take(found), column.type) for column in self.step.columns
+            cell_text.texts(self.block.batch.column(column.name).take(found), column.type)
+            for column in self.step.columns
         ]
         return pa.RecordBatch.from_arrays(columns, names=names)
 
     def surroundings(self, batch: operator.Batch) -> dict[str, Any]:
         """The file's values, and the row numbers where they are known."""
         name = self.place.file_plan.file.name
-        values: dict[str, Any] = {"source.file": name, "source.path": name, "source.name": self.step.name, "source.count": None}
+        known: dict[str, Any] = {
+            "source.file": name,
+            "source.path": name,
+            "source.name": self.step.name,
+            "source.count": None,
+        }
         if self.place.first_row is not None:
-            values["source.row"] = pc.add(batch.rows, self.place.first_row + 1)
+            known["source.row"] = pc.add(batch.rows, self.place.first_row + 1)
         if self.place.first_of_source is not None:
-            values["pipeline.total_count"] = pc.add(batch.rows, self.place.first_of_source + 1)
-        return values
+            known["pipeline.total_count"] = pc.add(batch.rows, self.place.first_of_source + 1)
+        return known
 
 
+@dataclass
 class Source(operator.Operator):
     """The root of a region that reads a split."""
 
     step: SourceStep
+    #: What undeclared columns hold downstream; a CSV file's texts become values of any kind where others have such.
+    widened_type: types.Type = types.STRING
 
     def reading(self, widened: tuple[str, ...], keep_texts: bool) -> format.Reading:
-        """What is wanted of the files: everything where dead letters must show the record, else what is read downstream."""
+        """What is wanted of the files: all columns where dead letters show the record, else those read downstream."""
         return format.Reading(
             columns=tuple(format.SourceColumn(c.name, c.type, c.required) for c in self.step.columns),
             widened=widened,
@@ -128,6 +138,8 @@ class Source(operator.Operator):
             if rows is None:
                 rows = pa.array(np.arange(block.first_row, block.first_row + block.batch.num_rows))
             data = block.batch.select([name for name in carried if name in block.batch.schema.names])
+            if self.widened_type.is_dynamic and self.step.format == "csv":
+                data = _with_values(data)
             if not data.num_columns:
                 data = pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=["$none"])
             self.push(operator.Batch(data, rows, origin))
@@ -136,17 +148,29 @@ class Source(operator.Operator):
 
     def count(self, place: SplitInput, outcome: SplitOutcome) -> None:
         """Count the records of a split."""
-        scanning.count(self.step.format, place.split, place.file_plan, self.step.options, outcome, self.step.array_paths)
+        scanning.count(
+            self.step.format, place.split, place.file_plan, self.step.options, outcome, self.step.array_paths
+        )
 
     def _fail(self, origin: SplitOrigin, block: format.Block) -> None:
         """Bad records leave at the first downstream stage (decision 26); malformed ones at the source itself."""
         self.counters.dead += len(block.failures)
         stages = [
-            f"source:{self.step.name}" if item.failure.category is failure.Category.MALFORMED else self.step.failure_stage
+            f"source:{self.step.name}"
+            if item.failure.category is failure.Category.MALFORMED
+            else self.step.failure_stage
             for item in block.failures
         ]
         rows = pa.array([item.row for item in block.failures], pa.int64())
-        self.context.letters(self, [item.failure for item in block.failures], origin.of_rows(rows), block.failed_rows, stages)
+        self.context.letters(
+            self, [item.failure for item in block.failures], origin.of_rows(rows), block.failed_rows, stages
+        )
+
+
+def _with_values(data: pa.RecordBatch) -> pa.RecordBatch:
+    """Undeclared texts as values of any kind."""
+    names = [name for name in data.schema.names if name.startswith(format.WIDENED)]
+    return operator.overlay(data, {name: values.to_arrow(data.column(name).to_pylist(), types.ANY) for name in names})
 
 
 def _cut(block: format.Block, limit: int) -> format.Block:

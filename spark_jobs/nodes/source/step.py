@@ -34,7 +34,8 @@ class DeclaredColumn:
 class FileMatch:
     """Which files a source reads: exactly one of `path`, `glob`, `regex`, `paths`, and the filters and order on top.
 
-    Patterns are as written: relative ones start at the pipeline's base directory. Sizes are in bytes, times are POSIX seconds.
+    Patterns are as written: relative ones start at the pipeline's base directory. Sizes are in bytes, times are POSIX
+    seconds.
     """
 
     path: str | None = None
@@ -82,7 +83,8 @@ class SourceStep(node.Step):
     watermark_column: str | None = None
     #: Which `$source.*` members downstream programs read, e.g. `row`, `file`, `count`.
     reads_source: frozenset[str] = field(default_factory=frozenset)
-    #: How long events may be late before the watermark passes them, and how long a silent file holds it back, in seconds.
+    #: How long events may be late before the watermark passes them, and how long a silent file holds it back, in
+    #: seconds.
     watermark_delay_s: float = 0.0
     idle_timeout_s: float | None = None
     #: Arrays to explode or join, as `ArrayPath` of `config.py` in plain form: (flattened column, explode, separator).

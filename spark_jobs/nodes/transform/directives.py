@@ -1,4 +1,4 @@
-"""`log:` directives of a transform: lines about records, as they pass or as they fail (book: transform; spec/exec.md 2.7)."""
+"""`log:` directives: lines about records, as they pass or as they fail (book: transform; spec/exec.md 2.7)."""
 
 from __future__ import annotations
 
@@ -71,5 +71,7 @@ def _record(batch: Batch, row: int, name: str) -> dict[str, Any]:
 
 def _filled(entry: LogDirective, known: dict[str, Any]) -> str:
     """The message with its placeholders filled in (unknown ones stay), and ` name=value` for each of `fields`."""
-    text = _PLACEHOLDER.sub(lambda m: values.text_of(known[m.group(1)]) if m.group(1) in known else m.group(0), entry.message)
+    text = _PLACEHOLDER.sub(
+        lambda m: values.text_of(known[m.group(1)]) if m.group(1) in known else m.group(0), entry.message
+    )
     return text + "".join(f" {name}={values.text_of(known.get(name))}" for name in entry.fields)

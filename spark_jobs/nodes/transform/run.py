@@ -53,9 +53,7 @@ class Transform(operator.Operator):
     def _validate(self, batch: operator.Batch, check: Validation, program: engine.BatchProgram) -> operator.Batch:
         """Only false fails, null passes (decision 63); a check that itself fails counts as a failure of the record."""
         result = self.run(program, batch, engine.Surroundings())
-        failed = [
-            (item.row, f"validation check error: {item.failure.detail}") for item in result.failures
-        ]
+        failed = [(item.row, f"validation check error: {item.failure.detail}") for item in result.failures]
         verdicts = values.from_arrow(result.emits["value"], check.check.emits[0][1])
         checked = range(batch.count) if result.rows is None else result.rows.to_pylist()
         false = [row for row, value in zip(checked, verdicts, strict=True) if value is False]
@@ -66,7 +64,8 @@ class Transform(operator.Operator):
         if not failed:
             return batch
         failures = [
-            engine.RowFailure(row, failure.Failure(message, failure.Category.VALIDATION)) for row, message in sorted(failed)
+            engine.RowFailure(row, failure.Failure(message, failure.Category.VALIDATION))
+            for row, message in sorted(failed)
         ]
         self._log(directives.on_error(self.step, batch, failures))
         self.fail(batch, failures, trigger=check.name)

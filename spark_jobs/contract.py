@@ -16,6 +16,16 @@ EXECUTION_ID_OPTION = "--execution-id"
 WORK_DIR_OPTION = "--work-dir"
 #: Spark properties the provider sets, so that a run is found by its execution id in the history server.
 EXECUTION_ID_CONF = "spark.clinker.executionId"
+#: Spark properties for a master `local[…]` that nobody set otherwise: one process serves one run, so it needs no pages,
+#: listens to nobody else, and compiles in a hurry (the work is done in Arrow). This saves a third of a small run.
+EMBEDDED_CONF = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+    "spark.log.level": "WARN",
+}
 
 
 class ExitCode(IntEnum):

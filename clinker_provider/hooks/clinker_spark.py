@@ -53,6 +53,8 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         self.application_id: str | None = None
         self.was_killed = False
         super().__init__(**kwargs)
+        if self.master.startswith("local"):
+            self._conf = {**contract.EMBEDDED_CONF, **self._conf}
 
     @property
     def is_cluster_mode(self) -> bool:

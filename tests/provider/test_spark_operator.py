@@ -216,6 +216,15 @@ def test_connection_gives_the_master(spark: Any, context: Any) -> None:
     assert argv[argv.index("--master") + 1] == "local[2]"
 
 
+def test_embedded_spark_starts_lean_unless_told_otherwise(spark: Any, context: Any) -> None:
+    spark.operator({"exit": 0, "record": {}}, conf={"spark.log.level": "INFO"}).execute(context)
+    properties = set(spark.notes["argv"])
+    assert {"spark.ui.enabled=false", "spark.log.level=INFO"} <= properties
+    assert "spark.log.level=WARN" not in properties
+    spark.operator({"exit": 0, "record": {}}, master="spark://h:7077").execute(context)
+    assert not any(argument.startswith(("spark.ui.", "spark.driver.")) for argument in spark.notes["argv"])
+
+
 def test_standalone_cluster_mode_is_refused(spark: Any, context: Any) -> None:
     operator = spark.operator({"exit": 0, "record": {}}, master="spark://h:7077", deploy_mode="cluster", env_vars={})
     with pytest.raises(exceptions.ClinkerConnectionError, match="use `client`"):

@@ -117,13 +117,12 @@ class Expander:
 
     def _level(self, nodes: list[NodeSource], level: _Level, stack: tuple[Path, ...]) -> list[NodeSource]:
         """The flat nodes of one file; references to ports are still placeholders."""
+        bodies = {id(node): self._call(node, level, stack) for node in nodes if node.kind == "composition"}
         flat: list[NodeSource] = []
         for node in nodes:
             if node.kind == "composition":
-                flat += self._call(node, level, stack)
-        for node in nodes:
-            if node.kind == "composition":
                 self._bind_ports(node, level)
+                flat += bodies[id(node)]
             else:
                 flat.append(self._renamed(node, level))
         return flat

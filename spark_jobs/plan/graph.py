@@ -130,6 +130,8 @@ def _report_cycles(graph: Graph, left: list[str], found: Diagnostics) -> None:
         remaining -= set(path)
         if len(path) < 2:
             continue
+        first = path.index(min(path, key=left.index))
+        path = path[first:] + path[:first]
         ring = " → ".join([*path, path[0]])
         labels = tuple(Label(graph.nodes[name].span, f"`{name}` is part of it") for name in path[1:])
         message = f"cycle detected: {ring}"

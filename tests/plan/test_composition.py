@@ -1,0 +1,180 @@
+"""Compositions in place, with parameters and channels laid over them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs.cxl import typed
+from spark_jobs.nodes import tree
+from tests.plan.pipelines import ORDERS, found, planned, problems, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RATED = """
+_compose:
+  name: rated
+  inputs:
+    rows: { schema: [{ name: amount, type: float }] }
+  outputs:
+    all: rate
+    high: split.high
+  config_schema:
+    percent: { type: float, default: 2.5, range: [0, 100] }
+    column: { type: string, default: id }
+nodes:
+  - type: transform
+    name: rate
+    input: rows
+    config: { cxl: emit fee = amount * $config.percent }
+  - type: route
+    name: split
+    input: rate
+    config: { conditions: { high: fee > 10.0 }, default: low }
+  - type: aggregate
+    name: count
+    input: rate
+    config: { group_by: ["{{ column }}"], cxl: "emit n = count(*)" }
+"""
+CALL = """
+  - type: composition
+    name: fees
+    input: orders
+    use: rated.comp.yaml
+    config: { percent: 5.0, column: note }
+  - { type: output, name: all, input: fees, config: { type: csv, path: all.csv } }
+  - { type: output, name: high, input: fees.high, config: { type: csv, path: high.csv } }
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path, RATED, "rated.comp.yaml")
+    return tmp_path
+
+
+def test_calls_become_nodes_with_names_of_their_own(folder: Path) -> None:
+    plan = planned(folder, ORDERS + CALL)
+    assert [node.name for node in plan.nodes] == ["orders", "fees/rate", "fees/split", "fees/count", "all", "high"]
+    assert plan.by_name["high"].inputs[0].node == "fees/split"
+    assert plan.by_name["high"].inputs[0].port == "high"
+    assert plan.by_name["fees/rate"].span.file.name == "rated.comp.yaml"  # type: ignore[union-attr]
+
+
+def test_columns_that_the_port_does_not_name_pass_through(folder: Path) -> None:
+    row = planned(folder, ORDERS + CALL).by_name["fees/rate"].outputs[""]
+    assert [column.name for column in row.user_columns] == ["id", "customer", "amount", "note", "fee"]
+
+
+def test_parameters_are_constants_in_programs_and_values_in_settings(folder: Path) -> None:
+    plan = planned(folder, ORDERS + CALL)
+    program = plan.by_name["fees/rate"].step.program  # type: ignore[union-attr]
+    assert 5.0 in [part.value for part in tree.parts(program) if isinstance(part, typed.Literal)]
+    assert program.system == frozenset()
+    assert plan.by_name["fees/count"].step.group_by == ("note",)  # type: ignore[union-attr]
+
+
+def test_two_calls_do_not_share_names_or_parameters(folder: Path) -> None:
+    second = (
+        CALL.replace("fees", "more").replace("5.0", "7.0").replace("name: all", "name: b").replace("all.csv", "b.csv")
+    )
+    second = second.replace("name: high", "name: c").replace("high.csv", "c.csv")
+    plan = planned(folder, ORDERS + CALL + second)
+    assert plan.parameters["fees"]["percent"].value == 5.0
+    assert plan.parameters["more"]["percent"].value == 7.0
+    assert {"fees/rate", "more/rate"} <= set(plan.by_name)
+
+
+def test_nested_calls_expand_to_paths(folder: Path) -> None:
+    outer = """
+    _compose: { name: outer, inputs: { data: {} }, outputs: { out: inner.high } }
+    nodes:
+      - { type: composition, name: inner, input: data, use: rated.comp.yaml }
+    """
+    write(folder, outer, "outer.comp.yaml")
+    text = ORDERS + CALL.replace("rated.comp", "outer.comp").replace("    config: { percent: 5.0, column: note }\n", "")
+    text = text.replace("fees.high", "fees.out")
+    plan = planned(folder, text)
+    assert "fees/inner/rate" in plan.by_name
+    assert plan.by_name["all"].inputs[0] == plan.by_name["high"].inputs[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("use: rated", "use: rates", "E103"),
+        ("percent: 5.0", "precent: 5.0", "E103"),
+        ("percent: 5.0", "percent: 500.0", "E105"),
+        ("percent: 5.0", "percent: much", "E105"),
+        ("fees.high", "fees.hihg", "E102"),
+        ("use: rated.comp.yaml", "use: ../rated.comp.yaml", "E-SEC-001"),
+        ("input: orders\n    use", "inputs: { row: orders }\n    use", "E104"),
+        ("input: orders\n    use", "inputs: { row: orders }\n    use", "E103"),
+    ],
+)
+def test_wrong_calls_are_errors(old: str, new: str, code: str, folder: Path) -> None:
+    assert code in [item for item, _ in found(folder, ORDERS + CALL.replace(old, new, 1))]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("input: rows", "input: orders", "E108"),
+        ("input: rows", "input: rwos", "E102"),
+        ("name: amount, type: float", "name: total, type: float", "E102"),
+        ("name: amount, type: float", "name: amount, type: string", "E102"),
+        ("_compose:", "_componse:", "E101"),
+        ("outputs:", "outptus:", "E101"),
+        ("amount * $config", "amuont * $config", "E200"),
+    ],
+)
+def test_wrong_bodies_are_errors_in_their_file(old: str, new: str, code: str, folder: Path) -> None:
+    write(folder, RATED.replace(old, new, 1), "rated.comp.yaml")
+    items = [item for item in problems(folder, ORDERS + CALL) if item.is_error]
+    assert code in [item.code.id for item in items]
+
+
+CHANNEL = """
+channel: { name: acme, target: pipeline.yaml }
+config:
+  default: { fees.percent: 7.0, fees.column: id }
+  fixed: { fees.percent: 9.0 }
+vars:
+  static:
+    limit: { type: int, default: 50 }
+"""
+
+
+def test_layers_of_parameters(folder: Path) -> None:
+    channel = write(folder, CHANNEL, "acme.channel.yaml")
+    text = ORDERS.replace("name: shop", "name: shop, vars: { limit: 10 }") + CALL
+    plan = planned(folder, text, channel=str(channel))
+    percent = plan.parameters["fees"]["percent"]
+    assert [(layer.kind, layer.value) for layer in percent.layers] == [
+        ("ChannelFixed", 9.0),
+        ("Call", 5.0),
+        ("ChannelDefault", 7.0),
+        ("CompositionDefault", 2.5),
+    ]
+    assert percent.layers[0].span.line == 4
+    assert plan.parameters["fees"]["column"].value == "note"
+    assert plan.variables["vars.limit"] == 50
+
+
+def test_a_channel_is_found_by_its_name(folder: Path) -> None:
+    (folder / "channels").mkdir()
+    write(folder / "channels", CHANNEL, "acme.channel.yaml")
+    text = ORDERS + CALL.replace("path: all.csv", 'path: "{channel}/all.csv"')
+    plan = planned(folder, text, channel="acme")
+    assert plan.by_name["all"].step.path == "acme/all.csv"  # type: ignore[union-attr]
+
+
+def test_entries_apply_to_the_environment_they_name(folder: Path) -> None:
+    entry = "limit: { type: int, default: 50, when: [prod, stage] }"
+    channel = write(folder, CHANNEL.replace("limit: { type: int, default: 50 }", entry), "acme.channel.yaml")
+    text = ORDERS.replace("name: shop", "name: shop, vars: { limit: 10 }") + CALL
+    for environment, limit in (("prod", 50), ("test", 10), (None, 10)):
+        plan = planned(folder, text, channel=str(channel), environment=environment)
+        assert plan.variables["vars.limit"] == limit

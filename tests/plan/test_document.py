@@ -1,0 +1,150 @@
+"""Reading pipeline files: strict keys, hoisting, spellings, everything reported at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.plan.pipelines import ORDERS, found, planned, problems
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def source(config: str, schema: str = "{ id: int }") -> str:
+    return f"""
+pipeline: {{ name: p }}
+nodes:
+  - type: source
+    name: s
+    config: {{ type: csv, path: a.csv, schema: {schema}{config} }}
+  - {{ type: output, name: o, input: s, config: {{ type: csv, path: o.csv }} }}
+"""
+
+
+def test_problems_of_all_nodes_and_blocks_come_together(tmp_path: Path) -> None:
+    text = """
+    pipeline: { nam: p }
+    nodes:
+      - { type: source, name: s, config: { type: cvs, path: a.csv, schema: { id: strng } } }
+      - { type: transform, name: t, input: s, config: { max_expansion: 0 } }
+      - { type: output, name: o, input: t, config: { type: csv, path: o.csv, options: { delimeter: ";" } } }
+    error_handling: { strategy: continu }
+    """
+    assert found(tmp_path, text) == [
+        ("E006", 1),
+        ("E005", 1),
+        ("E007", 3),
+        ("E007", 3),
+        ("E006", 4),
+        ("E007", 4),
+        ("E005", 5),
+        ("E007", 6),
+    ]
+
+
+def test_unknown_keys_come_with_a_proposal_and_the_allowed_ones(tmp_path: Path) -> None:
+    (item,) = problems(tmp_path, source(", on_unmaped: drop"))
+    assert "did you mean `on_unmapped`?" in item.message
+    assert item.help
+    assert "watermark" in item.help
+
+
+def test_options_are_checked_although_the_rest_of_the_configuration_is_wrong(tmp_path: Path) -> None:
+    codes = [code for code, _ in found(tmp_path, source(", options: { delimeter: x }, min_size: much"))]
+    assert codes == ["E005", "E215"]
+
+
+@pytest.mark.parametrize("written", ["drop", "{ mode: drop }"])
+def test_on_unmapped_has_two_spellings(written: str, tmp_path: Path) -> None:
+    plan = planned(tmp_path, source(f", on_unmapped: {written}"))
+    assert plan.by_name["s"].step.on_unmapped == "drop"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "{ id: int, at: nullable(date_time) }",
+        "[{ name: id, type: int }, { name: at, type: { nullable: datetime } }]",
+        "{ id: { type: integer }, at: timestamp }",
+    ],
+)
+def test_schemas_have_several_spellings(schema: str, tmp_path: Path) -> None:
+    plan = planned(tmp_path, source("", schema))
+    assert [str(column.type.non_null()) for column in plan.by_name["s"].outputs[""].user_columns] == ["Int", "DateTime"]
+
+
+def test_configuration_keys_may_stand_on_the_node(tmp_path: Path) -> None:
+    flat = """
+    pipeline: { name: p }
+    nodes:
+      - { type: source, name: s, format: csv, path: a.csv, schema: { id: int } }
+      - { type: transform, name: t, input: s, cxl: emit twice = id * 2 }
+      - { type: output, name: o, input: t, config: { type: csv }, path: o.csv }
+    """
+    plan = planned(tmp_path, flat)
+    assert plan.by_name["t"].outputs[""].names[:2] == ("id", "$widened")
+    assert plan.by_name["o"].step.path == "o.csv"  # type: ignore[union-attr]
+
+
+def test_the_same_key_on_the_node_and_below_it_is_an_error_with_both_places(tmp_path: Path) -> None:
+    text = """
+    pipeline: { name: p }
+    nodes:
+      - { type: source, name: s, config: { type: csv, path: a.csv, schema: { id: int } } }
+      - type: transform
+        name: t
+        input: s
+        cxl: emit a = id
+        config:
+          cxl: emit b = id
+      - { type: output, name: o, input: t, config: { type: csv, path: o.csv } }
+    """
+    (item,) = problems(tmp_path, text)
+    assert (item.code.id, item.span.line if item.span else 0) == ("E008", 9)
+    assert [label.span.line for label in item.labels] == [7]
+
+
+def test_numbers_and_words_may_be_texts_but_texts_are_no_numbers(tmp_path: Path) -> None:
+    text = (
+        ORDERS
+        + "  - { type: output, name: 5, input: orders, config: { type: csv, path: no, unique_suffix_width: '3' } }\n"
+    )
+    assert [code for code, _ in found(tmp_path, text)] == ["E007"]
+    text = text.replace("'3'", "3")
+    plan = planned(tmp_path, text)
+    assert plan.by_name["5"].step.path == "no"  # type: ignore[union-attr]
+
+
+def test_notes_and_descriptions_are_ignored_anywhere(tmp_path: Path) -> None:
+    text = """
+    _notes: { a: 1 }
+    pipeline: { name: p, _notes: x, description: d }
+    nodes:
+      - type: source
+        name: s
+        description: |
+          two
+          lines
+        _notes: [1]
+        config: { type: csv, path: a.csv, schema: { id: int }, _notes: x, description: d }
+      - { type: output, name: o, input: s, config: { type: csv, path: o.csv } }
+    """
+    assert found(tmp_path, text) == []
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "just a text", "pipeline: { name: p }", "nodes: []", "pipeline:\nnodes:\n"])
+def test_files_that_are_no_pipelines_are_diagnosed(text: str, tmp_path: Path) -> None:
+    assert any(item.is_error for item in problems(tmp_path, text))
+
+
+def test_a_missing_file_and_one_that_is_not_utf_8_are_diagnosed(tmp_path: Path) -> None:
+    from spark_jobs import plan
+
+    (missing,) = plan.validate(tmp_path / "gone.yaml")
+    assert (missing.code.id, missing.span) == ("E000", None)
+    (tmp_path / "latin.yaml").write_bytes(b"pipeline:\n  name: caf\xe9\n")
+    (encoded,) = plan.validate(tmp_path / "latin.yaml")
+    assert encoded.span is not None
+    assert (encoded.span.line, encoded.span.column) == (2, 12)

@@ -1,0 +1,130 @@
+"""Plans shown as text, JSON and DOT; lineage; the JSON Schema of pipeline files."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from spark_jobs.plan import explain, json_schema, lineage
+from tests.plan.pipelines import CUSTOMERS, ORDERS, planned
+
+ROOT = Path(__file__).resolve().parents[2]
+NODES = """
+  - type: combine
+    name: named
+    input: { o: orders, c: customers }
+    config:
+      where: o.customer == c.id
+      cxl: |
+        emit name = c.name
+        emit net = o.amount / 1.2
+  - type: aggregate
+    name: sums
+    input: named
+    config:
+      group_by: [name]
+      cxl: |
+        let half = net / 2.0
+        emit total = sum(half) + sum(net)
+  - type: route
+    name: size
+    input: sums
+    config: { conditions: { big: total > 10.0 }, default: small }
+  - { type: output, name: large, input: size.big, config: { type: csv, path: big.csv, mapping: { Sum: total } } }
+"""
+PIPELINE = ORDERS + CUSTOMERS + NODES
+
+
+def test_the_text_names_nodes_edges_and_where_records_are_kept(tmp_path: Path) -> None:
+    text = explain.text(planned(tmp_path, PIPELINE))
+    for line in (
+        "Execution Plan: shop",
+        "  -> [big] large",
+        "edge source.orders -> combine.named as o:",
+        "  buffer: streaming (pipelined); records stay in the task that read them",
+        "  buffer: materialized (shuffled by key); equal keys meet; partial groups are built before the shuffle",
+        "  Branch 'big' → 'large'",
+        "  Default: 'small' → nothing",
+        "    - o.customer == c.id",
+        "output.large writes: name: Nullable(String), Sum: Nullable(Float), undeclared columns",
+        "Spill disk cap: unlimited (default)",
+    ):
+        assert line in text.splitlines(), line
+    assert "=== Retraction ===" not in text
+
+
+def test_retraction_shows_where_a_key_is_left_out(tmp_path: Path) -> None:
+    keyed = PIPELINE.replace("      path: orders", "      correlation_key: id\n      path: orders")
+    text = explain.text(planned(tmp_path, keyed))
+    assert "retraction enabled — 1 relaxed aggregates" in text
+    assert "Reversible accumulator path" in text
+    assert "Deferred Region: sums → [large]" in text
+
+
+def test_the_json_form_is_versioned_and_complete(tmp_path: Path) -> None:
+    plan = planned(tmp_path, PIPELINE)
+    form = json.loads(explain.as_json(plan))
+    assert form["schema_version"] == explain.SCHEMA_VERSION
+    assert [node["name"] for node in form["nodes"]] == [node.name for node in plan.nodes]
+    assert {edge["passage"] for edge in form["edges"]} == {"pipelined", "shuffled", "broadcast"}
+    assert form["nodes"][-1]["depends_on"] == ["size.big"]
+
+
+def test_the_graph_can_be_drawn(tmp_path: Path) -> None:
+    drawn = explain.dot(planned(tmp_path, PIPELINE.replace("name: large", 'name: "la\\"rge"')))
+    assert re.search(r'\d+ -> \d+ \[ label="big" \]', drawn)
+    assert '\\"' in drawn
+    if shutil.which("dot"):
+        subprocess.run(["dot", "-Tsvg"], input=drawn.encode(), check=True, capture_output=True)
+
+
+def test_lineage_leads_back_to_the_columns_of_sources(tmp_path: Path) -> None:
+    plan = planned(tmp_path, PIPELINE)
+    origins = {origin.column: origin.sources() for origin in lineage.of_outputs(plan)}
+    assert origins == {"name": [("customers", "name")], "Sum": [("orders", "amount")]}
+    assert lineage.of_column(plan, "sums", "nothing") is None
+
+
+def examples() -> list[Any]:
+    files = sorted(ROOT.glob("examples/**/pipeline.yaml")) + sorted(ROOT.glob("examples/book/*.yaml"))
+    return [pytest.param(path, id=str(path.relative_to(ROOT))) for path in files if ".comp." not in path.name]
+
+
+@pytest.fixture(scope="module")
+def validator() -> jsonschema.Draft202012Validator:
+    schema = json_schema.schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+@pytest.mark.parametrize("path", examples())
+def test_examples_fit_the_json_schema(path: Path, validator: jsonschema.Draft202012Validator) -> None:
+    values = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+    # BaseLoader leaves all scalars texts; only the structure is compared.
+    problems = [one for one in validator.iter_errors(values) if one.validator in ("additionalProperties", "required")]
+    assert problems == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pipeline": {"name": "p", "memry": 1}},
+        {"nodes": [{"type": "source", "name": "s", "confg": {}}]},
+        {"nodes": [{"type": "tranform", "name": "t", "input": "s"}]},
+        {"error_handling": {"strategy": "continu"}},
+    ],
+)
+def test_the_json_schema_refuses_what_the_loader_refuses(
+    change: dict[str, Any], validator: jsonschema.Draft202012Validator
+) -> None:
+    good: dict[str, Any] = {"pipeline": {"name": "p"}, "nodes": []}
+    assert validator.is_valid(good)
+    assert not validator.is_valid(good | change)

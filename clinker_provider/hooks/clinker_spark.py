@@ -54,7 +54,7 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         self.was_killed = False
         super().__init__(**kwargs)
         if self.master.startswith("local"):
-            self._conf = {**contract.EMBEDDED_CONF, **self._conf}
+            self._conf: dict[str, Any] = {**contract.EMBEDDED_CONF, **(kwargs.get("conf") or {})}
 
     @property
     def is_cluster_mode(self) -> bool:

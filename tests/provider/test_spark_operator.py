@@ -273,7 +273,7 @@ def test_kill_ends_every_process_of_the_run(spark: Any, context: Any, tmp_path: 
     thread.start()
     try:
         pids = started(tmp_path / "pids")
-        assert len(alive(pids)) == 4, "the one that started the stray has ended"
+        assert len(alive(pids)) >= 4, "all but the one that only started the stray"
     finally:
         operator.on_kill()
         thread.join(20)

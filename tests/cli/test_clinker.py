@@ -1,0 +1,251 @@
+"""The command line's frame: arguments, exit codes, streams, and the commands that need no Spark."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs.cli import clinker, run
+from spark_jobs.plan.options import RunOptions
+
+if TYPE_CHECKING:
+    from spark_jobs.plan.plan import Plan
+
+GOOD = """
+pipeline: { name: shop }
+nodes:
+  - { type: source, name: orders, config: { type: csv, path: orders.csv, schema: { id: int, amount: float } } }
+  - { type: transform, name: t, input: orders, config: { cxl: emit twice = amount * 2.0 } }
+  - { type: output, name: out, input: t, config: { type: csv, path: out.csv } }
+"""
+BAD = GOOD.replace("amount *", "amuont *")
+PENDING = GOOD.replace("name: out, input: t, config: { type: csv", "name: out, input: t, config: { type: xml")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CLINKER_ENV", raising=False)
+    for name, text in {"good.yaml": GOOD, "bad.yaml": BAD, "pending.yaml": PENDING}.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "orders.csv").write_text("id,amount\n1,2.5\n", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def executed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Plan, RunOptions]]:
+    """What would have been executed."""
+    calls: list[tuple[Plan, RunOptions]] = []
+
+    def execute(plan: Plan, options: RunOptions) -> int:
+        calls.append((plan, options))
+        return 2
+
+    monkeypatch.setattr(run, "execute", execute)
+    return calls
+
+
+def test_run_plans_and_gives_the_exit_code_of_execution(here: Path, executed: list[tuple[Plan, RunOptions]]) -> None:
+    assert clinker.main(["run", "good.yaml"]) == 2
+    ((plan, options),) = executed
+    assert plan.name == "shop"
+    assert (options.error_threshold, options.force, options.preview) == (None, False, None)
+
+
+def test_every_option_of_run_reaches_execution(here: Path, executed: list[tuple[Plan, RunOptions]]) -> None:
+    words = (
+        "run good.yaml --memory-limit 64M --threads 3 --error-threshold 7 --batch-id b --execution-id e --work-dir w "
+        "-n 5 --dry-run-output p.csv --force --quiet --log-level debug --log-format json --metrics-spool-dir m "
+        "--remote sc://h:1 --master local[1] --conf a=b --base-dir . --rules-path r --env prod --allow-absolute-paths"
+    )
+    assert clinker.main(words.split()) == 2
+    ((_, options),) = executed
+    assert options == RunOptions(
+        base_dir=Path(),
+        allow_absolute_paths=True,
+        rules_path=Path("r"),
+        environment="prod",
+        memory_limit_bytes=64 << 20,
+        threads=3,
+        error_threshold=7,
+        batch_id="b",
+        execution_id="e",
+        work_dir=Path("w"),
+        dry_run=True,
+        preview=5,
+        dry_run_output=Path("p.csv"),
+        force=True,
+        quiet=True,
+        log_level="debug",
+        log_format="json",
+        metrics_spool_dir="m",
+        remote="sc://h:1",
+        master="local[1]",
+        spark_conf={"a": "b"},
+    )
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["walk"],
+        ["run"],
+        ["run", "good.yaml", "--nope"],
+        ["run", "good.yaml", "--threads", "many"],
+        ["run", "good.yaml", "--threads", "0"],
+        ["run", "good.yaml", "-n", "-1"],
+        ["run", "good.yaml", "--memory-limit", "lots"],
+        ["run", "good.yaml", "--explain", "svg"],
+        ["run", "good.yaml", "--conf", "a"],
+        ["metrics"],
+        ["metrics", "collect", "--spool-dir", "x"],
+        ["explain", "good.yaml"],
+        ["explain", "--field", "a.b"],
+        ["explain", "--code", "E999"],
+        ["run", "gone.yaml"],
+        ["run", "bad.yaml"],
+        ["run", "bad.yaml", "--dry-run"],
+        ["run", "bad.yaml", "--explain"],
+        ["run", "pending.yaml"],
+        ["validate", "good.yaml", "bad.yaml"],
+        ["lineage", "bad.yaml"],
+    ],
+    ids=" ".join,
+)
+def test_what_is_wrong_is_exit_1_and_says_so(
+    argv: list[str], here: Path, executed: list[tuple[Plan, RunOptions]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert clinker.main(argv) == 1
+    assert capsys.readouterr().err
+    assert executed == []
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--help"],
+        ["--version"],
+        ["run", "--help"],
+        ["run", "good.yaml", "--dry-run"],
+        ["run", "good.yaml", "--explain", "json"],
+        ["run", "pending.yaml", "--dry-run"],
+        ["run", "pending.yaml", "--explain"],
+        ["validate", "good.yaml", "pending.yaml"],
+        ["explain", "good.yaml", "--format", "dot"],
+        ["explain", "good.yaml", "--field", "out.twice"],
+        ["explain", "--code", "E004"],
+        ["lineage", "good.yaml", "--format", "json"],
+        ["schema"],
+        ["completion", "bash"],
+    ],
+    ids=" ".join,
+)
+def test_what_is_right_is_exit_0_on_standard_output(
+    argv: list[str], here: Path, executed: list[tuple[Plan, RunOptions]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert clinker.main(argv) == 0
+    assert capsys.readouterr().out
+    assert executed == []
+    assert not (here / "out.csv").exists()
+
+
+def test_a_dry_run_asks_for_inputs_and_a_run_leaves_that_to_execution(
+    here: Path, executed: list[tuple[Plan, RunOptions]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "orders.csv").unlink()
+    assert clinker.main(["run", "good.yaml", "--dry-run"]) == 1
+    assert "good.yaml:4:" in capsys.readouterr().err
+    assert clinker.main(["validate", "good.yaml", "--no-inputs"]) == 0
+    assert clinker.main(["run", "good.yaml"]) == 2
+
+
+def test_machines_get_reports(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert clinker.main(["validate", "bad.yaml", "--diagnostics", "json"]) == 1
+    (item,) = json.loads(capsys.readouterr().err)["diagnostics"]
+    assert (item["code"], item["line"]) == ("E200", 5)
+    assert clinker.main(["validate", "good.yaml", "--diagnostics", "sarif"]) == 0
+    assert json.loads(capsys.readouterr().err)["version"] == "2.1.0"
+
+
+def test_init_makes_a_pipeline_that_is_valid(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert clinker.main(["init", "shop"]) == 0
+    assert clinker.main(["validate", "shop/pipeline.yaml"]) == 0
+    assert clinker.main(["init", "shop"]) == 1
+    assert clinker.main(["init", "shop", "--force"]) == 0
+
+
+def metrics(folder: Path, name: str, **values: object) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps({"schema_version": 1, "execution_id": name, **values}))
+
+
+def test_collecting_appends_and_deletes_what_it_understands(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spool, archive = here / "spool", here / "deep" / "all.ndjson"
+    metrics(spool, "b", pipeline_name="second")
+    metrics(spool, "a", pipeline_name="first")
+    metrics(spool, "old", schema_version=0)
+    (spool / "half.json").write_text("{")
+    (spool / "notes.txt").write_text("x")
+    argv = ["metrics", "collect", "--spool-dir", str(spool), "--output-file", str(archive)]
+    assert clinker.main([*argv, "--dry-run"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("Would collect 2 file(s)")
+    assert "(first)" in shown.out
+    assert "half.json is skipped" in shown.err
+    assert not archive.exists()
+    assert clinker.main([*argv, "--delete-after-collect"]) == 0
+    assert [json.loads(line)["execution_id"] for line in archive.read_text().splitlines()] == ["a", "b"]
+    assert sorted(path.name for path in spool.iterdir()) == ["half.json", "notes.txt", "old.json"]
+    assert clinker.main([*argv, "--delete-after-collect"]) == 0
+    assert len(archive.read_text().splitlines()) == 2
+
+
+def test_a_spool_folder_that_is_missing_is_exit_1(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert clinker.main(["metrics", "collect", "--spool-dir", "gone", "--output-file", "a"]) == 1
+    assert "gone" in capsys.readouterr().err
+
+
+def test_completion_scripts_are_valid_shell(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert clinker.main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    subprocess.run(["bash", "-n"], input=script.encode(), check=True)
+    assert "--dry-run-output" in script
+    assert "collect" in script
+
+
+def test_an_interrupt_is_exit_130(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "execute", interrupted)
+    assert clinker.main(["run", "good.yaml"]) == 130
+
+
+LIGHT = """
+import sys
+{statement}
+heavy = {{"pyarrow", "numpy", "pandas", "pyspark", "airflow"}} | set({also!r})
+print(sorted(heavy & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "also"),
+    [
+        (
+            "import spark_jobs.plan, spark_jobs.plan.planner; from spark_jobs.nodes import registry; registry.node_types()",
+            [],
+        ),
+        ("from spark_jobs.cli import clinker; clinker.main(['--version'])", ["pydantic", "yaml", "lark"]),
+    ],
+)
+def test_starting_up_loads_little(statement: str, also: list[str]) -> None:
+    command = [sys.executable, "-c", LIGHT.format(statement=statement, also=also)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert output.splitlines()[-1] == "[]"

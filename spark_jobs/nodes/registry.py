@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pkgutil
 from functools import cache
 from typing import TYPE_CHECKING
@@ -18,7 +19,9 @@ def node_types() -> dict[str, NodeType]:
     """All node types by the word under `type:`, in name order."""
     found: dict[str, NodeType] = {}
     for module in sorted(pkgutil.iter_modules(spark_jobs.nodes.__path__), key=lambda module: module.name):
-        if module.ispkg:
-            declared = importlib.import_module(f"spark_jobs.nodes.{module.name}.config").NODE
+        name = f"spark_jobs.nodes.{module.name}.config"
+        # Packages without configuration are steps that the planner makes by itself.
+        if module.ispkg and importlib.util.find_spec(name) is not None:
+            declared = importlib.import_module(name).NODE
             found[declared.kind] = declared
     return found

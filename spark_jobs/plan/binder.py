@@ -125,7 +125,8 @@ class NodeScope:
                 self.add(diagnostic)
         if compiled.program is None or sealed:
             return None
-        program = tree.with_constants(compiled.program, self._constants())
+        constants = self._constants()
+        program = tree.with_constants(compiled.program, constants) if constants else compiled.program
         self.bindings.programs.setdefault(self.name, []).append(Compiled(program, text))
         return program
 

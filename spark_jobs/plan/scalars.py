@@ -85,7 +85,9 @@ def _lines(text: str, start: int, value: str) -> tuple[tuple[int, int], ...]:
     """Matches the lines of a block or plain scalar against its value: folding only changes what is between them."""
     found: list[tuple[int, int]] = []
     at = 0
-    while at < len(value) and start < len(text):
+    # Line ends after the last character have no content to be found.
+    last = len(value.rstrip())
+    while at < last and start < len(text):
         newline = text.find("\n", start)
         end = len(text) if newline < 0 else newline
         indent = len(text[start:end]) - len(text[start:end].lstrip(" \t"))

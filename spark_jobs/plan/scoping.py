@@ -78,7 +78,7 @@ def _reads(bindings: Bindings) -> Iterator[_Read]:
         for namespace in ("pipeline", "source", "record")
         for name in bindings.variables.declared[namespace]
     }
-    for name in bindings.graph.order:
+    for name in bindings.graph.order if declared else ():
         for compiled in bindings.programs.get(name, []):
             for part in tree.parts(compiled.program):
                 if isinstance(part, typed.System) and part.path in declared:

@@ -186,7 +186,9 @@ def _parsed(
 
 
 def to_string(pc: Any, value: Any) -> Any:
-    """The text of each value."""
+    """The text of each value, or of a constant."""
+    if arrays.is_constant(value):
+        return arrays.scalar(values.text_of(value.as_py()), types.STRING)
     kind = str(value.type)
     if kind == "string":
         return value
@@ -195,8 +197,19 @@ def to_string(pc: Any, value: Any) -> Any:
     if kind == "double":
         return _float_texts(pc, value)
     if kind == "timestamp[us]":
-        return arrays.by_value(values.datetime_text, value, types.STRING)[0]
+        return _datetime_texts(pc, value)
     raise NoKernel
+
+
+def _datetime_texts(pc: Any, value: Any) -> Any:
+    """Arrow's text of the whole seconds with its space made a `T`; moments with a fraction one by one."""
+    seconds = pc.floor_temporal(value, unit="second")
+    text = pc.replace_substring(pc.utf8_slice_codeunits(pc.cast(seconds, "string"), 0, 19), " ", "T")
+    odd = pc.fill_null(pc.not_equal(seconds, value), False)
+    if not pc.any(odd, min_count=0).as_py():
+        return text
+    exact = arrays.by_value(values.datetime_text, value.filter(odd), types.STRING)[0]
+    return pc.replace_with_mask(text, odd, exact)
 
 
 def _float_texts(pc: Any, value: Any) -> Any:

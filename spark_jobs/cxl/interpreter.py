@@ -72,11 +72,15 @@ class DeepInterpreter(Interpreter):
             return super().__call__(record, surroundings)
 
 
+def records_of(row: Row) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """The records that a row has become after the last statement: fields and metadata of each."""
+    return [(row.fields, row.metas)] if row.children is None else row.children
+
+
 def result_of(row: Row) -> engine.RecordResult:
     """What a row has become after the last statement."""
-    if row.children is None:
-        return engine.RecordResult([row.fields], [row.metas])
-    return engine.RecordResult([fields for fields, _ in row.children], [metas for _, metas in row.children])
+    records = records_of(row)
+    return engine.RecordResult([fields for fields, _ in records], [metas for _, metas in records])
 
 
 def _statement(statement: typed.Statement, inside_each: bool = False) -> Step:

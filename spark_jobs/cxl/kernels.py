@@ -284,7 +284,7 @@ def _trace(statement: typed.Trace, compiler: Compiler) -> Step:
 def _result(program: typed.Program, state: State, count: int) -> engine.BatchResult:
     """The batch's result: what kernels made, with the interpreter's records put in by row order."""
     finished = state.deferred.finish()
-    whole = state.frame.count == count and not finished.outputs
+    whole = state.frame.count == count and not finished.rows
     result = engine.BatchResult(
         rows=None if whole else state.frame.positions(),
         emits={name: _typed(state.emits.get(name), static, state.frame.count) for name, static in program.emits},
@@ -293,7 +293,7 @@ def _result(program: typed.Program, state: State, count: int) -> engine.BatchRes
         duplicates=state.duplicates + finished.duplicates,
         failures=finished.failures,
     )
-    return finished.merged_into(result) if finished.outputs else result
+    return finished.merged_into(result) if finished.rows else result
 
 
 def _typed(found: tuple[pa.Array, types.Type] | None, wanted: types.Type, count: int) -> pa.Array:

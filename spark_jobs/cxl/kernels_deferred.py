@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,37 +26,48 @@ class Entry:
     following: int
 
 
-@dataclass
 class Finished:
-    """What became of the deferred rows; `outputs` are their records with the position of the input row."""
+    """What became of the deferred rows: failures, and records as columns beside the positions of their input rows."""
 
-    outputs: list[tuple[int, dict[str, Any], dict[str, Any]]] = field(default_factory=list)
-    failures: list[engine.RowFailure] = field(default_factory=list)
-    filtered: int = 0
-    duplicates: int = 0
-    emits: tuple[tuple[str, types.Type], ...] = ()
-    metas: tuple[tuple[str, types.Type], ...] = ()
+    def __init__(self, program: typed.Program) -> None:
+        self.rows: list[int] = []
+        self.failures: list[engine.RowFailure] = []
+        self.filtered = 0
+        self.duplicates = 0
+        self._emits = program.emits
+        self._metas = program.metas
+        self._fields: dict[str, list[Any]] = {name: [] for name, _ in program.emits}
+        self._entries: dict[str, list[Any]] = {key: [] for key, _ in program.metas}
+        #: For fields that some record lacks: by name, the numbers of these records.
+        self._missing: dict[str, list[int]] = {}
+
+    def add(self, position: int, fields: dict[str, Any], metas: dict[str, Any]) -> None:
+        """Note a record of the row at a position."""
+        if len(fields) < len(self._fields):
+            for name in self._fields.keys() - fields.keys():
+                self._missing.setdefault(name, []).append(len(self.rows))
+        self.rows.append(position)
+        for name, items in self._fields.items():
+            items.append(fields.get(name))
+        for key, items in self._entries.items():
+            items.append(metas.get(key))
 
     def merged_into(self, result: engine.BatchResult) -> engine.BatchResult:
         """The kernels' result with the interpreter's records put between by row."""
-        rows = [row for row, _, _ in self.outputs]
-        fields = [found for _, found, _ in self.outputs]
-        metas = [found for _, _, found in self.outputs]
         assert result.rows is not None
         native = len(result.rows)
-        positions = pa.concat_arrays([result.rows, pa.array(rows, pa.int64())])
+        positions = pa.concat_arrays([result.rows, pa.array(self.rows, pa.int64())])
         order = pa.array(np.argsort(positions.to_numpy(), kind="stable"))
 
-        def joined(kernels: pa.Array, static: types.Type, name: str, found: list[dict[str, Any]]) -> pa.Array:
-            added = values.to_arrow([record.get(name) for record in found], static)
-            return pa.concat_arrays([kernels, added]).take(order)
+        def joined(kernels: pa.Array, static: types.Type, added: list[Any]) -> pa.Array:
+            return pa.concat_arrays([kernels, values.to_arrow(added, static)]).take(order)
 
-        result.emits = {name: joined(result.emits[name], static, name, fields) for name, static in self.emits}
-        result.metas = {key: joined(result.metas[key], static, key, metas) for key, static in self.metas}
-        for name, _ in self.emits:
-            present = [name in record for record in fields]
-            if not all(present):
-                result.emitted[name] = pa.array([True] * native + present, pa.bool_()).take(order)
+        result.emits = {name: joined(result.emits[name], static, self._fields[name]) for name, static in self._emits}
+        result.metas = {key: joined(result.metas[key], static, self._entries[key]) for key, static in self._metas}
+        for name, numbers in self._missing.items():
+            emitted = np.ones(native + len(self.rows), dtype=bool)
+            emitted[native + np.array(numbers)] = False
+            result.emitted[name] = pa.array(emitted).take(order)
         result.rows = positions.take(order)
         return result
 
@@ -82,7 +93,9 @@ class Deferred:
         self._batch = batch
         self._surroundings = surroundings
         self._entries: list[Entry] = []
-        self._finished = Finished(emits=program.emits, metas=program.metas)
+        self._finished = Finished(program)
+        distinct = [number for number, one in enumerate(program.statements) if isinstance(one, typed.Distinct)]
+        self._last_distinct = distinct[-1] if distinct else -1
 
     def add(self, positions: list[int], number: int) -> None:
         """Take rows over, at the statement of this number."""
@@ -99,8 +112,18 @@ class Deferred:
                 around = engine.Surroundings({**self._surroundings.values, **own}, self._surroundings.seen)
             entry = Entry(position, self._compiled.start(record, around), number)
             entry.row.moment = self._clock() if self._clock else None
-            if self._run(entry, repeat):
+            if not self._run(entry, repeat):
+                continue
+            if number > self._last_distinct:
+                self._complete(entry)
+            else:
                 self._entries.append(entry)
+
+    def _complete(self, entry: Entry) -> None:
+        """Run a row to the end."""
+        if self._run(entry, self._compiled.steps[entry.following :]):
+            for fields, metas in interpreter.records_of(entry.row):
+                self._finished.add(entry.position, fields, metas)
 
     def _run(self, entry: Entry, steps: tuple[interpreter.Step, ...]) -> bool:
         """Whether a row is still alive after these statements; what became of it otherwise is noted."""
@@ -114,9 +137,13 @@ class Deferred:
                     self._finished.duplicates += 1
                     return False
         except Failure as failure:
-            self._finished.failures.append(engine.RowFailure(entry.position, failure))
+            self._fail(entry, failure)
             return False
         return True
+
+    def _fail(self, entry: Entry, failure: Failure) -> None:
+        # The traceback would keep every frame of the interpreter alive with the failure.
+        self._finished.failures.append(engine.RowFailure(entry.position, failure.with_traceback(None)))
 
     def keys_at(self, number: int, statement: typed.Distinct) -> list[tuple[int, Any]]:
         """The keys of the deferred rows at a `distinct`, by position; the rows wait for `decide`."""
@@ -130,7 +157,7 @@ class Deferred:
             try:
                 keys.append((entry.position, key_of_row(entry.row)))
             except Failure as failure:
-                self._finished.failures.append(engine.RowFailure(entry.position, failure))
+                self._fail(entry, failure)
                 continue
             alive.append(entry)
         self._entries = alive
@@ -142,12 +169,9 @@ class Deferred:
         self._entries = [entry for entry in self._entries if entry.position not in duplicates]
 
     def finish(self) -> Finished:
-        """Run all deferred rows to the end."""
+        """Run the rows that waited for a `distinct` to the end."""
         for entry in sorted(self._entries, key=lambda one: one.position):
-            if self._run(entry, self._compiled.steps[entry.following :]):
-                result = interpreter.result_of(entry.row)
-                for fields, metas in zip(result.outputs, result.metas, strict=True):
-                    self._finished.outputs.append((entry.position, fields, metas))
+            self._complete(entry)
         self._entries = []
         self._finished.failures.sort(key=lambda one: one.row)
         return self._finished

@@ -106,8 +106,28 @@ def _kernel(node: typed.Binary, result: pa.DataType) -> Callable[[Frame, Any, An
     if kind is Kind.FLOAT:
         calculate = _FLOATS[operator]
         return lambda frame, left, right: calculate(left, right)
-    checked = _INTS[operator]
-    return lambda frame, left, right: guarded(frame, checked, [left, right], result)
+    return _checked(operator)
+
+
+def _checked(operator: Operator) -> Callable[[Frame, Any, Any], Any]:
+    """Int arithmetic: Arrow's checked kernel; where that raises, the wrapped result with suspicious rows marked."""
+    checked, wrapping = _INTS[operator], _FLOATS[operator]
+
+    def calculate(frame: Frame, left: Any, right: Any) -> Any:
+        try:
+            return checked(left, right)
+        except pa.ArrowInvalid:
+            bad = as_array(_suspicious(operator, left, right), frame.count)
+            frame.mark(bad)
+            return pc.if_else(bad, pa.scalar(None, pa.int64()), wrapping(left, right))
+
+    return calculate
+
+
+def _suspicious(operator: Operator, left: Any, right: Any) -> Any:
+    """The rows whose result is near or beyond the bounds of 64 bits, by Float arithmetic; the interpreter is exact."""
+    floats = [pc.cast(side, pa.float64(), safe=False) for side in (left, right)]
+    return pc.fill_null(pc.greater_equal(pc.abs(_FLOATS[operator](*floats)), 2.0**63 - 2.0**12), False)
 
 
 def _division(operator: Operator, kind: Kind, result: pa.DataType) -> Callable[[Frame, Any, Any], Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -38,3 +39,27 @@ def compiled(pattern: str) -> Any:
         return _compile(pattern)
     except re2.error as problem:
         raise failure.invalid_pattern(pattern, _reason(problem)) from None
+
+
+#: Escapes, character classes, openings of groups, and single characters.
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\[:\^?[a-z]+:\]|\\.|[^\]\\])*\]|\(\?.|\(|.", re.DOTALL)
+
+
+def with_named_group(pattern: str, group: int) -> str | None:
+    """The pattern with this group named `wanted` and no other groups, as Arrow's extraction wants it.
+
+    Group 0 is the whole pattern. None where the pattern has forms that are not taken apart here, or no such group.
+    """
+    pieces: list[str] = []
+    number = 0
+    for token in _TOKEN.findall(pattern):
+        if token in (r"\Q", "(?P", "(?<"):
+            return None
+        if token == "(":
+            number += 1
+            token = "(?P<wanted>" if number == group else "(?:"
+        pieces.append(token)
+    rewritten = "".join(pieces)
+    if group == 0:
+        return f"(?P<wanted>{rewritten})"
+    return rewritten if group <= number else None

@@ -124,7 +124,18 @@ _small = st.sampled_from(["-3", "-1", "0", "1", "2", "5", "40"])
 _format = st.sampled_from(
     ['"%Y-%m-%d"', '"%d/%m/%Y"', '"%B %-d, %y"', '"%Y-%m-%dT%H:%M:%S"', '"%j %U %W %V %G %a"', '"%H:%M:%S%.f"']
 )
-_pattern = st.sampled_from(['"[a-z]+"', '"[0-9]+"', '"(a|b)(c)?"', '"^.b"', '"(?i)s"', '"\\\\w+"'])
+_pattern = st.sampled_from(
+    [
+        '"(?i)([a-z])(x)?|([0-9]+)"',
+        '"[(]?(a*)[]x[:alpha:]](\\\\()?"',
+        '"[a-z]+"',
+        '"[0-9]+"',
+        '"(a|b)(c)?"',
+        '"^.b"',
+        '"(?i)s"',
+        '"\\\\w+"',
+    ]
+)
 
 
 def ints(depth: int) -> st.SearchStrategy[str]:
@@ -291,7 +302,30 @@ def lists(depth: int) -> st.SearchStrategy[str]:
     )
 
 
+def anys(depth: int) -> st.SearchStrategy[str]:
+    if depth == 0:
+        return st.sampled_from(["a", "(a ?? 1)", "(if b then a else n)"])
+    x, i, f, s, b = anys(depth - 1), ints(depth - 1), floats(depth - 1), strings(depth - 1), bools(depth - 1)
+    return _choice(
+        x,
+        _form("({l} {o} {r})", l=x, o=st.sampled_from(["+", "-", "*", "/", "%", "==", "<"]), r=_choice(x, i, f, s)),
+        _form("(if {c} then {l} else {r})", c=_choice(b, x), l=x, r=_choice(x, i)),
+        _form("({l} ?? {r})", l=x, r=_choice(x, s, i)),
+        _form(
+            "({l}).{f}()", l=x, f=st.sampled_from(["upper", "length", "abs", "to_string", "try_int", "keys", "year"])
+        ),
+        _form("({l}).{f}({r})", l=x, f=st.sampled_from(["left", "round", "min", "add_days"]), r=_choice(x, i)),
+        _form("({l})[{p}]", l=x, p=_choice(st.sampled_from(['"k"', '"$date"', "0", "1"]), x)),
+        _form("({l}).map(it => it + {r})", l=x, r=_choice(i, x)),
+        _form('({l}).set("k.j", {r})', l=x, r=_choice(i, x)),
+        _form("(match {k} {{ 1 => {l}, {p} => {r}, _ => 0 }})", k=x, l=x, p=i, r=s),
+        _form("({l} and {r})", l=x, r=b),
+        _form("(not {l})", l=x),
+    )
+
+
 _STRATEGIES = {
+    "any": anys,
     "int": ints,
     "float": floats,
     "string": strings,

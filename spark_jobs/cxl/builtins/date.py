@@ -9,7 +9,7 @@ from typing import Any
 
 from spark_jobs.cxl import arrays, date_formats, failure, types, values
 from spark_jobs.cxl.builtins.conversion import Format  # noqa: TC001 - annotations are read at run time
-from spark_jobs.cxl.builtins.declare import BY_VALUE, Int, NoKernel, String, Temporal, method
+from spark_jobs.cxl.builtins.declare import Int, NoKernel, String, Temporal, method
 
 _DAY_US = 86_400_000_000
 
@@ -211,7 +211,36 @@ def _whole_months(later: datetime, earlier: datetime) -> int:
     return months if (later.day, later.time()) >= (day_there, earlier.time()) else months - 1
 
 
-@method(arrow=BY_VALUE)
+def _months_between(pc: Any, value: Any, other: Any) -> Any:
+    """`_whole_months` on arrays: the months, and the mask of rows where the value is the earlier one."""
+    left, right = (pc.cast(side, values.arrow_type(types.DATETIME)) for side in (value, other))
+    swapped = pc.less(left, right)
+    later, earlier = pc.if_else(swapped, right, left), pc.if_else(swapped, left, right)
+    years = pc.subtract(pc.year(later), pc.year(earlier))
+    months = pc.add(pc.multiply(years, 12), pc.subtract(pc.month(later), pc.month(earlier)))
+    last_day = pc.day(
+        pc.subtract(pc.ceil_temporal(later, unit="month", ceil_is_strictly_greater=True), timedelta(days=1))
+    )
+    day, day_there = pc.day(later), pc.min_element_wise(pc.day(earlier), last_day)
+    clock, clock_there = (pc.subtract(side, pc.floor_temporal(side, unit="day")) for side in (later, earlier))
+    reached = pc.or_(
+        pc.greater(day, day_there), pc.and_(pc.equal(day, day_there), pc.greater_equal(clock, clock_there))
+    )
+    return pc.if_else(reached, months, pc.subtract(months, 1)), swapped
+
+
+def _diff_kernel(unit: int) -> Any:
+    def kernel(pc: Any, value: Any, other: Any) -> Any:
+        if arrays.is_constant(other):
+            other = arrays.repeated(other, len(value))
+        months, swapped = _months_between(pc, value, other)
+        whole = pc.divide(months, unit)
+        return pc.if_else(swapped, pc.negate(whole), whole)
+
+    return kernel
+
+
+@method(arrow=_diff_kernel(1))
 def diff_months(value: Temporal, other: Temporal) -> Int:
     """The largest number of months that, added to `other`, does not go past the value.
 
@@ -226,7 +255,7 @@ def diff_months(value: Temporal, other: Temporal) -> Int:
     return _whole_months(left, right) if left >= right else -_whole_months(right, left)
 
 
-@method(arrow=BY_VALUE)
+@method(arrow=_diff_kernel(12))
 def diff_years(value: Temporal, other: Temporal) -> Int:
     """The largest number of years that, added to `other`, does not go past the value.
 

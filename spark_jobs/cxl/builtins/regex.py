@@ -38,7 +38,16 @@ def find(text: String, pattern: Pattern) -> Bool:
 
 def _capture(pc: Any, text: Any, pattern: Any, group: Any) -> Any:
     expression, number = arrays.constant(pattern), arrays.constant(group)
-    return arrays.by_value(lambda value: capture(value, expression, number), text, types.STRING)
+    named = patterns.with_named_group(expression, max(number or 0, 0)) if expression is not None else None
+    if named is None:
+        return arrays.by_value(lambda value: capture(value, expression, number), text, types.STRING)
+    found = pc.struct_field(pc.extract_regex(text, pattern=named), 0)
+    # Arrow gives an empty text for a group that took no part in the match, as for one that matched nothing.
+    empty = pc.fill_null(pc.equal(pc.binary_length(found), 0), False)
+    if not pc.any(empty, min_count=0).as_py():
+        return found
+    exact = arrays.by_value(lambda value: capture(value, expression, number), text.filter(empty), types.STRING)[0]
+    return pc.replace_with_mask(found, empty, exact)
 
 
 @method(arrow=_capture, nulls="receiver", fails=True, result=lambda arguments: types.STRING.or_null())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spark_jobs.cxl import arrays, failure, types, values
+from spark_jobs.cxl import conversion_kernels as kernels
 from spark_jobs.cxl.builtins.declare import Anything, Array, Bool, Int, NoKernel, String, method
 
 #: Unicode's White_Space property; Python's `strip()` would take the separators U+001C to U+001F as well.
@@ -311,7 +312,9 @@ def split(text: String, delimiter: String) -> Array:
 
 
 def _concat(pc: Any, text: Any, *others: Any) -> Any:
-    raise NoKernel
+    parts = [kernels.to_string(pc, other) for other in others if not (arrays.is_constant(other) and not other.is_valid)]
+    parts = [part if arrays.is_constant(part) else pc.fill_null(part, "") for part in parts]
+    return pc.binary_join_element_wise(text, *parts, "")
 
 
 @method(arrow=_concat, nulls="receiver")

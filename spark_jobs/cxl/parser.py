@@ -7,7 +7,9 @@ decision 10), every mistake is reported rather than the first alone, and nothing
 from __future__ import annotations
 
 import datetime
+import logging
 import os
+import pkgutil
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -95,7 +97,7 @@ def _cache_file(grammar: str) -> str | bool:
     except (OSError, RuntimeError):
         return False
     # The cache is unpickled, so it must be nobody else's.
-    if owner != os.getuid() or not os.access(folder, os.W_OK):
+    if (hasattr(os, "getuid") and owner != os.getuid()) or not os.access(folder, os.W_OK):
         return False
     key = hashlib.sha256(f"{grammar}\n{lark.__version__}\n{sys.version_info[:2]}".encode()).hexdigest()[:16]
     return str(folder / f"cxl-grammar-{key}.bin")
@@ -104,15 +106,13 @@ def _cache_file(grammar: str) -> str | bool:
 @cache
 def _lark() -> Lark:
     """The grammar's tables, made once per process."""
-    import logging
-
     import lark
 
-    grammar = (
-        Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8") if Path(__file__).exists() else _zipped()
-    )
+    data = pkgutil.get_data(__package__, "grammar.lark")
+    assert data is not None
+    grammar = data.decode("utf-8")
     # Lark logs a traceback when its cache cannot be read or written; building anew is all there is to do then.
-    logging.getLogger("lark").addFilter(lambda record: "Lark" not in record.getMessage())
+    logging.getLogger("lark").addFilter(_is_not_about_the_cache)
     return lark.Lark(
         grammar,
         parser="lalr",
@@ -124,10 +124,8 @@ def _lark() -> Lark:
     )
 
 
-def _zipped() -> str:
-    from importlib import resources
-
-    return resources.files(__package__).joinpath("grammar.lark").read_text(encoding="utf-8")
+def _is_not_about_the_cache(record: logging.LogRecord) -> bool:
+    return " cache" not in str(record.msg)
 
 
 @cache

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from spark_jobs.cxl import types
 
 Place = tuple[int, int]
@@ -330,43 +329,50 @@ class AggregateProgram:
 _PLAIN, _NODE, _NODES = "v", "n", "t"
 
 
+@cache
+def _names(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(kind))
+
+
 def _flat(roots: tuple[Statement, ...]) -> list[tuple[type, str, tuple[Any, ...]]]:
     """The nodes below these, children first, and a last row with the roots; a node that is shared stands once."""
     rows: list[tuple[type, str, tuple[Any, ...]]] = []
     numbers: dict[int, int] = {}
-    stack: list[tuple[Any, bool]] = [(root, False) for root in reversed(roots)]
+    stack: list[tuple[Any, str]] = [(root, "") for root in reversed(roots)]
     while stack:
-        node, ready = stack.pop()
-        if id(node) in numbers:
+        node, shapes = stack.pop()
+        key = id(node)
+        if key in numbers:
             continue
-        if not ready:
-            stack.append((node, True))
-            stack.extend((child, False) for child in _children(node) if id(child) not in numbers)
-            continue
-        shapes, values = [], []
-        for one in fields(node):
-            value = getattr(node, one.name)
-            if isinstance(value, _NODE_CLASSES):
-                shapes.append(_NODE)
-                values.append(numbers[id(value)])
-            elif isinstance(value, tuple) and value and isinstance(value[0], _NODE_CLASSES):
-                shapes.append(_NODES)
-                values.append(tuple(numbers[id(item)] for item in value))
-            else:
-                shapes.append(_PLAIN)
-                values.append(value)
-        numbers[id(node)] = len(rows)
-        rows.append((type(node), "".join(shapes), tuple(values)))
+        values = [getattr(node, name) for name in _names(type(node))]
+        if not shapes:
+            shapes = "".join(map(_shape, values))
+            children = [
+                child
+                for shape, value in zip(shapes, values, strict=True)
+                if shape != _PLAIN
+                for child in (value if shape == _NODES else (value,))
+            ]
+            if children:
+                stack.append((node, shapes))
+                stack.extend((child, "") for child in children if id(child) not in numbers)
+                continue
+        numbers[key] = len(rows)
+        flat = (_numbered(shape, value, numbers) for shape, value in zip(shapes, values, strict=True))
+        rows.append((type(node), shapes, tuple(flat)))
     return [*rows, (tuple, _NODES, (tuple(numbers[id(root)] for root in roots),))]
 
 
-def _children(node: Any) -> Iterator[Any]:
-    for one in fields(node):
-        value = getattr(node, one.name)
-        if isinstance(value, _NODE_CLASSES):
-            yield value
-        elif isinstance(value, tuple) and value and isinstance(value[0], _NODE_CLASSES):
-            yield from value
+def _shape(value: Any) -> str:
+    if isinstance(value, _NODE_CLASSES):
+        return _NODE
+    return _NODES if isinstance(value, tuple) and value and isinstance(value[0], _NODE_CLASSES) else _PLAIN
+
+
+def _numbered(shape: str, value: Any, numbers: dict[int, int]) -> Any:
+    if shape == _NODE:
+        return numbers[id(value)]
+    return tuple(numbers[id(item)] for item in value) if shape == _NODES else value
 
 
 def _unpickled(rest: tuple[Any, ...], rows: list[tuple[type, str, tuple[Any, ...]]]) -> Program:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import datetime
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import ast, formatter, parser
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def statements(text: str) -> tuple[ast.Statement, ...]:
@@ -280,16 +284,25 @@ def grouping_of_predicate(node: ast.Expression) -> str:
     return node.operator
 
 
-def test_the_grammar_works_without_a_writable_cache(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_grammar_works_without_a_writable_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/nowhere")
     monkeypatch.setattr(parser, "_lark", parser._lark.__wrapped__)
     assert parser._cache_file("grammar") is False
     assert parser._lark().parse_interactive("emit a = 1", start="program")
 
 
-def test_a_broken_cache_is_made_anew(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_cache_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     parser._lark.__wrapped__()
-    (file,) = list((parser.Path(str(tmp_path)) / "clinker").iterdir())
+    (file,) = list((tmp_path / "clinker").iterdir())
     file.write_bytes(file.read_bytes()[:200])
     assert parser._lark.__wrapped__().parse_interactive("emit a = 1", start="program")
+
+
+def test_a_cache_that_cannot_be_written_is_passed_over_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "folder").mkdir()
+    monkeypatch.setattr(parser, "_cache_file", lambda grammar: str(tmp_path / "folder"))
+    assert parser._lark.__wrapped__().parse_interactive("emit a = 1", start="program")
+    assert not caplog.records

@@ -1,13 +1,14 @@
 """Takes an aggregate node's program apart at its aggregate calls (decisions 21, 68, 70).
 
 What stands inside calls, and the filters, runs on each record before grouping; what stands around them runs on each
-group. A let is moved to where it is needed: before the filters or the arguments that read it, and again into the
-group's part, where it may read group keys alone.
+group. A let stands for its expression wherever it is read (spec/cxl.md 7.2), in the group's part over group keys alone;
+a large one becomes a statement of its own before what reads it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import ast, checker, checker_expressions, checker_modules, typed, types
@@ -17,6 +18,8 @@ from spark_jobs.cxl.types import Kind, Type
 from spark_jobs.diagnostics import codes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from spark_jobs.cxl.ast import Place
     from spark_jobs.cxl.session import Session
 
@@ -26,12 +29,8 @@ def check(session: Session, tree: ast.Program, text: str) -> typed.AggregateProg
     return _Aggregate(session, text).run(tree)
 
 
-@dataclass
-class _RowLet:
-    """A let of the record's part, with the lets it reads."""
-
-    statement: typed.Let
-    needs: list[int] = field(default_factory=list)
+#: Nodes of a let that is put in place of its name; beyond, lets that read lets twice could grow without end.
+_INLINED_NODES = 60
 
 
 class _GroupLet(Binding):
@@ -63,10 +62,9 @@ class _Aggregate:
         self.group.per_record = (
             "`{path}` is per-record provenance and cannot appear in an aggregate residual expression"
         )
-        self.lets: list[_RowLet] = []
-        self.needs: list[int] = []
-        self.filters: list[tuple[typed.Filter, list[int]]] = []
-        self.arguments: dict[Any, tuple[typed.Emit, list[int]]] = {}
+        self.lets: dict[int, typed.Let] = {}
+        self.filters: list[typed.Filter] = []
+        self.arguments: dict[Any, typed.Emit] = {}
         self.calls: dict[Any, typed.AggregateCall] = {}
         self.after: list[typed.Statement] = []
 
@@ -75,8 +73,14 @@ class _Aggregate:
             self._statement(statement)
         for let in self.row.environment.lets:
             checker.unused(self.row, let)
+        before = self._before()
+        # Lets that nothing reads have left no trace, so neither should the columns they named.
+        read = [node for statement in before for node in _nodes(statement)]
+        plain = {name for call in self.calls.values() for name in call.arguments if not name.startswith("$")}
+        self.row.columns = plain | {node.name for node in read if isinstance(node, typed.Column)}
+        self.row.system = {node.path for node in read if isinstance(node, typed.System)}
         return typed.AggregateProgram(
-            before=checker.program(self.row, self._before(), self.text),
+            before=checker.program(self.row, before, self.text),
             calls=tuple(self.calls.values()),
             after=checker.program(self.group, self.after, self.text),
         )
@@ -86,8 +90,7 @@ class _Aggregate:
             case ast.Let():
                 self._let(statement)
             case ast.Filter():
-                self.needs = []
-                self.filters.append((checker.Statements(self.row).filter(statement), self.needs))
+                self.filters.append(checker.Statements(self.row).filter(statement))
             case ast.Emit():
                 self.after.append(checker.Statements(self.group).emit(statement))
             case ast.EmitMeta():
@@ -111,7 +114,6 @@ class _Aggregate:
                 self._refuse(statement, f"`emit ${path}` is not permitted inside an aggregate transform", None)
             case ast.Trace() | ast.Evaluate() | ast.Fn():
                 # They have no effect on groups, but their mistakes are mistakes.
-                self.needs = []
                 checker.Statements(self.row).statement(statement)
             case _:
                 raise TypeError(f"no statement: {statement!r}")
@@ -121,14 +123,14 @@ class _Aggregate:
 
     def _let(self, node: ast.Let) -> None:
         before = len(self.row.findings)
-        self.needs = []
         self.row.aggregate = lambda call: self._aggregate_in_let(node, call)
         statement = checker.Statements(self.row).let(node)
         self.row.aggregate = None
-        number = len(self.lets)
-        self.lets.append(_RowLet(statement, self.needs))
         binding = self.row.environment.lets[-1]
-        binding.prepare = lambda: self.needs.append(number)
+        if _is_small(statement.value):
+            binding.value = statement.value
+        else:
+            self.lets[statement.slot] = statement
         group = _GroupLet(node.name, binding.type, node.name_place)
         group.is_wrong = any(one.is_error for one in self.row.findings[before:])
         group.owner, group.node, group.row = self, node, binding
@@ -152,7 +154,10 @@ class _Aggregate:
         value = checker_expressions.check(self.group, let.node.value)
         block.names, self.group.aggregate = names, aggregate
         let.type, let.slot = value.type, self.group.environment.new_slot()
-        self.after.append(typed.Let(let.node.place, let.slot, let.name, value))
+        if _is_small(value):
+            let.value = value
+        else:
+            self.after.append(typed.Let(let.node.place, let.slot, let.name, value))
 
     def _group_column(self, found: str, place: Place) -> typed.Expression | None:
         scope = self.group.scope
@@ -201,7 +206,6 @@ class _Aggregate:
         return typed.Column(call.type, node.place, call.result)
 
     def _argument(self, node: ast.Expression) -> typed.Expression:
-        self.needs = []
         with checker.no_aggregates(self.row, "cannot be nested inside another aggregate"):
             return checker_expressions.check(self.row, node)
 
@@ -212,47 +216,49 @@ class _Aggregate:
         if key not in self.arguments:
             name = f"$arg.{len(self.arguments)}"
             slot = self.row.environment.new_slot()
-            self.arguments[key] = typed.Emit(argument.place, slot, name, argument), self._lets_of(argument)
-        return self.arguments[key][0].name
-
-    def _lets_of(self, argument: typed.Expression) -> list[int]:
-        slots = {let.statement.slot: number for number, let in enumerate(self.lets)}
-        return [slots[slot] for slot in _slots(argument) if slot in slots]
+            self.arguments[key] = typed.Emit(argument.place, slot, name, argument)
+        return self.arguments[key].name
 
     def _before(self) -> list[typed.Statement]:
         """The record's part: filters, then arguments, each behind the lets it reads."""
         result: list[typed.Statement] = []
         done: set[int] = set()
 
-        def place(numbers: list[int]) -> None:
-            for number in numbers:
-                if number not in done:
-                    done.add(number)
-                    place(self.lets[number].needs)
-                    result.append(self.lets[number].statement)
+        def place(expression: typed.Expression) -> None:
+            for slot in _slots(expression):
+                if slot in self.lets and slot not in done:
+                    done.add(slot)
+                    place(self.lets[slot].value)
+                    result.append(self.lets[slot])
 
-        for statement, needs in self.filters:
-            place(needs)
+        for statement in self.filters:
+            place(statement.predicate)
             result.append(statement)
-        for emit, needs in self.arguments.values():
-            place(needs)
+        for emit in self.arguments.values():
+            place(emit.value)
             result.append(emit)
         return result
 
 
-def _slots(node: Any) -> list[int]:
-    """The slots that an expression reads, each once, in order."""
-    found: dict[int, None] = {}
-    stack = [node]
+def _nodes(root: typed.Expression | typed.Statement) -> Iterator[Any]:
+    """Every node of a tree, in order; one that is shared comes each time."""
+    stack: list[Any] = [root]
     while stack:
         part = stack.pop()
-        if isinstance(part, typed.Local):
-            found[part.slot] = None
-        elif isinstance(part, tuple):
+        if isinstance(part, tuple):
             stack.extend(reversed(part))
-        elif is_dataclass(part) and not isinstance(part, Type):
+        elif is_dataclass(part) and not isinstance(part, (Type, type)):
+            yield part
             stack.extend(getattr(part, one.name) for one in reversed(fields(part)))
-    return list(found)
+
+
+def _is_small(expression: typed.Expression) -> bool:
+    return sum(1 for _ in islice(_nodes(expression), _INLINED_NODES + 1)) <= _INLINED_NODES
+
+
+def _slots(expression: typed.Expression) -> list[int]:
+    """The slots that an expression reads, each once, in order."""
+    return list(dict.fromkeys(node.slot for node in _nodes(expression) if isinstance(node, typed.Local)))
 
 
 def _meaning(node: Any) -> Any:

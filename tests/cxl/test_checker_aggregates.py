@@ -43,22 +43,34 @@ def test_equal_calls_share_an_accumulator() -> None:
     assert shape(program.before) == ["Emit $arg.0", "Emit $arg.1"]
 
 
-def test_filters_come_first_and_lets_only_where_they_are_needed() -> None:
+def test_filters_come_first_and_lets_stand_for_their_expressions() -> None:
     program = parts(
         "let net = amount * 0.8\nlet unused = amount / 0\nlet big = net > 10\nemit t = sum(net)\nfilter big\nemit u = t"
     )
-    assert shape(program.before) == ["Let net", "Let big", "Filter", "Emit $arg.0"]
+    assert shape(program.before) == ["Filter", "Emit $arg.0"]
+    assert parts("let unused = note\nemit t = sum(units)").before.columns == {"units"}
     assert shape(program.after) == ["Emit t", "Emit u"]
+    assert parts("let k = units * 2\nemit a = sum(k) + sum(units * 2)").calls[1:] == ()
 
 
 def test_a_later_let_of_the_same_name_is_another_let() -> None:
-    program = parts("let k = units\nlet k = k + 1\nemit a = sum(k)")
-    first, second, argument = program.before.statements
-    assert isinstance(first, typed.Let)
-    assert isinstance(second, typed.Let)
-    assert isinstance(argument, typed.Emit)
-    assert isinstance(argument.value, typed.Local)
-    assert argument.value.slot == second.slot != first.slot
+    first = parts("let k = units\nlet k = k + 1\nemit a = sum(k)").before.statements
+    second = parts("emit a = sum(units + 1)").before.statements
+    assert isinstance(first[0], typed.Emit)
+    assert isinstance(second[0], typed.Emit)
+    assert isinstance(first[0].value, typed.Binary)
+    assert isinstance(second[0].value, typed.Binary)
+    assert first[0].value.operator == second[0].value.operator
+
+
+def test_large_lets_are_statements_before_what_reads_them() -> None:
+    lets = "\n".join(f"let k{i} = k{i - 1} + k{i - 1}" for i in range(1, 40))
+    program = parts(f"let k0 = units\n{lets}\nfilter k39 > 0\nemit a = sum(k39)\nemit b = count()")
+    kinds = [type(one).__name__ for one in program.before.statements]
+    assert kinds[-2:] == ["Filter", "Emit"]
+    assert set(kinds[:-2]) == {"Let"}
+    group = parts(f"let k0 = region\n{lets}\nemit a = k39")
+    assert [type(one).__name__ for one in group.after.statements][-2:] == ["Let", "Emit"]
 
 
 def test_lets_around_calls_read_group_keys() -> None:
@@ -66,7 +78,7 @@ def test_lets_around_calls_read_group_keys() -> None:
         'let label = region.upper()\nlet long = label + "!"\nemit a = long\nemit b = label.length() + count()'
     )
     assert shape(program.before) == []
-    assert shape(program.after) == ["Let label", "Let long", "Emit a", "Emit b"]
+    assert shape(program.after) == ["Emit a", "Emit b"]
     assert program.after.columns == {"region", "$agg.0"}
 
 

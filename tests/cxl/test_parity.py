@@ -6,11 +6,11 @@ from datetime import date, datetime
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types
-from tests.cxl.both_engines import check_agreement
+from tests.cxl.both_engines import check_agreement, program_of
 
 COLUMNS = {
     "n": types.INT,
@@ -358,23 +358,37 @@ def programs(draw: st.DrawFn, depth: int) -> str:
     return "\n".join(lines)
 
 
-_COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+# Filtering too much stays an error: most generated programs must compile.
+_COMMON: dict[str, Any] = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
+}
+
+
+def _check(text: str, records: list[dict[str, Any]], batch_rows: int | None = None) -> None:
+    """Agreement of a program that compiles; what looks dynamic may have a static type that does not fit."""
+    try:
+        program_of(text, COLUMNS)
+    except AssertionError as refused:
+        assume("CXL type error" not in str(refused))
+        raise
+    check_agreement(text, COLUMNS, records, batch_rows)
 
 
 @settings(max_examples=50, **_COMMON)
 @given(programs(1), RECORDS)
 def test_engines_agree_on_shallow_programs(text: str, records: list[dict[str, Any]]) -> None:
-    check_agreement(text, COLUMNS, records)
+    _check(text, records)
 
 
 @settings(max_examples=30, **_COMMON)
 @given(programs(2), RECORDS, st.sampled_from([None, 3]))
 def test_engines_agree_on_nested_programs(text: str, records: list[dict[str, Any]], batch_rows: int | None) -> None:
-    check_agreement(text, COLUMNS, records, batch_rows)
+    _check(text, records, batch_rows)
 
 
 @pytest.mark.slow
 @settings(max_examples=2000, **_COMMON)
 @given(programs(2), RECORDS, st.sampled_from([None, 5]))
 def test_engines_agree_on_many_programs(text: str, records: list[dict[str, Any]], batch_rows: int | None) -> None:
-    check_agreement(text, COLUMNS, records, batch_rows)
+    _check(text, records, batch_rows)

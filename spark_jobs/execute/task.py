@@ -12,6 +12,7 @@ import pickle
 import time
 import uuid
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ import pyarrow as pa
 from spark_jobs.execute import letters, logs, report
 from spark_jobs.formats.format import FormatError
 from spark_jobs.nodes import node, operator
+from spark_jobs.nodes.source import record_origin as origins
 from spark_jobs.plan import plan as plans
 from spark_jobs.plan import regions
 from spark_jobs.scan import reading
@@ -137,6 +139,14 @@ class Task:
             self.report.logs.append((level, line))
         else:
             self.report.logs_left_out += 1
+
+    def record_origin(self, number: int) -> operator.Origin:
+        """The origin of records that an exchange brought to a partition."""
+        return origins.RecordOrigin(number, self._places)
+
+    @cached_property
+    def _places(self) -> origins.Places:
+        return origins.Places.of(self.spec.splits)
 
     def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:
         """Give rows to an exchange."""
@@ -260,7 +270,14 @@ class Task:
 
     def _operator(self, box: regions.Box) -> operator.Operator:
         """The operator of a box."""
-        wiring: dict[str, Any] = {"context": self, "route": box.route, "silent": box.silent, "number": box.number}
+        wiring: dict[str, Any] = {
+            "context": self,
+            "route": box.route,
+            "silent": box.silent,
+            "number": box.number,
+            "first": box.first,
+            "last": box.last,
+        }
         job = self.spec.job
         match box.role:
             case regions.Role.PARTIAL:

@@ -10,6 +10,7 @@ import numpy as np
 from spark_jobs.contract import ExitCode
 from spark_jobs.execute import chain, inputs, logs, spec
 from spark_jobs.execute.verdict import RunFailed
+from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.plan import plan as plans
 from spark_jobs.plan import regions
 from spark_jobs.scan import splits
@@ -140,12 +141,14 @@ class Work:
 
     def _partitions(self, name: str) -> int:
         """How many partitions an aggregate's groups are spread over: from sizes, never from cores."""
-        step: Any = self.run.plan.by_name[name].step
-        if not step.group_by:
-            return 1
+        step = self.run.plan.by_name[name].step
         sources = _sources_of(self.run.plan, name)
-        columns = max(sum(len(self.inputs.steps[source].columns) for source in sources), 1)
-        share = min(1.0, (len(step.input) + 1) / columns)
+        share = 1.0
+        if isinstance(step, AggregateStep):
+            if not step.group_by:
+                return 1
+            columns = max(sum(len(self.inputs.steps[source].columns) for source in sources), 1)
+            share = min(1.0, (len(step.input) + 1) / columns)
         wanted = int(os.environ.get(PARTITION_BYTES_VARIABLE, _PARTITION_BYTES))
         limit = min(wanted, max(self.run.plan.memory_limit_bytes // 8, 1 << 20))
         return max(1, min(int(self.inputs.bytes_of(sources) * share) // limit, _MOST_PARTITIONS))

@@ -26,6 +26,8 @@ class Step:
     """
 
     kind: ClassVar[str]
+    #: The module of the package that has `open_operator`.
+    module: ClassVar[str] = "run"
 
     name: str
 
@@ -37,7 +39,7 @@ class Step:
 
 def runner(step: Step) -> ModuleType:
     """The module that runs this step."""
-    return importlib.import_module(f"spark_jobs.nodes.{step.kind}.run")
+    return importlib.import_module(f"spark_jobs.nodes.{step.kind}.{step.module}")
 
 
 def open_step(step: Step, **wiring: Any) -> Any:

@@ -12,14 +12,13 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from spark_jobs.cxl import engine
+from spark_jobs.cxl import engine, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from spark_jobs.cxl import failure, typed
+    from spark_jobs.cxl import failure, typed, types
     from spark_jobs.nodes import node
 
 #: Records per batch that operators cut larger inputs into; small enough for a batch's columns to stay in cache.
@@ -138,6 +137,9 @@ class Context(Protocol):
     def fail(self, operator: Operator, batch: Batch, failures: Sequence[engine.RowFailure], trigger: str = "") -> None:
         """Send rows of a batch to the dead letters. Raises `StopTask` under fail_fast."""
 
+    def record_origin(self, number: int) -> Origin:
+        """The origin of records that an exchange brought to a partition, which still have their file and row."""
+
     def letters(
         self,
         operator: Operator,
@@ -181,6 +183,9 @@ class Operator:
     targets: dict[str, list[tuple[Operator, int]]] = field(default_factory=dict)
     #: Position in the plan, the order of dead letters of one record.
     number: int = 0
+    #: Whether records enter and leave the node here: a node may be several operators.
+    first: bool = True
+    last: bool = True
 
     def __post_init__(self) -> None:
         self.counters = Counters() if self.silent else self.context.counters(self.step.name)
@@ -198,7 +203,8 @@ class Operator:
 
     def push(self, batch: Batch, port: str = "") -> None:
         """Give records to the consumers of a port."""
-        self.counters.records_out += batch.count
+        if self.last:
+            self.counters.records_out += batch.count
         if batch.count:
             for target, target_port in self.targets.get(port, ()):
                 target.process(batch, target_port)
@@ -258,6 +264,14 @@ def gather(table: pa.Table) -> pa.RecordBatch:
     return combined.to_batches(max_chunksize=None)[0]
 
 
-def filter_mask(batch: Batch, mask: pa.Array) -> Batch:
-    """The records where a mask is true."""
-    return batch.take(pc.indices_nonzero(mask))
+def value_at(batch: Batch, name: str, row: int, static: types.Type) -> Any:
+    """One value of a batch as Python has it."""
+    return values.from_arrow(batch.data.column(name).slice(row, 1), static)[0]
+
+
+def with_origin(batch: Batch, data: pa.RecordBatch) -> pa.RecordBatch:
+    """Some columns of a batch's records, and the columns that say where the records were read."""
+    import numpy as np
+
+    origin = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
+    return overlay(data, dict(zip(ORIGIN_COLUMNS, origin, strict=True)))

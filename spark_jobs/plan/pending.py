@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import typed
 from spark_jobs.diagnostics import codes
 from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.merge.step import MergeStep
@@ -45,8 +44,6 @@ def _properties(planned: PlannedNode) -> Iterator[str]:
         case TransformStep() as step:
             if step.window is not None:
                 yield "`analytic_window`"
-            if any(isinstance(statement, typed.Distinct) for statement in step.program.statements):
-                yield "`distinct`"
         case MergeStep(interleave=True):
             yield "`mode: interleave`"
         case OutputStep() as step:

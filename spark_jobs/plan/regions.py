@@ -15,6 +15,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from spark_jobs.nodes.transform import phases
+from spark_jobs.nodes.transform.step import TransformStep
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -65,6 +68,9 @@ class Box:
     lanes: tuple[tuple[int, ...], ...] = ((),)
     #: The lanes that reached the node before an exchange made one of them.
     incoming_lanes: tuple[tuple[int, ...], ...] = ((),)
+    #: Whether records enter and leave the node here.
+    first: bool = True
+    last: bool = True
 
 
 @dataclass(frozen=True)
@@ -116,9 +122,13 @@ def lanes(plan: plans.Plan, name: str) -> tuple[tuple[int, ...], ...]:
     planned = plan.by_name[name]
     if planned.kind == "merge":
         return tuple((i, *lane) for i, edge in enumerate(planned.inputs) for lane in lanes(plan, edge.node))
-    if planned.kind in ("source", "aggregate"):
+    if planned.kind in ("source", "aggregate") or _has_distinct(planned):
         return ((),)
     return lanes(plan, driver(planned).node)
+
+
+def _has_distinct(planned: plans.PlannedNode) -> bool:
+    return isinstance(planned.step, TransformStep) and len(phases.steps(planned.step)) > 1
 
 
 def driver(planned: plans.PlannedNode) -> plans.Input:
@@ -148,6 +158,8 @@ class _Builder:
         self.partitions = partitions
         self.numbers = {planned.name: number for number, planned in enumerate(plan.nodes)}
         self.depths: dict[str, int] = {}
+        #: The box of each node that its records leave from, in the job that is being made.
+        self.exits: dict[str, str] = {}
         for planned in plan.nodes:
             stream = [self.depths[edge.node] for edge in self._streams(planned)]
             build = [self.depths[edge.node] + 1 for edge in _builds(planned)]
@@ -198,14 +210,18 @@ class _Builder:
     def _job(self, number: int, members: set[str], done: set[str]) -> Job:
         boxes: dict[str, Box] = {}
         exchanges: list[Exchange] = []
+        self.exits = {}
         levels: dict[str, set[int]] = {}  # node -> levels at which its records appear
         for planned in self.plan.nodes:
             if planned.name not in members:
                 continue
             arriving = {level for edge in self._streams(planned) for level in levels[edge.node]} or {0}
             box = self._box(planned, planned.name in done)
+            self.exits[planned.name] = box.id
             if planned.kind == "aggregate":
-                levels[planned.name] = self._aggregate(box, max(arriving), boxes, exchanges)
+                levels[planned.name] = {self._meeting(box, max(arriving), boxes, exchanges)}
+            elif _has_distinct(planned):
+                levels[planned.name] = {self._phases(box, max(arriving), boxes, exchanges)}
             else:
                 boxes[box.id] = box
                 levels[planned.name] = arriving
@@ -244,29 +260,56 @@ class _Builder:
             return planned.inputs[0].port if upstream.kind == "route" else ""
         return ""
 
-    def _aggregate(self, box: Box, arriving: int, boxes: dict[str, Box], exchanges: list[Exchange]) -> set[int]:
-        """The boxes and exchanges of an aggregate; gives the levels at which its groups appear."""
-        partitions = self.partitions(box.id)
+    def _meeting(self, box: Box, arriving: int, boxes: dict[str, Box], exchanges: list[Exchange]) -> int:
+        """The boxes and exchanges by which equal keys meet and go home; gives the level where the result appears."""
+        node_name = box.step.name
+        partitions = self.partitions(node_name)
         group = len(exchanges)
         final, home = f"{box.id}#final", f"{box.id}#home"
-        boxes[box.id] = replace(box, role=Role.PARTIAL, exchange=group)
+        boxes[box.id] = replace(box, role=Role.PARTIAL, exchange=group, last=False)
         exchanges.append(Exchange(group, ExchangeKind.GROUP, arriving + 1, partitions, final))
-        after = replace(box, role=Role.FINAL, lanes=((),), incoming_lanes=box.lanes)
+        after = replace(box, role=Role.FINAL, lanes=((),), incoming_lanes=box.lanes, first=False)
         if partitions == 1:
             boxes[final] = replace(after, id=final)
-            return {arriving + 1}
-        boxes[final] = replace(after, id=final, exchange=group + 1)
+            self.exits[node_name] = final
+            return arriving + 1
+        boxes[final] = replace(after, id=final, exchange=group + 1, last=False)
         boxes[home] = replace(after, id=home, role=Role.HOME)
         exchanges.append(Exchange(group + 1, ExchangeKind.HOME, arriving + 2, partitions, home))
-        return {arriving + 2}
+        self.exits[node_name] = home
+        return arriving + 2
+
+    def _phases(self, box: Box, arriving: int, boxes: dict[str, Box], exchanges: list[Exchange]) -> int:
+        """A transform with `distinct`: its parts, and between each two a meeting of equal keys."""
+        assert isinstance(box.step, TransformStep)
+        steps = phases.steps(box.step)
+        level = arriving
+        current = box
+        for i, step in enumerate(steps):
+            is_distinct = bool(i % 2)
+            part = replace(current, id=box.id if i == 0 else f"{box.id}#{i}", step=step, first=i == 0, last=False)
+            if i:
+                self._follow(boxes, self.exits[box.id], part.id)
+            if is_distinct:
+                level = self._meeting(part, level, boxes, exchanges)
+                exit_box = boxes[self.exits[box.id]]
+                boxes[exit_box.id] = replace(exit_box, last=False)
+                current = replace(box, lanes=((),))
+            else:
+                boxes[part.id] = replace(part, last=i == len(steps) - 1)
+                self.exits[box.id] = part.id
+        return level
+
+    @staticmethod
+    def _follow(boxes: dict[str, Box], producer: str, consumer: str) -> None:
+        box = boxes[producer]
+        boxes[producer] = replace(box, targets=(*box.targets, Target("", consumer, 0)))
 
     def _connect(self, planned: plans.PlannedNode, number: int, members: set[str], boxes: dict[str, Box]) -> None:
         """Wire a node's inputs to its producers' last boxes."""
         builds = _builds(planned)
         for index, edge in enumerate(planned.inputs):
-            producer = next(
-                (boxes[i] for i in (f"{edge.node}#home", f"{edge.node}#final", edge.node) if i in boxes), None
-            )
+            producer = boxes.get(self.exits.get(edge.node, ""))
             if producer is None:
                 continue
             if any(edge is build for build in builds):

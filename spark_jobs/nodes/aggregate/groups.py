@@ -8,35 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.nodes.ordering import AT
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_jobs.nodes.aggregate.accumulators import Grouped
-
-#: The column of a group's place: that of its first record (see `place`).
-AT = "$at"
-_SPLIT_BITS, _ROW_BITS = 20, 36
-
-
-def place(lane: int, number: int) -> int:
-    """The place of a task's rows in the order of records: by lane, then by split or home partition."""
-    return lane << _SPLIT_BITS | number
-
-
-def first_rows(task: int, rows: pa.Array) -> pa.Array:
-    """The places of single records, comparable over all tasks."""
-    return pc.add(rows, pa.scalar(task << _ROW_BITS, pa.int64()))
-
-
-def task_places(at: pa.Array) -> np.ndarray:
-    """The task places of record places."""
-    places: np.ndarray = at.to_numpy(zero_copy_only=False) >> _ROW_BITS
-    return places
-
-
-def lane_and_number(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The parts of task places."""
-    return places >> _SPLIT_BITS, places & ((1 << _SPLIT_BITS) - 1)
 
 
 def reduce(

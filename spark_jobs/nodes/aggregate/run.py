@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure
-from spark_jobs.nodes import keys, operator, partition
+from spark_jobs.nodes import keys, operator, ordering, partition
 from spark_jobs.nodes.aggregate import accumulators, groups
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class _Grouping:
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         """States of the same groups become one; the tables stand in record order."""
         table = pa.concat_tables(_aligned(tables)).combine_chunks()
-        columns = {name: _array(table, name) for name in (*self.keys, *self.carried, groups.AT)}
+        columns = {name: _array(table, name) for name in (*self.keys, *self.carried, ordering.AT)}
         states = [s for a in self.accumulators for s in a.again(lambda name: _array(table, name))]
         return groups.reduce(self.keys, columns, self.carried, states)
 
@@ -108,7 +108,7 @@ class Partial(operator.Operator):
             return
         lane = self.found.get(batch.lane)
         if lane is None:
-            lane = _Lane(groups.place(self.lanes.index(batch.lane), batch.origin.number))
+            lane = _Lane(ordering.place(self.lanes.index(batch.lane), batch.origin.number))
             self.found[batch.lane] = lane
         lane.raw.append(self._prepared(batch, emits, lane.place))
         lane.raw_rows += batch.count
@@ -133,7 +133,7 @@ class Partial(operator.Operator):
             static = self.step.input.get(name).type  # type: ignore[union-attr]
             columns[self.grouping.keys[i]], wrong = keys.column(batch.data.column(name), static)
             for row in np.flatnonzero(wrong & ~bad):
-                value = operator_value(batch, name, int(row), static)
+                value = operator.value_at(batch, name, int(row), static)
                 detail = f"aggregate {self.step.name}: {keys.name(value)} in group_by field '{name}'"
                 failures.append(
                     engine.RowFailure(int(row), failure.Failure(detail, failure.Category.AGGREGATE, None, name))
@@ -154,7 +154,7 @@ class Partial(operator.Operator):
         for call in self.step.program.calls:
             for name in call.arguments:
                 prepared[name] = columns[name] if name in columns else batch.data.column(name)
-        prepared[groups.AT] = groups.first_rows(place, batch.rows)
+        prepared[ordering.AT] = ordering.first_rows(place, batch.rows)
         if operator.ORIGIN_COLUMNS[0] in batch.data.schema.names:
             prepared |= {name: batch.data.column(name) for name in operator.ORIGIN_COLUMNS}
         else:
@@ -179,10 +179,10 @@ class Partial(operator.Operator):
 
     def _with_origin(self, table: pa.Table) -> pa.Table:
         """Where the first record of each group was read: the task's split, and the row from the group's place."""
-        rows = pa.array(table.column(groups.AT).to_numpy() & ((1 << 36) - 1))
+        rows = ordering.rows_of(_array(table, ordering.AT))
         for name, column in zip(operator.ORIGIN_COLUMNS, self.split_origin.of_rows(rows), strict=True):
             table = table.append_column(name, column)
-        leading = [*self.grouping.keys, groups.AT, *self.grouping.carried]
+        leading = [*self.grouping.keys, ordering.AT, *self.grouping.carried]
         return table.select([*leading, *(name for name in table.schema.names if name not in leading)])
 
     def _merge(self, lane: _Lane) -> None:
@@ -200,13 +200,6 @@ class Partial(operator.Operator):
                 for number, part in partition.split(table, self.grouping.keys, self.partitions):
                     self.context.send(self.exchange, number, lane.place, part)
         self.found.clear()
-
-
-def operator_value(batch: operator.Batch, name: str, row: int, static: Any) -> Any:
-    """One value of a batch as Python has it."""
-    from spark_jobs.cxl import values
-
-    return values.from_arrow(batch.data.column(name).slice(row, 1), static)[0]
 
 
 @dataclass
@@ -236,7 +229,7 @@ class Final(operator.Operator):
         if self.tables:
             table = self.grouping.merge(self.tables)
             self.tables = []
-            table = table.take(pc.sort_indices(table.column(groups.AT)))
+            table = table.take(pc.sort_indices(table.column(ordering.AT)))
         elif not self.step.group_by:
             table = self._no_rows()
         else:
@@ -246,24 +239,18 @@ class Final(operator.Operator):
         if self.exchange is None:
             self.push_all(batch)
             return
-        homes = self._homes(batch.data.column(groups.AT))
+        homes = ordering.homes(batch.data.column(ordering.AT), self.width, self.incoming_lanes, self.partitions)
         for home, part in partition.cut(pa.table(batch.data), homes):
             self.context.send(self.exchange, home, self.number_of_partition, part)
 
     def push_all(self, batch: operator.Batch) -> None:
         """Give the groups on without their places."""
         for piece in batch.slices():
-            self.push(operator.Batch(piece.data.drop_columns([groups.AT]), piece.rows, piece.origin, piece.lane))
-
-    def _homes(self, at: pa.Array) -> np.ndarray:
-        """The home partition of each place: as many as there are partitions, monotonous in record order."""
-        lane, number = groups.lane_and_number(groups.task_places(at))
-        homes: np.ndarray = (lane * self.width + number) * self.partitions // (self.incoming_lanes * self.width)
-        return homes
+            self.push(operator.Batch(piece.data.drop_columns([ordering.AT]), piece.rows, piece.origin, piece.lane))
 
     def _no_rows(self) -> pa.Table:
         """The single group of a global aggregate without records (decision 61, spec/exec.md 7.3)."""
-        columns: dict[str, pa.Array] = {groups.AT: pa.array([0])}
+        columns: dict[str, pa.Array] = {ordering.AT: pa.array([0])}
         for name, kind in zip(operator.ORIGIN_COLUMNS, (pa.int32(), pa.int32(), pa.int64()), strict=True):
             columns[name] = pa.array([-1], kind)
         for accumulator in self.grouping.accumulators:
@@ -278,7 +265,7 @@ class Final(operator.Operator):
         data = {
             name: _array(table, value) for name, value in zip(self.step.group_by, self.grouping.values, strict=True)
         }
-        engine_columns = {name: _array(table, name) for name in (*operator.ORIGIN_COLUMNS, groups.AT)}
+        engine_columns = {name: _array(table, name) for name in (*operator.ORIGIN_COLUMNS, ordering.AT)}
         results, overflowed = {}, np.zeros(table.num_rows, dtype=bool)
         for accumulator in self.grouping.accumulators:
             result, bad = accumulator.finish(lambda name: _array(table, name))
@@ -339,7 +326,7 @@ class Home(operator.Operator):
             return
         table = pa.concat_tables(self.tables)
         self.tables = []
-        data = operator.gather(table.take(pc.sort_indices(table.column(groups.AT))).drop_columns([groups.AT]))
+        data = operator.gather(table.take(pc.sort_indices(table.column(ordering.AT))).drop_columns([ordering.AT]))
         whole = operator.Batch(data, pa.array(np.arange(data.num_rows)), operator.GroupOrigin(self.number_of_partition))
         for piece in whole.slices():
             self.push(piece)

@@ -75,9 +75,7 @@ class Store(operator.Operator):
         if not batch.count:
             return
         columns = {f"$key {i}": column for i, column in enumerate(found)}
-        origin = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
-        columns |= dict(zip(operator.ORIGIN_COLUMNS, origin, strict=True))
-        data = operator.overlay(batch.data, columns)
+        data = operator.overlay(operator.with_origin(batch, batch.data), columns)
         if batch.lane not in self.writers:
             self.writers[batch.lane] = self.context.part(
                 f"{self.step.name}#build:{self.qualifier}", batch.lane, lambda path: pa.ipc.new_file(path, data.schema)

@@ -31,19 +31,21 @@ class Transform(operator.Operator):
 
     def process(self, batch: operator.Batch, port: int) -> None:
         """Run the program, then each validation on what it gave."""
-        self.counters.records_in += batch.count
+        self.counters.records_in += batch.count if self.first else 0
+        self.counters.made += 0 if self.first else batch.count
         result = self.run(self.program, batch, self.state)
         self.counters.filtered += result.filtered
         self.counters.duplicates += result.duplicates
         self._log(directives.on_error(self.step, batch, result.failures))
         self.fail(batch, result.failures)
-        output = _output(batch, result)
+        output = _output(batch, result, fields=self.last)
         self.counters.made += output.count + result.filtered + result.duplicates + len(result.failures) - batch.count
         for check, program in self.checks:
             output = self._validate(output, check, program)
         if self.step.log:
             self._log(directives.per_record(self, self.step, output, self.seen))
             self.seen += output.count
+        self.counters.made -= 0 if self.last else output.count
         self.push(output)
 
     def _log(self, lines: Iterable[tuple[str, str]]) -> None:
@@ -72,10 +74,10 @@ class Transform(operator.Operator):
         return batch.take(operator.indices_except(batch.count, [row for row, _ in failed]))
 
 
-def _output(batch: operator.Batch, result: engine.BatchResult) -> operator.Batch:
-    """The input records that went on, with the emits laid over."""
+def _output(batch: operator.Batch, result: engine.BatchResult, *, fields: bool) -> operator.Batch:
+    """The input records that went on, with the emits laid over; without `fields` only what the next part needs."""
     kept = batch if result.rows is None else batch.take(result.rows)
-    columns = dict(result.emits)
+    columns = {name: values_ for name, values_ in result.emits.items() if fields or name.startswith("$")}
     for name, emitted in result.emitted.items():
         if name in kept.data.schema.names:
             columns[name] = pc.if_else(emitted, columns[name], kept.data.column(name))

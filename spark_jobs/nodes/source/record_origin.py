@@ -1,0 +1,62 @@
+"""Records that an exchange brought, but that are still records of a file: their file and row are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.nodes import operator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spark_jobs.nodes.source.run import SplitInput
+
+
+@dataclass(frozen=True)
+class Places:
+    """What is known of each split, by its number: the file, the source, the rows before it."""
+
+    files: pa.Array
+    sources: pa.Array
+    rows: pa.Array | None
+    totals: pa.Array | None
+
+    @classmethod
+    def of(cls, splits: Iterable[tuple[str, SplitInput]]) -> Places:
+        """The places of a job's splits."""
+        known = {place.number: (name, place) for name, place in splits}
+        entries = [known.get(number) for number in range(max(known, default=-1) + 1)]
+        rows = [entry[1].first_row if entry else None for entry in entries]
+        totals = [entry[1].first_of_source if entry else None for entry in entries]
+        return cls(
+            pa.array([entry[1].file_plan.file.name if entry else None for entry in entries], pa.string()),
+            pa.array([entry[0] if entry else None for entry in entries], pa.string()),
+            pa.array(rows, pa.int64()) if any(row is not None for row in rows) else None,
+            pa.array(totals, pa.int64()) if any(total is not None for total in totals) else None,
+        )
+
+
+@dataclass(frozen=True)
+class RecordOrigin(operator.GroupOrigin):
+    """The origin of records by their `$origin.*` columns."""
+
+    places: Places
+
+    def surroundings(self, batch: operator.Batch) -> dict[str, Any]:
+        """Each record's own file, source and row."""
+        _, split, row = (batch.data.column(name) for name in operator.ORIGIN_COLUMNS)
+        file = self.places.files.take(split)
+        known: dict[str, Any] = {
+            "source.file": file,
+            "source.path": file,
+            "source.name": self.places.sources.take(split),
+        }
+        if self.places.rows is not None:
+            known["source.row"] = pc.add(pc.add(self.places.rows.take(split), row), 1)
+        if self.places.totals is not None:
+            known["pipeline.total_count"] = pc.add(pc.add(self.places.totals.take(split), row), 1)
+        return known

@@ -1,0 +1,139 @@
+"""How a `distinct` treats records: equal keys meet in a partition, the first of each goes on, and home.
+
+`Gather` is the end of the region before: it drops what is no first even within its batch and sends the rest to the
+partition of its key. `First` keeps one record per key. `Home` puts what is left back into record order; with a single
+partition `First` does that itself. Null equals null, 1 equals 1.0 (decision 18).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import engine, failure
+from spark_jobs.nodes import keys, operator, ordering, partition
+
+if TYPE_CHECKING:
+    from spark_jobs.nodes.transform.distinct_step import DistinctStep
+
+_HASHED = "$hashed."
+
+
+@dataclass
+class Gather(operator.Operator):
+    """Sends records to the partition of their key."""
+
+    step: DistinctStep
+    exchange: int = 0
+    partitions: int = 1
+    lanes: tuple[tuple[int, ...], ...] = ((),)
+    #: Records that were sent of each lane: their places in the order of the task.
+    sent: dict[tuple[int, ...], int] = field(default_factory=dict)
+
+    def process(self, batch: operator.Batch, port: int) -> None:
+        """Compute comparable keys and send the first record of each."""
+        self.counters.made += batch.count
+        columns: dict[str, pa.Array] = {}
+        bad = np.zeros(batch.count, dtype=bool)
+        failures: list[engine.RowFailure] = []
+        for name, static in self.step.keys:
+            column, wrong = keys.column(batch.data.column(name), static)
+            columns[_HASHED + name] = column
+            for row in np.flatnonzero(wrong & ~bad):
+                value = operator.value_at(batch, name, int(row), static)
+                detail = f"type mismatch: expected hashable value, got {keys.name(value)}"
+                failures.append(engine.RowFailure(int(row), failure.Failure(detail)))
+            bad |= wrong
+        self.fail(batch, sorted(failures, key=lambda item: item.row))
+        data = batch.data.drop_columns([name for name, _ in self.step.keys])
+        data = operator.overlay(operator.with_origin(batch, data), columns)
+        start = self.sent.get(batch.lane, 0)
+        place = ordering.place(self.lanes.index(batch.lane), batch.origin.number)
+        at = ordering.first_rows(place, pa.array(np.arange(start, start + batch.count)))
+        data = operator.overlay(data, {ordering.AT: at})
+        self.sent[batch.lane] = start + batch.count
+        firsts = _first_rows(pa.table(data), list(columns), pa.array(np.flatnonzero(~bad)))
+        self.counters.duplicates += batch.count - len(failures) - len(firsts)
+        self.counters.made -= len(firsts)
+        for number, part in partition.split(pa.table(data).take(firsts), list(columns), self.partitions):
+            self.context.send(self.exchange, number, place, part)
+
+
+def _first_rows(table: pa.Table, by: list[str], among: pa.Array) -> pa.Array:
+    """The rows among some that come first with their keys, ascending."""
+    rows = table.select(by).take(among).append_column("row", among)
+    if not by:
+        return among.slice(0, 1)
+    grouped = rows.group_by(by, use_threads=False).aggregate([("row", "min")])
+    return grouped.column("row_min").combine_chunks().take(pc.sort_indices(grouped.column("row_min")))
+
+
+@dataclass
+class First(operator.Operator):
+    """Keeps the first record of each key."""
+
+    step: DistinctStep
+    exchange: int | None = None
+    partitions: int = 1
+    number_of_partition: int = 0
+    width: int = 1
+    incoming_lanes: int = 1
+    tables: list[pa.Table] = field(default_factory=list)
+
+    def receive(self, table: pa.Table) -> None:
+        """Records from one task."""
+        self.tables.append(table)
+
+    def finish(self) -> None:
+        """Sort by place, so that the first is the first."""
+        if not self.tables:
+            return
+        table = pa.concat_tables(self.tables, promote_options="default")
+        self.tables = []
+        table = table.take(pc.sort_indices(table.column(ordering.AT)))
+        by = [_HASHED + name for name, _ in self.step.keys]
+        firsts = _first_rows(table, by, pa.array(np.arange(table.num_rows)))
+        self.counters.made += table.num_rows
+        self.counters.duplicates += table.num_rows - len(firsts)
+        table = table.take(firsts).drop_columns(by)
+        if self.exchange is None:
+            self.push_all(table)
+            return
+        self.counters.made -= table.num_rows
+        homes = ordering.homes(table.column(ordering.AT), self.width, self.incoming_lanes, self.partitions)
+        for home, part in partition.cut(table, homes):
+            self.context.send(self.exchange, home, self.number_of_partition, part)
+
+    def push_all(self, table: pa.Table) -> None:
+        """Give the records on, without their places."""
+        data = operator.gather(table.drop_columns([ordering.AT]))
+        origin = self.context.record_origin(self.number_of_partition)
+        whole = operator.Batch(data, pa.array(np.arange(data.num_rows)), origin)
+        if not self.last:
+            self.counters.made -= data.num_rows
+        for piece in whole.slices():
+            self.push(piece)
+
+
+@dataclass
+class Home(First):
+    """Puts records back into record order."""
+
+    def finish(self) -> None:
+        """All records of a stretch, in their order."""
+        if self.tables:
+            table = pa.concat_tables(self.tables, promote_options="default")
+            self.tables = []
+            self.counters.made += table.num_rows
+            self.push_all(table.take(pc.sort_indices(table.column(ordering.AT))))
+
+
+def open_operator(step: DistinctStep, *, role: str = "", **wiring: Any) -> operator.Operator:
+    """The operator of a part of a distinct."""
+    if role == "partial":
+        return Gather(step, **wiring)
+    return Home(step, **wiring) if role == "home" else First(step, **wiring)

@@ -1,0 +1,93 @@
+"""A program with `distinct` runs in phases: what stands before, the meeting of equal keys, what stands after.
+
+What the first part computed travels as engine columns: `$slot.N` for the values of lets and emits, `$key.N` for the
+keys. The last part emits all fields, in the order of the program; so input columns keep their values until then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spark_jobs.cxl import typed
+from spark_jobs.nodes.transform.distinct_step import DistinctStep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spark_jobs.cxl import types
+    from spark_jobs.nodes import node
+    from spark_jobs.nodes.transform.step import TransformStep
+
+SLOT = "$slot."
+KEY = "$key."
+
+
+def steps(step: TransformStep) -> list[node.Step]:
+    """The transform itself, or parts of it with a `distinct` between each two."""
+    statements = step.program.statements
+    places = [i for i, statement in enumerate(statements) if isinstance(statement, typed.Distinct)]
+    found: list[node.Step] = []
+    start = 0
+    for place in places:
+        distinct = statements[place]
+        assert isinstance(distinct, typed.Distinct)
+        earlier, here = statements[:start], statements[start:place]
+        keys = [(f"{KEY}{i}", key) for i, key in enumerate(distinct.keys)]
+        program = _part(
+            step.program,
+            [*_restored(earlier), *here, *_kept(statements[:place]), *_keys(distinct, step.program.slots, keys)],
+        )
+        found.append(replace(step, program=program, validations=(), log=()))
+        found.append(DistinctStep(step.name, tuple((name, key.type) for name, key in keys)))
+        start = place + 1
+    if not places:
+        return [step]
+    last = _part(step.program, [*_emitted(statements[:start]), *statements[start:]])
+    return [*found, replace(step, program=replace(last, emits=step.program.emits, metas=step.program.metas))]
+
+
+def _part(whole: typed.Program, statements: Iterable[typed.Statement]) -> typed.Program:
+    """A program of some statements that reads what the whole reads, and what earlier parts kept."""
+    chosen = tuple(statements)
+    kept = {s.value.name for s in chosen if isinstance(s, typed.Let | typed.Emit) and isinstance(s.value, typed.Column)}
+    emits: dict[str, types.Type] = {s.name: s.value.type for s in chosen if isinstance(s, typed.Emit)}
+    return replace(
+        whole,
+        statements=chosen,
+        slots=whole.slots + len(chosen),
+        emits=tuple(emits.items()),
+        metas=(),
+        columns=whole.columns | {name for name in kept if name.startswith(SLOT)},
+    )
+
+
+def _assignments(statements: Iterable[typed.Statement]) -> list[typed.Let | typed.Emit | typed.EmitMeta]:
+    return [s for s in statements if isinstance(s, typed.Let | typed.Emit | typed.EmitMeta)]
+
+
+def _column(statement: typed.Let | typed.Emit | typed.EmitMeta) -> typed.Column:
+    return typed.Column(statement.value.type, statement.place, f"{SLOT}{statement.slot}")
+
+
+def _restored(statements: Iterable[typed.Statement]) -> list[typed.Statement]:
+    """Slots filled again with what earlier parts computed."""
+    return [typed.Let(s.place, s.slot, f"slot {s.slot}", _column(s)) for s in _assignments(statements)]
+
+
+def _emitted(statements: Iterable[typed.Statement]) -> list[typed.Statement]:
+    """What earlier parts computed, as the program had it: lets, fields and metadata."""
+    return [replace(s, value=_column(s)) for s in _assignments(statements)]
+
+
+def _kept(statements: Iterable[typed.Statement]) -> list[typed.Statement]:
+    """The values of all slots so far, as engine columns instead of fields."""
+    kept: list[typed.Statement] = []
+    for s in _assignments(statements):
+        value = typed.Local(s.value.type, s.place, s.slot, getattr(s, "name", ""))
+        kept.append(typed.Emit(s.place, s.slot, f"{SLOT}{s.slot}", value))
+    return kept
+
+
+def _keys(distinct: typed.Distinct, slot: int, keys: Iterable[tuple[str, typed.Expression]]) -> list[typed.Statement]:
+    return [typed.Emit(distinct.place, slot + i, name, key) for i, (name, key) in enumerate(keys)]

@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
-        arguments = _parser().parse_args(list(argv))
+        arguments = _parser().parse_args(_with_format(list(argv)))
     except SystemExit as stop:
         return int(ExitCode.SUCCESS) if not stop.code else int(ExitCode.CONFIG)
     try:
@@ -46,6 +46,15 @@ def main(argv: Sequence[str]) -> int:
         # The reader of a pipe is gone; there is nobody to tell.
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - stays open until the process ends
         return int(ExitCode.SUCCESS)
+
+
+def _with_format(argv: list[str]) -> list[str]:
+    """`--explain` right before the pipeline's path means the text form: the value is optional."""
+    if "--explain" in argv:
+        after = argv.index("--explain") + 1
+        if after < len(argv) and argv[after].endswith((".yaml", ".yml")):
+            return [*argv[:after], "text", *argv[after:]]
+    return argv
 
 
 def _run(arguments: argparse.Namespace) -> int:

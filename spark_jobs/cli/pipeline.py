@@ -96,9 +96,10 @@ def run(arguments: argparse.Namespace) -> int:
         from spark_jobs.cli import explain
 
         return explain.show(plan, options.explain)
-    if options.dry_run and options.preview is None:
+    problems = _storage(plan)
+    if options.dry_run and options.preview is None and not problems:
         return _check(plan, options)
-    problems = _pending(plan)
+    problems = problems or _pending(plan)
     if problems:
         tell(problems, options.diagnostics)
         return ExitCode.CONFIG
@@ -111,6 +112,16 @@ def _pending(plan: Plan) -> list[Diagnostic]:
     from spark_jobs.plan import pending
 
     return pending.pending(plan)
+
+
+def _storage(plan: Plan) -> list[Diagnostic]:
+    """Whether the folders that the workspace names are usable; asked before any work."""
+    from spark_jobs.diagnostics.diagnostic import Diagnostics
+    from spark_jobs.plan import workspace
+
+    found = Diagnostics()
+    workspace.check(plan.storage, found)
+    return found.sorted()
 
 
 def _check(plan: Plan, options: RunOptions) -> int:

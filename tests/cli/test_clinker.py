@@ -134,6 +134,7 @@ def test_what_is_wrong_is_exit_1_and_says_so(
         ["run", "--help"],
         ["run", "good.yaml", "--dry-run"],
         ["run", "good.yaml", "--explain", "json"],
+        ["run", "--explain", "good.yaml"],
         ["run", "pending.yaml", "--dry-run"],
         ["run", "pending.yaml", "--explain"],
         ["validate", "good.yaml", "pending.yaml"],
@@ -240,7 +241,7 @@ print(sorted(heavy & set(sys.modules)))
     ("statement", "also"),
     [
         (
-            "import spark_jobs.plan, spark_jobs.plan.planner; from spark_jobs.nodes import registry; registry.node_types()",
+            "from spark_jobs.plan import planner; from spark_jobs.nodes import registry; registry.node_types()",
             [],
         ),
         ("from spark_jobs.cli import clinker; clinker.main(['--help'])", PLANNING),
@@ -250,3 +251,16 @@ def test_starting_up_loads_little(statement: str, also: list[str]) -> None:
     command = [sys.executable, "-c", LIGHT.format(statement=statement, also=also)]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert output.splitlines()[-1] == "[]"
+
+
+def test_a_spill_folder_that_is_missing_stops_the_run_before_any_work(
+    here: Path, executed: list[tuple[Plan, RunOptions]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "clinker.toml").write_text('[storage.spill]\ndir = "scratch"\n')
+    assert clinker.main(["run", "good.yaml", "--explain"]) == 0
+    assert "[storage.spill.dir]" in capsys.readouterr().out
+    assert clinker.main(["run", "good.yaml"]) == 1
+    assert "clinker.toml:2:1" in capsys.readouterr().err
+    assert executed == []
+    (here / "scratch").mkdir()
+    assert clinker.main(["run", "good.yaml"]) == 2

@@ -93,7 +93,7 @@ class SourceStep(node.Step):
     envelope: tuple[tuple[str, str, str, tuple[tuple[str, types.Type], ...]], ...] = ()
     #: The format schema of fixed-width files, as plain nested tuples of (key, value); None elsewhere.
     layout: Any = None
-    #: The settings of a network source as plain nested tuples; None for files. Credentials are in it, so it is not shown.
+    #: The settings of a network source as plain nested tuples; None for files. It holds credentials.
     transport: Any = field(default=None, repr=False)
     #: The declared order of the records (trusted).
     sort_order: tuple[tuple[str, bool, str], ...] = ()

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
 
-from clinker_provider.exceptions import ClinkerConfigError, ClinkerIOError
-from clinker_provider.operators.metrics import ClinkerMetricsCollectOperator
-from clinker_provider.operators.validate import ClinkerValidateOperator
+from tests.lazily import LazyModule
 
 pytestmark = pytest.mark.airflow
+
+exceptions = LazyModule("clinker_provider.exceptions")
+metrics = LazyModule("clinker_provider.operators.metrics")
+validate = LazyModule("clinker_provider.operators.validate")
 
 ORDERS = Path(__file__).resolve().parent.parent.parent / "examples" / "orders" / "pipeline.yaml"
 
@@ -24,8 +25,8 @@ def pipeline(tmp_path: Path) -> Path:
     return Path(shutil.copy(ORDERS, tmp_path / "p.yaml"))
 
 
-def check(pipeline: object, **arguments: Any) -> ClinkerValidateOperator:
-    return ClinkerValidateOperator(task_id="check", pipeline=str(pipeline), validate="execute", **arguments)
+def check(pipeline: object, **arguments: Any) -> Any:
+    return validate.ClinkerValidateOperator(task_id="check", pipeline=str(pipeline), validate="execute", **arguments)
 
 
 def test_valid_pipeline_gives_its_counts_and_plan(pipeline: Path, context: Any) -> None:
@@ -38,9 +39,9 @@ def test_valid_pipeline_gives_its_counts_and_plan(pipeline: Path, context: Any) 
 
 def test_broken_pipeline_fails_without_retry_and_lists_its_problems(pipeline: Path, context: Any) -> None:
     pipeline.write_text(pipeline.read_text().replace("weight_kg / quantity", "weight_kg / quantiti"))
-    with pytest.raises(ClinkerConfigError, match=r"p\.yaml:\d+:\d+ E\d+ .*quantiti") as raised:
+    with pytest.raises(exceptions.ClinkerConfigError, match=r"p\.yaml:\d+:\d+ E\d+ .*quantiti") as raised:
         check(pipeline).execute(context)
-    assert isinstance(raised.value, AirflowFailException)
+    assert isinstance(raised.value, exceptions.AirflowFailException)
     assert raised.value.exit_code == 1
     (line,) = context["ti"].pushed["diagnostics"]
     assert str(raised.value).startswith(line)
@@ -49,24 +50,24 @@ def test_broken_pipeline_fails_without_retry_and_lists_its_problems(pipeline: Pa
 def test_warnings_fail_only_when_asked_to(context: Any, diagnosed: Any) -> None:
     diagnosed.report("p.yaml:1:1 W101 odd", is_error=False)
     assert check("/p.yaml").execute(context)["warnings"] == 1
-    with pytest.raises(ClinkerConfigError, match="W101 odd"):
+    with pytest.raises(exceptions.ClinkerConfigError, match="W101 odd"):
         check("/p.yaml", warnings_are_errors=True).execute(context)
 
 
 def test_variables_of_the_task_reach_the_check(pipeline: Path, context: Any) -> None:
     pipeline.write_text(pipeline.read_text().replace("output/sales_by_region.csv", "output/${REGION_FILE}.csv"))
-    with pytest.raises(ClinkerConfigError, match="REGION_FILE"):
+    with pytest.raises(exceptions.ClinkerConfigError, match="REGION_FILE"):
         check(pipeline).execute(context)
     assert check(pipeline, env_vars={"REGION_FILE": "sales"}).execute(context)["errors"] == 0
 
 
 def test_check_that_is_switched_off_is_refused() -> None:
     with pytest.raises(ValueError, match="would do nothing"):
-        ClinkerValidateOperator(task_id="check", pipeline="p.yaml", validate="off")
+        validate.ClinkerValidateOperator(task_id="check", pipeline="p.yaml", validate="off")
 
 
 def test_relative_pipeline_without_a_dag_is_refused(context: Any) -> None:
-    with pytest.raises(ClinkerConfigError, match="is relative"):
+    with pytest.raises(exceptions.ClinkerConfigError, match="is relative"):
         check("p.yaml").execute(context)
 
 
@@ -74,8 +75,8 @@ def test_root_of_pipelines_is_used(pipeline: Path, context: Any) -> None:
     assert check("p.yaml", pipeline_root=str(pipeline.parent)).execute(context)["pipeline"] == str(pipeline)
 
 
-def collect(folder: Path, **arguments: Any) -> ClinkerMetricsCollectOperator:
-    return ClinkerMetricsCollectOperator(
+def collect(folder: Path, **arguments: Any) -> Any:
+    return metrics.ClinkerMetricsCollectOperator(
         task_id="collect", spool_dir=str(folder / "spool"), output_file=str(folder / "all.ndjson"), **arguments
     )
 
@@ -95,7 +96,7 @@ def test_metrics_are_collected_and_counted(tmp_path: Path, context: Any) -> None
 
 
 def test_missing_spool_may_be_retried(tmp_path: Path, context: Any) -> None:
-    with pytest.raises(ClinkerIOError, match="spool") as raised:
+    with pytest.raises(exceptions.ClinkerIOError, match="spool") as raised:
         collect(tmp_path).execute(context)
     assert raised.value.exit_code == 4
-    assert not isinstance(raised.value, AirflowFailException)
+    assert not isinstance(raised.value, exceptions.AirflowFailException)

@@ -12,12 +12,13 @@ from typing import Any
 
 import psutil
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout
 
-from clinker_provider import exceptions, validation, xcoms
-from clinker_provider.operators.submit import PASSED_ON, SubmittingOperator
+from clinker_provider import validation, xcoms
+from tests.lazily import LazyModule
 
 pytestmark = pytest.mark.airflow
+
+exceptions = LazyModule("clinker_provider.exceptions")
 
 DEAD = {"records_total": 5, "records_ok": 3, "records_dlq": 2, "dlq_path": "/o/dead.csv", "dlq_count": 2}
 
@@ -43,20 +44,18 @@ def test_dead_letters_are_a_partial_success(spark: Any, context: Any) -> None:
 @pytest.mark.parametrize(
     ("code", "expected", "is_retried"),
     [
-        (1, exceptions.ClinkerConfigError, False),
-        (3, exceptions.ClinkerEvaluationError, False),
-        (4, exceptions.ClinkerIOError, True),
-        (130, exceptions.ClinkerInterrupted, True),
+        (1, "ClinkerConfigError", False),
+        (3, "ClinkerEvaluationError", False),
+        (4, "ClinkerIOError", True),
+        (130, "ClinkerInterrupted", True),
     ],
 )
-def test_failures_by_exit_code(
-    spark: Any, context: Any, code: int, expected: type[exceptions.ClinkerError], is_retried: bool
-) -> None:
+def test_failures_by_exit_code(spark: Any, context: Any, code: int, expected: str, is_retried: bool) -> None:
     error = {"code": "E304", "message": "no column `qty`", "span": "p.yaml:3:7"}
-    with pytest.raises(expected, match=r"p\.yaml:3:7 E304 no column `qty`") as raised:
+    with pytest.raises(getattr(exceptions, expected), match=r"p\.yaml:3:7 E304 no column `qty`") as raised:
         spark.operator({"exit": code, "record": {"error": error}}).execute(context)
     assert raised.value.exit_code == code
-    assert isinstance(raised.value, AirflowFailException) != is_retried
+    assert isinstance(raised.value, exceptions.AirflowFailException) != is_retried
     pushed = context["ti"].pushed
     assert (pushed["exit_code"], pushed["status"]) == (code, "failed")
     assert pushed["return_value"]["status"] == "failed"
@@ -144,7 +143,7 @@ def test_fail_on_dlq_fails_without_retry_after_the_callback(spark: Any, context:
     )
     with pytest.raises(exceptions.ClinkerDeadLettersError, match=r"2 records died in /o/dead\.csv") as raised:
         operator.execute(context)
-    assert isinstance(raised.value, AirflowFailException)
+    assert isinstance(raised.value, exceptions.AirflowFailException)
     assert called == [2]
     assert context["ti"].pushed["status"] == "partial_success"
 
@@ -292,6 +291,8 @@ def test_timeout_ends_every_process_of_the_run(
         kill_grace_s=0.5,
         execution_timeout=timedelta(seconds=1),
     )
+    from airflow.sdk.exceptions import AirflowTaskTimeout
+
     from clinker_provider.hooks.clinker_spark import ClinkerSparkSubmitHook
 
     pids: list[int] = []
@@ -311,6 +312,8 @@ def test_timeout_ends_every_process_of_the_run(
 
 def test_hook_parameters_are_those_of_the_spark_provider() -> None:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    from clinker_provider.operators.submit import PASSED_ON, SubmittingOperator
 
     known = set(inspect.signature(SparkSubmitHook.__init__).parameters)
     taken = set(inspect.signature(SubmittingOperator.__init__).parameters)

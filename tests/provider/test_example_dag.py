@@ -280,3 +280,5 @@ def test_wheel_in_a_fresh_environment_runs_the_example(tmp_path: Path) -> None:
         check=True,
     )
     assert where.stdout.startswith(str(environment))
+    # A gigabyte that pytest would keep for three runs.
+    shutil.rmtree(environment)

@@ -16,7 +16,6 @@ from spark_jobs.diagnostics import codes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_jobs.cxl.ast import Place
     from spark_jobs.cxl.session import Session
 
 #: Operands in one unbroken chain. Far beyond any program; engines hold a chain on their stacks.
@@ -238,8 +237,3 @@ _HEADS: dict[type, Callable[..., typed.Expression | checker_paths.Partial]] = {
     ast.Match: _match,
     ast.Closure: _stray_closure,
 }
-
-
-def error_value(place: Place) -> typed.Expression:
-    """What stands for an expression that was refused."""
-    return typed.Literal(types.ANY, place, None)

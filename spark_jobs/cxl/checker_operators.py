@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 _UNKNOWN = (Kind.ANY, Kind.NULL)
 _EQUALITY = (Operator.EQUAL, Operator.NOT_EQUAL)
 _ORDER = (Operator.LESS, Operator.LESS_EQUAL, Operator.GREATER, Operator.GREATER_EQUAL)
-_UNORDERED = (Kind.ARRAY, Kind.MAP, Kind.BOOL)
 _VERBS = {
     "+": ("add", "and"),
     "-": ("subtract", "and"),
@@ -99,7 +98,7 @@ def _refuse(
         return session.mistyped(message, place, "both sides must be Bool: write a comparison")
     verb, joint = _VERBS.get(operator, ("compare", "and"))
     cannot = f"cannot {verb} {left.type.kind} {joint} {right.type.kind}"
-    return session.mistyped(message, place, f"{cannot}: {help_text}")
+    return session.mistyped(message, place, help_text, label=cannot)
 
 
 def _logical(

@@ -207,7 +207,8 @@ def _unresolved(session: Session, unknown: Unknown, path: str | None = None) -> 
         help_text = session.suggest(found, lambda: session.scope.inputs)
         return session.unresolved(f"references unknown field `{path}`", unknown.place, help_text, _field_code(session))
     help_text = _FOREIGN_WORDS.get(found) or session.suggest(found, lambda: _candidates(session))
-    return session.unresolved(f"unresolved identifier '{found}'", unknown.place, help_text)
+    what = "unresolved identifier" if session.environment.is_closed else "unknown field"
+    return session.unresolved(f"{what} '{found}'", unknown.place, help_text)
 
 
 def _candidates(session: Session) -> list[str]:

@@ -11,6 +11,7 @@ from spark_jobs.cxl import checker, parser
 from spark_jobs.cxl.findings import Finding, Stage
 from spark_jobs.cxl.scope import Mode
 from spark_jobs.diagnostics import codes
+from spark_jobs.diagnostics.diagnostic import Label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,8 +94,9 @@ def deep_enough() -> Iterator[None]:
 
 def diagnostic(finding: Finding, text: Text, scope: Scope, where: str) -> Diagnostic:
     """A finding as a diagnostic of the node that the program belongs to."""
-    source = finding.text or text
-    return finding.code.at(source.span(*finding.place), _message(finding, scope, where), help=finding.help)
+    span = (finding.text or text).span(*finding.place)
+    labels = (Label(span, finding.label),) if finding.label else ()
+    return finding.code.at(span, _message(finding, scope, where), help=finding.help, labels=labels)
 
 
 def _message(finding: Finding, scope: Scope, where: str) -> str:

@@ -26,7 +26,8 @@ class Stage(StrEnum):
 class Finding:
     """One mistake or warning.
 
-    `text` is the module's text where the place is in a module, None for the program itself.
+    `text` is the module's text where the place is in a module, None for the program itself. `label` are words that
+    stand beside the place.
     """
 
     stage: Stage
@@ -35,6 +36,7 @@ class Finding:
     help: str | None = None
     code: Code = codes.E200
     text: Text | None = None
+    label: str | None = None
 
     @property
     def is_error(self) -> bool:

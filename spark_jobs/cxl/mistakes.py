@@ -125,7 +125,7 @@ def unexpected(
     expected = _expected(previous, accepted, brackets)
     if expected is None:
         return f"unexpected {found}", place, _hint(text, token, previous)
-    if expected == "an expression" and previous is not None and previous.type == "FILTER":
+    if expected == "expression" and previous is not None and previous.type == "FILTER":
         return "filter requires a predicate expression", place, "write the condition after `filter`"
     return f"expected {expected}, found {found}", place, _hint(text, token, previous)
 
@@ -162,7 +162,7 @@ def _found(token: Token) -> str:
 
 def _expected(previous: Token | None, accepted: set[str], brackets: Sequence[Token]) -> str | None:
     if "INT" in accepted and "PLUS" not in accepted and "FILTER" not in accepted:
-        return "an expression"
+        return "expression"
     before = previous.type if previous is not None else ""
     if accepted & {"NAME", "MEMBER"} and "PLUS" not in accepted and "FILTER" not in accepted:
         return f"{_NAMES.get(before, 'a name')} (identifier)"

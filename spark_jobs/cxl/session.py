@@ -80,10 +80,16 @@ class Session:
                 self.findings.append(finding)
 
     def error(
-        self, stage: Stage, message: str, place: Place, help_text: str | None = None, code: Code = codes.E200
+        self,
+        stage: Stage,
+        message: str,
+        place: Place,
+        help_text: str | None = None,
+        code: Code = codes.E200,
+        label: str | None = None,
     ) -> typed.Expression:
         """Report a mistake; gives an expression of unknown type, so that nothing follows from the mistake."""
-        self._add(Finding(stage, message, place, help_text, code, self.text))
+        self._add(Finding(stage, message, place, help_text, code, self.text, label))
         return typed.Literal(types.ANY, place, None)
 
     def unresolved(
@@ -93,10 +99,15 @@ class Session:
         return self.error(Stage.RESOLVE, message, place, help_text, code)
 
     def mistyped(
-        self, message: str, place: Place, help_text: str | None = None, code: Code = codes.E200
+        self,
+        message: str,
+        place: Place,
+        help_text: str | None = None,
+        code: Code = codes.E200,
+        label: str | None = None,
     ) -> typed.Expression:
-        """Report a type error."""
-        return self.error(Stage.TYPECHECK, message, place, help_text, code)
+        """Report a type error; `label` are words for the place."""
+        return self.error(Stage.TYPECHECK, message, place, help_text, code, label)
 
     def warn(self, code: Code, message: str, place: Place, help_text: str | None = None) -> None:
         """Report something suspicious."""

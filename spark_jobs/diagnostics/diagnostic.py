@@ -39,7 +39,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Label:
-    """A second place that belongs to a diagnostic, with what it shows."""
+    """A second place that belongs to a diagnostic, with what it shows; or words beside the diagnostic's own place."""
 
     span: Span
     text: str

@@ -80,8 +80,11 @@ def _one(item: Diagnostic, paint: _Paint) -> str:
     head = paint(f"{item.code.severity}[{item.code.id}]", tone) + paint(f": {_visible(item.message)}", "1")
     lines = [head]
     if item.span:
-        lines += _excerpt(item.span, "^", paint, tone, "-->")
+        beside = " ".join(label.text for label in item.labels if label.span == item.span)
+        lines += _excerpt(item.span, "^", paint, tone, "-->", beside)
     for label in item.labels:
+        if label.span == item.span:
+            continue
         lines += _excerpt(label.span, "-", paint, "1;34", ":::", label.text)
     if item.help:
         lines.append(f"  {paint('=', '1;34')} {paint('help', '1')}: {_visible(item.help)}")

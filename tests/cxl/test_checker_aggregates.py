@@ -118,8 +118,8 @@ def test_any_expression_stands_around_calls() -> None:
         ("distinct", "E210", "`distinct` is not permitted inside an aggregate transform"),
         ("emit each v in note { emit a = v }", "E210", "`emit each` is not permitted"),
         ("emit $pipeline.k = 1", "E210", "`emit $pipeline.k` is not permitted"),
-        ("emit a = nope", "E200", "unresolved identifier 'nope'"),
-        ("emit a = sum(nope)", "E200", "unresolved identifier 'nope'"),
+        ("emit a = nope", "E200", "unknown field 'nope'"),
+        ("emit a = sum(nope)", "E200", "unknown field 'nope'"),
     ],
 )
 def test_wrong_aggregates_are_refused(text: str, code: str, message: str) -> None:

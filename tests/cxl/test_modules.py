@@ -125,10 +125,10 @@ def test_wrong_uses_are_refused(text: str, message: str, rules: Path) -> None:
         ("filter true", "filter is not allowed in module files"),
         ("use other", "module 'other' not found at"),
         ("use m", "modules import each other: m → m"),
-        ("use broken", "expected an expression"),
+        ("use broken", "expected expression"),
         ("let a = 1\nuse broken", "use must appear before let and fn"),
         ("fn f(a) = sum(a)", "aggregate function 'sum' is not allowed in module files"),
-        ("fn f(a) = a +", "expected an expression"),
+        ("fn f(a) = a +", "expected expression"),
         ("fn f(a) = a.strip()", "unknown method 'strip'"),
     ],
 )

@@ -142,7 +142,8 @@ class Deferred:
         return True
 
     def _fail(self, entry: Entry, failure: Failure) -> None:
-        # The traceback would keep every frame of the interpreter alive with the failure.
+        # The traceback and the error behind it would keep every frame of the interpreter alive with the failure.
+        failure.__context__ = None
         self._finished.failures.append(engine.RowFailure(entry.position, failure.with_traceback(None)))
 
     def keys_at(self, number: int, statement: typed.Distinct) -> list[tuple[int, Any]]:

@@ -104,6 +104,17 @@ def test_trace_logs_when_its_guard_is_true(caplog: pytest.LogCaptureFixture) -> 
     assert caplog.records[0].__dict__["source_row"] == 8
 
 
+def test_debug_logs_the_value_and_hands_it_on(caplog: pytest.LogCaptureFixture) -> None:
+    columns = {"n": types.INT, "s": types.STRING}
+    with caplog.at_level(interpreter.LEVELS["trace"], "clinker.cxl"):
+        outcomes = check_agreement(
+            'emit r = n.debug("price") ?? 0\nemit t = s.debug()', columns, [{"n": 100, "s": "x"}, {}]
+        )
+    assert [outcome.outputs[0][0] for outcome in outcomes] == [{"r": 100, "t": "x"}, {"r": 0, "t": None}]
+    one_engine = ["price: Integer(100)", 'String("x")', "price: Null", "Null"]
+    assert sorted(one.message for one in caplog.records) == sorted(one_engine * 2)
+
+
 def test_now_is_read_once_per_record() -> None:
     run = interpreter.compile(program_of("emit a = now\nemit b = now"))
     first, second = (run({}, engine.Surroundings()).outputs[0] for _ in range(2))

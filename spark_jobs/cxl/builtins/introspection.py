@@ -76,6 +76,14 @@ def is_empty(value: Anything) -> Bool:
     return value is None or value in ("", [])
 
 
+def _debug_text(value: Any) -> str:
+    """A value with its kind, in the words of the book's log lines."""
+    if value is None:
+        return "Null"
+    kind = values.kind_of(value)
+    return f"{'Integer' if kind is types.Kind.INT else kind}({values.json_text(value)})"
+
+
 def _debug(pc: Any, value: Any, label: Any) -> Any:
     if LOG.isEnabledFor(TRACE):
         raise NoKernel
@@ -84,13 +92,13 @@ def _debug(pc: Any, value: Any, label: Any) -> Any:
 
 @method(arrow=_debug, nulls="handle", result=lambda arguments: arguments[0])
 def debug(value: Anything, label: String = "") -> Anything:
-    """The value itself; the log gets a line `label: value` at trace level, for null too.
+    """The value itself; the log gets a line such as `price: Integer(100)` at trace level, for null too.
 
     >>> 42.debug("check value")
     42
     """
     if LOG.isEnabledFor(TRACE):
-        LOG.log(TRACE, "%s: %s(%s)", label or "debug", values.kind_of(value), values.text_of(value))
+        LOG.log(TRACE, "%s", f"{label}: {_debug_text(value)}" if label else _debug_text(value))
     return value
 
 

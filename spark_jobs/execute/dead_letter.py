@@ -11,15 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import schema, types
-from spark_jobs.execute import identity, letters
+from spark_jobs.execute import identity, letters, reread
 from spark_jobs.formats import options as format_options
 from spark_jobs.formats import writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     from spark_jobs.execute.inputs import Inputs
+    from spark_jobs.formats import format
     from spark_jobs.plan import plan as plans
 
 #: Entries that are turned into rows at once.
@@ -51,48 +51,53 @@ def letterboxes(errors: plans.ErrorHandling, inputs: Inputs, paths: Mapping[str,
     return boxes
 
 
-@dataclass
+@dataclass(frozen=True)
 class Assembly:
-    """Turns gathered entries into dead-letter files.
+    """Turns gathered entries into dead-letter files. Travels to executors.
 
-    `row_of` gives the 1-based row in its file of (split, row in split) arrays; `missing` reads records again whose
-    texts were not at hand: from (split number, rows) to a list of texts per row.
+    Args:
+        errors: what the files have.
+        inputs: the run's inputs, for names and for reading records again.
+        rows_before: the records of a split's file before it, by the split's number.
     """
 
     errors: plans.ErrorHandling
     inputs: Inputs
-    row_of: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    missing: Callable[[int, Sequence[int]], dict[int, list[str | None]]]
+    rows_before: Mapping[int, int]
 
-    def write(
-        self, boxes: Sequence[Letterbox], files: Sequence[str], target: Callable[[str], Path]
-    ) -> dict[str, tuple[Path, int]]:
-        """Write each letterbox that has entries; gives its staged file and the number of rows by path."""
-        if not files or not boxes:
-            return {}
-        table = pa.concat_tables(pa.ipc.open_file(pa.memory_map(name)).read_all() for name in files)
-        order = pc.sort_indices(table.select([name for name, _ in letters.ORDER]), sort_keys=letters.ORDER)
-        sources = table.column("source").combine_chunks().take(order).to_numpy()
-        written = {}
-        for box in boxes:
-            chosen = order if box.sources is None else order.filter(pa.array(np.isin(sources, list(box.sources))))
-            if len(chosen):
-                path = target(box.path)
-                self._write_box(box, table, chosen, path)
-                written[box.path] = (path, len(chosen))
-        return written
-
-    def _write_box(self, box: Letterbox, table: pa.Table, chosen: pa.Array, path: Path) -> None:
+    def header(self, box: Letterbox) -> bytes:
+        """The first line of a file."""
         names = self._names(box)
-        columns = schema.Schema(tuple(schema.Column(str(i), types.STRING.or_null()) for i in range(len(names))))
-        writer = writing.open_writer("csv", columns, format_options.CsvOptions(), include_header=False)
-        header = writer.encode(pa.RecordBatch.from_arrays([pa.array([name]) for name in names], names=columns.names))
-        with path.open("wb") as file:
-            file.write(header.data)
+        return bytes(self._writer(box).encode(_batch([pa.array([name]) for name in names])).data)
+
+    def write(self, box: Letterbox, files: Sequence[str], splits: tuple[int, int], path: str) -> int:
+        """Write the rows of the entries that name some splits, in the order of their records; gives their number.
+
+        Args:
+            box: whose entries are wanted.
+            files: the files that tasks left.
+            splits: the first and the last split.
+            path: where the rows go, without header.
+        """
+        table = pa.concat_tables(pa.ipc.open_file(pa.memory_map(name)).read_all() for name in files)
+        split, source = (table.column(name).to_numpy() for name in ("split", "source"))
+        mine = (split >= splits[0]) & (split <= splits[1])
+        if box.sources is not None:
+            mine &= np.isin(source, list(box.sources))
+        keys = table.select([name for name, _ in letters.ORDER])
+        chosen = pa.array(np.flatnonzero(mine))
+        chosen = chosen.take(pc.sort_indices(keys.take(chosen), sort_keys=letters.ORDER))
+        writer = self._writer(box)
+        with open(path, "wb") as file:
             for start in range(0, len(chosen), _CHUNK_ROWS):
                 part = table.take(chosen.slice(start, _CHUNK_ROWS)).combine_chunks()
-                rows = self._rows(box, part)
-                file.write(writer.encode(pa.RecordBatch.from_arrays(rows, names=columns.names)).data)
+                file.write(writer.encode(_batch(self._rows(box, part))).data)
+        return len(chosen)
+
+    def _writer(self, box: Letterbox) -> format.Writer:
+        count = len(self._names(box))
+        columns = schema.Schema(tuple(schema.Column(str(i), types.STRING.or_null()) for i in range(count)))
+        return writing.open_writer("csv", columns, format_options.CsvOptions(), include_header=False)
 
     def _names(self, box: Letterbox) -> list[str]:
         names = ["id", "timestamp", "source_file", "source_name", "source_row", "triggering_field", "triggering_value"]
@@ -104,7 +109,8 @@ class Assembly:
     def _rows(self, box: Letterbox, part: pa.Table) -> list[pa.Array]:
         count = part.num_rows
         splits = part.column("split").to_numpy()
-        numbers = self.row_of(splits, part.column("row").to_numpy())
+        before = np.array([self.rows_before.get(int(split), 0) for split in splits])
+        numbers = before + part.column("row").to_numpy() + 1
         moment = datetime.now(UTC).isoformat(timespec="microseconds")
         files = [
             self.inputs.file_name(split, source)
@@ -159,10 +165,15 @@ class Assembly:
             if split >= 0:
                 wanted.setdefault(split, []).append((row, int(i)))
         found: dict[int, list[str | None]] = {}
+        again = reread.Rereader(self.inputs)
         for split, places in wanted.items():
-            texts = self.missing(split, sorted({row for row, _ in places}))
+            texts = again.texts(split, sorted({row for row, _ in places}))
             found |= {i: texts[row] for row, i in places if row in texts}
         return found
+
+
+def _batch(columns: Sequence[pa.Array]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(list(columns), names=[str(i) for i in range(len(columns))])
 
 
 def _array(part: pa.Table, name: str) -> pa.Array:

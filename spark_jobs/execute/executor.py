@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import threading
 import time
@@ -14,7 +13,21 @@ from typing import TYPE_CHECKING
 
 from spark_jobs import result
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute import dead_letter, inputs, logs, metrics, outputs, publish, session, task, verdict, work
+from spark_jobs.execute import (
+    breakdown,
+    dead_letter,
+    inputs,
+    interrupts,
+    letter_files,
+    logs,
+    metrics,
+    outputs,
+    publish,
+    session,
+    task,
+    verdict,
+    work,
+)
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats.format import FormatError
 from spark_jobs.nodes.transform import directives
@@ -46,6 +59,7 @@ class Run:
     output_files: list[str] = field(default_factory=list)
     dlq_path: str | None = None
     phases: dict[str, float] = field(default_factory=dict)
+    is_published: bool = False
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -61,11 +75,16 @@ class Run:
         """The tasks that run at a time on one machine."""
         return self.options.threads or self.plan.threads or os.cpu_count() or 1
 
+    @property
+    def exit_code(self) -> ExitCode:
+        """How the run ends when nothing stops it any more."""
+        return ExitCode.DEAD_LETTERS if self.tally.dead else ExitCode.SUCCESS
+
 
 def execute(
     plan: plans.Plan, options: RunOptions, identity: Identity, show: Callable[[str, str], None] | None = None
 ) -> metrics.Outcome:
-    """Run a plan; never raises for what users can cause: the outcome says how it ended.
+    """Run a plan; never raises: the outcome says how it ended, also when Spark or a bug has ended it.
 
     A preview publishes nothing: `show` gets the name and the text of each output instead. KeyboardInterrupt (and
     SIGTERM, which the command turns into it) ends the run as interrupted; nothing is published then.
@@ -80,15 +99,24 @@ def execute(
     except RunFailed as failed:
         exit_code, error = failed.exit_code, result.RunError(failed.code, failed.message, failed.place)
     except FormatError as failed:
-        exit_code, error = ExitCode.IO, result.RunError(failed.code or "E216", str(failed))
+        exit_code, error = ExitCode.IO, result.RunError(failed.code or "E900", str(failed))
     except session.SessionError as failed:
         exit_code, error = ExitCode.CONFIG, result.RunError("E901", str(failed))
+    except ConnectionError as failed:
+        exit_code, error = breakdown.explain(failed)
     except OSError as failed:
         exit_code, error = ExitCode.IO, result.RunError("E900", task.describe(failed))
     except KeyboardInterrupt:
-        exit_code = ExitCode.INTERRUPTED
-        error = result.RunError("interrupted", "the run was interrupted; nothing was published")
-    return metrics.conclude(run, exit_code, error)
+        if run.is_published:  # it came too late to change anything
+            exit_code = run.exit_code
+        else:
+            exit_code = ExitCode.INTERRUPTED
+            error = result.RunError("interrupted", "the run was interrupted; nothing was published")
+    except Exception as failed:  # noqa: BLE001 - told with its place; the traceback is in the log
+        exit_code, error = breakdown.explain(failed)
+        logs.LOG.debug("the run broke down", exc_info=failed)
+    with interrupts.ignored():
+        return metrics.conclude(run, exit_code, error)
 
 
 def _publishing(run: Run) -> ExitCode:
@@ -97,18 +125,20 @@ def _publishing(run: Run) -> ExitCode:
     outputs.refuse_existing(targets, run.options)
     opening = _begin(run)
     staging = publish.Staging.open(run.identity.execution_id, targets.home)
-    published = False
     try:
         folders = {target.name: str(staging.folder(target.path.parent)) for target in targets.outputs}
-        _work(run, opening, str(staging.home), folders)
+        spark = _work(run, opening, str(staging.home), folders)
         with run.phase("publish"):
             renames = outputs.assemble(run, targets, folders)
-            renames += _dead_letters(run, targets, staging)
-            staging.publish(renames)
-        published = True
+            renames += _dead_letters(run, spark, targets, staging)
+            outputs.refuse_existing(targets, run.options)
+            with interrupts.ignored():
+                staging.publish(renames)
+                run.is_published = True
     finally:
-        staging.close(failed=not published)
-    return ExitCode.DEAD_LETTERS if run.tally.dead else ExitCode.SUCCESS
+        with interrupts.ignored():
+            staging.close(failed=not run.is_published)
+    return run.exit_code
 
 
 def _previewing(run: Run, show: Callable[[str, str], None]) -> ExitCode:
@@ -125,8 +155,8 @@ def _previewing(run: Run, show: Callable[[str, str], None]) -> ExitCode:
             show(target.name, Path(rename.source).read_text(getattr(target.step.options, "encoding", "utf-8")))
         run.output_files.clear()
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    return ExitCode.DEAD_LETTERS if run.tally.dead else ExitCode.SUCCESS
+        publish.remove(Path(scratch))
+    return run.exit_code
 
 
 def _begin(run: Run) -> _SessionOpening:
@@ -149,20 +179,22 @@ def _begin(run: Run) -> _SessionOpening:
     return opening
 
 
-def _work(run: Run, opening: _SessionOpening, scratch: str, folders: dict[str, str]) -> None:
+def _work(run: Run, opening: _SessionOpening, scratch: str, folders: dict[str, str]) -> SparkSession:
     """The jobs and the verdict."""
     with run.phase("session"):
         spark = opening.wait()
     run.application = dict(session.describe(spark))
     _log_around(run, directives.BEFORE)
     try:
-        work.Work(run, spark, scratch, folders).all_jobs()
+        with session.stoppable(spark, run.identity.execution_id):
+            work.Work(run, spark, scratch, folders).all_jobs()
     finally:
         for level, line in run.tally.logs:
             logs.LOG.log(logs.LEVELS[level], "%s", line)
     _log_around(run, directives.AFTER)
     assert run.inputs is not None
     verdict.judge(run.plan, run.inputs, run.tally, run.options.error_threshold)
+    return spark
 
 
 def _log_around(run: Run, when: str) -> None:
@@ -199,25 +231,23 @@ class _SessionOpening:
         return self._session
 
 
-def _dead_letters(run: Run, targets: outputs.Targets, staging: publish.Staging) -> list[publish.Rename]:
+def _dead_letters(
+    run: Run, spark: SparkSession, targets: outputs.Targets, staging: publish.Staging
+) -> list[publish.Rename]:
     """The dead-letter files, and the removal of an older run's."""
     assert run.inputs is not None
     boxes = dead_letter.letterboxes(run.plan.errors, run.inputs, targets.letters)
-    again = outputs.Rereader(run.inputs)
-    assembly = dead_letter.Assembly(run.plan.errors, run.inputs, work.row_of(run), again.texts)
-    written = assembly.write(boxes, run.tally.letter_files, lambda path: _staged(staging, path))
+    assembly = dead_letter.Assembly(run.plan.errors, run.inputs, work.rows_before(run))
+    parts = letter_files.write(spark, assembly, boxes, run.tally.letters, str(staging.home))
     renames = []
-    for box in boxes:
-        if box.path in written:
-            renames.append(publish.Rename(str(written[box.path][0]), box.path))
-        elif os.path.exists(box.path):
+    for box, rows in zip(boxes, parts, strict=True):
+        target = Path(box.path)
+        if rows:
+            staged = staging.folder(target.parent) / f"{target.name}.letters"
+            publish.join(rows, staged, start=assembly.header(box), separator=b"", end=b"")
+            renames.append(publish.Rename(str(staged), box.path))
+            if run.dlq_path is None or box.path == targets.letters.get(""):
+                run.dlq_path = box.path
+        elif target.exists():
             renames.append(publish.Rename(None, box.path))
-    if written:
-        common = targets.letters.get("", "")
-        run.dlq_path = common if common in written else next(iter(written))
     return renames
-
-
-def _staged(staging: publish.Staging, path: str) -> Path:
-    target = Path(path)
-    return staging.folder(target.parent) / f"{target.name}.letters"

@@ -44,6 +44,8 @@ class Gathered:
         self.count = 0
         self.per_source: dict[int, int] = {}
         self.per_category: dict[str, int] = {}
+        #: The lowest and the highest split that an entry names.
+        self.splits: tuple[int, int] | None = None
 
     def add(
         self,
@@ -61,6 +63,9 @@ class Gathered:
         self.count += len(failures)
         for source, count in zip(*np.unique(places[0].to_numpy(), return_counts=True), strict=True):
             self.per_source[int(source)] = self.per_source.get(int(source), 0) + int(count)
+        lowest, highest = int(places[1].to_numpy().min()), int(places[1].to_numpy().max())
+        known = self.splits or (lowest, highest)
+        self.splits = (min(known[0], lowest), max(known[1], highest))
         for failure in failures:
             self.per_category[failure.category] = self.per_category.get(failure.category, 0) + 1
         if keep:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs import result
+from spark_jobs.execute import logs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +41,7 @@ def conclude(run: Run, exit_code: ExitCode, error: result.RunError | None) -> Ou
     path = None
     if folder:
         document = {**_document(run, finished, exit_code, error), **summary}
-        path = str(_write(Path(folder), run.identity.execution_id, document))
+        path = _written(Path(folder), run.identity.execution_id, document)
     record = result.RunResult(
         execution_id=run.identity.execution_id,
         exit_code=int(exit_code),
@@ -141,15 +142,28 @@ def _node(counters: Any) -> dict[str, int]:
     }  # fmt: skip
 
 
+def _written(folder: Path, execution_id: str, document: dict[str, Any]) -> str | None:
+    """The metrics file's path; None, with a warning, when it cannot be written: that undoes no run."""
+    try:
+        return str(_write(folder, execution_id, document))
+    except OSError as error:
+        logs.LOG.warning("metrics are not written: %s", error)
+        return None
+
+
 def _write(folder: Path, execution_id: str, document: dict[str, Any]) -> Path:
     """One line of JSON, written aside and renamed, so that a collector never sees half a file."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{execution_id}.json"
     partial = folder / f"{execution_id}.json.tmp"
-    with partial.open("w") as file:
-        json.dump(document, file, separators=(",", ":"))
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    partial.rename(path)
+    try:
+        with partial.open("w") as file:
+            json.dump(document, file, separators=(",", ":"))
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        partial.rename(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
     return path

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-
 from spark_jobs.contract import ExitCode
 from spark_jobs.execute import inputs, publish
 from spark_jobs.execute.verdict import RunFailed
-from spark_jobs.formats import cell_text, format
 from spark_jobs.nodes.output import run as output_run
 from spark_jobs.nodes.output.step import IfExists
 from spark_jobs.plan import paths
-from spark_jobs.scan import scanning
-from spark_jobs.scan.reading import SplitOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from spark_jobs.execute.executor import Run
     from spark_jobs.execute.identity import Identity
     from spark_jobs.nodes.output.step import OutputStep
@@ -88,10 +80,17 @@ def _unused(path: Path, width: int, taken: set[Path]) -> Path:
 
 
 def refuse_existing(targets: Targets, options: RunOptions) -> None:
-    """Stop before any work when a file is in the way and nobody agreed to replace it (decisions 31 and 54)."""
+    """Stop before any work when a file is in the way and nobody agreed to replace it (decisions 31 and 54).
+
+    Asked again before publishing: another run may have published meanwhile.
+    """
+    paths = [target.path for target in targets.outputs] + [Path(path) for path in targets.letters.values()]
+    folders = [str(path) for path in paths if path.is_dir()]
+    if folders:
+        raise RunFailed(ExitCode.IO, "E902", f"{', '.join(folders)} is a folder: a file cannot be written there")
     if options.force:
         return
-    blocked = [str(t.path) for t in targets.outputs if t.step.if_exists is IfExists.ERROR and t.path.exists()]
+    blocked = [str(t.path) for t in targets.outputs if t.step.if_exists is not IfExists.OVERWRITE and t.path.exists()]
     blocked += [path for path in targets.letters.values() if os.path.exists(path)]
     if blocked:
         raise RunFailed(
@@ -143,49 +142,3 @@ def _sidecar(run: Run, target: Target, staged: Path, size: int) -> publish.Renam
     path = staged.with_suffix(".meta")
     path.write_text(json.dumps(facts, indent=2) + "\n")
     return publish.Rename(str(path), f"{target.path}.meta.json")
-
-
-@dataclass(frozen=True)
-class Rereader:
-    """Reads records again for dead letters whose record was not at hand."""
-
-    inputs: inputs.Inputs
-
-    def texts(self, split: int, rows: Sequence[int]) -> dict[int, list[str | None]]:
-        """The texts of the declared columns of some records of a split, by row."""
-        name, place = self.inputs.by_number[split]
-        step = self.inputs.steps[name]
-        wanted = format.Reading(
-            columns=tuple(format.SourceColumn(c.name, c.type, c.required) for c in step.columns),
-            failure_texts=True,
-            date_formats=step.date_formats,
-        )
-        plan = format_without_widened(place.file_plan)
-        found: dict[int, list[str | None]] = {}
-        for block in scanning.read(
-            step.format, place.split, plan, step.options, wanted, SplitOutcome(), step.array_paths
-        ):
-            here = [row for row in rows if block.first_row <= row < block.first_row + block.count]
-            if here:
-                found |= _texts(block, here, step)
-            if rows and rows[-1] < block.first_row + block.count:
-                break
-        return found
-
-
-def format_without_widened(plan: Any) -> Any:
-    """A file plan that carries declared columns alone."""
-    return replace(plan, columns=replace(plan.columns, widened=()))
-
-
-def _texts(block: format.Block, rows: Sequence[int], step: Any) -> dict[int, list[str | None]]:
-    places = (
-        np.arange(block.first_row, block.first_row + block.batch.num_rows)
-        if block.rows is None
-        else block.rows.to_numpy()
-    )
-    position = np.searchsorted(places, rows)
-    good = [(row, int(at)) for row, at in zip(rows, position, strict=True) if at < len(places) and places[at] == row]
-    chosen = pa.array([at for _, at in good], pa.int64())
-    columns = [cell_text.texts(block.batch.column(c.name).take(chosen), c.type).to_pylist() for c in step.columns]
-    return {row: [column[i] for column in columns] for i, (row, _) in enumerate(good)}

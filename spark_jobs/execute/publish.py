@@ -9,13 +9,17 @@ files or the new ones.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 import shutil
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
+
+from spark_jobs.execute import interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,6 +28,8 @@ PREFIX = ".clinker-"
 _LOCK = "lock"
 _JOURNAL = "journal.json"
 _COPY_BYTES = 64 << 20
+_REMOVALS = 30
+_REMOVAL_PAUSE_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,11 @@ class Staging:
             OSError: the folder cannot be made or written.
         """
         staging = cls(run, home)
-        staging.home = staging.folder(home)
+        try:
+            staging.home = staging.folder(home)
+        except BaseException:
+            staging.close(failed=True)
+            raise
         return staging
 
     def folder(self, beside: Path) -> Path:
@@ -60,19 +70,23 @@ class Staging:
         path = beside / f"{PREFIX}{self.run}"
         if path in self.folders:
             return path
-        missing = [parent for parent in (beside, *beside.parents) if not parent.exists()]
+        self._made += [parent for parent in (beside, *beside.parents) if not parent.exists()]
         beside.mkdir(parents=True, exist_ok=True)
-        self._made += missing
         recover(beside)
-        path.mkdir()
-        lock = open(path / _LOCK, "wb")  # noqa: SIM115 - held until the run ends
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock = None
+        while lock is None:  # another run may take the folder for a dead one's before it is locked
+            path.mkdir(exist_ok=True)
+            lock = _locked(path)
         self._locks.append(lock)
         self.folders.append(path)
         return path
 
     def publish(self, renames: Sequence[Rename]) -> None:
-        """Make all files visible; a death in between is mended by `recover`."""
+        """Make all files visible, or none; a death in between is mended by `recover`.
+
+        Raises:
+            OSError: a file cannot get its name; those that had theirs have given it back.
+        """
         if not renames:
             return
         for rename in renames:
@@ -86,13 +100,17 @@ class Staging:
             os.fsync(file.fileno())
         partial.rename(journal)
         _sync(self.home)
-        _rename_all(renames)
-        journal.unlink()
+        # From here on the run counts as published: an interrupt would leave some files new and some old.
+        with interrupts.ignored():
+            try:
+                _rename_or_restore(renames)
+            finally:
+                journal.unlink()
 
     def close(self, *, failed: bool) -> None:
         """Remove the staging folders, and after a failure the empty folders that the run made."""
         for folder in self.folders:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(folder)
         for lock in self._locks:
             lock.close()
         if failed:
@@ -103,6 +121,34 @@ class Staging:
                     continue
         self.folders.clear()
         self._locks.clear()
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder that tasks which are being stopped may still write into, as far as the system allows.
+
+    Tasks make files but no folders: once the folder is gone it stays away.
+    """
+    for _ in range(_REMOVALS):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(_REMOVAL_PAUSE_S)
+
+
+def _locked(folder: Path) -> IO[bytes] | None:
+    """A staging folder's lock, held; None when the folder was removed meanwhile."""
+    try:
+        lock = open(folder / _LOCK, "wb")  # noqa: SIM115 - held until the run ends
+    except FileNotFoundError:
+        return None
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        if os.path.samestat(os.fstat(lock.fileno()), os.stat(folder / _LOCK)):
+            return lock
+    except FileNotFoundError:
+        pass  # removed between making and locking it
+    lock.close()
+    return None
 
 
 def recover(folder: Path) -> list[Path]:
@@ -117,7 +163,10 @@ def recover(folder: Path) -> list[Path]:
         try:
             lock = open(path / _LOCK, "r+b")  # noqa: SIM115 - closed below
         except FileNotFoundError:
-            continue  # being made or being removed by its run
+            # Being made (then its run makes it again), being removed, or left by a run that died before its lock.
+            with contextlib.suppress(OSError):
+                path.rmdir()
+            continue
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -125,21 +174,53 @@ def recover(folder: Path) -> list[Path]:
                 continue
             journal = path / _JOURNAL
             if journal.exists():
-                _rename_all([Rename(source, target) for source, target in json.loads(journal.read_text())])
-            shutil.rmtree(path, ignore_errors=True)
+                renames = [Rename(source, target) for source, target in json.loads(journal.read_text())]
+                for rename in renames:
+                    _rename(rename)
+                _sync_folders(renames)
+            remove(path)
             cleared.append(path)
     return cleared
 
 
-def _rename_all(renames: Iterable[Rename]) -> None:
-    folders = set()
-    for rename in renames:
-        if rename.source is None:
-            Path(rename.target).unlink(missing_ok=True)
-        elif Path(rename.source).exists():  # else an earlier attempt has done it
-            os.replace(rename.source, rename.target)
-        folders.add(Path(rename.target).parent)
-    for folder in folders:
+def _rename_or_restore(renames: Sequence[Rename]) -> None:
+    """Do all renames; when one fails, undo those that were done, so that the old files are back."""
+    done: list[tuple[Rename, str | None]] = []
+    try:
+        for rename in sorted(renames, key=lambda each: each.source is None):  # what is only removed goes last
+            done.append((rename, _kept(rename)))
+            _rename(rename)
+    except OSError:
+        for rename, old in reversed(done):
+            if rename.source and not os.path.exists(rename.source):
+                os.replace(rename.target, rename.source)
+            if old:
+                os.replace(old, rename.target)
+        raise
+    _sync_folders(renames)
+
+
+def _kept(rename: Rename) -> str | None:
+    """A second name, in the staging folder, for the file that is about to be replaced; None when there is none."""
+    if rename.source is None or not os.path.lexists(rename.target) or os.path.isdir(rename.target):
+        return None
+    kept = f"{rename.source}.old"
+    try:
+        os.link(rename.target, kept, follow_symlinks=False)
+    except OSError:  # a file system without second names
+        os.rename(rename.target, kept)
+    return kept
+
+
+def _rename(rename: Rename) -> None:
+    if rename.source is None:
+        Path(rename.target).unlink(missing_ok=True)
+    elif Path(rename.source).exists():  # else an earlier attempt has done it
+        os.replace(rename.source, rename.target)
+
+
+def _sync_folders(renames: Iterable[Rename]) -> None:
+    for folder in {Path(rename.target).parent for rename in renames}:
         _sync(folder)
 
 

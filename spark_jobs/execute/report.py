@@ -45,9 +45,10 @@ class FirstFailure:
 
 @dataclass
 class Letters:
-    """Dead letters of a task: the file they are in (None: counted only), how many there are, and per source."""
+    """Dead letters of a task: their file (None: counted only), the splits they name, how many there are."""
 
     path: str | None
+    splits: tuple[int, int]
     count: int
     per_source: dict[int, int]
     per_category: dict[str, int]
@@ -92,6 +93,7 @@ class TaskReport:
         fields["splits"] = [SplitReport(**split) for split in fields["splits"]]
         if fields["letters"]:
             letters = fields["letters"]
+            letters["splits"] = tuple(letters["splits"])
             letters["per_source"] = {int(number): count for number, count in letters["per_source"].items()}
             fields["letters"] = Letters(**letters)
         if fields["failure"]:

@@ -248,7 +248,11 @@ class Task:
             )
             written = self.gathered.write(path)
             self.report.letters = report.Letters(
-                path if written else None, self.gathered.count, self.gathered.per_source, self.gathered.per_category
+                path if written else None,
+                self.gathered.splits or (-1, -1),
+                self.gathered.count,
+                self.gathered.per_source,
+                self.gathered.per_category,
             )
         self.report.peak_bytes = pa.default_memory_pool().max_memory() or 0
 

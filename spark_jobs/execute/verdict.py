@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spark_jobs.execute.inputs import Inputs
-    from spark_jobs.execute.report import Broken, FirstFailure, Part, TaskReport
+    from spark_jobs.execute.report import Broken, FirstFailure, Letters, Part, TaskReport
     from spark_jobs.plan import plan as plans
 
 
@@ -40,7 +40,7 @@ class Tally:
 
     counters: dict[str, Counters] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
-    letter_files: list[str] = field(default_factory=list)
+    letters: list[Letters] = field(default_factory=list)
     dead: int = 0
     dead_per_source: dict[int, int] = field(default_factory=dict)
     dead_per_category: dict[str, int] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class Tally:
     def _add_letters(self, report: TaskReport) -> None:
         assert report.letters is not None
         if report.letters.path:
-            self.letter_files.append(report.letters.path)
+            self.letters.append(report.letters)
         self.dead += report.letters.count
         for source, count in report.letters.per_source.items():
             self.dead_per_source[source] = self.dead_per_source.get(source, 0) + count

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from spark_jobs.contract import ExitCode
 from spark_jobs.execute import chain, inputs, logs, spec
 from spark_jobs.execute.verdict import RunFailed
@@ -16,8 +14,6 @@ from spark_jobs.plan import regions
 from spark_jobs.scan import splits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import SparkSession
 
     from spark_jobs.execute.executor import Run
@@ -168,7 +164,7 @@ class Work:
 
     def _message(self, first: FirstFailure) -> str:
         """The first failure with its record's place."""
-        row = row_of(self.run)(np.array([first.split]), np.array([first.row]))[0]
+        row = rows_before(self.run).get(first.split, 0) + first.row + 1
         file = self.inputs.file_name(first.split, first.source)
         name = f"field '{first.field}': " if first.field else ""
         return (
@@ -176,22 +172,16 @@ class Work:
         )
 
 
-def row_of(run: Run) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """A function from splits and rows in them to 1-based rows in the files."""
+def rows_before(run: Run) -> dict[int, int]:
+    """The records of each split's file before the split, by its number; known after the pass."""
     assert run.inputs is not None
-    records = run.tally.records_per_split
     before: dict[int, int] = {}
     seen: dict[tuple[str, int], int] = {}
     for name, place in run.inputs.splits:
         key = (name, place.split.file)
         before[place.number] = seen.get(key, 0)
-        seen[key] = before[place.number] + records.get(place.number, 0)
-
-    def found(split: np.ndarray, row: np.ndarray) -> np.ndarray:
-        numbers: np.ndarray = np.array([before.get(int(number), 0) for number in split]) + row + 1
-        return numbers
-
-    return found
+        seen[key] = before[place.number] + run.tally.records_per_split.get(place.number, 0)
+    return before
 
 
 def _sources_of(plan: plans.Plan, name: str) -> list[str]:

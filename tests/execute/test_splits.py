@@ -188,3 +188,24 @@ def test_results_are_those_of_plain_python(tmp_path: Path, monkeypatch: pytest.M
     )
     assert outcome.result.records_dlq == dead
     assert outcome.nodes["orders"]["records_in"] == len(rows)
+
+
+def test_many_dead_letters_are_written_by_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver writes few, tasks write many: the same bytes, whatever the splits."""
+    from spark_jobs.execute import letter_files
+
+    pipelines.write(
+        tmp_path,
+        {
+            "pipeline.yaml": PIPELINE,
+            "orders.csv": orders(800, "\n", final=True, bom=False),
+            "customers.csv": customers(200),
+        },
+    )
+    published = []
+    for most, splits in ((10_000, 1), (0, 1), (0, 5)):
+        monkeypatch.setattr(letter_files, "DRIVER_ENTRIES", most)
+        pipelines.with_splits(monkeypatch, tmp_path, "orders.csv", splits)
+        assert pipelines.run(tmp_path, force=True).result.exit_code == 2
+        published.append(without_ids(pipelines.outputs(tmp_path)))
+    assert published[1:] == published[:1] * 2

@@ -1,0 +1,74 @@
+"""What ends a run and is no mistake of its user: words for it, and a way to its traceback."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from pathlib import Path
+
+from spark_jobs import result
+from spark_jobs.contract import ExitCode
+
+_ADVICE = "--log-level debug shows the traceback"
+_WORKER_ADVICE = "the system does that when memory runs out: lower memory.limit, or --threads"
+_JVM_ADVICE = "give it more memory (--conf spark.driver.memory=2g), or look for who killed it"
+_TRACEBACK = "Traceback (most recent call last):"
+#: Spark's words around the cause: `Job aborted due to stage failure: … Lost task 0.0 in stage 1.0 (TID 2) (host …): `.
+_LOST_TASK = re.compile(r"Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) \([^)]*\): ")
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def explain(error: Exception) -> tuple[ExitCode, result.RunError]:
+    """How a run ends that Spark or a bug has ended: E904 for Spark's troubles, E905 for the engine's own.
+
+    The message has the first line of the cause and, for a bug, the place in the engine that raised it.
+    """
+    return ExitCode.IO, _error(error)
+
+
+def _error(error: Exception) -> result.RunError:
+    told = str(error)
+    if isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError":
+        return _of_spark(f"the connection to Spark was lost ({_first_line(told)}): its JVM has ended", _JVM_ADVICE)
+    if type(error).__module__.split(".")[0] not in ("pyspark", "py4j", "grpc"):
+        cause = f"{type(error).__name__}: {_first_line(told)}"
+        return result.RunError("E905", f"internal error: {cause}{_raised_at(error)}; {_ADVICE}")
+    if _TRACEBACK in told:
+        return _of_worker(told)
+    cause = _first_line(_LOST_TASK.split(told)[-1])
+    if "exited unexpectedly" in cause:
+        return _of_spark("a Python worker was killed", _WORKER_ADVICE)
+    if "OutOfMemoryError" in cause:
+        return _of_spark(f"Spark's JVM ran out of memory: {cause}", _JVM_ADVICE)
+    return _of_spark(f"Spark could not finish a job: {cause}", _ADVICE)
+
+
+def _of_spark(cause: str, advice: str) -> result.RunError:
+    return result.RunError("E904", f"{cause}; {advice}")
+
+
+def _of_worker(told: str) -> result.RunError:
+    """The end of a Python worker's traceback: the exception, and where the engine raised it."""
+    lines = told.split(_TRACEBACK)[-1].splitlines()
+    raised = next((line for line in lines if line and not line.startswith(" ")), lines[-1] if lines else "")
+    files = re.findall(r'File "([^"]*spark_jobs/[^"]*)", line (\d+), in (\S+)', told)
+    if not files:
+        return _of_spark(f"a Python worker failed: {_first_line(raised)}", _ADVICE)
+    path, line, function = files[-1]
+    where = f" ({path[path.rindex('spark_jobs/') :]}:{line} in {function})"
+    if raised.startswith("MemoryError") or "ArrowMemoryError" in raised:
+        return _of_spark(f"a task ran out of memory: {_first_line(raised)}{where}", _WORKER_ADVICE)
+    return result.RunError("E905", f"internal error in a task: {_first_line(raised)}{where}; {_ADVICE}")
+
+
+def _raised_at(error: Exception) -> str:
+    """The innermost line of the engine in a traceback."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if path.is_relative_to(_PACKAGE):
+            return f" ({path.relative_to(_PACKAGE.parent)}:{frame.lineno} in {frame.name})"
+    return ""
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason was given")

@@ -1,0 +1,55 @@
+"""When a run may be interrupted, and when an interrupt comes too late."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: What ends a run: Ctrl-C, a scheduler's stop, a terminal that goes away.
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def raised() -> Iterator[None]:
+    """Within, the first of `SIGNALS` raises KeyboardInterrupt, and those after it are passed over.
+
+    Schedulers repeat themselves: a second signal must not end the tidying up that the first one began. Signals that
+    the process was started to ignore (`nohup`) stay ignored.
+    """
+    seen: list[int] = []
+
+    def interrupt(number: int, frame: Any) -> None:
+        if not seen:
+            seen.append(number)
+            raise KeyboardInterrupt
+
+    with _handled_by(interrupt):
+        yield
+
+
+@contextmanager
+def ignored() -> Iterator[None]:
+    """Within, `SIGNALS` do nothing: what runs here must come to its end."""
+    with _handled_by(lambda number, frame: None):
+        yield
+
+
+@contextmanager
+def _handled_by(handler: Any) -> Iterator[None]:
+    """Python runs handlers in the main thread, and lets only that one set them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = {
+        number: signal.signal(number, handler) for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield
+    finally:
+        for number, before in previous.items():
+            signal.signal(number, signal.SIG_DFL if before is None else before)

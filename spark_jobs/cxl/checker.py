@@ -166,7 +166,8 @@ class Statements:
             case ast.EmitMeta():
                 return self.emit_meta(statement)
             case ast.EmitSystem():
-                return self._emit_system(statement)
+                self._emit_system(statement)
+                return None
             case ast.EmitEach():
                 return self._emit_each(statement)
             case ast.Filter():

@@ -98,16 +98,16 @@ def member(
                 name_place,
                 f"call it: `{alias}::{found}(…)`",
             )
-        help_text = nearest.hint(found, [*module.constants, *module.functions], "'")
-        return session.unresolved(f"module '{alias}' has no member '{found}'", name_place, help_text)
+        near = nearest.hint(found, [*module.constants, *module.functions], "'")
+        return session.unresolved(f"module '{alias}' has no member '{found}'", name_place, near)
     if function := module.functions.get(found):
         return call(session, module, function, arguments, place)
     if found in module.constants:
         return session.unresolved(
             f"'{found}' is a constant in module '{alias}', not a function", name_place, "leave the parentheses out"
         )
-    help_text = nearest.hint(found, module.functions, "'")
-    return session.unresolved(f"module '{alias}' has no function '{found}'", name_place, help_text)
+    near = nearest.hint(found, module.functions, "'")
+    return session.unresolved(f"module '{alias}' has no function '{found}'", name_place, near)
 
 
 def call(

@@ -28,6 +28,7 @@ _RESERVED = terminals(
 )
 #: Where an operand may end: a comparison can only be refused there because one stands before it.
 _OPERAND_ENDS = terminals("NAME MEMBER INT FLOAT STRING DATE TRUE FALSE NULL NOW IT OUTER RPAR RSQB RBRACE")
+DATE_HELP = "write dates as #YYYY-MM-DD#; a comment that starts with a digit needs a blank after `#`"
 _CLOSURE = "a closure is written `it => …`, its parameter is always `it`, and it stands as a method's argument only"
 _CHOICE = "a choice is written `if … then … else …` or `match { condition => value, _ => default }`"
 #: What a character that begins no token is usually meant to be.
@@ -81,13 +82,14 @@ def bad_characters(text: str, position: int, inside: str) -> tuple[int, Mistake]
         return end, ("unterminated string", (position, end), f"close the string with {character} on the same line")
     if character == "#":
         end = _line_end(text, position)
-        help_text = "write dates as #YYYY-MM-DD#; a comment that starts with a digit needs a blank after `#`"
-        return end, ("unterminated date literal", (position, end), help_text)
+        return end, ("unterminated date literal", (position, end), DATE_HELP)
     end = position + 1
     while end < len(text) and text[end] == character:
         end += 1
     shown = text[position:end] if character.isprintable() else f"U+{ord(character):04X}"
-    help_text = _colon(text, position, inside) if character == ":" else _CHARACTERS.get(character)
+    help_text = _CHARACTERS.get(character)
+    if character == ":":
+        help_text = _colon(text, position, inside)
     if help_text is None and character.isidentifier():
         help_text = "names have the letters A to Z, digits and `_` alone; other text stands in quotes"
     return end, (f"unexpected character '{shown[:20]}'", (position, end), help_text)

@@ -118,8 +118,8 @@ def _lark() -> Lark:
         parser="lalr",
         lexer="contextual",
         start=["program", "single"],
-        transformer=builder.Builder(),  # type: ignore[arg-type]
-        postlex=_AllLineEnds(),  # type: ignore[arg-type]
+        transformer=builder.Builder(),
+        postlex=_AllLineEnds(),
         cache=_cache_file(grammar),
     )
 
@@ -175,7 +175,8 @@ class _Driver:
         """The lexer's tokens; a character that begins none is reported, and lexing goes on behind it."""
         import lark
 
-        thread = self.parser.lexer_thread
+        # Lark's interactive parser is public, but not typed throughout.
+        thread: Any = self.parser.lexer_thread
         while True:
             try:
                 yield from thread.lex(self.parser.parser_state)
@@ -231,7 +232,8 @@ class _Driver:
         self._note_bracket(token)
 
     def _unexpected(self, token: Token) -> Problem:
-        accepted = self.parser.accepts()
+        interactive: Any = self.parser
+        accepted: set[str] = interactive.accepts()
         return Problem(*mistakes.unexpected(self.text, token, self.previous, accepted, self.brackets))
 
     def _note_bracket(self, token: Token) -> None:
@@ -248,7 +250,7 @@ class _Driver:
             return Problem(
                 f"invalid date literal {token}",
                 place,
-                "write dates as #YYYY-MM-DD#; a comment that starts with a digit needs a blank after `#`",
+                mistakes.DATE_HELP,
             )
         if previous is None or new_line:
             return None

@@ -13,8 +13,9 @@ from spark_jobs.diagnostics import codes, nearest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from spark_jobs.cxl import ast, modules
+    from spark_jobs.cxl import ast
     from spark_jobs.cxl.ast import Place
+    from spark_jobs.cxl.modules import Module
     from spark_jobs.cxl.scope import Scope
     from spark_jobs.diagnostics.diagnostic import Code
     from spark_jobs.diagnostics.source import Text
@@ -47,8 +48,8 @@ class Session:
     columns: set[str] = field(default_factory=set)
     system: set[str] = field(default_factory=set)
     target: str | None = None
-    modules: dict[str, modules.Module] = field(default_factory=dict)
-    module: modules.Module | None = None
+    modules: dict[str, Module] = field(default_factory=dict)
+    module: Module | None = None
     calls: list[tuple[str, str]] = field(default_factory=list)
     column: Callable[[str, Place], typed.Expression | None] | None = None
     aggregate: Callable[[ast.FunctionCall], typed.Expression] | None = None
@@ -68,7 +69,7 @@ class Session:
         return Session(self.scope, findings=self.findings, modules=self.modules, _seen=self._seen)
 
     @property
-    def imports(self) -> dict[str, modules.Module]:
+    def imports(self) -> dict[str, Module]:
         """The modules in sight: those of the program, or of the module whose member is being checked."""
         return self.module.imports if self.module else self.modules
 

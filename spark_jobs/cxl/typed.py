@@ -14,6 +14,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from spark_jobs.cxl import types
 
 Place = tuple[int, int]
@@ -330,7 +332,8 @@ _PLAIN, _NODE, _NODES = "v", "n", "t"
 
 
 @cache
-def _names(kind: type[Any]) -> tuple[str, ...]:
+def _names(kind: Hashable) -> tuple[str, ...]:
+    assert isinstance(kind, type)
     return tuple(one.name for one in fields(kind))
 
 
@@ -344,7 +347,7 @@ def _flat(roots: tuple[Statement, ...]) -> list[tuple[type, str, tuple[Any, ...]
         key = id(node)
         if key in numbers:
             continue
-        values = [getattr(node, name) for name in _names(type(node))]
+        values = [getattr(node, name) for name in _names(node.__class__)]
         if not shapes:
             shapes = "".join(map(_shape, values))
             children = [

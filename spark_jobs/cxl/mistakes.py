@@ -234,6 +234,7 @@ _HINTS = {
     ("COMPARE", "COMPARE"): "unequal is written `!=`",
     ("PLUS", "PLUS"): "there is no `++`; add 1",
     ("", "_ARROW"): _CLOSURE,
+    ("_ASSIGN", "_NL"): "the value is missing",
     ("_ARROW", "_LBRACE"): "what follows `=>` is an expression, without braces",
     ("DOLLAR", "_LBRACE"): "a field is read by its name alone; system values are written `$pipeline.name`",
     ("MINUS", "COMPARE"): "the arms of a match are written `pattern => value`",

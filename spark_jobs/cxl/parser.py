@@ -150,6 +150,7 @@ class _Driver:
         self.brackets: list[Token] = []
         self.previous: Token | None = None
         self.line_end: Token | None = None
+        self.after_line_end = False
         self.skipping = False
 
     def run(self) -> Parsed:
@@ -197,6 +198,7 @@ class _Driver:
             self._note_bracket(token)
             return
         pending, self.line_end = self.line_end, None
+        self.after_line_end = pending is not None
         if pending and self._is_significant(token):
             self._feed(pending.update(type="_NL"))
             if self.skipping and not self._resume(token, after_line_end=True):
@@ -232,8 +234,14 @@ class _Driver:
         self._note_bracket(token)
 
     def _unexpected(self, token: Token) -> Problem:
+        import lark
+
         interactive: Any = self.parser
         accepted: set[str] = interactive.accepts()
+        if self.after_line_end and token.type in _STATEMENT_WORDS and self.previous is not None:
+            # The statement that begins here is as it should be; the one before breaks off.
+            end = self.previous.end_pos or 0
+            token = lark.Token("_NL", "", end, end_pos=end)
         return Problem(*mistakes.unexpected(self.text, token, self.previous, accepted, self.brackets))
 
     def _note_bracket(self, token: Token) -> None:

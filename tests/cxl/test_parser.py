@@ -170,7 +170,10 @@ def test_recovery_goes_on_inside_the_block_it_failed_in() -> None:
 
 def test_an_unfinished_statement_does_not_take_the_next_one() -> None:
     parsed = parser.parse("emit a =\nemit b = f(1\nemit c = 3")
-    assert len(parsed.problems) == 2
+    assert [(one.message, one.place[0]) for one in parsed.problems] == [
+        ("expected expression, found the end of the line", 8),
+        ("expected ',' or ')', found the end of the line", 21),
+    ]
     assert [one.name for one in parsed.tree.statements if isinstance(one, ast.Emit)] == ["c"]
 
 

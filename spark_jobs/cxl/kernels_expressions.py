@@ -90,7 +90,7 @@ class Compiler:
     def row_by_row(self, node: typed.Expression, reason: str, adapt: Callable[[Any], Any] | None = None) -> Evaluate:
         """The interpreter's evaluation of an expression, noted with its reason."""
         start, end = node.place
-        note = (self.text[start:end], reason)
+        note = (" ".join(self.text[start:end].split()), reason)
         if note not in self.interpreted:
             self.interpreted.append(note)
         return kernels_rows.compile(node, adapt, self.slots)

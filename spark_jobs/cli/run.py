@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
+import os
 import sys
-import threading
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,15 +22,17 @@ if TYPE_CHECKING:
 
 def execute(plan: Plan, options: RunOptions) -> int:
     """Run a plan; gives the exit code of `contract.ExitCode`."""
-    from spark_jobs.execute import executor, identity
+    from spark_jobs.execute import executor, identity, interrupts
 
     names = identity.Identity.new(options.execution_id, options.batch_id)
     previews: list[tuple[str, str]] = []
-    with _interruptible(), _logging(options):
+    with interrupts.raised(), _logging(options):
         outcome = executor.execute(plan, options, names, lambda name, text: previews.append((name, text)))
-    if options.preview is not None:
-        _show(previews, options)
-    _tell(outcome, options)
+        if options.preview is not None:
+            _show(previews, options)
+        with interrupts.ignored():
+            _record(outcome.result, options)
+            _tell(outcome, options)
     return outcome.result.exit_code
 
 
@@ -72,34 +73,33 @@ class _JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """SIGTERM ends a run like Ctrl-C: nothing is published, nothing is left behind."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
-
-    previous = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
+def _record(record: result.RunResult, options: RunOptions) -> None:
+    """The record for programs, before anything that a reader who went away could stop."""
+    if options.work_dir:
+        try:
+            result.write(Path(options.work_dir), record)
+        except OSError as error:
+            # The line on standard output tells the scheduler as well.
+            sys.stderr.write(f"warning: the result record is not written: {error}\n")
 
 
 def _tell(outcome: Outcome, options: RunOptions) -> None:
-    """The summary for people, and the record for programs."""
+    """The summary for people, and the record as a line; the exit status stands even when nobody reads them."""
     record = outcome.result
-    if record.error:
-        sys.stderr.write(f"error[{record.error.code}]: {record.error.message}\n")
-    if not options.quiet and options.preview is None:
-        sys.stdout.write(_summary(record, outcome.nodes))
-    if options.work_dir:
-        result.write(Path(options.work_dir), record)
-        sys.stdout.write(result.sentinel_line(record) + "\n")
-    sys.stdout.flush()
+    try:
+        if record.error:
+            place = f"  --> {record.error.span}\n" if record.error.span else ""
+            sys.stderr.write(f"error[{record.error.code}]: {record.error.message}\n{place}")
+        if not options.quiet and options.preview is None:
+            sys.stdout.write(_summary(record, outcome.nodes))
+        if options.work_dir:
+            sys.stdout.write(result.sentinel_line(record) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python writes what is left when it ends, and would complain once more.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(nowhere, stream.fileno())
 
 
 def _summary(outcome: result.RunResult, nodes: Mapping[str, Mapping[str, Any]]) -> str:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import types
+from spark_jobs.execute import verdict
+from spark_jobs.formats.format import FormatError
 from spark_jobs.nodes.source.run import SplitInput
 from spark_jobs.scan import columns, matching, scanning, splits
 
@@ -101,7 +103,7 @@ def find(plan: plans.Plan, split_bytes: int, *, allow_outside: bool = False) -> 
     """The inputs of a plan.
 
     Raises:
-        FormatError: a file is missing or unreadable, or its columns are refused.
+        RunFailed: a file is missing or unreadable, or its columns are refused.
     """
     sources = [planned for planned in plan.nodes if planned.kind == "source"]
     sources.sort(key=lambda planned: planned.span.start if planned.span else 0)
@@ -116,11 +118,14 @@ def find(plan: plans.Plan, split_bytes: int, *, allow_outside: bool = False) -> 
 
 def _scan(plan: plans.Plan, step: SourceStep, allow_outside: bool) -> columns.ScanPlan:
     """The files of a source with their columns."""
-    matched = matching.match(step.name, step.match, Path(plan.base_dir), allow_outside=allow_outside)
-    found = scanning.plan(
-        step.format, step.name, step.column_names, matched.files, step.options,
-        columns.OnUnmapped(step.on_unmapped.value), step.array_paths,
-    )  # fmt: skip
+    try:
+        matched = matching.match(step.name, step.match, Path(plan.base_dir), allow_outside=allow_outside)
+        found = scanning.plan(
+            step.format, step.name, step.column_names, matched.files, step.options,
+            columns.OnUnmapped(step.on_unmapped.value), step.array_paths,
+        )  # fmt: skip
+    except FormatError as error:
+        raise verdict.broken(plan, error.code or "E900", str(error), step.name) from error
     return replace(found, warnings=(*matched.warnings, *found.warnings))
 
 

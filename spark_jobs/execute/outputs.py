@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute import inputs, publish
+from spark_jobs.execute import inputs, publish, verdict
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.output import run as output_run
 from spark_jobs.nodes.output.step import IfExists
 from spark_jobs.plan import paths
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spark_jobs.execute.executor import Run
     from spark_jobs.execute.identity import Identity
     from spark_jobs.nodes.output.step import OutputStep
@@ -104,19 +106,30 @@ def assemble(run: Run, targets: Targets, folders: dict[str, str]) -> list[publis
     """Put the parts of each output together in their staging folders."""
     assert run.inputs is not None
     widened = inputs.widened(run.plan, run.inputs)
-    renames = []
+    renames: list[publish.Rename] = []
     for target in targets.outputs:
-        writer = output_run.writer(target.step, widened[target.name], inputs.widened_type(run.inputs))
-        staged = Path(folders[target.name]) / f"{target.path.name}.whole"
-        parts = [part.path for part in run.tally.parts_of(target.name) if part.bytes]
-        if parts:
-            publish.join(parts, staged, start=writer.start, separator=writer.separator, end=writer.end)
-        else:
-            staged.write_bytes(writer.empty)
-        renames.append(publish.Rename(str(staged), str(target.path)))
+        try:
+            renames += _assembled(run, target, Path(folders[target.name]), widened[target.name])
+        except OSError as error:
+            raise verdict.broken(run.plan, "E900", f"{target.path}: {error.strerror or error}", target.name) from error
         run.output_files.append(str(target.path))
-        if target.step.write_meta:
-            renames.append(_sidecar(run, target, staged, sum(part.bytes for part in run.tally.parts_of(target.name))))
+    return renames
+
+
+def _assembled(run: Run, target: Target, folder: Path, widened: Sequence[str]) -> list[publish.Rename]:
+    """The staged file of an output, and its sidecar."""
+    assert run.inputs is not None
+    writer = output_run.writer(target.step, widened, inputs.widened_type(run.inputs))
+    staged = folder / f"{target.path.name}.whole"
+    found = run.tally.parts_of(target.name)
+    parts = [part.path for part in found if part.bytes]
+    if parts:
+        publish.join(parts, staged, start=writer.start, separator=writer.separator, end=writer.end)
+    else:
+        staged.write_bytes(writer.empty)
+    renames = [publish.Rename(str(staged), str(target.path))]
+    if target.step.write_meta:
+        renames.append(_sidecar(run, target, staged, sum(part.bytes for part in found)))
     return renames
 
 
@@ -127,7 +140,7 @@ def _sidecar(run: Run, target: Target, staged: Path, size: int) -> publish.Renam
         "pipeline_path": str(run.plan.path),
         "pipeline_hash": run.plan.source_hash,
         "pipeline_hash_short": run.plan.source_hash[:8],
-        "clinker_version": metadata.version("airflow-provider-clinker"),
+        "clinker_version": _version(),
         "run_started_at": run.identity.started.isoformat(),
         "run_finished_at": now.isoformat(),
         "elapsed_total_ms": int((now - run.identity.started).total_seconds() * 1000),
@@ -142,3 +155,11 @@ def _sidecar(run: Run, target: Target, staged: Path, size: int) -> publish.Renam
     path = staged.with_suffix(".meta")
     path.write_text(json.dumps(facts, indent=2) + "\n")
     return publish.Rename(str(path), f"{target.path}.meta.json")
+
+
+def _version() -> str:
+    """The installed version; a cluster gets the package as a zip, without the distribution's record."""
+    try:
+        return metadata.version("airflow-provider-clinker")
+    except metadata.PackageNotFoundError:
+        return "unknown"

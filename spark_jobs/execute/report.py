@@ -56,10 +56,14 @@ class Letters:
 
 @dataclass
 class Broken:
-    """What ended a task that no record is to blame for: a file that cannot be read or written (exit 4)."""
+    """What ended a task that no record is to blame for: a file that cannot be read or written (exit 4).
+
+    `node` is the source or output whose file it is, as far as that is known.
+    """
 
     code: str
     message: str
+    node: str = ""
 
 
 @dataclass

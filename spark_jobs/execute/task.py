@@ -167,7 +167,7 @@ class Task:
         name = f"{uuid.uuid5(uuid.NAMESPACE_OID, output).hex[:8]}-{self.level}-{self.report.number}"
         lane_name = "-".join(map(str, lane)) or "all"
         path = os.path.join(folder, f"{name}-{lane_name}-{self.attempt}.part")
-        file = opener(path)
+        file = _PartFile(opener, path)
         self._open_parts.append((report.Part(output, lane, self.report.number, path, 0), file))
         return file
 
@@ -185,7 +185,7 @@ class Task:
         outcome = reading.SplitOutcome()
         operators = self._region([name])
         root: Source = operators[0]  # type: ignore[assignment]
-        with self._stoppable():
+        with self._stoppable(name):
             root.read(place, root.reading(self.spec.widened.get(name, ()), self.spec.keep_texts), outcome)
             self._finish(operators)
         self.report.splits.append(
@@ -199,7 +199,7 @@ class Task:
         """Count the records of a split."""
         outcome = reading.SplitOutcome()
         root: Source = self._region([name])[0]  # type: ignore[assignment]
-        with self._stoppable():
+        with self._stoppable(name):
             root.count(place, outcome)
         self.report.splits.append(report.SplitReport(place.number, outcome.records, 0, outcome.is_consistent))
 
@@ -208,14 +208,14 @@ class Task:
         started = time.perf_counter()
         operators = self._region([exchange.consumer])
         root: Any = operators[0]
-        with self._stoppable():
+        with self._stoppable(exchange.consumer):
             for _, payload in envelopes:
                 root.receive(pa.ipc.open_stream(payload).read_all())
             self._finish(operators)
         self.report.seconds += time.perf_counter() - started
 
     @contextmanager
-    def _stoppable(self) -> Iterator[None]:
+    def _stoppable(self, root: str) -> Iterator[None]:
         """What ends a task without being a bug is reported; the driver gives the verdict."""
         try:
             with logs.captured(self.log):
@@ -223,9 +223,14 @@ class Task:
         except operator.StopTask:
             self.outbox.clear()
         except FormatError as error:
-            self.report.broken = report.Broken(error.code or "E216", str(error))
+            self.report.broken = report.Broken(error.code or "E900", str(error), root)
         except OSError as error:
-            self.report.broken = report.Broken("E900", describe(error))
+            self._break(error, root)
+
+    def _break(self, error: OSError, root: str = "") -> None:
+        """Note what the system refused, with the node whose part file it is about; the first trouble counts."""
+        node = next((part.box for part, _ in self._open_parts if part.path == error.filename), root)
+        self.report.broken = self.report.broken or report.Broken("E900", describe(error), node.split("#")[0])
 
     def _finish(self, operators: list[operator.Operator]) -> None:
         """Upstream first: what one holds back reaches the next before that one finishes."""
@@ -238,7 +243,7 @@ class Task:
             try:
                 file.close()
             except OSError as error:
-                self.report.broken = report.Broken("E900", describe(error))
+                self._break(error)
             part.bytes = os.path.getsize(part.path)
             self.report.parts.append(part)
         if self.gathered.count:
@@ -246,7 +251,11 @@ class Task:
                 self.spec.scratch,
                 f"letters-{self.spec.job.number}-{self.level}-{self.report.number}-{self.attempt}.arrow",
             )
-            written = self.gathered.write(path)
+            written = False
+            try:
+                written = self.gathered.write(path)
+            except OSError as error:
+                self._break(OSError(error.errno, error.strerror or str(error), path))
             self.report.letters = report.Letters(
                 path if written else None,
                 self.gathered.splits or (-1, -1),
@@ -310,6 +319,32 @@ class Task:
                     wiring["widened_type"] = self.spec.widened_type
         made: operator.Operator = node.open_step(box.step, **wiring)
         return made
+
+
+class _PartFile:
+    """A part file whose failures name it: the system does not when a write fails."""
+
+    def __init__(self, opener: Callable[[str], Any], path: str) -> None:
+        self._path = path
+        self._file = self._named(opener, path)
+
+    def write(self, data: Any) -> None:
+        """Append bytes."""
+        self._named(self._file.write, data)
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Append records, where the file holds records."""
+        self._named(self._file.write_batch, batch)
+
+    def close(self) -> None:
+        """Write what is held back."""
+        self._named(self._file.close)
+
+    def _named(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror or str(error), self._path) from error
 
 
 def describe(error: OSError) -> str:

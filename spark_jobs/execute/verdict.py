@@ -34,6 +34,15 @@ class RunFailed(Exception):
         self.place = place
 
 
+def broken(plan: plans.Plan, code: str, message: str, node: str) -> RunFailed:
+    """The end of a run whose file cannot be read or written, with the node it belongs to and that one's place."""
+    planned = plan.by_name.get(node)
+    if planned is None:
+        return RunFailed(ExitCode.IO, code, message)
+    place = plan.places.get(node, planned.span)
+    return RunFailed(ExitCode.IO, code, f"{planned.kind} '{node}': {message}", str(place) if place else None)
+
+
 @dataclass
 class Tally:
     """All tasks' reports, added up."""

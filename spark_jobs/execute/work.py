@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute import chain, inputs, logs, spec
+from spark_jobs.execute import chain, inputs, logs, spec, verdict
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.plan import plan as plans
@@ -153,7 +153,8 @@ class Work:
         """Broken files end the run, and so does a failing record where no strategy forgives it."""
         tally = self.run.tally
         if tally.broken:
-            raise RunFailed(ExitCode.IO, tally.broken[0].code, tally.broken[0].message)
+            broken = tally.broken[0]
+            raise verdict.broken(self.run.plan, broken.code, broken.message, broken.node)
         stopping = [f for f in tally.failures if f.code and f.code.startswith("E")]
         if self.run.plan.errors.strategy is plans.Strategy.FAIL_FAST:
             stopping = tally.failures

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -46,4 +47,5 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run jobs here from now on."""
     monkeypatch.setattr(work.chain, "run", run_chain)
     monkeypatch.setattr(executor.session, "open_session", lambda options, threads: object())
+    monkeypatch.setattr(executor.session, "stoppable", lambda spark, run: nullcontext())
     monkeypatch.setattr(executor.session, "describe", lambda spark: {"application_id": "none"})

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
+from datetime import date, datetime
 from typing import Any
 
 import pytest
 
 from spark_jobs.cxl import typed, types, values
 from spark_jobs.cxl.builtins import declare
+from spark_jobs.cxl.failure import Failure
+from spark_jobs.cxl.types import Kind
 from tests.cxl.both_engines import Outcome, by_interpreter, by_kernels, program_of, same
 
 EXAMPLES = [
@@ -74,6 +78,38 @@ def test_example_holds_for_a_column(example: str, result: str) -> None:
 def test_builtin_has_an_example_or_needs_a_map(key: str) -> None:
     builtin = declare.registry()[key]
     assert builtin.examples or builtin.receiver.kind == "Map", "there is no map literal to show it with"
+
+
+_SAMPLES: dict[Kind, list[Any]] = {
+    Kind.BOOL: [True],
+    Kind.INT: [0, -1, 40, values.MIN_INT, values.MAX_INT],
+    Kind.FLOAT: [0.0, -2.5, 1e300, float("nan"), float("inf")],
+    Kind.NUMERIC: [values.MIN_INT, -2.5, float("-inf")],
+    Kind.STRING: ["", "x", "[", "%Q", "2024-02-29"],
+    Kind.DATE: [date(1, 1, 1), date(9999, 12, 31)],
+    Kind.DATETIME: [datetime(1, 1, 1), datetime(9999, 12, 31, 23)],
+    Kind.ARRAY: [[], [1, None]],
+    Kind.MAP: [{}, {"a": 1}],
+    Kind.ANY: [1, "x", 2.5, [1], {"a": None}, date(2024, 1, 1)],
+}
+
+
+def _fails(builtin: declare.Builtin) -> bool:
+    """Whether the body raises `Failure` for some of the sample arguments."""
+    kinds = [builtin.receiver, *(one.type for one in builtin.parameters)]
+    samples = [[lambda item: True] if kind is None else _SAMPLES[kind.kind] for kind in kinds]
+    for arguments in itertools.product(*samples):
+        try:
+            builtin.body(*arguments)
+        except Failure:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("key", sorted(declare.registry()))
+def test_builtin_says_whether_it_fails(key: str) -> None:
+    builtin = declare.registry()[key]
+    assert _fails(builtin) is builtin.fails
 
 
 def test_examples_are_found() -> None:

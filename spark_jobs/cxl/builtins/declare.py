@@ -115,8 +115,7 @@ def accepts(wanted: types.Type, given: types.Type) -> bool:
 class Builtin:
     """One builtin. `key` is what typed trees carry: the receiver's kind, a dot, the name.
 
-    `fails` says that the body may raise `Failure`: a branch with such a call is evaluated only on the rows that take
-    it.
+    `fails` says that the body may raise `Failure`, as the reference does.
     """
 
     name: str

@@ -193,6 +193,11 @@ class NodeType:
     check: Callable[[Any, BindScope], None] | None = None
     parts: Callable[[Mapping[str, Any]], Mapping[Path, type[Config]]] | None = None
 
+    @property
+    def article(self) -> str:
+        """The article that messages put before the kind."""
+        return "an" if self.kind[0] in "aeiou" else "a"
+
 
 def passes_through(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
     """What a node reads that only passes its records on."""

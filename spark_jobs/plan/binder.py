@@ -131,9 +131,24 @@ class NodeScope:
         return program
 
     def _constants(self) -> dict[str, Any]:
-        """The values of composition parameters, by path."""
+        """Values that hold for all records of the node, by path: parameters, a channel's source defaults."""
         instance = self.bindings.expansion.instances.get(self.node.instance)
-        return {f"config.{name}": p.value for name, p in instance.parameters.items()} if instance else {}
+        constants = {f"config.{name}": p.value for name, p in instance.parameters.items()} if instance else {}
+        sources = {source for feed in self.feeds for source in feed.flow.sources}
+        for (source, name), value in self.bindings.variables.per_source.items():
+            # Bare source variables are refused where several sources meet (E172), so one source decides.
+            if sources == {source} and not self._is_written("source", name):
+                constants[f"source.{name}"] = value
+        return constants
+
+    def _is_written(self, namespace: str, name: str) -> bool:
+        """Whether a state node of the pipeline sets a variable."""
+        states = (node.config for node in self.bindings.graph.nodes.values() if node.kind == "state")
+        return any(
+            str(getattr(config, "scope", "")) == namespace
+            and name in [entry.var for entry in getattr(config, "set", ())]
+            for config in states
+        )
 
     def _sealed_reads(self, text: Text) -> list[Diagnostic]:
         """Reads of the pipeline's variables in a composition's body that its signature does not expose."""

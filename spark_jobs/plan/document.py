@@ -197,7 +197,7 @@ def _read_known(item: Mapping, kind: NodeType, found: Diagnostics) -> NodeSource
     name_tree = item.get("name")
     name = ""
     if name_tree is None:
-        found.add(codes.E006.at(reader.head(item.span), f"a {kind.kind} needs the key `name`"))
+        found.add(codes.E006.at(reader.head(item.span), f"{kind.article} {kind.kind} needs the key `name`"))
     elif not isinstance(name_tree, Scalar) or not name_tree.text.strip():
         found.add(codes.E007.at(reader.value_span(item, ("name",)), "`name`: expected a name"))
     else:
@@ -252,10 +252,10 @@ def _hoisted(item: Mapping, kind: NodeType, found: Diagnostics) -> Mapping:
 
 def _unknown_node_key(key: str, entry: Entry, kind: NodeType, header: list[str], config: list[str]) -> Diagnostic:
     proposal = nearest.hint(key, (*header, *config))
-    listed = f"keys of a {kind.kind}: {', '.join(header)}"
+    listed = f"keys of {kind.article} {kind.kind}: {', '.join(header)}"
     if config:
         listed += f"; under `config:` also {', '.join(config)}"
-    message = f"unknown key `{key}` of a {kind.kind}"
+    message = f"unknown key `{key}` of {kind.article} {kind.kind}"
     return codes.E005.at(entry.key, message + (f"; {proposal}" if proposal else ""), help=listed)
 
 
@@ -271,7 +271,7 @@ def _config(item: Mapping, kind: NodeType, found: Diagnostics) -> Config | None:
         if kind.needs_config:
             place = entry.key if entry else item.span
             needed = [info.alias or key for key, info in kind.config.model_fields.items() if info.is_required()]
-            message = f"a {kind.kind} needs `config:` with {', '.join(f'`{key}`' for key in needed)}"
+            message = f"{kind.article} {kind.kind} needs `config:` with {', '.join(f'`{key}`' for key in needed)}"
             found.add(codes.E006.at(reader.head(place), message))
             return None
         return kind.config()
@@ -297,7 +297,7 @@ def _references(item: Mapping, kind: NodeType, found: Diagnostics) -> tuple[Refe
 
 
 def _missing_input(item: Mapping, kind: NodeType, key: str, shape: str, found: Diagnostics) -> tuple[Reference, ...]:
-    found.add(codes.E006.at(reader.head(item.span), f"a {kind.kind} needs the key `{key}`: {shape}"))
+    found.add(codes.E006.at(reader.head(item.span), f"{kind.article} {kind.kind} needs the key `{key}`: {shape}"))
     return ()
 
 

@@ -119,19 +119,21 @@ def _diagnostic(
         case "extra_forbidden":
             return unknown_key(node, path, allowed_keys(_model_at(model, path[:-1])))
         case _ if kind in codes.by_id():
-            return codes.by_id()[kind].at(value_span(node, path), _named(path or (key,), problem["msg"]))
+            return codes.by_id()[kind].at(value_span(node, path), _named(node, path, key, problem["msg"]))
         case _ if kind in _KINDS:
             message = f"expected {_KINDS[kind]}, found {kind_of(problem['input'])}"
-            return codes.E007.at(value_span(node, path), _named(path or (key,), message))
+            return codes.E007.at(value_span(node, path), _named(node, path, key, message))
         case "too_short":
-            return codes.E007.at(value_span(node, path), _named(path or (key,), "must not be empty"))
+            return codes.E007.at(value_span(node, path), _named(node, path, key, "must not be empty"))
         case _:
-            return codes.E007.at(value_span(node, path), _named(path or (key,), problem["msg"]))
+            return codes.E007.at(value_span(node, path), _named(node, path, key, problem["msg"]))
 
 
-def _named(path: Path, message: str) -> str:
-    key = next((part for part in reversed(path) if isinstance(part, str)), None)
-    return f"`{key}`: {message}" if key else message
+def _named(node: Node, path: Path, key: str, message: str) -> str:
+    """The message with the key that the value stands under, as it is written."""
+    written = path[: locate(node, path)[2]]
+    name = next((part for part in reversed(written) if isinstance(part, str)), key)
+    return f"`{name}`: {message}" if name else message
 
 
 def missing_key(node: Node, path: Path, code: Code = codes.E006, place: Span | None = None) -> Diagnostic:

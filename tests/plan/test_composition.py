@@ -178,3 +178,23 @@ def test_entries_apply_to_the_environment_they_name(folder: Path) -> None:
     for environment, limit in (("prod", 50), ("test", 10), (None, 10)):
         plan = planned(folder, text, channel=str(channel), environment=environment)
         assert plan.variables["vars.limit"] == limit
+
+
+def test_a_channels_default_for_one_source_is_a_constant_below_it(tmp_path: Path) -> None:
+    text = """
+    pipeline: { name: p, vars: { source: { label: shop } } }
+    nodes:
+      - { type: source, name: a, config: { type: csv, path: a.csv, schema: { id: int } } }
+      - { type: source, name: b, config: { type: csv, path: b.csv, schema: { id: int } } }
+      - { type: transform, name: ta, input: a, config: { cxl: emit from = $source.label } }
+      - { type: transform, name: tb, input: b, config: { cxl: emit from = $source.label } }
+      - { type: merge, name: m, inputs: [ta, tb] }
+      - { type: output, name: o, input: m, config: { type: csv, path: o.csv } }
+    """
+    entry = "vars: { source: { a: { label: { type: string, default: till } } } }"
+    channel = write(tmp_path, f"channel: {{ name: c, target: pipeline.yaml }}\n{entry}\n", "c.channel.yaml")
+    plan = planned(tmp_path, text, channel=str(channel))
+    (overridden,) = plan.by_name["ta"].step.program.statements  # type: ignore[union-attr]
+    assert overridden.value.value == "till"  # type: ignore[attr-defined]
+    assert plan.by_name["tb"].step.program.system == {"source.label"}  # type: ignore[union-attr]
+    assert plan.variables["source.label"] == "shop"

@@ -22,6 +22,7 @@ from spark_jobs.execute import (
     logs,
     metrics,
     outputs,
+    progress,
     publish,
     session,
     task,
@@ -115,6 +116,9 @@ def execute(
     except Exception as failed:  # noqa: BLE001 - told with its place; the traceback is in the log
         exit_code, error = breakdown.explain(failed)
         logs.LOG.debug("the run broke down", exc_info=failed)
+    if not run.is_published:
+        run.output_files.clear()
+        run.dlq_path = None
     with interrupts.ignored():
         return metrics.conclude(run, exit_code, error)
 
@@ -150,10 +154,10 @@ def _previewing(run: Run, show: Callable[[str, str], None]) -> ExitCode:
         folders = {target.name: scratch for target in targets.outputs}
         _work(run, opening, scratch, folders)
         renames = outputs.assemble(run, targets, folders)
-        for target, rename in zip(targets.outputs, renames, strict=False):
-            assert rename.source is not None
-            show(target.name, Path(rename.source).read_text(getattr(target.step.options, "encoding", "utf-8")))
-        run.output_files.clear()
+        staged = {rename.target: rename.source for rename in renames}  # sidecars are among them
+        for target in targets.outputs:
+            text = Path(str(staged[str(target.path)])).read_text(getattr(target.step.options, "encoding", "utf-8"))
+            show(target.name, text)
     finally:
         publish.remove(Path(scratch))
     return run.exit_code
@@ -186,7 +190,8 @@ def _work(run: Run, opening: _SessionOpening, scratch: str, folders: dict[str, s
     run.application = dict(session.describe(spark))
     _log_around(run, directives.BEFORE)
     try:
-        with session.stoppable(spark, run.identity.execution_id):
+        shown = progress.shown(spark, wanted=not run.options.quiet)
+        with session.stoppable(spark, run.identity.execution_id), shown:
             work.Work(run, spark, scratch, folders).all_jobs()
     finally:
         for level, line in run.tally.logs:

@@ -27,7 +27,8 @@ def numbers(keys: Sequence[pa.Array], partitions: int) -> np.ndarray:
 def split(table: pa.Table, keys: Sequence[str], partitions: int) -> Iterator[tuple[int, pa.Table]]:
     """The rows of each partition that has any, in their order."""
     if partitions == 1:
-        yield 0, table
+        if table.num_rows:
+            yield 0, table
         return
     chosen = numbers([table.column(name).combine_chunks() for name in keys], partitions)
     yield from cut(table, chosen)
@@ -35,6 +36,8 @@ def split(table: pa.Table, keys: Sequence[str], partitions: int) -> Iterator[tup
 
 def cut(table: pa.Table, chosen: np.ndarray) -> Iterator[tuple[int, pa.Table]]:
     """The rows by a number per row, in their order."""
+    if not len(chosen):
+        return
     order = np.argsort(chosen, kind="stable")
     table = table.take(pa.array(order))
     present, starts = np.unique(chosen[order], return_index=True)

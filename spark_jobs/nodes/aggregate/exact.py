@@ -53,7 +53,8 @@ def head_and_tail(*pieces: pa.Array) -> tuple[pa.Array, pa.Array]:
         for column in columns[1:]:
             total = head + column
             shifted = total - head
-            tail = tail + ((head - (total - shifted)) + (column - shifted))
+            error = (head - (total - shifted)) + (column - shifted)
+            tail = tail + np.where(np.isfinite(total), error, 0.0)
             head = total
         total = head + tail
         tail = np.where(np.isfinite(total), tail - (total - head), 0.0)

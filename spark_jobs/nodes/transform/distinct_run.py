@@ -1,6 +1,6 @@
 """How a `distinct` treats records: equal keys meet in a partition, the first of each goes on, and home.
 
-`Gather` is the end of the region before: it drops what is no first even within its batch and sends the rest to the
+`Gather` is the end of the region before: it drops what is no first even within its task and sends the rest to the
 partition of its key. `First` keeps one record per key. `Home` puts what is left back into record order; with a single
 partition `First` does that itself. Null equals null, 1 equals 1.0 (decision 18).
 """
@@ -21,22 +21,49 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.transform.distinct_step import DistinctStep
 
 _HASHED = "$hashed."
+#: Records that a task looks through at once.
+GATHER_ROWS = 262_144
+
+
+@dataclass
+class _Lane:
+    """What a task has of one lane: records that wait, and the keys that were sent."""
+
+    place: int
+    arrived: int = 0
+    waiting: list[pa.Table] = field(default_factory=list)
+    waiting_rows: int = 0
+    sent: pa.Table | None = None
 
 
 @dataclass
 class Gather(operator.Operator):
-    """Sends records to the partition of their key."""
+    """Sends the first record of each key that its task sees to the partition of the key."""
 
     step: DistinctStep
     exchange: int = 0
     partitions: int = 1
     lanes: tuple[tuple[int, ...], ...] = ((),)
-    #: Records that were sent of each lane: their places in the order of the task.
-    sent: dict[tuple[int, ...], int] = field(default_factory=dict)
+    found: dict[tuple[int, ...], _Lane] = field(default_factory=dict)
 
     def process(self, batch: operator.Batch, port: int) -> None:
-        """Compute comparable keys and send the first record of each."""
+        """Compute comparable keys; look for firsts when enough records have come together."""
         self.counters.made += batch.count
+        lane = self.found.get(batch.lane)
+        if lane is None:
+            lane = _Lane(ordering.place(self.lanes.index(batch.lane), batch.origin.number))
+            self.found[batch.lane] = lane
+        data, good = self._keyed(batch)
+        at = ordering.first_rows(lane.place, pa.array(np.arange(lane.arrived, lane.arrived + batch.count)))
+        data = operator.overlay(operator.with_origin(batch, data), {ordering.AT: at})
+        lane.arrived += batch.count
+        lane.waiting.append(pa.table(data) if len(good) == batch.count else pa.table(data).take(good))
+        lane.waiting_rows += len(good)
+        if lane.waiting_rows >= GATHER_ROWS:
+            self._send(lane)
+
+    def _keyed(self, batch: operator.Batch) -> tuple[pa.RecordBatch, pa.Array]:
+        """The records with comparable keys, and those of them that have usable ones."""
         columns: dict[str, pa.Array] = {}
         bad = np.zeros(batch.count, dtype=bool)
         failures: list[engine.RowFailure] = []
@@ -50,17 +77,30 @@ class Gather(operator.Operator):
             bad |= wrong
         self.fail(batch, sorted(failures, key=lambda item: item.row))
         data = batch.data.drop_columns([name for name, _ in self.step.keys])
-        data = operator.overlay(operator.with_origin(batch, data), columns)
-        start = self.sent.get(batch.lane, 0)
-        place = ordering.place(self.lanes.index(batch.lane), batch.origin.number)
-        at = ordering.first_rows(place, pa.array(np.arange(start, start + batch.count)))
-        data = operator.overlay(data, {ordering.AT: at})
-        self.sent[batch.lane] = start + batch.count
-        firsts = _first_rows(pa.table(data), list(columns), pa.array(np.flatnonzero(~bad)))
-        self.counters.duplicates += batch.count - len(failures) - len(firsts)
-        self.counters.made -= len(firsts)
-        for number, part in partition.split(pa.table(data).take(firsts), list(columns), self.partitions):
-            self.context.send(self.exchange, number, place, part)
+        return operator.overlay(data, columns), pa.array(np.flatnonzero(~bad))
+
+    def _send(self, lane: _Lane) -> None:
+        """Send the records whose keys this task has not sent yet."""
+        by = [_HASHED + name for name, _ in self.step.keys]
+        table = pa.concat_tables(lane.waiting, promote_options="default")
+        lane.waiting, lane.waiting_rows = [], 0
+        known = 0 if lane.sent is None else lane.sent.num_rows
+        seen = table.select(by) if lane.sent is None else pa.concat_tables([lane.sent, table.select(by)])
+        firsts = _first_rows(seen, by, pa.array(np.arange(seen.num_rows)))
+        lane.sent = seen.take(firsts)
+        rows = firsts.to_numpy()
+        fresh = table.take(pa.array(rows[rows >= known] - known))
+        self.counters.duplicates += table.num_rows - fresh.num_rows
+        self.counters.made -= fresh.num_rows
+        for number, part in partition.split(fresh, by, self.partitions):
+            self.context.send(self.exchange, number, lane.place, part)
+
+    def finish(self) -> None:
+        """Send the rest."""
+        for lane in self.found.values():
+            if lane.waiting:
+                self._send(lane)
+        self.found.clear()
 
 
 def _first_rows(table: pa.Table, by: list[str], among: pa.Array) -> pa.Array:

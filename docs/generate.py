@@ -393,8 +393,8 @@ _MODULES = """# Modules
 
 <!-- Written by docs/generate.py from the docstrings of the modules; change those. -->
 
-What every module of the engine and of the provider is for, in its own words. [CONTRIBUTING](../../CONTRIBUTING.md) has the
-map of the folders.
+What every module of the engine and of the provider is for, in its own words. [CONTRIBUTING](../../CONTRIBUTING.md) has
+the map of the folders.
 """
 
 

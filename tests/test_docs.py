@@ -1,0 +1,275 @@
+"""The documentation is true: what it names is there, what it shows is what comes out, what is generated is fresh."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib.util
+import io
+import re
+import shutil
+import subprocess
+from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from spark_jobs import plan
+from spark_jobs.cli import clinker
+from spark_jobs.cxl import parser
+from tests.execute import without_spark
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+ROOT = Path(__file__).resolve().parent.parent
+#: What people write; the pages of diagnostics have tests of their own.
+WRITTEN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*WRITTEN, *sorted((ROOT / "docs/reference").glob("*.md")), *sorted((ROOT / "examples").glob("**/*.md"))]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NAMED = re.compile(r"`([\w./]+\.py):([\w.]+)`")
+FILES = re.compile(
+    r"`((?:spark_jobs|clinker_provider|tests|docs|benchmarks|examples|dags|scripts|docker|\.ci)/[\w./*-]*)`"
+)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+#: Paths and words of the place where this was written have no meaning anywhere else.
+FOREIGN = re.compile(r"/work/|/tmp/|\b(?:claude|anthropic|llm|ai|subagent|this machine|issue \d+)\b", re.IGNORECASE)
+
+
+def shown(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    return [text for found, text in FENCE.findall(path.read_text(encoding="utf-8")) if found == language]
+
+
+@cache
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# ---- what is named is there ----------------------------------------------------------------------------------------
+
+
+def members(body: list[ast.stmt]) -> dict[str, ast.stmt]:
+    """The names that a module or class defines."""
+    found: dict[str, ast.stmt] = {}
+    for node in body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                found[name] = node
+            case ast.Assign(targets=targets):
+                found |= {target.id: node for target in targets if isinstance(target, ast.Name)}
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                found[name] = node
+    return found
+
+
+def problem_with(file: str, dotted: str) -> str | None:
+    path = ROOT / file
+    if not path.is_file():
+        return f"{file} is gone"
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    for name in dotted.split("."):
+        node = members(body).get(name)
+        if node is None:
+            return f"{file} has no {dotted}"
+        body = getattr(node, "body", [])
+    return None
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=shown)
+def test_what_a_page_names_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    gone = [problem for file, name in NAMED.findall(text) if (problem := problem_with(file, name))]
+    gone += [f"{name} is gone" for name in FILES.findall(text) if not any(ROOT.glob(name))]
+    assert gone == []
+
+
+def test_a_name_that_is_gone_is_found() -> None:
+    assert problem_with("spark_jobs/execute/task.py", "Task.read") is None
+    assert (
+        problem_with("spark_jobs/execute/task.py", "Task.nothing") == "spark_jobs/execute/task.py has no Task.nothing"
+    )
+    assert problem_with("spark_jobs/nothing.py", "read") == "spark_jobs/nothing.py is gone"
+
+
+def test_the_tour_goes_through_every_package() -> None:
+    named = {file for file, _ in NAMED.findall((ROOT / "docs/tour.md").read_text(encoding="utf-8"))}
+    packages = {path.parent.name for path in (ROOT / "spark_jobs").glob("*/__init__.py")}
+    assert {file.split("/")[1] for file in named if file.startswith("spark_jobs/")} >= packages
+
+
+def anchors(path: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=shown)
+def test_links_lead_somewhere(page: Path) -> None:
+    broken = []
+    for link in LINK.findall(page.read_text(encoding="utf-8")):
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=shown)
+def test_pages_know_nothing_of_where_they_were_written(page: Path) -> None:
+    assert FOREIGN.findall(page.read_text(encoding="utf-8")) == []
+
+
+# ---- what is shown comes out ---------------------------------------------------------------------------------------
+
+
+def matches(wanted: str, got: str) -> bool:
+    return doctest.OutputChecker().check_output(wanted, got, doctest.ELLIPSIS)
+
+
+def run(command: str) -> str:
+    """What a command prints; `clinker` runs in this process, without Spark."""
+    words = command.split()
+    if words[0] != "clinker":
+        return subprocess.run(command, shell=True, capture_output=True, text=True, check=True).stdout
+    printed = io.StringIO()
+    with redirect_stdout(printed), redirect_stderr(printed):
+        clinker.main(words[1:])
+    return printed.getvalue()
+
+
+def check_console(text: str) -> None:
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, wanted = part.partition("\n")
+        got = run(command)
+        assert matches(wanted, got), f"$ {command}\n{got}"
+
+
+def check_python(text: str, names: dict[str, Any]) -> None:
+    test = doctest.DocTestParser().get_doctest(text, names, "tour", "docs/tour.md", 0)
+    report = io.StringIO()
+    doctest.DocTestRunner().run(test, out=report.write, clear_globs=False)
+    names.update(test.globs)
+    assert report.getvalue() == ""
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a copy of the example, and of the one with the tour's mistake."""
+    orders = tmp_path / "examples" / "orders"
+    shutil.copytree(ROOT / "examples" / "orders", orders, ignore=shutil.ignore_patterns("output"))
+    text = (orders / "pipeline.yaml").read_text(encoding="utf-8")
+    (orders / "wrong.yaml").write_text(text.replace("filter status", "filter statis"), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    without_spark.install(monkeypatch)
+    return tmp_path
+
+
+def test_the_tour_is_true(elsewhere: Path) -> None:
+    names: dict[str, Any] = {}
+    seen = set()
+    for language, text in FENCE.findall((ROOT / "docs/tour.md").read_text(encoding="utf-8")):
+        seen.add(language)
+        if language == "console":
+            check_console(text)
+        elif language == "python":
+            check_python(text, names)
+    assert seen == {"console", "python"}
+
+
+def test_what_does_not_come_out_is_found(elsewhere: Path) -> None:
+    with pytest.raises(AssertionError, match="order_id"):
+        check_console("$ head -1 examples/orders/input/orders.csv\nnothing\n")
+    with pytest.raises(AssertionError, match="Expected"):
+        check_python(">>> 1 + 1\n3\n", {})
+
+
+PIPELINES = [
+    pytest.param(text, id=f"{shown(page)}-{number}")
+    for page in PAGES
+    for number, text in enumerate(blocks(page, "yaml"))
+    if isinstance(found := yaml.safe_load(text), dict) and {"pipeline", "nodes"} <= set(found)
+]
+
+
+@pytest.mark.parametrize("text", PIPELINES)
+def test_whole_pipelines_are_valid(text: str, tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yaml").write_text(text, encoding="utf-8")
+    assert [str(item) for item in plan.validate(tmp_path / "pipeline.yaml") if item.is_error] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=shown)
+def test_cxl_parses(page: Path) -> None:
+    for text in blocks(page, "cxl"):
+        for line in text.splitlines() if "reference" in str(page) else [text]:
+            assert [problem.message for problem in parser.parse(line).problems] == []
+
+
+# ---- what is generated is fresh ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(generator().PAGES))
+def test_generated_pages_are_fresh(name: str) -> None:
+    stale = (ROOT / "docs" / name).read_text(encoding="utf-8") != generator().PAGES[name]()
+    assert not stale, f"docs/{name} is stale: run `make docs`"
+
+
+def test_every_key_of_pipelines_is_explained_and_nothing_else() -> None:
+    explained = {name: set(keys) for name, keys in yaml.safe_load(generator().KEYS.read_text("utf-8")).items()}
+    assert explained == generator().documented()
+
+
+def test_the_map_names_every_folder_of_the_engine_and_the_provider() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = set(re.findall(r"^\| `([\w./]+/)` \|", text, re.MULTILINE))
+    packages = {
+        shown(path) + "/"
+        for top in ("spark_jobs", "clinker_provider")
+        for path in (ROOT / top).iterdir()
+        if path.is_dir() and (path / "__init__.py").is_file()
+    }
+    assert {row for row in rows if row.startswith(("spark_jobs/", "clinker_provider/"))} >= packages
+
+
+# ---- what does not run yet -----------------------------------------------------------------------------------------
+
+
+def _phrase(node: ast.expr) -> str:
+    """A text of the code, with `…` for what it fills in."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_phrase(part) for part in node.values)
+    return str(node.value) if isinstance(node, ast.Constant) else "…"
+
+
+def refused() -> set[str]:
+    """What plans can say and execution refuses, in the words of its message."""
+    found = set()
+    for path in (ROOT / "spark_jobs").glob("**/*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(func=ast.Attribute(attr="pending"), args=[ast.expr() as what, *_]) if not isinstance(
+                    what, ast.Name
+                ):
+                    found.add(_phrase(what))
+                case ast.Yield(value=ast.expr() as what) if path.name == "pending.py":
+                    found.add(_phrase(what))
+    return found
+
+
+def test_the_roadmap_lists_what_does_not_run_yet_and_nothing_else() -> None:
+    text = (ROOT / "docs/roadmap.md").read_text(encoding="utf-8")
+    table = text.split("## What is refused", 1)[1].split("\n## ", 1)[0]
+    listed = {row.strip() for row in re.findall(r"^\| ([^|]+) \| ", table, re.MULTILINE)} - {"feature", "---"}
+    assert listed == refused()

@@ -71,7 +71,9 @@ def read_csv(
     with files.open_input(file_plan.file.path, file_plan.file.name) as stream:
         part = _part(split, file_plan, options.encoding, stream, outcome, csv_reader.dialect_of(options))
         for block in reader.blocks(part, stretch, is_last=_is_last(split, file_plan, outcome)):
+            # Noted before each block: whoever takes it may stop there, at a record that is broken by a wrong cut.
             outcome.records = stretch.records
+            outcome.is_consistent &= stretch.is_closed
             yield block
     outcome.records = stretch.records
     outcome.is_consistent &= stretch.is_closed

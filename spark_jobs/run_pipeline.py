@@ -1,19 +1,45 @@
 """What `spark-submit` starts: the terminal's `clinker run` inside a submitted application.
 
-    spark-submit --py-files dist/spark_jobs.zip run_pipeline.py pipeline.yaml [options of clinker run]
+Usage: `spark-submit --py-files dist/spark_jobs.zip run_pipeline.py pipeline.yaml [options of clinker run]`.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
+import time
+
+_WATCH_S = 2.0
 
 
 def main(arguments: list[str]) -> int:
     """Run a pipeline; gives the exit code."""
+    _watch_the_parent()
     from spark_jobs.cli import clinker
 
     return clinker.main(["run", *arguments])
 
 
+def _forget_this_folder() -> None:
+    """The script's folder stands first on the path: its modules would be importable under a second, bare name."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]
+
+
+def _watch_the_parent() -> None:
+    """When the launcher is gone (killed, its machine's supervisor ended), the run ends as on SIGTERM, not as an orphan."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_WATCH_S)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True, name="parent-watch").start()
+
+
 if __name__ == "__main__":
+    _forget_this_folder()
     sys.exit(main(sys.argv[1:]))

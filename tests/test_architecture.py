@@ -24,7 +24,7 @@ RANKS = {
 }
 #: Standard library only; everybody may import them.
 FREE = {"contract", "discovery", "result", "bundle", "spool"}
-#: What a module may import of `spark_jobs.execute` and `spark_jobs.plan` below its rank does not exist: imports point down.
+#: From this rank on modules may import pyspark.
 PYSPARK_RANK = RANKS["execute"]
 #: What the provider may import of the engine (DESIGN.md, the tree).
 PROVIDER_MAY = {"contract", "result", "bundle", "spool", "plan", "diagnostics"}

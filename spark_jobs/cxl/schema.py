@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Column:
     """A column: its name, its type, and the node that gave it its present value (`origin`, for `explain`).
 
-    Names that start with `$` are engine columns (`$ck.<field>`, `$meta.<key>`, `$widened`): hidden from CXL's bare names and
-    from default outputs.
+    Names that start with `$` are engine columns (`$ck.<field>`, `$meta.<key>`, `$widened`): hidden from CXL's bare
+    names and from default outputs.
     """
 
     name: str

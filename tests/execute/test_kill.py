@@ -109,7 +109,7 @@ def start(folder: Path, number: int) -> subprocess.Popen[str]:
 
 
 def test_publishing_survives_a_kill_at_every_step(tmp_path: Path) -> None:
-    """Fifty processes killed at random moments of publishing itself, where it is most dangerous; no Spark is needed for that."""
+    """Fifty processes killed at random moments of publishing itself, where it is most dangerous."""
     out = tmp_path / "out"
     out.mkdir()
     random.seed(20)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from spark_jobs.execute import publish
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def staged(staging: publish.Staging, name: str, content: bytes) -> str:

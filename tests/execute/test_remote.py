@@ -62,7 +62,10 @@ def test_standalone_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spa
             "--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1",
             str(ROOT / "spark_jobs" / "run_pipeline.py"), str(tmp_path / "pipeline.yaml"), "--force",
         ],
-        env={**environment(tmp_path), "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
+        env={
+            **environment(tmp_path), "SPARK_HOME": str(home),
+            "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable,
+        },
         cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
     assert run.returncode == 2, run.stdout + run.stderr

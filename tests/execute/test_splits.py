@@ -92,7 +92,10 @@ nodes:
         emit amount = o.amount
       propagate_ck: driver
   - {type: output, name: o1, input: again, config: {name: o1, type: csv, path: out/again.csv}}
-  - {type: output, name: o2, input: size.middle, config: {name: o2, type: json, path: out/middle.json, options: {format: ndjson}}}
+  - type: output
+    name: o2
+    input: size.middle
+    config: {name: o2, type: json, path: out/middle.json, options: {format: ndjson}}
   - {type: output, name: o3, input: by_customer, config: {name: o3, type: csv, path: out/by_customer.csv}}
   - {type: output, name: o4, input: all, config: {name: o4, type: json, path: out/all.json}}
   - {type: output, name: o5, input: named, config: {name: o5, type: csv, path: out/named.csv}}

@@ -1,4 +1,4 @@
-"""Jobs in this process: the levels of a chain one after another, envelopes sorted as Spark would. For tests of everything but Spark."""
+"""Jobs in this process, level by level, envelopes sorted as Spark would: for tests of everything but Spark."""
 
 from __future__ import annotations
 

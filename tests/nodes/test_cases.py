@@ -1,6 +1,6 @@
-"""One behaviour per case: a pipeline with its input, and the files, exit code and texts that it must give (`cases/<node>.yaml`).
+"""One behaviour per case: a pipeline, its input, and the files, exit code and texts that it must give.
 
-Every case runs twice, on one split and on many, without Spark.
+The cases are in `cases/<node>.yaml`. Each runs twice, on one split and on many, without Spark.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from spark_jobs.diagnostics import codes as codes_module
 from spark_jobs.diagnostics import pages
 from spark_jobs.nodes import formats, registry
 from spark_jobs.nodes.binding import Wiring
-from spark_jobs.plan import model
+from spark_jobs.plan import composition, model, workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -157,6 +157,17 @@ good, one at a time). An input is a node's name, or `node.port` for a branch of 
 `clinker schema` prints all of this as a JSON Schema for editors. What is marked in [the roadmap](../roadmap.md) is
 checked and explained, and does not run yet.
 """
+_COMPOSITIONS = """## Composition files
+
+A file with its signature under `_compose:` and the body under `nodes:`. [Reuse](../reuse.md) shows one at work.
+
+"""
+_WORKSPACE = """## clinker.toml
+
+Settings of a workspace, looked for in the base folder and then upwards; paths in it are relative to it.
+`[storage.spill]` and `[storage.staging]` are checked, and have no effect yet. Under `[storage]`:
+
+"""
 _WIRED = {
     Wiring.NONE: "It has no input.",
     Wiring.ONE: "`input:` names one node.",
@@ -179,7 +190,7 @@ def _definitions() -> dict[str, dict[str, Any]]:
     """The JSON Schema of every configuration model, by the model's name."""
     roots: list[type[Config]] = [kind.config for kind in registry.node_types().values()]
     roots += [model.PipelineConfig, model.ErrorHandlingConfig, *formats.READ.values(), *formats.WRITE.values()]
-    roots += [formats.Layout]
+    roots += [formats.Layout, composition.ComposeConfig, workspace.StorageConfig, workspace.ChannelsConfig]
     _, found = models_json_schema([(one, "validation") for one in roots])
     definitions: dict[str, dict[str, Any]] = found["$defs"]
     return definitions
@@ -296,8 +307,11 @@ def nodes() -> str:
     parts += [f"## pipeline\n\n{_table('PipelineConfig')}", f"## error_handling\n\n{_table('ErrorHandlingConfig')}"]
     parts += map(_node, kinds)
     parts += _formats()
+    parts.append(_COMPOSITIONS + _table("ComposeConfig"))
+    parts.append(_WORKSPACE + _table("StorageConfig") + "\n\nUnder `[channels]`:\n\n" + _table("ChannelsConfig"))
     parts.append("## Mappings inside\n\nIn the order of their names; the keys above say where each belongs.")
-    roots = ["PipelineConfig", "ErrorHandlingConfig", "Layout", *(kind.config.__name__ for kind in kinds)]
+    roots = ["PipelineConfig", "ErrorHandlingConfig", "Layout", "ComposeConfig", "StorageConfig"]
+    roots += [kind.config.__name__ for kind in kinds]
     inner = sorted({name for root in roots for name in _inside(root)}, key=_title)
     parts += [
         f"### {_title(name)}\n\n{_definitions()[name].get('description', '')}\n\n{_table(name)}" for name in inner

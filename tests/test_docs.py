@@ -29,7 +29,8 @@ ROOT = Path(__file__).resolve().parent.parent
 #: What people write; the pages of diagnostics have tests of their own.
 WRITTEN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES = [*WRITTEN, *sorted((ROOT / "docs/reference").glob("*.md")), *sorted((ROOT / "examples").glob("**/*.md"))]
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+#: Language, the name of the file that a block is (```yaml file=pipeline.yaml), text.
+FENCE = re.compile(r"^```(\w*)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"`([\w./]+\.py):([\w.]+)`")
 FILES = re.compile(
     r"`((?:spark_jobs|clinker_provider|tests|docs|benchmarks|examples|dags|scripts|docker|\.ci)/[\w./*-]*)`"
@@ -44,7 +45,9 @@ def shown(path: Path) -> str:
 
 
 def blocks(path: Path, language: str) -> list[str]:
-    return [text for found, text in FENCE.findall(path.read_text(encoding="utf-8")) if found == language]
+    """The blocks in a language that are no files of their page's own."""
+    found = FENCE.findall(path.read_text(encoding="utf-8"))
+    return [text for written, name, text in found if written == language and not name]
 
 
 @cache
@@ -180,13 +183,26 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_tour_is_true(elsewhere: Path) -> None:
     names: dict[str, Any] = {}
     seen = set()
-    for language, text in FENCE.findall((ROOT / "docs/tour.md").read_text(encoding="utf-8")):
+    for language, _, text in FENCE.findall((ROOT / "docs/tour.md").read_text(encoding="utf-8")):
         seen.add(language)
         if language == "console":
             check_console(text)
         elif language == "python":
             check_python(text, names)
     assert seen == {"console", "python"}
+
+
+def test_the_page_on_reuse_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _, name, text in FENCE.findall((ROOT / "docs/reuse.md").read_text(encoding="utf-8")):
+        if name:
+            Path(name).parent.mkdir(exist_ok=True)
+            Path(name).write_text(text, encoding="utf-8")
+    assert [str(item) for item in plan.validate("pipeline.yaml")] == []
+    commands = blocks(ROOT / "docs/reuse.md", "console")
+    assert len(commands) == 2
+    for text in commands:
+        check_console(text)
 
 
 def test_what_does_not_come_out_is_found(elsewhere: Path) -> None:

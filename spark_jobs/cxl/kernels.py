@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import engine, interpreter, kernels_distinct, trees, typed, types, values
+from spark_jobs.cxl import engine, interpreter, kernels_distinct, kernels_each, trees, typed, types, values
 from spark_jobs.cxl.kernels_deferred import Deferred
 from spark_jobs.cxl.kernels_expressions import Compiler
 from spark_jobs.cxl.kernels_frame import Evaluate, Frame, as_array
@@ -32,15 +32,23 @@ class State:
         self.metas: dict[str, tuple[pa.Array, types.Type]] = {}
         self.filtered = 0
         self.duplicates = 0
+        #: Whether the rows are elements of an `emit each`, so that a row of the batch may have none or several.
+        self.is_exploded = False
+
+    def of_children(self, frame: Frame, indices: pa.Array) -> State:
+        """The state of a frame whose rows stand for these rows: they have emitted the same so far."""
+        state = State(frame, self.deferred)
+        state.emits = {name: (array.take(indices), static) for name, (array, static) in self.emits.items()}
+        state.metas = {key: (array.take(indices), static) for key, (array, static) in self.metas.items()}
+        return state
 
     def keep(self, mask: pa.Array) -> None:
         """Go on with the rows of a mask alone."""
         if pc.all(mask, min_count=0).as_py():
             return
         indices = pc.indices_nonzero(mask)
-        self.frame = self.frame.child(indices)
-        self.emits = {name: (array.take(indices), static) for name, (array, static) in self.emits.items()}
-        self.metas = {key: (array.take(indices), static) for key, (array, static) in self.metas.items()}
+        kept = self.of_children(self.frame.child(indices), indices)
+        self.frame, self.emits, self.metas = kept.frame, kept.emits, kept.metas
 
     def defer_bad(self, number: int) -> pa.Array | None:
         """Leave the bad rows to the interpreter, at this statement; gives the mask of the others if there are any."""
@@ -60,7 +68,8 @@ Step = Callable[[State], None]
 
 def compile(program: typed.Program) -> engine.BatchProgram:
     """A program ready to run on batches, a `BatchProgram`."""
-    kind = RowProgram if any(isinstance(statement, typed.Each) for statement in program.statements) else KernelProgram
+    has_each = any(isinstance(statement, typed.Each) for statement in program.statements)
+    kind = RowProgram if has_each and not kernels_each.is_native(program) else KernelProgram
     if not trees.is_deep(program):
         return kind(program)
     with trees.room():
@@ -102,14 +111,17 @@ class KernelProgram:
 
 
 class RowProgram:
-    """A program with `emit each`, run by the interpreter on every row."""
+    """A program with `emit each` in a form that kernels do not have, run by the interpreter on every row."""
 
     def __init__(self, program: typed.Program) -> None:
         self._program = program
         self._interpreter = interpreter.compile(program)
         start, end = next(s.place for s in program.statements if isinstance(s, typed.Each))
         self.interpreted: tuple[tuple[str, str], ...] = (
-            (program.text[start:end].split("{")[0].strip(), "`emit each` makes a program run record by record"),
+            (
+                program.text[start:end].split("{")[0].strip(),
+                "blocks with others inside or after them run record by record",
+            ),
         )
 
     def __call__(self, batch: pa.RecordBatch, surroundings: engine.Surroundings) -> engine.BatchResult:
@@ -152,6 +164,9 @@ def _statement(statement: typed.Statement, number: int, compiler: Compiler) -> S
             step = _distinct(statement, number, [compiler.compile(key) for key in statement.keys])
         case typed.Trace():
             step = _trace(statement, compiler)
+        case typed.Each(source=source, body=body):
+            elements = compiler.compile(source)
+            step = kernels_each.each(statement, number, elements, [_statement(one, number, compiler) for one in body])
         case typed.Evaluate(value=value):
             step = _evaluate(compiler.compile(value))
         case _:
@@ -284,7 +299,7 @@ def _trace(statement: typed.Trace, compiler: Compiler) -> Step:
 def _result(program: typed.Program, state: State, count: int) -> engine.BatchResult:
     """The batch's result: what kernels made, with the interpreter's records put in by row order."""
     finished = state.deferred.finish()
-    whole = state.frame.count == count and not finished.rows
+    whole = state.frame.count == count and not finished.rows and not state.is_exploded
     result = engine.BatchResult(
         rows=None if whole else state.frame.positions(),
         emits={name: _typed(state.emits.get(name), static, state.frame.count) for name, static in program.emits},

@@ -97,14 +97,38 @@ class Frame:
         """The array in a slot."""
         found = self._slots.get(number)
         if found is None:
-            assert self._parent is not None, f"slot {number} is read before it is set"
-            found = self._slots[number] = self._parent.slot(number).take(self._indices)
+            listed = self._lists.get(("slot", number))
+            if listed is not None:
+                found = values.to_arrow(listed, types.ANY)
+            else:
+                assert self._parent is not None, f"slot {number} is read before it is set"
+                found = self._parent.slot(number).take(self._indices)
+            self._slots[number] = found
         return found
 
-    def set_slot(self, number: int, array: pa.Array) -> None:
-        """Put an array into a slot."""
-        self._slots[number] = array
+    def set_slot(self, number: int, items: pa.Array | list[Any]) -> None:
+        """Put an array into a slot, or a list of Python values of dynamic type, encoded only when kernels want it."""
+        self._slots.pop(number, None)
         self._lists.pop(("slot", number), None)
+        if isinstance(items, list):
+            self._lists["slot", number] = items
+        else:
+            self._slots[number] = items
+
+    def python_slot(self, number: int, static: types.Type) -> list[Any]:
+        """The Python values in a slot."""
+        found = self._listed(number)
+        return found if found is not None else self.python(("slot", number), self.slot(number), static)
+
+    def _listed(self, number: int) -> list[Any] | None:
+        """The Python values in a slot where a frame of these rows was given such."""
+        found = self._lists.get(("slot", number))
+        if found is None and number not in self._slots and self._parent is not None:
+            outer = self._parent._listed(number)
+            if outer is not None:
+                assert self._indices is not None
+                found = self._lists["slot", number] = [outer[row] for row in self._indices.to_pylist()]
+        return found
 
     def system(self, path: str, static: types.Type) -> pa.Array:
         """A value of the surroundings on every row."""

@@ -38,10 +38,7 @@ def compile(node: typed.Expression, adapt: Callable[[Any], Any] | None = None, s
                 (surroundings, path, frame.python(("$", path), frame.system(path, kind), kind))
                 for path, kind in systems.items()
             ),
-            *(
-                (row.slots, number, frame.python(("slot", number), frame.slot(number), kind))
-                for number, kind in locals_.items()
-            ),
+            *((row.slots, number, frame.python_slot(number, kind)) for number, kind in locals_.items()),
         ]
         row.moment = frame.clock() if reads_clock else None
         results: list[Any] = []

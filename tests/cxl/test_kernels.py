@@ -180,8 +180,8 @@ def test_what_runs_row_by_row_is_listed_with_its_reason() -> None:
     compiled = kernels.compile(program_of("emit x = n + 1\nemit y = a.length()\nemit z = s.upper()", columns))
     assert [text for text, _ in compiled.interpreted] == ["a.length()"]
     assert "run time" in compiled.interpreted[0][1]
-    each = kernels.compile(program_of("emit each it in a {\n  emit v = it\n}", columns))
-    assert each.interpreted == (("emit each it in a", "`emit each` makes a program run record by record"),)
+    each = kernels.compile(program_of("emit each p in a {\n  emit each q in p {\n    emit v = q\n  }\n}", columns))
+    assert each.interpreted == (("emit each p in a", "blocks with others inside or after them run record by record"),)
 
 
 @pytest.mark.parametrize(

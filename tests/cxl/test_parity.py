@@ -387,6 +387,57 @@ def test_engines_agree_on_nested_programs(text: str, records: list[dict[str, Any
     _check(text, records, batch_rows)
 
 
+_BODY = st.sampled_from(
+    [
+        "emit v = it",
+        'emit v = it["k"]',
+        "emit v = it + n",
+        "emit v = 10 / it",
+        "emit v = it.to_string() + s",
+        "let k = it\n  emit v = k\n  emit w = (if b then k else 0)",
+        "emit meta mark = it\n  emit v = n + 1",
+        "emit v = n / m\n  emit w = it.is_null()",
+        "emit v = (it ?? n).to_string().to_int()",
+        "n / m",
+        "emit x = x",
+    ]
+)
+_SOURCES = st.sampled_from(
+    ["a", 's.split(",")', "(if b then a else null)", "(a ?? a)", 's.split("").map(it => it.length() + n)']
+)
+_LISTS = st.none() | st.lists(
+    st.none() | st.integers(-2, 2) | st.text("ab1", max_size=2) | st.fixed_dictionaries({"k": st.integers(0, 2)}),
+    max_size=4,
+)
+_EACH_RECORDS = st.lists(
+    st.fixed_dictionaries({name: st.none() | values for name, values in {**_VALUES, "a": _LISTS | _ANY}.items()}),
+    min_size=1,
+    max_size=16,
+)
+
+
+@st.composite
+def explosions(draw: st.DrawFn) -> str:
+    """A program that ends in an `emit each` block."""
+    before = draw(
+        st.sampled_from(["", "emit f = n + 1", "filter b", "emit meta mark = n\nemit f = s", "distinct by n"])
+    )
+    body = "\n  ".join(draw(st.lists(_BODY, min_size=1, max_size=3)))
+    outer = draw(st.sampled_from(["", " outer"]))
+    return f"{before}\nemit each it in {draw(_SOURCES)}{outer} {{\n  {body}\n}}"
+
+
+@settings(max_examples=60, **_COMMON)
+@given(explosions(), _EACH_RECORDS, st.sampled_from([None, 3]))
+def test_engines_agree_on_blocks(text: str, records: list[dict[str, Any]], batch_rows: int | None) -> None:
+    try:
+        program_of(text, COLUMNS)
+    except AssertionError as refused:
+        assume("CXL type error" not in str(refused))
+        raise
+    check_agreement(text, COLUMNS, records, batch_rows, max_expansion=3)
+
+
 @pytest.mark.slow
 @settings(max_examples=2000, **_COMMON)
 @given(programs(2), RECORDS, st.sampled_from([None, 5]))

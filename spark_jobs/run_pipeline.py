@@ -29,7 +29,7 @@ def _forget_this_folder() -> None:
 
 
 def _watch_the_parent() -> None:
-    """When the launcher is gone (killed, its machine's supervisor ended), the run ends as on SIGTERM, not as an orphan."""
+    """When the launcher is gone (killed, say), the run ends as on SIGTERM, instead of going on as an orphan."""
     parent = os.getppid()
 
     def watch() -> None:

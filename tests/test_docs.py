@@ -77,11 +77,16 @@ def members(body: list[ast.stmt]) -> dict[str, ast.stmt]:
     return found
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def problem_with(file: str, dotted: str) -> str | None:
     path = ROOT / file
     if not path.is_file():
         return f"{file} is gone"
-    body = ast.parse(path.read_text(encoding="utf-8")).body
+    body = tree_of(path).body
     for name in dotted.split("."):
         node = members(body).get(name)
         if node is None:
@@ -273,7 +278,9 @@ def refused() -> set[str]:
     """What plans can say and execution refuses, in the words of its message."""
     found = set()
     for path in (ROOT / "spark_jobs").glob("**/*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if "pending" not in path.read_text(encoding="utf-8"):
+            continue
+        for node in ast.walk(tree_of(path)):
             match node:
                 case ast.Call(func=ast.Attribute(attr="pending"), args=[ast.expr() as what, *_]) if not isinstance(
                     what, ast.Name

@@ -1,0 +1,171 @@
+"""A class-data archive for embedded sessions: the JVM maps Spark's classes instead of parsing them at each start.
+
+The archive lies in the user's cache folder, under a name made from the JDK and the Spark build. The first run that
+misses it has it made by a process of its own, after that run has ended; later runs map it. Nothing depends on it:
+without it, or with one that does not fit, the JVM starts as ever. `CLINKER_CDS=off` neither makes nor uses one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import functools
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+SWITCH_VARIABLE = "CLINKER_CDS"
+#: JVM options under which an archive is made and used; others (another collector, say) would not fit it.
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+#: Archives of other JDKs and Spark builds that are kept; each has some 150 MB.
+_KEPT = 2
+_LIMIT_S = 600.0
+
+
+def folder() -> Path:
+    """Where archives are kept: `clinker` in the user's cache folder."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clinker"
+
+
+def path(java: str) -> Path | None:
+    """Where the archive for a `java` and the installed Spark is, or would be; None when archives are switched off."""
+    from spark_jobs.execute import java as javas
+
+    version = javas.version(java)
+    if os.environ.get(SWITCH_VARIABLE, "").lower() == "off" or version is None:
+        return None
+    import pyspark
+
+    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent).resolve()
+    try:
+        # The JVM refuses an archive when a jar has changed since.
+        changed = (home / "jars").stat().st_mtime_ns
+    except OSError:
+        return None
+    build = [os.path.realpath(java), version[1], str(home), pyspark.__version__, str(changed), JVM_OPTIONS]
+    return folder() / f"{hashlib.sha256(repr(build).encode()).hexdigest()[:16]}.jsa"
+
+
+def options(java: str) -> str:
+    """The JVM options that use the archive, empty when there is none."""
+    archive = path(java)
+    if archive is None or not archive.is_file() or " " in str(archive):
+        return ""
+    # An archive that does not fit is worth no warning on a user's terminal.
+    return f"-XX:SharedArchiveFile={archive} -Xlog:disable"
+
+
+@functools.cache
+def request(java: str) -> None:
+    """Have the archive made when this process has ended; does nothing when there is one, or when it cannot be made."""
+    archive = path(java)
+    if archive is None or archive.exists() or " " in str(archive):
+        return
+    atexit.register(_start, archive)
+
+
+def _start(archive: Path) -> None:
+    """Start the process that makes an archive. It outlives this one."""
+    try:
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.Popen(
+            [sys.executable, "-m", "spark_jobs.execute.class_archive", str(archive)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        return  # no cache folder, no archive: starting takes longer, that is all
+
+
+def make(archive: Path) -> bool:
+    """Make an archive with a session that does what runs do; False when another process is at it, or has done it.
+
+    It is written aside and renamed, so that a file with the archive's name is complete.
+    """
+    with archive.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        if archive.exists():
+            return False
+        aside = archive.with_suffix(".partial")
+        aside.unlink(missing_ok=True)
+        try:
+            _dump(aside)
+            if aside.exists():
+                aside.rename(archive)
+        finally:
+            aside.unlink(missing_ok=True)
+        _forget(archive)
+        return archive.exists()
+
+
+def _dump(target: Path) -> None:
+    """Run a job as runs do, and have the JVM write down its classes when it ends."""
+    from pyspark import SparkContext
+
+    from spark_jobs.execute import session, task
+    from spark_jobs.plan.options import RunOptions
+
+    os.environ[SWITCH_VARIABLE] = "off"
+    dumping = f"{JVM_OPTIONS} -XX:ArchiveClassesAtExit={target}"
+    spark = session.open_session(RunOptions(spark_conf={"spark.driver.extraJavaOptions": dumping}), 2)
+    frame = spark.range(0, 2, 1, 2).mapInArrow(_envelopes, task.ENVELOPE_DDL)
+    for _ in range(2):
+        frame = frame.repartitionById(2, "slot").sortWithinPartitions("exchange", "ordinal")
+        frame = frame.mapInArrow(_passed_on, task.ENVELOPE_DDL)
+    frame.select("payload").toArrow()
+    process = SparkContext._gateway.proc
+    process.stdin.close()  # the JVM ends when nobody can talk to it any more
+    process.wait(_LIMIT_S)
+
+
+def _envelopes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    from spark_jobs.execute import task
+
+    for batch in batches:
+        rows = [
+            {"slot": 0, "exchange": 0, "partition": 0, "ordinal": i, "payload": b"x"} for i in range(batch.num_rows)
+        ]
+        yield pa.RecordBatch.from_pylist(rows, schema=task.ENVELOPE)
+
+
+def _passed_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+
+
+def _forget(newest: Path) -> None:
+    """Remove the oldest archives of other builds."""
+    others = [other for other in newest.parent.glob("*.jsa") if other != newest]
+    others.sort(key=lambda other: other.stat().st_mtime, reverse=True)
+    for other in others[_KEPT:]:
+        other.unlink(missing_ok=True)
+        other.with_suffix(".lock").unlink(missing_ok=True)
+
+
+def main() -> None:
+    """Make the archive that the command line names, out of everybody's way."""
+    os.nice(19)
+    # Whatever hangs is not worth waiting for; the session of this process has no other members than its own children.
+    watch = threading.Timer(_LIMIT_S, os._exit, [1])
+    watch.daemon = True
+    watch.start()
+    make(Path(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()

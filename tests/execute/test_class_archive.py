@@ -1,0 +1,112 @@
+"""The class-data archive: found by what it was made from, complete or absent, never needed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+import pytest
+
+from spark_jobs.execute import class_archive, java
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """A JDK and a Spark that exist as far as names go, and an empty cache folder."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
+    monkeypatch.delenv(class_archive.SWITCH_VARIABLE, raising=False)
+    monkeypatch.setattr(java, "version", lambda _: (17, 'version "17.0.1"'))
+    (tmp_path / "spark" / "jars").mkdir(parents=True)
+    return tmp_path
+
+
+def test_an_archive_is_used_when_it_is_there(installed):
+    assert class_archive.options("/jdk/bin/java") == ""
+    archive = class_archive.path("/jdk/bin/java")
+    archive.parent.mkdir(parents=True)
+    archive.touch()
+    assert f"-XX:SharedArchiveFile={archive}" in class_archive.options("/jdk/bin/java")
+
+
+def test_other_builds_have_other_archives(installed, monkeypatch):
+    first = class_archive.path("/jdk/bin/java")
+    assert class_archive.path("/jdk/bin/java") == first
+    assert class_archive.path("/other/bin/java") != first
+    os.utime(installed / "spark" / "jars", (1, 1))
+    second = class_archive.path("/jdk/bin/java")
+    assert second != first
+    monkeypatch.setattr(java, "version", lambda _: (21, 'version "21.0.1"'))
+    assert class_archive.path("/jdk/bin/java") not in (first, second)
+
+
+def test_the_switch_turns_archives_off(installed, monkeypatch):
+    archive = class_archive.path("/jdk/bin/java")
+    archive.parent.mkdir(parents=True)
+    archive.touch()
+    monkeypatch.setenv(class_archive.SWITCH_VARIABLE, "off")
+    assert class_archive.options("/jdk/bin/java") == ""
+
+
+def test_an_archive_is_asked_for_once_and_made_after_the_run(installed, monkeypatch):
+    asked = []
+    monkeypatch.setattr(class_archive.atexit, "register", lambda *call: asked.append(call))
+    class_archive.request.cache_clear()
+    for _ in range(2):
+        class_archive.request("/jdk/bin/java")
+    assert asked == [(class_archive._start, class_archive.path("/jdk/bin/java"))]
+
+
+def test_no_archive_is_asked_for_when_there_is_one(installed, monkeypatch):
+    archive = class_archive.path("/jdk/bin/java")
+    archive.parent.mkdir(parents=True)
+    archive.touch()
+    monkeypatch.setattr(class_archive.atexit, "register", lambda *call: pytest.fail("asked for"))
+    class_archive.request.cache_clear()
+    class_archive.request("/jdk/bin/java")
+
+
+def test_an_archive_gets_its_name_when_it_is_complete(tmp_path, monkeypatch):
+    archive = tmp_path / "a.jsa"
+
+    def dump(target):
+        target.write_bytes(b"classes")
+        assert not archive.exists()
+
+    monkeypatch.setattr(class_archive, "_dump", dump)
+    assert class_archive.make(archive)
+    assert archive.read_bytes() == b"classes"
+
+
+def test_a_dump_that_breaks_off_leaves_no_archive(tmp_path, monkeypatch):
+    def dump(target):
+        target.write_bytes(b"half")
+        raise OSError
+
+    monkeypatch.setattr(class_archive, "_dump", dump)
+    with pytest.raises(OSError):
+        class_archive.make(tmp_path / "a.jsa")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.lock"]
+
+
+def test_two_makers_do_not_meet(tmp_path, monkeypatch):
+    monkeypatch.setattr(class_archive, "_dump", lambda _: pytest.fail("made twice"))
+    with (tmp_path / "a.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert not class_archive.make(tmp_path / "a.jsa")
+
+
+def test_archives_of_other_builds_are_forgotten_in_time(tmp_path, monkeypatch):
+    for age in range(5):
+        other = tmp_path / f"other{age}.jsa"
+        other.touch()
+        os.utime(other, (1000 - age, 1000 - age))
+    monkeypatch.setattr(class_archive, "_dump", lambda target: target.touch())
+    class_archive.make(tmp_path / "a.jsa")
+    assert sorted(path.name for path in tmp_path.glob("*.jsa")) == ["a.jsa", "other0.jsa", "other1.jsa"]
+
+
+def test_a_cache_folder_that_cannot_be_made_is_no_problem(tmp_path):
+    (tmp_path / "file").touch()
+    class_archive._start(tmp_path / "file" / "clinker" / "a.jsa")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

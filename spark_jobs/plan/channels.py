@@ -40,12 +40,12 @@ class Channel:
 def find(named: str, folders: list[Path]) -> Path | None:
     """The file of a channel: a path, or a channel's name in one of the folders."""
     direct = Path(named)
-    if direct.is_file():
+    if os.path.isfile(direct):
         return direct
     if os.sep in named or named.endswith((".yaml", ".yml")):
-        return next((folder / named for folder in folders if (folder / named).is_file()), None)
+        return next((folder / named for folder in folders if os.path.isfile(folder / named)), None)
     candidates = (folder / where / (named + SUFFIX) for folder in folders for where in ("", "channels"))
-    return next((path for path in candidates if path.is_file()), None)
+    return next((path for path in candidates if os.path.isfile(path)), None)
 
 
 def load(named: str, folders: list[Path], lookup: MappingType[str, str], found: Diagnostics) -> Channel | None:

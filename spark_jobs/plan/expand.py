@@ -198,7 +198,8 @@ class Expander:
     def _find(self, use: str, folder: Path) -> Path | None:
         for start in (folder, self.base_dir):
             path = Path(os.path.normpath(start / use))
-            if path.is_file():
+            # A name that no file system takes is no file either.
+            if os.path.isfile(path):
                 return path
         return None
 

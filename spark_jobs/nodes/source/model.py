@@ -1,0 +1,206 @@
+"""Sources as users write them (spec/formats.md 1.2)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, Field
+
+from spark_jobs.diagnostics import codes
+from spark_jobs.nodes import formats
+from spark_jobs.nodes.model import (
+    Columns,
+    ColumnType,
+    Config,
+    Duration,
+    Flag,
+    Name,
+    Names,
+    Natural,
+    Order,
+    Positive,
+    Size,
+    SortFields,
+    Text,
+    TimeBound,
+    choice,
+)
+from spark_jobs.nodes.source.step import OnUnmapped
+
+
+class SortBy(StrEnum):
+    """What files are ordered by."""
+
+    NAME = "name"
+    CREATED = "created"
+    MODIFIED = "modified"
+
+
+class OnNoMatch(StrEnum):
+    """What happens when a pattern matches no file."""
+
+    ERROR = "error"
+    WARN = "warn"
+    SKIP = "skip"
+
+
+class FilesConfig(Config):
+    """`files:`, the order and choice among matched files."""
+
+    sort_by: choice(SortBy) = SortBy.NAME  # type: ignore[valid-type]
+    sort_order: choice(Order) = Order.ASC  # type: ignore[valid-type]
+    take_first: Natural | None = None
+    take_last: Natural | None = None
+    recursive: Flag = True
+    on_no_match: choice(OnNoMatch) = OnNoMatch.ERROR  # type: ignore[valid-type]
+
+
+class WatermarkConfig(Config):
+    """`watermark:`, the event time of the source's records."""
+
+    column: Name
+    delay: Duration | None = None
+    idle_timeout: Duration | None = None
+
+
+class OnUnmappedConfig(Config):
+    """`on_unmapped:` in its long form."""
+
+    mode: choice(OnUnmapped)  # type: ignore[valid-type]
+
+
+def _long_form(key: str) -> Any:
+    return lambda value: {key: value} if isinstance(value, str) else value
+
+
+class ExtractConfig(Config):
+    """Where an envelope section is."""
+
+    xml_path: Text | None = None
+    json_pointer: Text | None = None
+    segment: Text | None = None
+
+
+class SectionConfig(Config):
+    """An envelope section: where it is and what it has."""
+
+    extract: ExtractConfig
+    fields_: dict[str, ColumnType] = Field(default_factory=dict, alias="fields")
+
+
+class EnvelopeConfig(Config):
+    """`envelope:`."""
+
+    sections: dict[str, SectionConfig] = Field(default_factory=dict)
+
+
+class ArrayMode(StrEnum):
+    """What becomes of an array: a record per element, or one text."""
+
+    EXPLODE = "explode"
+    JOIN = "join"
+
+
+class ArrayPathConfig(Config):
+    """An entry of `array_paths`."""
+
+    path: Name
+    mode: choice(ArrayMode) = ArrayMode.EXPLODE  # type: ignore[valid-type]
+    separator: Text = ","
+
+
+class PaginationStrategy(StrEnum):
+    """How the next page is asked for."""
+
+    NONE = "none"
+    OFFSET = "offset"
+    CURSOR_TOKEN = "cursor_token"
+    LINK_HEADER = "link_header"
+
+
+class PaginationConfig(Config):
+    """`pagination:` of a network source."""
+
+    strategy: choice(PaginationStrategy) = PaginationStrategy.NONE  # type: ignore[valid-type]
+    offset_param: Text = "offset"
+    limit_param: Text = "limit"
+    limit: Positive | None = None
+    cursor_param: Text | None = None
+    next_token_pointer: Text | None = None
+
+
+class AuthScheme(StrEnum):
+    """How requests say who asks."""
+
+    NONE = "none"
+    BEARER = "bearer"
+    HEADER = "header"
+
+
+class AuthConfig(Config):
+    """`auth:` of a network source. The secrets never appear in messages, plans or metrics."""
+
+    scheme: choice(AuthScheme) = AuthScheme.NONE  # type: ignore[valid-type]
+    token: Text | None = Field(None, repr=False)
+    name: Text | None = None
+    value: Text | None = Field(None, repr=False)
+
+
+class TransportKind(StrEnum):
+    """Where records come from."""
+
+    FILE = "file"
+    REST = "rest"
+
+
+class TransportConfig(Config):
+    """`transport:` in its long form."""
+
+    kind: choice(TransportKind)  # type: ignore[valid-type]
+    url: Text | None = None
+    pagination: PaginationConfig = PaginationConfig()
+    auth: AuthConfig = AuthConfig()
+    max_pages: Positive | None = None
+    max_records: Positive | None = None
+    retries: Natural = 3
+    timeout_secs: Positive = 30
+
+
+class SourceConfig(Config):
+    """`config:` of a source (spec/formats.md 1.2)."""
+
+    missing_codes: ClassVar[dict[str, Any]] = {"schema": codes.E201}
+
+    name: Name | None = None
+    type: choice(formats.Format)  # type: ignore[valid-type]
+    columns: Columns = Field(alias="schema")
+    options: dict[str, Any] | None = None
+    transport: Annotated[TransportConfig, BeforeValidator(_long_form("kind"))] = TransportConfig(
+        kind=TransportKind.FILE
+    )
+    path: Name | None = None
+    glob: Name | None = None
+    regex: Name | None = None
+    paths: list[Name] | None = None
+    exclude: list[Text] = Field(default_factory=list)
+    modified_after: TimeBound | None = None
+    modified_before: TimeBound | None = None
+    min_size: Size | None = None
+    max_size: Size | None = None
+    files: FilesConfig = FilesConfig()
+    watermark: WatermarkConfig | None = None
+    envelope: EnvelopeConfig | None = None
+    format_schema: Any = None
+    schema_overrides: list[formats.LayoutField] | None = None
+    array_paths: list[ArrayPathConfig] = Field(default_factory=list)
+    sort_order: SortFields = Field(default_factory=list)
+    correlation_key: Names | None = None
+    on_unmapped: Annotated[OnUnmappedConfig, BeforeValidator(_long_form("mode"))] = OnUnmappedConfig(
+        mode=OnUnmapped.AUTO_WIDEN
+    )
+
+    @property
+    def matchers(self) -> tuple[str, ...]:
+        """The file matchers that are set."""
+        return tuple(key for key in ("path", "glob", "regex", "paths") if getattr(self, key) is not None)

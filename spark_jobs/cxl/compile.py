@@ -119,4 +119,4 @@ def _message(finding: Finding, scope: Scope, where: str) -> str:
             return f'aggregate extraction failed for "{where}": {message}'
     if scope.inputs and scope.mode is Mode.PREDICATE:
         return f'combine "{where}" {_WHERE_PHASES[finding.stage]}: {message}'
-    return f'{_PHASES[finding.stage]} "{where}": {message}'
+    return f"{_PHASES[finding.stage]} node '{where}': {message}"

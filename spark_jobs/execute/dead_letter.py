@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import schema, types
+from spark_jobs.cxl import failure, schema, types
 from spark_jobs.execute import identity, letters, reread
 from spark_jobs.formats import options as format_options
 from spark_jobs.formats import writing
@@ -137,9 +137,11 @@ class Assembly:
     def _details(self, part: pa.Table, numbers: np.ndarray) -> pa.Array:
         """`row N: field 'f': detail`, as spec/exec.md 2.9 words it."""
         details = []
-        for number, name, detail in zip(
-            numbers, part.column("field").to_pylist(), part.column("detail").to_pylist(), strict=True
-        ):
+        entries = (part.column(name).to_pylist() for name in ("category", "field", "detail"))
+        for number, category, name, detail in zip(numbers, *entries, strict=True):
+            if category == failure.Category.VALIDATION:  # the rule's own words (decision 63)
+                details.append(detail)
+                continue
             place = f"row {number}: " if number > 0 else ""
             details.append(f"{place}field '{name}': {detail}" if name else f"{place}{detail}")
         return pa.array(details, pa.string())

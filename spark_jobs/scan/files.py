@@ -66,7 +66,7 @@ def open_input(path: str, name: str) -> Iterator[pa.NativeFile]:
 def _reason(error: OSError) -> str:
     """The cause in words, without Arrow's wrapping."""
     if isinstance(error, FileNotFoundError):
-        return "no such file"
+        return "file not found"
     if isinstance(error, PermissionError) or "Permission denied" in str(error):
         return "permission denied"
     if isinstance(error, IsADirectoryError) or "not a regular file" in str(error):
@@ -87,7 +87,7 @@ def describe(path: str, name: str) -> InputFile:
         raise FormatError(_reason(error), name) from error
     match info.type:
         case fs.FileType.NotFound:
-            raise FormatError("no such file", name)
+            raise FormatError("file not found", name)
         case fs.FileType.File:
             return InputFile(path, name, info.size, info.mtime_ns or 0)
         case _:

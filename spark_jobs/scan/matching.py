@@ -168,11 +168,11 @@ def _literal(source: str, path: str, base: Path) -> _Candidate:
     try:
         status = where.stat()
     except FileNotFoundError:
-        raise FormatError(f"source '{source}' discovery failed: no such file", path, "E216") from None
+        raise FormatError("discovery failed: file not found", path, "E216") from None
     except OSError as error:
-        raise FormatError(f"source '{source}' discovery failed: {error.strerror}", path, "E216") from error
+        raise FormatError(f"discovery failed: {error.strerror}", path, "E216") from error
     if not stat.S_ISREG(status.st_mode):
-        raise FormatError(f"source '{source}' discovery failed: is not a file", path, "E216")
+        raise FormatError("discovery failed: is not a file", path, "E216")
     return _Candidate(path, str(where), status)
 
 

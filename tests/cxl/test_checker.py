@@ -209,7 +209,7 @@ def test_messages_name_the_node_and_point_into_the_file() -> None:
     text = Text("emit a = n +\n  s\n", type(Text.whole("").file)("p.yaml", file_text), ((0, 9), (13, 24)))
     result = front.compile_program(text, Scope(row=schema_of(COLUMNS)), "classify")
     (found,) = result.diagnostics
-    assert found.message == "CXL type error in \"classify\": cannot apply '+' to Int and String"
+    assert found.message == "CXL type error in node 'classify': cannot apply '+' to Int and String"
     assert str(found.span) == "p.yaml:2:12"
     assert [(label.span, label.text) for label in found.labels] == [(found.span, "cannot add Int and String")]
 

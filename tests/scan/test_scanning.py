@@ -82,5 +82,5 @@ def test_many_files_are_matched_in_their_order(tmp_path: Path) -> None:
     assert [plan.file.name for plan in scan.files] == [file.name for file in inputs]
     (tmp_path / "007.csv").unlink()
     (tmp_path / "070.csv").unlink()
-    with pytest.raises(FormatError, match=r"^007\.csv: no such file"):
+    with pytest.raises(FormatError, match=r"^007\.csv: file not found"):
         scanning.plan("csv", "s", ("id",), inputs, CsvOptions())

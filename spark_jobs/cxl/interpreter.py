@@ -143,6 +143,8 @@ def _emit(statement: typed.Emit) -> Step:
         row.fields[name] = row.slots[slot] = result
 
     static = statement.value.type
+    if name.startswith("$"):  # a value on its way to another part of the node, not a field
+        return plain
     return checked if static.kind is Kind.FLOAT or static.is_dynamic or static.kind is Kind.ARRAY else plain
 
 

@@ -190,7 +190,8 @@ def _evaluate(value: Evaluate) -> Step:
 
 def _emit(statement: typed.Emit, value: Evaluate) -> Step:
     name, slot, static = statement.name, statement.slot, statement.value.type
-    check = _finiteness(static)
+    # A name with a dollar sign is a value on its way to another part of the node, not a field.
+    check = None if name.startswith("$") else _finiteness(static)
 
     def step(state: State) -> None:
         frame = state.frame

@@ -175,7 +175,8 @@ _WIRED = {
     Wiring.NAMED: "`input:` gives each input the name that expressions call it by: `input: {orders: priced, customers:"
     " customers}`.",
     Wiring.CALL: "`use:` names the composition's file, `input:` one input or `inputs:` the input of each port, `alias:`"
-    " the name its nodes get, `outputs:` and `resources:` what its signature asks for.",
+    " the name its nodes get, `outputs:` and `resources:` what its signature asks for. `config:` has the values of its"
+    " parameters. [Reuse](../reuse.md) shows one at work.",
 }
 
 

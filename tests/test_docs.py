@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import doctest
+import importlib
 import importlib.util
 import io
 import re
 import shutil
 import subprocess
+import sys
+import textwrap
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
@@ -19,7 +22,9 @@ import yaml
 
 from spark_jobs import plan
 from spark_jobs.cli import clinker
-from spark_jobs.cxl import parser
+from spark_jobs.cxl import parser, types
+from spark_jobs.cxl.builtins import declare
+from tests.cxl.both_engines import check_agreement
 from tests.execute import without_spark
 
 if TYPE_CHECKING:
@@ -208,6 +213,24 @@ def test_the_page_on_reuse_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(commands) == 2
     for text in commands:
         check_console(text)
+
+
+def test_the_builtin_that_contributing_adds_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = re.search(r"^   ```python\n(.*?)^   ```$", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.M | re.S)
+    assert found is not None
+    text = "from __future__ import annotations\nfrom spark_jobs.cxl.builtins.declare import Bool, String, method\n"
+    (tmp_path / "contributed.py").write_text(text + textwrap.dedent(found.group(1)), encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("contributed")
+    builtin = declare.registry()["String.is_ascii"]
+    monkeypatch.delitem(sys.modules, "contributed")
+    try:
+        for example, result in builtin.examples:
+            receiver = example.split(".")[0].strip('"')
+            outcomes = check_agreement("emit r = s.is_ascii()", {"s": types.STRING}, [{"s": receiver}, {"s": None}])
+            assert [outcome.outputs[0][0]["r"] for outcome in outcomes] == [result == "true", None]
+    finally:
+        del declare.registry()["String.is_ascii"]
 
 
 def test_what_does_not_come_out_is_found(elsewhere: Path) -> None:

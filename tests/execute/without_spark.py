@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -20,7 +19,7 @@ def run_chain(spark: object, spec: JobSpec) -> list[report.TaskReport]:
     rows: list[dict[str, object]] = []
     for index in range(len(spec.splits)):
         name, place = spec.splits[index]
-        unit = task.Task(spec, 0, place.number, "0")
+        unit = task.Task(spec, 0, place.number, f"0-{place.number}")
         if spec.counts_only:
             unit.count(name, place)
         else:
@@ -33,7 +32,7 @@ def run_chain(spark: object, spec: JobSpec) -> list[report.TaskReport]:
                 (row for row in rows if row["slot"] == slot), key=lambda row: (row["exchange"], row["ordinal"])
             )
             batches = [pa.RecordBatch.from_pylist([row], schema=task.ENVELOPE) for row in mine]
-            given += _rows(task._run_exchange(spec, level, slot, "0", iter(batches)))
+            given += _rows(task._run_exchange(spec, level, slot, f"{level}-{slot}", iter(batches)))
         rows = given
     reports = [report.TaskReport.decode(row["payload"]) for row in rows]  # type: ignore[arg-type]
     return sorted(reports, key=lambda each: (each.level, each.number))
@@ -47,5 +46,4 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run jobs here from now on."""
     monkeypatch.setattr(work.chain, "run", run_chain)
     monkeypatch.setattr(executor.session, "open_session", lambda options, threads: object())
-    monkeypatch.setattr(executor.session, "stoppable", lambda spark, run: nullcontext())
     monkeypatch.setattr(executor.session, "describe", lambda spark: {"application_id": "none"})

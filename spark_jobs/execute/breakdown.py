@@ -15,6 +15,7 @@ _JVM_ADVICE = "give it more memory (--conf spark.driver.memory=2g), or look for 
 _TRACEBACK = "Traceback (most recent call last):"
 #: Spark's words around the cause: `Job aborted due to stage failure: … Lost task 0.0 in stage 1.0 (TID 2) (host …): `.
 _LOST_TASK = re.compile(r"Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) \([^)]*\): ")
+_SYSTEM_ERROR = re.compile(r"(OSError|FileNotFoundError|PermissionError|IsADirectoryError|NotADirectoryError): ")
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -35,12 +36,21 @@ def _error(error: Exception) -> result.RunError:
         return result.RunError("E905", f"internal error: {cause}{_raised_at(error)}; {_ADVICE}")
     if _TRACEBACK in told:
         return _of_worker(told)
-    cause = _first_line(_LOST_TASK.split(told)[-1])
+    cause = _cause(told)
     if "exited unexpectedly" in cause:
         return _of_spark("a Python worker was killed", _WORKER_ADVICE)
     if "OutOfMemoryError" in cause:
         return _of_spark(f"Spark's JVM ran out of memory: {cause}", _JVM_ADVICE)
     return _of_spark(f"Spark could not finish a job: {cause}", _ADVICE)
+
+
+def _cause(told: str) -> str:
+    """The first line of what lost a task; else the last of the JVM's causes, without the wrapping."""
+    lost = _LOST_TASK.split(told)
+    if len(lost) > 1:
+        return _first_line(lost[-1])
+    causes = re.findall(r"^(?:Caused by)?: (\S.*)$", told, re.MULTILINE)
+    return str(causes[-1]) if causes else _first_line(told)
 
 
 def _of_spark(cause: str, advice: str) -> result.RunError:
@@ -58,6 +68,8 @@ def _of_worker(told: str) -> result.RunError:
     where = f" ({path[path.rindex('spark_jobs/') :]}:{line} in {function})"
     if raised.startswith("MemoryError") or "ArrowMemoryError" in raised:
         return _of_spark(f"a task ran out of memory: {_first_line(raised)}{where}", _WORKER_ADVICE)
+    if _SYSTEM_ERROR.match(raised):
+        return result.RunError("E900", f"a task could not read or write: {_first_line(raised)}")
     return result.RunError("E905", f"internal error in a task: {_first_line(raised)}{where}; {_ADVICE}")
 
 

@@ -6,7 +6,7 @@ import pickle
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spark_jobs.execute import report, task
+from spark_jobs.execute import cancellation, report, task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -15,10 +15,14 @@ if TYPE_CHECKING:
 
 
 def run(spark: SparkSession, spec: JobSpec) -> list[report.TaskReport]:
-    """Run a job; gives the reports of its tasks, by level and number.
+    """Run a job; gives the reports of its tasks, by level and number. An interrupt cancels it.
 
     All that comes to the driver are the reports: records stay in part files and shuffles.
     """
+    return cancellation.cancellable(spark, partial(_reports, spark, spec))
+
+
+def _reports(spark: SparkSession, spec: JobSpec) -> list[report.TaskReport]:
     job = spec.job
     pickled = pickle.dumps(spec, protocol=pickle.HIGHEST_PROTOCOL)
     # One task per split: a range with as many partitions as rows has one row in each.

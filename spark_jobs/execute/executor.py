@@ -191,7 +191,7 @@ def _work(run: Run, opening: _SessionOpening, scratch: str, folders: dict[str, s
     _log_around(run, directives.BEFORE)
     try:
         shown = progress.shown(spark, wanted=not run.options.quiet)
-        with session.stoppable(spark, run.identity.execution_id), shown:
+        with shown:
             work.Work(run, spark, scratch, folders).all_jobs()
     finally:
         for level, line in run.tally.logs:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from spark_jobs.execute import cancellation
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -90,7 +92,7 @@ def _run(spark: SparkSession, job: _Job) -> list[list[int]]:
     pickled = pickle.dumps(job, protocol=pickle.HIGHEST_PROTOCOL)
     count = len(job.stretches)
     frame = spark.range(0, count, 1, count).mapInArrow(partial(run_task, pickled), "number long, counts string")
-    told = frame.toArrow().to_pylist()
+    told = cancellation.cancellable(spark, frame.toArrow).to_pylist()
     return [json.loads(row["counts"]) for row in sorted(told, key=lambda row: row["number"])]
 
 

@@ -19,8 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from spark_jobs.execute import interrupts
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -82,7 +80,7 @@ class Staging:
         return path
 
     def publish(self, renames: Sequence[Rename]) -> None:
-        """Make all files visible, or none; a death in between is mended by `recover`.
+        """Make all files visible, or none; a death in between is mended by `recover`. Not to be interrupted.
 
         Raises:
             OSError: a file cannot get its name; those that had theirs have given it back.
@@ -100,12 +98,10 @@ class Staging:
             os.fsync(file.fileno())
         partial.rename(journal)
         _sync(self.home)
-        # From here on the run counts as published: an interrupt would leave some files new and some old.
-        with interrupts.ignored():
-            try:
-                _rename_or_restore(renames)
-            finally:
-                journal.unlink()
+        try:
+            _rename_or_restore(renames)
+        finally:
+            journal.unlink()
 
     def close(self, *, failed: bool) -> None:
         """Remove the staging folders, and after a failure the empty folders that the run made."""

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-from contextlib import contextmanager
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.execute import logs
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from pyspark.sql import SparkSession
 
@@ -35,8 +31,6 @@ _EMBEDDED = {
     "spark.log.level": "ERROR",
     "spark.driver.memory": "1g",
 }
-#: How long the cancelling of jobs may take before a run ends without it.
-_STOP_TIMEOUT_S = 5.0
 
 
 class SessionError(Exception):
@@ -116,33 +110,6 @@ def _connect(url: str) -> SparkSession:
         spark.addArtifacts(str(bundle.build_temporary()), pyfile=True)
         spark._clinker_artifacts = True
     return spark
-
-
-@contextmanager
-def stoppable(spark: SparkSession, run: str) -> Iterator[None]:
-    """Within, the jobs of this thread belong to a run; they are cancelled when an exception leaves the block.
-
-    Without that, the jobs of an interrupted run would go on in a session that outlives it.
-    """
-    tag = f"clinker-{run}".replace(",", "-")
-    spark.addTag(tag)
-    try:
-        yield
-    except BaseException:
-        # Another thread has another connection to the JVM: this one's may wait for an answer that was interrupted.
-        # An endpoint that is gone must not keep the run from ending.
-        stopping = threading.Thread(target=_stop_quietly, args=(spark, tag), daemon=True)
-        stopping.start()
-        stopping.join(_STOP_TIMEOUT_S)
-        raise
-    spark.removeTag(tag)
-
-
-def _stop_quietly(spark: SparkSession, tag: str) -> None:
-    try:
-        spark.interruptTag(tag)
-    except Exception as error:  # noqa: BLE001 - the run ends anyway, for a better reason
-        logs.LOG.debug("the jobs could not be cancelled: %s", _first_line(error))
 
 
 def _check_versions() -> None:

@@ -242,9 +242,9 @@ class Task:
         for part, file in self._open_parts:
             try:
                 file.close()
-            except OSError as error:
+                part.bytes = os.path.getsize(part.path)
+            except OSError as error:  # a full disk; or the run was stopped and has tidied up
                 self._break(error)
-            part.bytes = os.path.getsize(part.path)
             self.report.parts.append(part)
         if self.gathered.count:
             path = os.path.join(

@@ -147,14 +147,8 @@ class BindScope(Protocol):
     def variables(self, namespace: str) -> Mapping[str, types.Type]:
         """The declared variables of a namespace: `vars`, `pipeline`, `source`, `record` or `config`."""
 
-    def is_init(self) -> bool:
-        """Whether the node belongs to the init phase."""
-
     def part(self, *path: str | int) -> Any:
         """The model of a part (see `NodeType.parts`), None where it is not written."""
-
-    def resolve(self, path: str) -> str:
-        """A path of the pipeline, resolved against the base folder."""
 
     def output_path(self, template: str, *path: str | int) -> str:
         """An output's path template, checked, with the tokens filled in that are known at plan time."""

@@ -184,17 +184,9 @@ class NodeScope:
             return known
         return {name: kind for name, kind in known.items() if name in instance.exposes(namespace)}
 
-    def is_init(self) -> bool:
-        """Whether the node belongs to the init phase."""
-        return str(getattr(self.node.config, "phase", "")) == "init"
-
     def part(self, *path: str | int) -> Any:
         """The model of a part."""
         return self.node.parts.get(path)
-
-    def resolve(self, path: str) -> str:
-        """A path of the pipeline, resolved."""
-        return paths.resolve(path, self.bindings.base_dir)
 
     def output_path(self, template: str, *path: str | int) -> str:
         """An output's path with the tokens filled in that are known at plan time."""

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 _TEMPLATE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
-#: The layers that can give a parameter its value, the strongest first.
-LAYERS = ("ChannelFixed", "Call", "ChannelDefault", "CompositionDefault")
-
 
 @dataclass(frozen=True)
 class Layer:

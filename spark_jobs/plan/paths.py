@@ -25,8 +25,6 @@ TOKENS = (
 )
 #: Tokens whose value differs by record: the output fans out into one file per input file.
 FAN_OUT_TOKENS = frozenset({"source_file", "source_path"})
-#: Tokens that are known only when a run starts.
-RUN_TOKENS = frozenset({"timestamp", "execution_id", "batch_id"})
 _WITH_ARGUMENT = frozenset({"source_name", "pipeline_hash", "source_file", "source_path"})
 _REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://")
 _PATTERN_SIGNS = re.compile(r"[*?\[]")

@@ -19,6 +19,7 @@ from spark_jobs.plan import (
     document,
     expand,
     graph,
+    layouts,
     liveness,
     overlap,
     paths,
@@ -72,6 +73,7 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
     if channel is not None:
         channels.check_used(channel, found)
     _check_exposed(expansion, declared, found)
+    layouts.load(expansion.nodes, base_dir, options.lookup, found, allow_absolute=options.allow_absolute_paths)
     wiring = graph.build(expansion.nodes, found, read.broken)
     bindings = binder.Bindings(
         graph=wiring,

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=BaseModel)
 Path = tuple[str | int, ...]
 
-#: Keys for editors and readers; they mean nothing anywhere.
-IGNORED = ("_notes", "description")
-
 _KINDS = {
     "list_type": "a list",
     "tuple_type": "a list",

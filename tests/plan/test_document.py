@@ -148,3 +148,30 @@ def test_a_missing_file_and_one_that_is_not_utf_8_are_diagnosed(tmp_path: Path) 
     (encoded,) = plan.validate(tmp_path / "latin.yaml")
     assert encoded.span is not None
     assert (encoded.span.line, encoded.span.column) == (2, 12)
+
+
+FIXED = """
+pipeline: { name: p }
+nodes:
+  - type: source
+    name: s
+    config: { type: fixed_width, path: a.txt, format_schema: layouts/a.yaml, schema: { id: int } }
+  - { type: output, name: o, input: s, config: { type: csv, path: o.csv } }
+"""
+
+
+@pytest.mark.parametrize(
+    ("layout", "expected"),
+    [
+        ("fields: [{ name: id, start: 0, width: 5 }]", []),
+        ("fields: [{ name: id, strat: 0 }]", [("E005", 1)]),
+        ("records: [{ id: a, tag: A, fields: [] }]", [("E007", 1)]),
+        ("[1]", [("E007", 1)]),
+        (None, [("E000", 5)]),
+    ],
+)
+def test_format_schemas_may_stand_in_files(layout: str | None, expected: list[tuple[str, int]], tmp_path: Path) -> None:
+    if layout is not None:
+        (tmp_path / "layouts").mkdir()
+        (tmp_path / "layouts" / "a.yaml").write_text(layout)
+    assert found(tmp_path, FIXED) == expected

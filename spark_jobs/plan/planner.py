@@ -58,25 +58,48 @@ def plan(path: Path, options: PlanOptions) -> tuple[Plan | None, Diagnostics]:
 def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagnostics) -> Plan | None:
     """The plan of a document that has been read."""
     base_dir = Path(os.path.abspath(options.base_dir or path.parent))
+    space = workspace.load(base_dir, found)
+    bindings = _prepared(read, path, base_dir, space, options, found)
+    _check_statically(read, bindings, options)
+    if found.has_errors or read.pipeline is None or read.errors is None:
+        return None
+    remarks.check(read, bindings.graph, found)
+    binder.bind(bindings)
+    scoping.check(bindings)
+    overlap.check_shadows(bindings)
+    if found.has_errors:
+        return None
+    nodes = liveness.prune(tuple(_planned(bindings)), bindings.programs)
+    errors = _error_handling(read.errors)
+    overlap.check_targets(nodes, errors, read, bindings.expansion.nodes, found)
+    limit = _memory_limit(read, options, found)
+    if found.has_errors:
+        return None
+    return _finished(read, path, base_dir, nodes, errors, bindings, options, limit, space.storage)
+
+
+def _prepared(
+    read: Document, path: Path, base_dir: Path, space: workspace.Workspace, options: PlanOptions, found: Diagnostics
+) -> binder.Bindings:
+    """Everything that binding starts from: variables under their channel, expanded nodes, the graph."""
+    allow_absolute = options.allow_absolute_paths
     pipeline_tree = read.tree.get("pipeline")
     vars_tree = pipeline_tree.get("vars") if isinstance(pipeline_tree, yaml_tree.Mapping) else None
     declared = variables.read(vars_tree, found)
     _declare_inline(read.nodes, declared, found)
-    space = workspace.load(base_dir, found)
     channel = _channel(path, base_dir, options, space, found)
     if channel is not None:
         sources = [node.name for node in read.nodes if node.kind == "source"]
         channels.overlay(channel, declared, sources, options.environment, found)
     _default_correlation(read, found)
-    expander = expand.Expander(base_dir, options.lookup, channel, found, allow_absolute=options.allow_absolute_paths)
+    expander = expand.Expander(base_dir, options.lookup, channel, found, allow_absolute=allow_absolute)
     expansion = expander.run(read.nodes, base_dir)
     if channel is not None:
         channels.check_used(channel, found)
     _check_exposed(expansion, declared, found)
-    layouts.load(expansion.nodes, base_dir, options.lookup, found, allow_absolute=options.allow_absolute_paths)
-    wiring = graph.build(expansion.nodes, found, read.broken)
-    bindings = binder.Bindings(
-        graph=wiring,
+    layouts.load(expansion.nodes, base_dir, options.lookup, found, allow_absolute=allow_absolute)
+    return binder.Bindings(
+        graph=graph.build(expansion.nodes, found, read.broken),
         base_dir=base_dir,
         rules_path=_rules_path(read, base_dir, options),
         variables=declared,
@@ -85,22 +108,6 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
         found=found,
         expansion=expansion,
     )
-    _check_statically(read, bindings, options)
-    if found.has_errors or read.pipeline is None or read.errors is None:
-        return None
-    remarks.check(read, wiring, found)
-    binder.bind(bindings)
-    scoping.check(bindings)
-    overlap.check_shadows(bindings)
-    if found.has_errors:
-        return None
-    nodes = liveness.prune(tuple(_planned(bindings)), bindings.programs)
-    errors = _error_handling(read.errors)
-    overlap.check_targets(nodes, errors, read, expansion.nodes, found)
-    limit = _memory_limit(read, options, found)
-    if found.has_errors:
-        return None
-    return _finished(read, path, base_dir, nodes, errors, bindings, options, limit, space.storage)
 
 
 def _default_correlation(read: Document, found: Diagnostics) -> None:

@@ -330,9 +330,9 @@ _CLI = """# Command line reference
 `python -m spark_jobs` is `clinker` where the console scripts are not installed.
 
 Exit codes of `clinker`: 0 success, 1 the pipeline or the command line is wrong, 2 finished with dead letters, 3
-records broke the pipeline's rules, 4 a file could not be read or written, 130 interrupted. Of `cxl`: 0 success, 1 the
-program is wrong or its record failed, 2 something cannot be read or the command line is wrong. Warnings never change
-them.
+records broke the pipeline's rules, 4 a file could not be read or written or Spark broke down, 130 interrupted. Of
+`cxl`: 0 success, 1 the program is wrong or its record failed, 2 something cannot be read or the command line is wrong.
+Warnings never change them.
 """
 
 

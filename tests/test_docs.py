@@ -116,6 +116,15 @@ def test_a_name_that_is_gone_is_found() -> None:
     assert problem_with("spark_jobs/nothing.py", "read") == "spark_jobs/nothing.py is gone"
 
 
+def test_limits_are_those_of_the_code() -> None:
+    text = (ROOT / "docs/semantics.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| [^|]+ \| ([\d,]+)( MiB)? \| `([\w/]+)\.py:(\w+)` \|$", text, re.MULTILINE)
+    assert len(rows) == len(re.findall(r"^\| [^|]+ \| [\d,]+ ?(?:MiB)? \|", text, re.MULTILINE)) > 10
+    for number, unit, module, name in rows:
+        value = getattr(importlib.import_module(module.replace("/", ".")), name)
+        assert value == int(number.replace(",", "")) << (20 if unit else 0), name
+
+
 def test_the_tour_goes_through_every_package() -> None:
     named = {file for file, _ in NAMED.findall((ROOT / "docs/tour.md").read_text(encoding="utf-8"))}
     packages = {path.parent.name for path in (ROOT / "spark_jobs").glob("*/__init__.py")}

@@ -131,7 +131,7 @@ def cxl() -> str:
     return "\n\n".join(
         [
             _INTRODUCTION.strip(),
-            *(_family(module, builtins) for module, builtins in families.items()),
+            *(_family(module, builtins) for module, builtins in sorted(families.items())),
             "## Aggregate functions",
             "Called in aggregate nodes, with any expression inside and around: `sum(price * quantity).round(2)`.",
             aggregates,

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+def is_value(static: types.Type) -> bool:
+    """Whether the comparable column of a key is the key itself."""
+    return not static.is_dynamic and static.kind not in (types.Kind.ARRAY, types.Kind.FLOAT)
+
+
 def column(key: pa.Array, static: types.Type) -> tuple[pa.Array, np.ndarray]:
     """The comparable column, and a mask of rows whose value cannot be a key (NaN, arrays, maps).
 

@@ -48,6 +48,10 @@ class Accumulator:
     call: typed.AggregateCall
     name: str
 
+    def parts(self) -> tuple[Accumulator, ...]:
+        """What keeps states for this one; those of one name keep the same states."""
+        return (self,)
+
     def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
         """State columns from raw rows."""
         raise NotImplementedError
@@ -126,28 +130,22 @@ class FloatSum(Accumulator):
         return self.total(state)[0], None
 
 
-def _part(accumulator: Accumulator, kind: type[Accumulator], suffix: str) -> Accumulator:
-    return kind(accumulator.call, f"{accumulator.name}.{suffix}")
+def _named(kind: type[Accumulator], call: typed.AggregateCall) -> Accumulator:
+    """An accumulator named by what it does with which columns, so that calls that need the same share it."""
+    return kind(call, f"{kind.__name__} {' '.join(call.arguments)}")
 
 
 class Average(Accumulator):
     """Sum by count, divided once."""
 
-    def _parts(self) -> tuple[Accumulator, Accumulator]:
-        is_int = self.call.argument_types[0].kind is types.Kind.INT
-        return _part(self, IntSum if is_int else FloatSum, "sum"), _part(self, Count, "count")
-
-    def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
+    def parts(self) -> tuple[Accumulator, ...]:
         """A sum and a count."""
-        return [grouped for part in self._parts() for grouped in part.first(arguments, count)]
-
-    def again(self, state: Callable[[str], pa.Array]) -> list[Grouped]:
-        """Merged alike."""
-        return [grouped for part in self._parts() for grouped in part.again(state)]
+        is_int = self.call.argument_types[0].kind is types.Kind.INT
+        return _named(IntSum if is_int else FloatSum, self.call), _named(Count, self.call)
 
     def finish(self, state: Callable[[str], pa.Array]) -> tuple[pa.Array, pa.Array | None]:
         """Null without values."""
-        total, counted = self._parts()
+        total, counted = self.parts()
         count = counted.finish(state)[0]
         count = pc.if_else(pc.equal(count, 0), pa.scalar(None, pa.int64()), count)
         if isinstance(total, FloatSum):
@@ -270,9 +268,9 @@ def accumulator(call: typed.AggregateCall, name: str) -> Accumulator:
         return Count(call, name) if call.function == "count" else Collect(call, name)
     match call.function:
         case "count":
-            return Count(call, name)
+            return _named(Count, call)
         case "sum":
-            return (IntSum if call.argument_types[0].kind is types.Kind.INT else FloatSum)(call, name)
+            return _named(IntSum if call.argument_types[0].kind is types.Kind.INT else FloatSum, call)
         case "avg":
             return Average(call, name)
         case "weighted_avg":

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.aggregate.step import AggregateStep
 
 #: Raw records that a task groups at once; fewer make more partial groups, more cost memory.
-GROUP_ROWS = 524_288
+GROUP_ROWS = 1_048_576
 #: Partial groups are merged when there are this many more than after the last merge.
 MERGE_ROWS = 1_048_576
 
@@ -35,15 +35,22 @@ class _Grouping:
 
     def __init__(self, step: AggregateStep) -> None:
         self.keys = [f"key {i}" for i in range(len(step.group_by))]
-        self.values = [f"value {i}" for i in range(len(step.group_by))]
-        self.carried = [*self.values, *operator.ORIGIN_COLUMNS]
+        kinds = (step.input.get(name) for name in step.group_by)
+        # Where a key is the value itself, nothing is carried beside it.
+        self.values = [
+            key if column is not None and keys.is_value(column.type) else f"value {i}"
+            for i, (key, column) in enumerate(zip(self.keys, kinds, strict=True))
+        ]
+        self.carried = [*(v for k, v in zip(self.keys, self.values, strict=True) if k != v), *operator.ORIGIN_COLUMNS]
         self.accumulators = [accumulators.accumulator(call, f"call {i}") for i, call in enumerate(step.program.calls)]
+        #: What keeps states: calls over the same columns share theirs.
+        self.keepers = list({part.name: part for each in self.accumulators for part in each.parts()}.values())
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         """States of the same groups become one; the tables stand in record order."""
         table = pa.concat_tables(_aligned(tables)).combine_chunks()
         columns = {name: _array(table, name) for name in (*self.keys, *self.carried, ordering.AT)}
-        states = [s for a in self.accumulators for s in a.again(lambda name: _array(table, name))]
+        states = [s for a in self.keepers for s in a.again(lambda name: _array(table, name))]
         return groups.reduce(self.keys, columns, self.carried, states)
 
 
@@ -149,7 +156,9 @@ class Partial(operator.Operator):
         """Keys, arguments and places of a batch's records."""
         prepared = {name: columns[name] for name in self.grouping.keys}
         prepared |= {
-            value: batch.data.column(name) for value, name in zip(self.grouping.values, self.step.group_by, strict=True)
+            value: batch.data.column(name)
+            for value, name in zip(self.grouping.values, self.step.group_by, strict=True)
+            if value not in prepared
         }
         for call in self.step.program.calls:
             for name in call.arguments:
@@ -166,7 +175,7 @@ class Partial(operator.Operator):
         columns = {name: pa.chunked_array([part[name] for part in lane.raw]).combine_chunks() for name in lane.raw[0]}
         count, lane.raw, lane.raw_rows = lane.raw_rows, [], 0
         states = []
-        for accumulator in self.grouping.accumulators:
+        for accumulator in self.grouping.keepers:
             states += accumulator.first([columns[name] for name in accumulator.call.arguments], count)
         carried = [name for name in self.grouping.carried if name in columns]
         table = groups.reduce(self.grouping.keys, columns, carried, states)
@@ -253,7 +262,7 @@ class Final(operator.Operator):
         columns: dict[str, pa.Array] = {ordering.AT: pa.array([0])}
         for name, kind in zip(operator.ORIGIN_COLUMNS, (pa.int32(), pa.int32(), pa.int64()), strict=True):
             columns[name] = pa.array([-1], kind)
-        for accumulator in self.grouping.accumulators:
+        for accumulator in self.grouping.keepers:
             empty = [_no_values(static) for static in accumulator.call.argument_types]
             for state in accumulator.first(empty, 0):
                 kind = pa.list_(state.values.type) if state.function == "list" else state.values.type

@@ -145,7 +145,9 @@ class Combine(operator.Operator):
             return
         if self.step.match is Match.FIRST and len(pairs.driver):
             pairs = pairs.take(np.flatnonzero(np.diff(pairs.driver, prepend=-1) != 0))
-        missed = np.setdiff1d(np.arange(batch.count), pairs.driver)
+        is_missed = np.ones(batch.count, dtype=np.bool_)
+        is_missed[pairs.driver] = False
+        missed = np.flatnonzero(is_missed)
         missed = missed[~np.isin(missed, list(broken))] if broken else missed
         if len(missed) and self.step.on_miss is OnMiss.ERROR:
             self.context.abort(

@@ -40,7 +40,7 @@ class Route(operator.Operator):
         for name, program in self.branches:
             hits, failed = self._evaluate(batch, rest, program)
             outcomes.append((name, hits))
-            rest = np.setdiff1d(rest, np.concatenate([hits, failed]), assume_unique=True)
+            rest = _without(rest, batch.count, hits, failed)
         return [*outcomes, (self.step.default, rest)]
 
     def _inclusive(self, batch: operator.Batch) -> list[tuple[str, np.ndarray]]:
@@ -51,7 +51,7 @@ class Route(operator.Operator):
             hits, failed = self._evaluate(batch, rest, program)
             outcomes.append((name, hits))
             taken[hits] = True
-            rest = np.setdiff1d(rest, failed, assume_unique=True)
+            rest = _without(rest, batch.count, failed)
         outcomes = [(name, np.intersect1d(hits, rest, assume_unique=True)) for name, hits in outcomes]
         return [*outcomes, (self.step.default, rest[~taken[rest]])]
 
@@ -69,6 +69,14 @@ class Route(operator.Operator):
         self._failed += len(failed)
         self.fail(part, result.failures)
         return (hits, failed) if whole else (rows[hits], rows[failed])
+
+
+def _without(rows: np.ndarray, count: int, *others: np.ndarray) -> np.ndarray:
+    """The rows, all below `count`, that are not among others; in their order."""
+    is_left = np.ones(count, dtype=np.bool_)
+    for other in others:
+        is_left[other] = False
+    return rows[is_left[rows]]
 
 
 def open_operator(step: RouteStep, **wiring: Any) -> Route:

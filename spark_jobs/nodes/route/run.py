@@ -76,7 +76,8 @@ def _without(rows: np.ndarray, count: int, *others: np.ndarray) -> np.ndarray:
     is_left = np.ones(count, dtype=np.bool_)
     for other in others:
         is_left[other] = False
-    return rows[is_left[rows]]
+    left: np.ndarray = rows[is_left[rows]]
+    return left
 
 
 def open_operator(step: RouteStep, **wiring: Any) -> Route:

@@ -1,0 +1,194 @@
+"""What Spark's troubles and the engine's own bugs look like to whoever started the run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs.contract import ExitCode
+from spark_jobs.execute import breakdown, publish
+from tests.execute import pipelines
+
+if TYPE_CHECKING:
+    from spark_jobs import result
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class FromSpark(Exception):
+    __module__ = "pyspark.errors.exceptions.captured"
+
+
+class FromJvm(Exception):
+    __module__ = "py4j.protocol"
+
+
+def explained(error: Exception) -> result.RunError:
+    exit_code, told = breakdown.explain(error)
+    assert exit_code == ExitCode.IO
+    assert "\n" not in told.message
+    return told
+
+
+JVM = """An error occurred while calling o96.getResult.
+: org.apache.spark.SparkException: Exception thrown in awaitResult:
+\tat org.apache.spark.util.SparkThreadUtils$.awaitResult(SparkThreadUtils.scala:70)
+Caused by: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, \
+most recent failure: Lost task 0.0 in stage 1.0 (TID 2) (192.0.2.2 executor driver): {}
+\tat org.apache.spark.api.python.BasePythonRunner.applyOrElse(PythonRunner.scala:704)
+"""
+WORKER = """
+  An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "{}/spark_jobs/execute/task.py", line 12, in read
+    found = known[name]
+            ~~~~~^^^^^^
+{}
+"""
+
+
+@pytest.mark.parametrize(
+    ("cause", "says"),
+    [
+        ("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed). Consider", "worker was killed"),
+        ("java.lang.OutOfMemoryError: Java heap space", "ran out of memory: java.lang.OutOfMemoryError: Java heap"),
+        ("java.io.IOException: No space left on device", "a job: java.io.IOException: No space left on device"),
+    ],
+)
+def test_what_lost_a_task(cause: str, says: str) -> None:
+    told = explained(FromJvm(JVM.format(cause)))
+    assert told.code == "E904"
+    assert says in told.message
+
+
+def test_without_a_lost_task_the_innermost_cause_is_told() -> None:
+    text = (
+        "An error occurred while calling o1.x.\n: java.lang.A: outer\n\tat b\nCaused by: java.lang.C: inner\n\tat d\n"
+    )
+    assert explained(FromJvm(text)).message.startswith("Spark could not finish a job: java.lang.C: inner; ")
+
+
+@pytest.mark.parametrize("folder", ["/usr/lib/python3.11/site-packages", "/tmp/spark-1/userFiles-2/spark_jobs.zip"])
+def test_a_bug_in_a_task_has_its_place(folder: str) -> None:
+    told = explained(FromSpark(WORKER.format(folder, "KeyError: 'x'")))
+    assert told.code == "E905"
+    assert "internal error in a task: KeyError: 'x' (spark_jobs/execute/task.py:12 in read)" in told.message
+    assert "--log-level debug" in told.message
+
+
+def test_what_the_system_refuses_a_task_is_no_bug() -> None:
+    told = explained(FromSpark(WORKER.format("/lib", "OSError: [Errno 28] No space left on device")))
+    assert (told.code, "No space left" in told.message) == ("E900", True)
+
+
+def test_a_worker_without_its_packages_is_told() -> None:
+    text = WORKER.format("/lib", "ModuleNotFoundError: No module named 'pyarrow'").replace("spark_jobs", "pyspark")
+    told = explained(FromSpark(text))
+    assert told.code == "E904"
+    assert "a Python worker failed: ModuleNotFoundError: No module named 'pyarrow'" in told.message
+
+
+@pytest.mark.parametrize("memory", ["MemoryError", "pyarrow.lib.ArrowMemoryError: malloc of size 1 failed"])
+def test_a_task_without_memory(memory: str) -> None:
+    told = explained(FromSpark(WORKER.format("/lib", memory)))
+    assert told.code == "E904"
+    assert "a task ran out of memory" in told.message
+    assert "memory.limit" in told.message
+
+
+def test_a_jvm_that_is_gone() -> None:
+    told = explained(ConnectionRefusedError(111, "Connection refused"))
+    assert told.code == "E904"
+    assert "spark.driver.memory" in told.message
+
+
+def test_a_bug_on_the_driver_has_its_place() -> None:
+    def divide() -> None:
+        publish.join([], Path("/"), start=1, separator=b"", end=b"")  # type: ignore[arg-type]
+
+    with pytest.raises(IsADirectoryError) as caught:
+        divide()
+    told = explained(TypeError("two\nlines").with_traceback(caught.value.__traceback__))
+    assert told.code == "E905"
+    assert told.message.startswith("internal error: TypeError: two (spark_jobs/execute/publish.py:")
+
+
+# ---- with Spark --------------------------------------------------------------------------------------------------
+
+PIPELINE = """
+pipeline: {name: crash}
+nodes:
+  - type: source
+    name: rows
+    config: {name: rows, type: csv, path: rows.csv, schema: [{name: a, type: int}, {name: b, type: string}]}
+  - {type: aggregate, name: sums, input: rows, config: {group_by: [b], cxl: "emit n = sum(a)"}}
+  - {type: output, name: o1, input: rows, config: {name: o1, type: csv, path: out/rows.csv}}
+  - {type: output, name: o2, input: sums, config: {name: o2, type: csv, path: out/sums.csv}}
+"""
+#: Imported by every Python process of the run. A task that has written its part kills its worker before it can tell;
+#: with a mark in place only the first one does.
+SITE = """
+import os, sys
+if os.environ.get("CRASH"):
+    class Finder:
+        def find_spec(self, name, path=None, target=None):
+            if name == "spark_jobs.execute.task":
+                sys.meta_path.remove(self)
+                import importlib
+                module = importlib.import_module(name)
+                close = module.Task.close
+                def crash(task):
+                    close(task)
+                    if task.report.parts and "pyspark.daemon" in " ".join(sys.orig_argv):
+                        try:
+                            if os.environ["CRASH"] != "always":
+                                os.close(os.open(os.environ["CRASH"], os.O_CREAT | os.O_EXCL))
+                        except FileExistsError:
+                            return
+                        os.kill(os.getpid(), 9)
+                module.Task.close = crash
+                return module.__spec__
+    sys.meta_path.insert(0, Finder())
+"""
+
+
+def crashing(folder: Path, crash: str, *options: str) -> subprocess.CompletedProcess[str]:
+    rows = "a,b\n" + "".join(f"{i},{i % 7}\n" for i in range(5000))
+    pipelines.write(folder, {"pipeline.yaml": PIPELINE, "rows.csv": rows, "site/sitecustomize.py": SITE})
+    environ = {
+        **os.environ, "PYTHONPATH": f"{folder / 'site'}:{ROOT}", "CRASH": crash, "CLINKER_SPLIT_BYTES": "10000",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }  # fmt: skip
+    return subprocess.run(
+        [sys.executable, "-m", "spark_jobs", "run", "pipeline.yaml", *options],
+        cwd=folder, env=environ, capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_killed_worker_ends_the_run_in_words(tmp_path: Path) -> None:
+    ended = crashing(tmp_path, "always", "--master", "local[2]")
+    assert ended.returncode == 4, ended.stderr
+    assert "error[E904]: a Python worker was killed" in ended.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_killed_worker_is_replaced_where_spark_may_try_again(tmp_path: Path) -> None:
+    """The part files that the killed one left are neither used nor kept."""
+    mark = tmp_path / "killed"
+    ended = crashing(tmp_path, str(mark), "--master", "local[2,4]")
+    assert mark.exists(), "no worker was killed"
+    assert ended.returncode == 0, ended.stderr
+    published = pipelines.outputs(tmp_path)
+    assert set(published) == {"rows.csv", "sums.csv"}
+    assert published["rows.csv"] == (tmp_path / "rows.csv").read_bytes()
+    expected = {str(group): sum(i for i in range(5000) if i % 7 == group) for group in range(7)}
+    assert published["sums.csv"].decode() == "b,n\n" + "".join(f"{b},{n}\n" for b, n in expected.items())

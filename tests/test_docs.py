@@ -7,6 +7,7 @@ import doctest
 import importlib
 import importlib.util
 import io
+import json
 import re
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ import yaml
 
 from spark_jobs import plan
 from spark_jobs.cli import clinker
+from spark_jobs.cli import cxl as cxl_command
 from spark_jobs.cxl import parser, types
 from spark_jobs.cxl.builtins import declare
 from tests.cxl.both_engines import check_agreement
@@ -222,6 +224,25 @@ def test_the_page_on_reuse_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(commands) == 2
     for text in commands:
         check_console(text)
+
+
+CXL = ROOT / "docs/cxl.md"
+
+
+@pytest.mark.parametrize("engine", ["interpreter", "arrow"])
+@pytest.mark.parametrize("program", blocks(CXL, "cxl"))
+def test_the_page_on_cxl_is_true(program: str, engine: str) -> None:
+    (record,) = blocks(CXL, "json")
+    wanted = program.split("# => ")[1].strip()
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        cxl_command.main(["eval", "--json", "--engine", engine, "--record", record, "-e", program])
+    told = json.loads(printed.getvalue())
+    if wanted.startswith("fails: "):
+        assert told["status"] == "failed"
+        assert told["message"].endswith(wanted.removeprefix("fails: "))
+    else:
+        assert told == {"status": "ok", "records": json.loads(wanted)}
 
 
 def test_the_builtin_that_contributing_adds_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,7 @@ from spark_jobs.execute import (
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats.format import FormatError
 from spark_jobs.nodes.transform import directives
+from spark_jobs.plan import plan as plans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,12 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_jobs.execute.identity import Identity
-    from spark_jobs.plan import plan as plans
     from spark_jobs.plan.options import RunOptions
-
-#: What one task holds at least: a block of input, its columns, and the bytes of the outputs. Less than that for each
-#: task is E312.
-LEAST_TASK_BYTES = 8 << 20
 
 
 @dataclass
@@ -165,7 +161,7 @@ def _previewing(run: Run, show: Callable[[str, str], None]) -> ExitCode:
 
 def _begin(run: Run) -> _SessionOpening:
     """Find the inputs while the session opens."""
-    least = run.threads * LEAST_TASK_BYTES
+    least = run.threads * plans.LEAST_TASK_BYTES
     if run.plan.memory_limit_bytes < least:
         limit = run.plan.memory_limit_bytes
         raise RunFailed(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.nodes.binding import CORRELATION
 from spark_jobs.nodes.output.step import IfExists
-from spark_jobs.plan import edges, retraction
+from spark_jobs.plan import edges, physical, retraction
 from spark_jobs.plan.edges import Passage
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def text(plan: Plan) -> str:
         _nodes(plan),
         _properties(plan),
         _buffer_edges(plan),
+        _titled("Jobs and Regions", physical.lines(plan)),
         _routes(plan),
         _combines(plan),
         retraction.block(plan),
@@ -270,6 +271,7 @@ def as_json(plan: Plan) -> str:
             }
             for edge in passing
         ],
+        "jobs": physical.record(plan),
         "memory_limit_bytes": plan.memory_limit_bytes,
         "threads": plan.threads,
         "storage_summary": {

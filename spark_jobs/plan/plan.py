@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from spark_jobs.nodes import node
 
 
+#: What one task holds at least: a block of input, its columns, and the bytes of the outputs.
+LEAST_TASK_BYTES = 4 * 1024 * 1024
+
+
 class Strategy(StrEnum):
     """What a failing record does to the run (decision 34)."""
 

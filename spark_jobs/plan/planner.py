@@ -31,7 +31,7 @@ from spark_jobs.plan import (
     yaml_tree,
 )
 from spark_jobs.plan.options import PlanOptions, RunOptions
-from spark_jobs.plan.plan import DeadLetterTarget, ErrorHandling, Input, Plan, PlannedNode
+from spark_jobs.plan.plan import LEAST_TASK_BYTES, DeadLetterTarget, ErrorHandling, Input, Plan, PlannedNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,10 +39,6 @@ if TYPE_CHECKING:
     from spark_jobs.diagnostics.source import Span
     from spark_jobs.plan.document import Document, NodeSource
     from spark_jobs.plan.model import ErrorHandlingConfig
-
-
-#: A batch of 65,536 records of a few narrow columns, the smallest thing that a task works on.
-SMALLEST_MEMORY_BYTES = 4 * 1024 * 1024
 
 
 def plan(path: Path, options: PlanOptions) -> tuple[Plan | None, Diagnostics]:
@@ -200,9 +196,9 @@ def _memory_limit(read: Document, options: PlanOptions, found: Diagnostics) -> i
     written = read.pipeline.memory.limit if read.pipeline else None
     override = options.memory_limit_bytes if isinstance(options, RunOptions) else None
     limit = override or written or Plan.memory_limit_bytes
-    if limit < SMALLEST_MEMORY_BYTES:
+    if limit < LEAST_TASK_BYTES:
         place = reader.value_span(read.tree, ("pipeline", "memory", "limit")) if override is None else None
-        message = f"memory.limit of {limit} bytes cannot hold one batch of records ({SMALLEST_MEMORY_BYTES} bytes)"
+        message = f"memory.limit of {limit} bytes cannot hold one batch of records ({LEAST_TASK_BYTES} bytes)"
         found.add(codes.E312.at(place, message, help="raise `memory.limit` or `--memory-limit`"))
     return limit
 

@@ -1,0 +1,59 @@
+"""The physical plan as explain shows it: what runs together, and where records change place."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from spark_jobs import plan
+from spark_jobs.plan import explain, physical
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spark_jobs.plan.plan import Plan
+
+PIPELINE = """
+pipeline: {name: shown}
+nodes:
+  - {type: source, name: o, config: {name: o, type: csv, path: o.csv, schema: [{name: k, type: string}, {name: v, type: int}]}}
+  - {type: source, name: c, config: {name: c, type: csv, path: c.csv, schema: [{name: k, type: string}]}}
+  - {type: transform, name: once, input: o, config: {cxl: "distinct by k\\nemit w = v + 1"}}
+  - {type: aggregate, name: sums, input: once, config: {group_by: [k], cxl: "emit total = sum(w)"}}
+  - {type: combine, name: named, input: {s: sums, c: c}, config: {where: s.k == c.k, cxl: "emit k = s.k"}}
+  - {type: output, name: out, input: named, config: {name: out, type: csv, path: out/o.csv}}
+"""
+
+
+def load(folder: Path, text: str = PIPELINE) -> Plan:
+    path = folder / "pipeline.yaml"
+    path.write_text(text)
+    return plan.load(path)
+
+
+def test_regions_and_exchanges_are_named(tmp_path: Path) -> None:
+    shown = "\n".join(physical.lines(load(tmp_path)))
+    assert shown == (
+        "Job 0:\n"
+        "  Region c (a task per split): c → named.c [build side, kept for the next job]\n"
+        "Job 1:\n"
+        "  Region o (a task per split): o → once → once (distinct) [partial]\n"
+        "  Exchange groups of once (level 1, shuffled by the distinct values): once (distinct) [merged]\n"
+        "  Exchange home of once (level 2, to the place of the first record): "
+        "once (distinct) [in order] → once → sums [partial]\n"
+        "  Exchange groups of sums (level 3, shuffled by k): sums [merged]\n"
+        "  Exchange home of sums (level 4, to the place of the first record): sums [in order] → named → out"
+    )
+
+
+def test_text_and_json_have_the_jobs(tmp_path: Path) -> None:
+    loaded = load(tmp_path)
+    assert "=== Jobs and Regions ===" in explain.text(loaded)
+    jobs = json.loads(explain.as_json(loaded))["jobs"]
+    assert [job["number"] for job in jobs] == [0, 1]
+    assert [exchange["kind"] for exchange in jobs[1]["exchanges"]] == ["group", "home", "group", "home"]
+
+
+def test_a_plan_that_does_not_run_yet_has_no_jobs(tmp_path: Path) -> None:
+    text = PIPELINE.replace("type: csv, path: c.csv", "type: xml, path: c.xml")
+    assert physical.jobs(load(tmp_path, text)) == ()

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 PIPELINE = """
 pipeline: {name: shown}
 nodes:
-  - {type: source, name: o, config: {name: o, type: csv, path: o.csv, schema: [{name: k, type: string}, {name: v, type: int}]}}
+  - type: source
+    name: o
+    config: {name: o, type: csv, path: o.csv, schema: [{name: k, type: string}, {name: v, type: int}]}
   - {type: source, name: c, config: {name: c, type: csv, path: c.csv, schema: [{name: k, type: string}]}}
   - {type: transform, name: once, input: o, config: {cxl: "distinct by k\\nemit w = v + 1"}}
   - {type: aggregate, name: sums, input: once, config: {group_by: [k], cxl: "emit total = sum(w)"}}

@@ -21,7 +21,7 @@ def spark(session: SparkSession, output: str) -> None:
             "customer",
             "name",
             "segment",
-            F.round(F.col("amount") * (1.0 - F.col("discount")), 2).alias("price"),
+            F.round(F.col("amount") * (1.0 - F.col("discount")), 4).alias("price"),
             "day",
         )
     )
@@ -30,7 +30,7 @@ def spark(session: SparkSession, output: str) -> None:
 
 def duckdb(output: str) -> list[str]:
     query = f"""
-        SELECT id, customer, name, segment, round(amount * (1.0 - discount), 2) AS price, day
+        SELECT id, customer, name, segment, round(amount * (1.0 - discount), 4) AS price, day
         FROM {program.read_sql("BENCH_ORDERS", program.ORDERS)} AS orders
         JOIN {program.read_sql("BENCH_CUSTOMERS", program.CUSTOMERS)} AS customers USING (customer)"""
     return [program.copy_sql(query, output, "named")]

@@ -62,7 +62,8 @@ def _summary(folder: Path, name: str, columns: dict[str, str]) -> tuple[int, int
         return _first(
             f"SELECT count(*) FROM read_csv('{pattern}', header = true, all_varchar = true, null_padding = true)"
         )[0], 0
-    values = ", ".join(f"floor({column} * 10000 + 0.317)" if kind == "DOUBLE" else column for column, kind in columns.items())
+    cut = {column: f"floor({column} * 10000 + 0.317)" for column, kind in columns.items() if kind == "DOUBLE"}
+    values = ", ".join(cut.get(column, column) for column in columns)
     kinds = ", ".join(f"'{column}': '{kind}'" for column, kind in columns.items())
     source = f"read_csv('{pattern}', header = true, types = {{{kinds}}})"
     rows, total = _first(f"SELECT count(*), sum(hash({values})::HUGEINT) FROM {source}")

@@ -24,7 +24,8 @@ _SAMPLE_S = 0.2
 class Measurement:
     """How long a process ran, and what it and its descendants took.
 
-    Memory is the most at a time, shared pages counted once. Processor time is sampled: it lacks up to a fifth of a second of each process.
+    Memory is the most at a time, shared pages counted once. Processor time is sampled: it lacks up to a fifth of a
+    second of each process.
     """
 
     seconds: float

@@ -71,9 +71,8 @@ def run_chain(_: object, spec: JobSpec) -> list[report.TaskReport]:
 def _timed(name: str, batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
     started = time.process_time()
     rows = [row for batch in batches for row in batch.to_pylist()]
-    print(
-        f"{name}: {time.process_time() - started:.2f} s of processor, sends {sum(len(r['payload']) for r in rows)} bytes"
-    )
+    sent = sum(len(row["payload"]) for row in rows)
+    print(f"{name}: {time.process_time() - started:.2f} s of processor, sends {sent} bytes")
     return rows
 
 
@@ -87,8 +86,8 @@ def main() -> None:
     profile = cProfile.Profile()
     with (
         mock.patch.object(chain, "run", run_chain),
-        mock.patch.object(session, "open_session", lambda *_: _NoSession()),
-        mock.patch.object(session, "describe", lambda _: {}),
+        mock.patch.object(session, "open_session", return_value=_NoSession()),
+        mock.patch.object(session, "describe", return_value={}),
     ):
         started = time.process_time()
         if arguments.profile:

@@ -1,0 +1,217 @@
+"""The physical plan: which operators run together, at which level, in which job, and what runs twice in silence."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs import plan as planning
+from spark_jobs.execute import work
+from spark_jobs.plan import regions
+from spark_jobs.plan.options import PlanOptions
+from tests.execute import pipelines, without_spark
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spark_jobs.plan.plan import Plan
+    from spark_jobs.plan.regions import Job
+
+SOURCE = (
+    "{{type: source, name: {0}, config: {{name: {0}, type: csv, path: {0}.csv, schema: {{id: int, key: string}}}}}}"
+)
+OUTPUT = "{{type: output, name: {0}, input: {1}, config: {{name: {0}, type: csv, path: out/{0}.csv}}}}"
+GROUPS = "{{type: aggregate, name: {0}, input: {1}, config: {{group_by: [{2}], cxl: emit n = count(*)}}}}"
+LATEST = "{{type: aggregate, name: {0}, input: {1}, config: {{group_by: [id], cxl: emit key = last(key)}}}}"
+ROUTE = "{{type: route, name: {0}, input: {1}, config: {{conditions: {{low: id < 3}}, default: high}}}}"
+MERGE = "{{type: merge, name: {0}, inputs: [{1}, {2}], config: {{}}}}"
+COMBINE = (
+    "{{type: combine, name: {0}, input: {{d: {1}, b: {2}}}, "
+    'config: {{where: d.key == b.key, cxl: "emit id = d.id\\nemit key = d.key", propagate_ck: driver}}}}'
+)
+
+SHAPES = {
+    "narrow": [SOURCE.format("a"), ROUTE.format("r", "a"), OUTPUT.format("x", "r.low"), OUTPUT.format("y", "r.high")],
+    "groups": [SOURCE.format("a"), GROUPS.format("g", "a", "key"), OUTPUT.format("x", "g"), OUTPUT.format("y", "a")],
+    "groups of groups": [
+        SOURCE.format("a"),
+        GROUPS.format("g", "a", "key"),
+        GROUPS.format("h", "g", "n"),
+        OUTPUT.format("x", "h"),
+    ],
+    "groups beside records": [
+        SOURCE.format("a"),
+        SOURCE.format("b"),
+        LATEST.format("g", "a"),
+        MERGE.format("m", "b", "g"),
+        GROUPS.format("h", "m", "key"),
+        OUTPUT.format("x", "h"),
+    ],
+    "a lookup": [SOURCE.format("a"), SOURCE.format("b"), COMBINE.format("c", "a", "b"), OUTPUT.format("x", "c")],
+    "a lookup in itself": [SOURCE.format("a"), COMBINE.format("c", "a", "a"), OUTPUT.format("x", "c")],
+    "a lookup in its groups": [
+        SOURCE.format("a"),
+        GROUPS.format("g", "a", "key"),
+        COMBINE.format("c", "a", "g"),
+        OUTPUT.format("x", "c"),
+        OUTPUT.format("y", "g"),
+    ],
+    "lookups in lookups": [
+        SOURCE.format("a"),
+        SOURCE.format("b"),
+        COMBINE.format("c", "a", "b"),
+        COMBINE.format("e", "b", "c"),
+        OUTPUT.format("x", "e"),
+        OUTPUT.format("y", "c"),
+    ],
+}
+
+
+def planned(folder: Path, nodes: list[str]) -> Plan:
+    text = "pipeline: {name: shape}\nnodes:\n" + "".join(f"  - {line}\n" for line in nodes)
+    (folder / "pipeline.yaml").write_text(text)
+    return planning.load(folder / "pipeline.yaml", PlanOptions(variables={}))
+
+
+def jobs(folder: Path, shape: str, partitions: int = 3) -> tuple[Job, ...]:
+    return regions.jobs(planned(folder, SHAPES[shape]), lambda name: partitions)
+
+
+def reached(job: Job, roots: tuple[str, ...] | list[str]) -> set[str]:
+    """The boxes of a region."""
+    found: set[str] = set()
+    waiting = list(roots)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += [target.box for target in job.boxes[name].targets]
+    return found
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_record_finds_its_way(shape: str, partitions: int, tmp_path: Path) -> None:
+    plan = planned(tmp_path, SHAPES[shape])
+    counted: list[str] = []
+    written: set[str] = set()
+    for job in regions.jobs(plan, lambda name: partitions):
+        rooted = {0: reached(job, job.sources)}
+        for level in range(1, job.levels):
+            rooted[level] = reached(job, [exchange.consumer for exchange in job.at(level)])
+        assert set().union(*rooted.values()) == set(job.boxes), "boxes that no root reaches"
+        for level, boxes in rooted.items():
+            for name in boxes:
+                box = job.boxes[name]
+                if box.exchange is not None:
+                    assert job.exchanges[box.exchange].level > level, f"{name} sends to a level that has begun"
+                assert all(target.box in job.boxes for target in box.targets)
+        assert [exchange.id for exchange in job.exchanges] == list(range(len(job.exchanges)))
+        assert {job.boxes[exchange.consumer].role for exchange in job.exchanges} <= {
+            regions.Role.FINAL,
+            regions.Role.HOME,
+        }
+        for box in job.boxes.values():
+            if box.role is regions.Role.BUILD:
+                written.add(box.id)
+            elif not box.silent and box.first:
+                counted.append(box.step.name)
+            if box.step.kind == "combine" and box.role is regions.Role.WHOLE:
+                assert {f"{box.id}#build:b"} <= written, "a build side is read before it is written"
+    assert sorted(counted) == sorted(node.name for node in plan.nodes), "each node is counted once"
+
+
+def test_a_narrow_pipeline_is_one_region(tmp_path: Path) -> None:
+    (job,) = jobs(tmp_path, "narrow")
+    assert (job.levels, job.exchanges, job.sources) == (1, (), ("a",))
+    assert [(t.port, t.box) for t in job.boxes["r"].targets] == [("low", "x"), ("high", "y")]
+    assert {name: box.route for name, box in job.boxes.items()} == {"a": "", "r": "", "x": "low", "y": "high"}
+
+
+def test_groups_meet_and_go_home(tmp_path: Path) -> None:
+    (job,) = jobs(tmp_path, "groups")
+    assert [(e.kind.value, e.level, e.partitions, e.consumer) for e in job.exchanges] == [
+        ("group", 1, 3, "g#final"),
+        ("home", 2, 3, "g#home"),
+    ]
+    assert (job.levels, job.slots(1), job.slots(2)) == (3, 3, 3)
+    assert [target.box for target in job.boxes["g#home"].targets] == ["x"]
+    assert [target.box for target in job.boxes["a"].targets] == ["g", "y"]
+
+
+def test_groups_in_a_single_partition_are_in_order_already(tmp_path: Path) -> None:
+    (job,) = jobs(tmp_path, "groups", partitions=1)
+    assert [(e.kind.value, e.consumer) for e in job.exchanges] == [("group", "g#final")]
+    assert [target.box for target in job.boxes["g#final"].targets] == ["x"]
+
+
+def test_groups_of_groups_are_levels_of_one_job(tmp_path: Path) -> None:
+    (job,) = jobs(tmp_path, "groups of groups")
+    assert [exchange.level for exchange in job.exchanges] == [1, 2, 3, 4]
+
+
+def test_what_meets_groups_waits_for_their_level(tmp_path: Path) -> None:
+    """Records of `b` are read at level 0 and `g` comes home at level 2: `h` groups both, at level 3."""
+    (job,) = jobs(tmp_path, "groups beside records")
+    levels = {exchange.consumer: exchange.level for exchange in job.exchanges}
+    assert levels == {"g#final": 1, "g#home": 2, "h#final": 3, "h#home": 4}
+    assert job.boxes["m"].lanes == ((0,), (1,))
+    assert job.boxes["h"].lanes == ((0,), (1,))
+    assert job.boxes["h#final"].incoming_lanes == ((0,), (1,))
+    assert job.boxes["h#final"].lanes == ((),), "an exchange makes one lane of several"
+
+
+def test_a_build_side_is_an_earlier_job(tmp_path: Path) -> None:
+    first, second = jobs(tmp_path, "a lookup")
+    assert (first.sources, set(first.boxes)) == (("b",), {"b", "c#build:b"})
+    assert (second.sources, set(second.boxes)) == (("a",), {"a", "c", "x"})
+
+
+def test_a_source_that_is_read_again_is_silent(tmp_path: Path) -> None:
+    first, second = jobs(tmp_path, "a lookup in itself")
+    assert not first.boxes["a"].silent
+    assert second.boxes["a"].silent
+    assert not second.boxes["c"].silent
+
+
+def test_outputs_of_one_source_are_written_in_one_pass(tmp_path: Path) -> None:
+    """`y` could be written with the build side; then the source would be read once more for it."""
+    first, second = jobs(tmp_path, "a lookup in its groups")
+    assert "y" not in first.boxes
+    assert {"x", "y", "c"} < set(second.boxes)
+    assert second.boxes["g"].silent
+
+
+def test_lookups_in_lookups_are_jobs_in_a_row(tmp_path: Path) -> None:
+    found = jobs(tmp_path, "lookups in lookups")
+    assert [job.number for job in found] == [0, 1, 2]
+    assert [sorted(name for name in job.boxes if "#build" in name) for job in found] == [
+        ["c#build:b"],
+        ["e#build:b"],
+        [],
+    ]
+
+
+@pytest.mark.parametrize("split_bytes", [10**9, 40], ids=["one split", "many splits"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_runs_and_counts_once(
+    shape: str, split_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records that are read twice are counted once, and the files do not depend on the splits."""
+    without_spark.install(monkeypatch)
+    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, str(split_bytes))
+    planned(tmp_path, SHAPES[shape])
+    data = "id,key\n" + "".join(f"{i},k{i % 4}\n" for i in range(40))
+    pipelines.write(tmp_path, {"a.csv": data, "b.csv": data})
+    published = []
+    for size in (split_bytes, 10**9):
+        monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(size))
+        outcome = pipelines.run(tmp_path, force=True)
+        assert outcome.result.exit_code == 0, outcome.result.error
+        published.append(pipelines.outputs(tmp_path))
+        read = {name: node["records_in"] for name, node in outcome.nodes.items() if node["kind"] == "source"}
+        assert set(read.values()) == {40}, json.dumps(read)
+    assert published[0] == published[1]
+    assert all(len(text.splitlines()) > 1 for text in published[0].values())

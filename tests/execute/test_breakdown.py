@@ -130,30 +130,27 @@ nodes:
   - {type: output, name: o1, input: rows, config: {name: o1, type: csv, path: out/rows.csv}}
   - {type: output, name: o2, input: sums, config: {name: o2, type: csv, path: out/sums.csv}}
 """
-#: Imported by every Python process of the run. A task that has written its part kills its worker before it can tell;
-#: with a mark in place only the first one does.
+#: Imported by every Python process of the run. A task that opens a part file kills its worker; with a mark in place
+#: only the first one does.
 SITE = """
-import os, sys
+import builtins, os
+real = builtins.open
+def crash(path, mode="r", *others, **options):
+    file = real(path, mode, *others, **options)
+    if mode == "wb" and str(path).endswith(".part"):
+        file.write(b"half")
+        file.flush()
+        try:
+            if os.environ["CRASH"] != "always":
+                os.close(os.open(os.environ["CRASH"], os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            file.seek(0)
+            file.truncate()
+            return file
+        os.kill(os.getpid(), 9)
+    return file
 if os.environ.get("CRASH"):
-    class Finder:
-        def find_spec(self, name, path=None, target=None):
-            if name == "spark_jobs.execute.task":
-                sys.meta_path.remove(self)
-                import importlib
-                module = importlib.import_module(name)
-                close = module.Task.close
-                def crash(task):
-                    close(task)
-                    if task.report.parts and "pyspark.daemon" in " ".join(sys.orig_argv):
-                        try:
-                            if os.environ["CRASH"] != "always":
-                                os.close(os.open(os.environ["CRASH"], os.O_CREAT | os.O_EXCL))
-                        except FileExistsError:
-                            return
-                        os.kill(os.getpid(), 9)
-                module.Task.close = crash
-                return module.__spec__
-    sys.meta_path.insert(0, Finder())
+    builtins.open = crash
 """
 
 

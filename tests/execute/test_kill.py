@@ -59,6 +59,39 @@ while True:
 """
 
 
+#: Starts Spark once; each line `number delay` forks a driver that makes run `number` and is killed after the delay.
+#: A forked driver talks to the JVM over connections of its own, in a thread of its own. Spark's tasks outlive it, as
+#: they do on a cluster.
+FORKER = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from tests.execute import pipelines
+folder = Path(sys.argv[1])
+def one(number):
+    rows = "n,run\\n" + "".join(f"{i},{number}\\n" for i in range(10000))
+    (folder / "rows.csv").write_text(rows)
+    begun = time.monotonic()
+    code = pipelines.run(folder, force=True).result.exit_code
+    return code, time.monotonic() - begun
+one(0)
+print(*one(1), flush=True)
+for line in sys.stdin:
+    number, delay = line.split()
+    rows = "n,run\\n" + "".join(f"{i},{number}\\n" for i in range(10000))
+    (folder / "rows.csv").write_text(rows)
+    child = os.fork()
+    if not child:
+        def work():
+            os._exit(pipelines.run(folder, force=True).result.exit_code)
+        threading.Thread(target=work).start()
+        time.sleep(600)
+    time.sleep(float(delay))
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    print("killed" if os.WIFSIGNALED(status) else f"ended {os.WEXITSTATUS(status)}", flush=True)
+"""
+
+
 def versions(folder: Path) -> dict[str, set[str]]:
     """Which runs' records stand in each file; a half-written file has records of no run or too few."""
     found = {}
@@ -100,11 +133,12 @@ def _kill(process: subprocess.Popen[str]) -> None:
             continue
 
 
-def start(folder: Path, number: int) -> subprocess.Popen[str]:
+def start(folder: Path, number: int, script: str = CHILD) -> subprocess.Popen[str]:
     root = Path(__file__).resolve().parents[2]
+    environ = {**os.environ, "CLINKER_SPLIT_BYTES": "40000", "SPARK_LOCAL_IP": "127.0.0.1"}
     return subprocess.Popen(
-        [sys.executable, "-c", CHILD, str(folder), str(number)], cwd=root, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL, env={**os.environ, "CLINKER_SPLIT_BYTES": "40000", "SPARK_LOCAL_IP": "127.0.0.1"},
+        [sys.executable, "-c", script, str(folder), str(number)], cwd=root, text=True, env=environ,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     )  # fmt: skip
 
 
@@ -143,12 +177,43 @@ def test_publishing_survives_a_kill_at_every_step(tmp_path: Path) -> None:
     assert len(seen) > KILLS // 4, "the kills came too early to prove anything"
 
 
+def test_a_killed_driver_leaves_old_or_new_files(tmp_path: Path, child: list[subprocess.Popen[str]]) -> None:
+    """Fifty drivers killed at random moments of their run, and as many runs that begin where those ended."""
+    pipelines.write(tmp_path, {"pipeline.yaml": PIPELINE})
+    random.seed(22)
+    process = start(tmp_path, 0, FORKER)
+    child.append(process)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    code, seconds = process.stdout.readline().split()
+    assert code == "0"
+    told: list[str] = []
+    kept: list[bool] = []
+    last = {"1"}
+    for number in range(2, 2 + KILLS):
+        process.stdin.write(f"{number} {random.random() * float(seconds) * 1.2}\n")
+        process.stdin.flush()
+        told.append(process.stdout.readline().strip())
+        publish.recover(tmp_path / "out")
+        found = versions(tmp_path)
+        assert len(set(map(frozenset, found.values()))) == 1, f"a mixture: {found}"
+        assert [p.name for p in (tmp_path / "out").iterdir() if p.name.startswith(".")] == []
+        now = found["total.csv"]
+        assert now in (last, {str(number)}), "files of a run before the last"
+        kept.append(now == last)
+        last = now
+    assert set(told) <= {"killed", "ended 0"}, told
+    assert told.count("killed") > KILLS // 2, "most runs ended before they were killed"
+    assert any(kept), "no kill came before the files were published"
+    assert not all(kept), "no run came as far as publishing"
+
+
 def test_a_killed_job_leaves_old_or_new_files(tmp_path: Path, child: list[subprocess.Popen[str]]) -> None:
-    """Fewer kills of whole jobs: each costs a JVM."""
+    """The JVM and the workers die as well; fewer kills, each costs a JVM."""
     pipelines.write(tmp_path, {"pipeline.yaml": PIPELINE})
     random.seed(21)
     number = 0
-    for _ in range(4):
+    for _ in range(2):
         process = start(tmp_path, number)
         child.append(process)
         assert process.stdout is not None

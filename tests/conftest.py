@@ -8,6 +8,10 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -33,3 +37,9 @@ os.environ.update(
 from tests.cluster import spark_cluster  # noqa: E402  # a fixture for whoever names it; Airflow's settings come first
 
 __all__ = ["spark_cluster"]
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Two processes where no test needs a JVM or Airflow's database: those are there once."""
+    chosen = config.getoption("markexpr", "") or ""
+    return min(2, os.cpu_count() or 1) if "not spark" in chosen and "not airflow" in chosen else 0

@@ -114,6 +114,12 @@ E338 = Code("E338", "X12 output is split")
 E400 = Code("E400", "feature does not run yet")
 
 # Warnings
+E900 = Code("E900", "a file or folder cannot be read or written")
+E901 = Code("E901", "Spark cannot be started or reached")
+E902 = Code("E902", "a file is in the way")
+E903 = Code("E903", "records do not add up")
+E904 = Code("E904", "Spark ended the work")
+E905 = Code("E905", "internal error")
 W002 = Code("W002", "node names differ in case alone", Severity.WARNING)
 W003 = Code("W003", "setting has no effect on Spark", Severity.WARNING)
 W004 = Code("W004", "node leads to no output", Severity.WARNING)

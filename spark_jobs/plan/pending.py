@@ -44,6 +44,8 @@ def _properties(planned: PlannedNode) -> Iterator[str]:
         case TransformStep() as step:
             if step.window is not None:
                 yield "`analytic_window`"
+            if any(directive.rule for directive in step.log):
+                yield "`log_rule`"
         case MergeStep(interleave=True):
             yield "`mode: interleave`"
         case OutputStep() as step:

@@ -300,6 +300,7 @@ def _directive(index: int, entry: LogConfig, scope: BindScope, after: Flow) -> L
         condition=condition,
         fields=tuple(entry.fields_),
         every=entry.every or 1,
+        rule=entry.log_rule,
     )
 
 

@@ -31,6 +31,8 @@ class LogDirective:
     condition: typed.Program | None = None
     fields: tuple[str, ...] = ()
     every: int = 1
+    #: The external rule that the entry builds on.
+    rule: str | None = None
 
 
 @dataclass(frozen=True)

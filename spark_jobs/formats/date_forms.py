@@ -13,7 +13,8 @@ from functools import lru_cache
 
 _ISO_DATE = "%Y-%m-%d"
 _OTHER_DATES = ("%m/%d/%Y", "%Y/%m/%d", "%m-%d-%Y")
-_ISO_MOMENTS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S")
+#: With a fraction too: what a writer gave can be read again.
+_ISO_MOMENTS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%d %H:%M:%S.%f")
 _OTHER_MOMENTS = ("%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M")
 
 _MONTHS = (

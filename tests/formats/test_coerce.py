@@ -190,3 +190,19 @@ def test_what_a_failure_says() -> None:
     required = SourceColumn("n", types.INT, required=True)
     assert str(coerce.failure_of(required, "x").category) == "required_field_conversion_failure"
     assert str(coerce.absence_of(required).category) == "missing_required_field"
+
+
+@pytest.mark.parametrize(
+    ("text", "microseconds"),
+    [("2024-02-10T10:20:30.5", 500_000), ("2024-02-10 10:20:30.000001", 1), ("2024-02-29T23:59:59.123456789", 123_456)],
+)
+def test_fractions_of_seconds_are_read_as_writers_give_them(text: str, microseconds: int) -> None:
+    assert date_forms.to_datetime(text).microsecond == microseconds
+    column = pa.array([text, "2024-02-10T10:20:30", None])
+    converted = coerce.convert(column, types.DATETIME, ())
+    assert converted.failed == []
+    assert [None if value is None else value.microsecond for value in converted.array.to_pylist()] == [
+        microseconds,
+        0,
+        None,
+    ]

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl import typed
 
-WITH_NULLS = pc.ScalarAggregateOptions(skip_nulls=False, min_count=0)
 SKIP_NULLS = pc.ScalarAggregateOptions(skip_nulls=True, min_count=1)
 ZERO_WHEN_EMPTY = pc.ScalarAggregateOptions(skip_nulls=True, min_count=0)
+#: Functions that Arrow is not asked for: the value of the group's first or last row, null or not.
+FIRST, LAST = "first row", "last row"
 EXACT_INT = pa.decimal128(38, 0)
 
 
@@ -201,10 +202,10 @@ class WeightedAverage(Accumulator):
 
 
 class Pick(Accumulator):
-    """`min`, `max`, `first`, `last`, `any`: one of the values, by Arrow's function of that name."""
+    """`min`, `max`, `first`, `last`, `any`: one of the values, by Arrow's function of that name or by the row."""
 
-    _FUNCTIONS: ClassVar = {"min": ("min", SKIP_NULLS), "max": ("max", SKIP_NULLS), "first": ("first", WITH_NULLS),
-                  "last": ("last", WITH_NULLS), "any": ("first", SKIP_NULLS)}  # fmt: skip
+    _FUNCTIONS: ClassVar = {"min": ("min", SKIP_NULLS), "max": ("max", SKIP_NULLS), "first": (FIRST, None),
+                  "last": (LAST, None), "any": ("first", SKIP_NULLS)}  # fmt: skip
 
     def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
         """The values."""

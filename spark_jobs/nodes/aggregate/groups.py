@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.nodes.aggregate.accumulators import FIRST, LAST
 from spark_jobs.nodes.ordering import AT
 
 if TYPE_CHECKING:
@@ -31,28 +32,34 @@ def reduce(
         A table of all names; equal keys are equal in Arrow's sense, null being a key like any other.
     """
     count = len(columns[AT])
-    table = {name: columns[name] for name in (*keys, AT, *firsts)}
-    table |= {f"state {i}": state.values for i, state in enumerate(states) if state.function}
+    arrow = {f"state {i}": s for i, s in enumerate(states) if s.function not in (None, FIRST, LAST)}
+    table = {name: columns[name] for name in (*keys, AT)} | {name: s.values for name, s in arrow.items()}
     by = list(keys)
     if not by:
         by = ["all"]
         table["all"] = pa.array(np.zeros(count, dtype=np.int8))
+    table["row"] = pa.array(np.arange(count))
+    wanted = [(AT, "min", None), ("row", "min", None), *((name, s.function, s.options) for name, s in arrow.items())]
+    if any(state.function == LAST for state in states):
+        wanted.append(("row", "max", None))
     if any(state.function is None for state in states):
-        table["row"] = pa.array(np.arange(count))
-    with_nulls = pc.ScalarAggregateOptions(skip_nulls=False, min_count=0)
-    wanted = [(AT, "min", None), *((name, "first", with_nulls) for name in firsts)]
-    wanted += [(f"state {i}", s.function, s.options) for i, s in enumerate(states) if s.function]
-    if "row" in table:
         wanted.append(("row", "list", None))
     grouped = pa.table(table).group_by(by, use_threads=False).aggregate(wanted)
     result = {name: grouped.column(name) for name in keys}
     result[AT] = grouped.column(f"{AT}_min")
-    result |= {name: grouped.column(f"{name}_first") for name in firsts}
+    # Taking values by their rows needs a tenth of the memory of Arrow's `first`, which keeps a string per group.
+    result |= {name: columns[name].take(grouped.column("row_min")) for name in firsts}
     for i, state in enumerate(states):
-        if state.function:
-            result[state.name] = grouped.column(f"state {i}_{state.function}")
-        else:
-            result[state.name] = _joined(state.values, grouped.column("row_list").combine_chunks())
+        match state.function:
+            case None:
+                found = _joined(state.values, grouped.column("row_list").combine_chunks())
+            case _ if state.function == FIRST:
+                found = state.values.take(grouped.column("row_min"))
+            case _ if state.function == LAST:
+                found = state.values.take(grouped.column("row_max"))
+            case function:
+                found = grouped.column(f"state {i}_{function}")
+        result[state.name] = found
     return pa.table(result)
 
 

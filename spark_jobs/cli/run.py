@@ -19,30 +19,46 @@ if TYPE_CHECKING:
     from spark_jobs.plan.options import RunOptions
     from spark_jobs.plan.plan import Plan
 
+#: File names have 255 bytes almost everywhere; the id gets a prefix or a suffix.
+_LONGEST_ID = 200
+
 
 def execute(plan: Plan, options: RunOptions) -> int:
     """Run a plan; gives the exit code of `contract.ExitCode`."""
     from spark_jobs.execute import executor, identity, interrupts
 
+    if options.execution_id is not None and not _names_a_file(options.execution_id):
+        sys.stderr.write(f"clinker run error: --execution-id '{options.execution_id}' cannot name a file\n")
+        return contract.ExitCode.CONFIG
     names = identity.Identity.new(options.execution_id, options.batch_id)
     previews: list[tuple[str, str]] = []
     with interrupts.raised(), _logging(options):
         outcome = executor.execute(plan, options, names, lambda name, text: previews.append((name, text)))
-        if options.preview is not None:
-            _show(previews, options)
+        is_shown = options.preview is None or _show(previews, options)
         with interrupts.ignored():
             _record(outcome.result, options)
             _tell(outcome, options)
-    return outcome.result.exit_code
+    return outcome.result.exit_code if is_shown else contract.ExitCode.IO
 
 
-def _show(previews: list[tuple[str, str]], options: RunOptions) -> None:
-    """Each output as its file would be, under its name when there are several."""
+def _names_a_file(execution_id: str) -> bool:
+    """The id is part of the names of the staging folder, the result record and the metrics file."""
+    is_name = Path(execution_id).name == execution_id and execution_id not in ("", "..")
+    return is_name and execution_id.isprintable() and len(execution_id) <= _LONGEST_ID
+
+
+def _show(previews: list[tuple[str, str]], options: RunOptions) -> bool:
+    """Each output as its file would be, under its name when there are several; whether that could be written."""
     texts = [f"--- {name}\n{text}" if len(previews) > 1 else text for name, text in previews]
-    if options.dry_run_output:
-        options.dry_run_output.write_text("".join(texts), encoding="utf-8")
-    else:
+    if options.dry_run_output is None:
         sys.stdout.write("".join(texts))
+        return True
+    try:
+        options.dry_run_output.write_text("".join(texts), encoding="utf-8")
+    except OSError as error:
+        sys.stderr.write(f"error[E900]: {options.dry_run_output}: {error.strerror or error}\n")
+        return False
+    return True
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
@@ -120,7 +121,8 @@ def _assembled(run: Run, target: Target, folder: Path, widened: Sequence[str]) -
     """The staged file of an output, and its sidecar."""
     assert run.inputs is not None
     writer = output_run.writer(target.step, widened, inputs.widened_type(run.inputs))
-    staged = folder / f"{target.path.name}.whole"
+    # Not the file's own name: with a suffix that could be too long for the file system.
+    staged = folder / f"{uuid.uuid5(uuid.NAMESPACE_OID, target.name).hex}.whole"
     found = run.tally.parts_of(target.name)
     parts = [part.path for part in found if part.bytes]
     if parts:

@@ -335,6 +335,26 @@ def test_a_file_that_appears_while_the_run_works(tmp_path: Path, refused: Any, m
     assert pipelines.outputs(tmp_path) == {"copy.csv": b"another run's"}
 
 
+def test_a_name_as_long_as_the_system_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark.install(monkeypatch)
+    name = "x" * 251 + ".csv"
+    prepare(tmp_path, pipeline=PIPELINE.replace("out/copy.csv", f"out/{name}"))
+    assert run(tmp_path, "--quiet") == 0
+    assert pipelines.outputs(tmp_path)[name] == GOOD.encode()
+
+
+@pytest.mark.parametrize("name", ["a/b", "../x", "..", "", "x" * 201, "a\0b"])
+def test_an_execution_id_that_names_no_file(name: str, tmp_path: Path, refused: Any) -> None:
+    prepare(tmp_path)
+    refused(1, "--execution-id", "cannot name a file", options=("--force", "--execution-id", name))
+
+
+def test_a_preview_that_cannot_be_written(tmp_path: Path, refused: Any) -> None:
+    prepare(tmp_path)
+    target = str(tmp_path / "nowhere/preview.txt")
+    refused(4, "error[E900]: ", target, "No such file", options=("-n", "1", "--dry-run-output", target))
+
+
 # ---- full disks --------------------------------------------------------------------------------------------------
 
 

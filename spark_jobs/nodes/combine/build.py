@@ -91,6 +91,15 @@ def combine_error(item: engine.RowFailure) -> engine.RowFailure:
     )
 
 
+def nothing(step: CombineStep, qualifier: str) -> pa.Table:
+    """A build side that no task has seen a record of: its columns, keys and places, without rows."""
+    kinds = {column.name: values.arrow_type(column.type) for column in dict(step.schemas)[qualifier]}
+    equalities = [equality for equality in step.equalities if equality.build_qualifier == qualifier]
+    kinds |= {f"$key {i}": values.arrow_type(common(equality)) for i, equality in enumerate(equalities)}
+    kinds |= dict(zip(operator.ORIGIN_COLUMNS, (pa.int32(), pa.int32(), pa.int64()), strict=True))
+    return pa.schema(kinds.items()).empty_table()
+
+
 @dataclass
 class BuildTable:
     """The build records, and an index from key values to rows in build order."""

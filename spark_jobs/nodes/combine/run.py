@@ -80,6 +80,8 @@ class Combine(operator.Operator):
         if not self.tables:
             for qualifier in self.step.builds:
                 table = self.context.materialized(f"{self.step.name}#build:{qualifier}")
+                if not table.num_columns:
+                    table = build.nothing(self.step, qualifier)
                 self.tables[qualifier] = build.BuildTable.index(table, len(self.key_programs[qualifier]))
         first = self.step.builds[0]
         prepared = [self._keys(first, batch) for batch in waiting]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -110,3 +113,34 @@ def test_a_cache_folder_that_cannot_be_made_is_no_problem(tmp_path):
     (tmp_path / "file").touch()
     class_archive._start(tmp_path / "file" / "clinker" / "a.jsa")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_run_has_an_archive_made_which_the_next_one_uses(tmp_path):
+    """The whole way, as a user has it: in processes of their own, with a cache folder of their own."""
+    (tmp_path / "in.csv").write_text("id\n1\n")
+    pipeline = tmp_path / "pipeline.yaml"
+    pipeline.write_text(
+        "pipeline: {name: tiny}\n"
+        "nodes:\n"
+        "  - {type: source, name: rows, config: {type: csv, path: in.csv, schema: {id: int}}}\n"
+        "  - {type: output, name: out, input: rows, config: {type: csv, path: out.csv}}\n"
+    )
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment.pop(class_archive.SWITCH_VARIABLE, None)
+    command = [sys.executable, "-m", "spark_jobs", "run", str(pipeline), "--force", "--quiet"]
+    first = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert first.returncode == 0, first.stderr
+    deadline = time.monotonic() + 240
+    while not list(tmp_path.glob("cache/clinker/*.jsa")) and time.monotonic() < deadline:
+        time.sleep(0.5)
+    (archive,) = tmp_path.glob("cache/clinker/*.jsa")
+    # A JVM that must use the archive, or not start at all.
+    command += [
+        "--conf",
+        f"spark.driver.extraJavaOptions={class_archive.JVM_OPTIONS} -XX:SharedArchiveFile={archive} -Xshare:on",
+    ]
+    second = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert second.returncode == 0, second.stderr
+    assert (tmp_path / "out.csv").read_text() == "id\n1\n"

@@ -17,6 +17,7 @@ import pytest
 from spark_jobs import result
 from spark_jobs.cli import clinker
 from spark_jobs.execute import interrupts, metrics, outputs, publish, work
+from tests import connect
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -151,15 +152,20 @@ def test_other_threads_leave_signals_alone() -> None:
 # ---- with Spark --------------------------------------------------------------------------------------------------
 
 
+def start(folder: Path, *options: str) -> subprocess.Popen[str]:
+    """`clinker run` in a session of its own, over enough splits to be met at work."""
+    prepare(folder, 400_000)
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "CLINKER_SPLIT_BYTES": "65536", "SPARK_LOCAL_IP": "127.0.0.1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "spark_jobs", "run", "pipeline.yaml", "--force", *options],
+        cwd=folder, env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+
+
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """`clinker run` in a session of its own, over enough splits to be met at work."""
-    prepare(tmp_path, 400_000)
-    environ = {**os.environ, "PYTHONPATH": str(ROOT), "CLINKER_SPLIT_BYTES": "65536", "SPARK_LOCAL_IP": "127.0.0.1"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "spark_jobs", "run", "pipeline.yaml", "--force", "--threads", "2"],
-        cwd=tmp_path, env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
+    """A run with a JVM of its own."""
+    process = start(tmp_path, "--threads", "2")
     yield process
     for member in family(process):
         member.kill()
@@ -207,3 +213,27 @@ def test_a_run_at_work_is_stopped(moment: str, number: int, started: subprocess.
     assert (tmp_path / "out/copy.csv").read_text() == "old\n"
     assert wait_for(lambda: not family(started), 20), [each.cmdline() for each in family(started)]
     assert names(tmp_path) == ["out", "out/copy.csv", "pipeline.yaml", "rows.csv"]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_run_on_a_server_is_stopped_there_too(tmp_path: Path) -> None:
+    """The server lives on; the jobs of the run do not, and what their tasks still write finds no folder."""
+    folder, home = tmp_path / "run", tmp_path / "server"
+    folder.mkdir()
+    home.mkdir()
+    with connect.server(home) as address:
+        process = start(folder, "--remote", address)
+        try:
+            assert wait_for(lambda: any(folder.glob(f"out/{publish.PREFIX}*/*.part")) or process.poll() is not None)
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+        assert (process.returncode, out) == (130, ""), err
+        assert "Traceback" not in err
+        time.sleep(2)
+        assert names(folder) == ["out", "out/copy.csv", "pipeline.yaml", "rows.csv"]
+        again = start(folder, "--remote", address)
+        out, err = again.communicate(timeout=120)
+        assert again.returncode == 0, err

@@ -183,6 +183,7 @@ def test_a_malformed_record_is_a_dead_letter_of_a_patient_run(
     assert detail in letters
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split_bytes", [10**9, 4 << 20], ids=["one split", "splits inside the cell"])
 def test_a_cell_of_ten_megabytes(split_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)
@@ -439,6 +440,7 @@ sys.exit(clinker.main(["run", sys.argv[1], "--force"]))
 """
 
 
+@pytest.mark.slow
 def test_the_system_refuses_a_write(tmp_path: Path) -> None:
     prepare(tmp_path, "a,b\n" + "".join(f"{i},some text that takes its place\n" for i in range(10_000)))
     before = tree(tmp_path)
@@ -520,6 +522,7 @@ def closed_pipe(command: list[str], **options: Any) -> subprocess.CompletedProce
         os.close(writing)
 
 
+@pytest.mark.slow
 def test_the_exit_status_stands_when_nobody_reads(tmp_path: Path) -> None:
     prepare(tmp_path, GOOD + "nothing,x\n", "continue")
     script = LIMITED.replace("(200_000, 200_000)", "(-1, -1)")

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from spark_jobs.cli import clinker
-from spark_jobs.execute import executor, java, letters, outputs, publish, session, work
+from spark_jobs.execute import java, letters, outputs, publish, session, work
 from spark_jobs.nodes.output import run as output_run
 from tests.execute import pipelines, without_spark
 
@@ -255,7 +255,7 @@ def really_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     """The session is opened as in life, as far as Java lets it; none may be there already."""
     from pyspark.sql import SparkSession
 
-    monkeypatch.setattr(executor.session, "open_session", session_open)
+    monkeypatch.setattr(session, "open_session", session_open)
     monkeypatch.setattr(SparkSession, "getActiveSession", classmethod(lambda cls: None))
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     java.version.cache_clear()
@@ -478,7 +478,8 @@ def test_two_runs_in_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "other/out").symlink_to(tmp_path / "out")
     both = (tmp_path / "other/pipeline.yaml").read_text().replace("out/copy.csv", "out/second.csv")
     (tmp_path / "other/pipeline.yaml").write_text(both)
-    assemble, inside = outputs.assemble, []
+    assemble = outputs.assemble
+    inside: list[int] = []
 
     def meanwhile(*arguments: Any) -> Any:
         if not inside:

@@ -217,6 +217,21 @@ def test_a_run_at_work_is_stopped(moment: str, number: int, started: subprocess.
 
 @pytest.mark.spark
 @pytest.mark.slow
+def test_a_jvm_that_is_killed_ends_the_run_in_words(started: subprocess.Popen[str], tmp_path: Path) -> None:
+    assert wait_for(lambda: any(tmp_path.glob(f"out/{publish.PREFIX}*/*.part")) or started.poll() is not None)
+    (jvm,) = [each for each in family(started) if "org.apache.spark.deploy.SparkSubmit" in each.cmdline()]
+    jvm.kill()
+    out, err = started.communicate(timeout=60)
+    assert (started.returncode, out) == (4, ""), err
+    assert "error[E904]: " in err
+    assert "its JVM has ended" in err
+    assert "Traceback" not in err
+    assert names(tmp_path) == ["out", "out/copy.csv", "pipeline.yaml", "rows.csv"]
+    assert wait_for(lambda: not family(started), 20), [each.cmdline() for each in family(started)]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
 def test_a_run_on_a_server_is_stopped_there_too(tmp_path: Path) -> None:
     """The server lives on; the jobs of the run do not, and what their tasks still write finds no folder."""
     folder, home = tmp_path / "run", tmp_path / "server"

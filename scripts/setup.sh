@@ -58,7 +58,7 @@ if ! "$VENV/bin/python" -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] 
   "$UV" venv -q --clear --python "${PYTHON:-$PYTHON_VERSION}" "$VENV"
 fi
 say "Installing the locked packages …"
-"$UV" pip sync -q --python "$VENV/bin/python" --require-hashes requirements.lock
+"$UV" pip sync -q --compile-bytecode --python "$VENV/bin/python" --require-hashes requirements.lock
 "$UV" pip install -q --python "$VENV/bin/python" --no-deps --editable .
 wanted > "$STAMP"
 say "$VENV is ready."

@@ -124,6 +124,8 @@ def _publishing(run: Run) -> ExitCode:
     targets = outputs.resolve(run.plan, run.identity, run.options)
     outputs.refuse_existing(targets, run.options)
     opening = _begin(run)
+    assert run.inputs is not None
+    outputs.refuse_own_files(run.plan, run.inputs, targets)
     staging = publish.Staging.open(run.identity.execution_id, targets.home)
     try:
         folders = {target.name: str(staging.folder(target.path.parent)) for target in targets.outputs}

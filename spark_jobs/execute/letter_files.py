@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import uuid
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -81,10 +82,13 @@ def _stretches(letters: Sequence[Letters], boxes: int, scratch: str) -> tuple[St
 def _write_stretch(job: _Job, number: int) -> list[int]:
     """Write the rows of a stretch; gives their number per letterbox."""
     stretch = job.stretches[number]
-    return [
-        job.assembly.write(box, stretch.files, stretch.splits, part)
-        for box, part in zip(job.boxes, stretch.parts, strict=True)
-    ]
+    counts = []
+    for box, part in zip(job.boxes, stretch.parts, strict=True):
+        # A task that is tried again must not write into the file of the one it replaces.
+        aside = f"{part}.{uuid.uuid4().hex}"
+        counts.append(job.assembly.write(box, stretch.files, stretch.splits, aside))
+        os.replace(aside, part)
+    return counts
 
 
 def _run(spark: SparkSession, job: _Job) -> list[list[int]]:

@@ -103,6 +103,16 @@ def refuse_existing(targets: Targets, options: RunOptions) -> None:
         )
 
 
+def refuse_own_files(plan: plans.Plan, found: inputs.Inputs, targets: Targets) -> None:
+    """No consent covers what the run is made of: the pipeline file and its inputs."""
+    own = {os.path.realpath(plan.path): "the pipeline itself"}
+    for name, scan in found.scans.items():
+        own |= {os.path.realpath(file.file.path): f"an input of source '{name}'" for file in scan.files}
+    for path in [*(str(target.path) for target in targets.outputs), *targets.letters.values()]:
+        if what := own.get(os.path.realpath(path)):
+            raise RunFailed(ExitCode.IO, "E902", f"{path} is {what}: write to another path")
+
+
 def assemble(run: Run, targets: Targets, folders: dict[str, str]) -> list[publish.Rename]:
     """Put the parts of each output together in their staging folders."""
     assert run.inputs is not None

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_jobs.execute import letters, logs, report
 from spark_jobs.formats.format import FormatError
@@ -116,13 +117,18 @@ class Task:
         self.gathered.add(
             failures, places, texts, stages, operator_.number, operator_.route, trigger, keep=keep
         )  # fmt: skip
-        if self.report.failure is None:
-            first = failures[0]
-            source, split, row = (column[0].as_py() for column in places)
+        first = pc.index(places[2], pc.min(places[2])).as_py()
+        source, split, row = (column[first].as_py() for column in places)
+        found, stage = failures[first], stages[first]
+        known = self.report.failure
+        if known is None or (source, split, row) < (known.source, known.split, known.row):
             self.report.failure = report.FirstFailure(
-                source, split, row, stages[0], first.detail, first.field, first.category
+                source, split, row, stage, found.detail, found.field, found.category
             )
-        if self.spec.strategy is plans.Strategy.FAIL_FAST:
+
+    def pause(self) -> None:
+        """Records are through: under fail_fast a failure among them ends the task, the earliest one told."""
+        if self.report.failure is not None and self.spec.strategy is plans.Strategy.FAIL_FAST:
             raise operator.StopTask
 
     def abort(self, code: str, message: str, batch: operator.Batch, row: int) -> None:
@@ -236,6 +242,7 @@ class Task:
         """Upstream first: what one holds back reaches the next before that one finishes."""
         for each in operators:
             each.finish()
+            self.pause()
 
     def close(self) -> None:
         """Close all files and write the dead letters."""

@@ -135,7 +135,10 @@ class Context(Protocol):
         """The counters of a node in this task."""
 
     def fail(self, operator: Operator, batch: Batch, failures: Sequence[engine.RowFailure], trigger: str = "") -> None:
-        """Send rows of a batch to the dead letters. Raises `StopTask` under fail_fast."""
+        """Send rows of a batch to the dead letters."""
+
+    def pause(self) -> None:
+        """Said after each stretch of input. Raises `StopTask` when a failure ends the run."""
 
     def record_origin(self, number: int) -> Origin:
         """The origin of records that an exchange brought to a partition, which still have their file and row."""
@@ -148,7 +151,7 @@ class Context(Protocol):
         texts: pa.RecordBatch | None,
         stages: Sequence[str],
     ) -> None:
-        """Note dead letters by the places of their records. Raises `StopTask` under fail_fast."""
+        """Note dead letters by the places of their records."""
 
     def log(self, level: str, line: str) -> None:
         """Give a line to the run's log; the driver writes it, in the order of the records."""

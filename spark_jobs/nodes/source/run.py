@@ -143,6 +143,7 @@ class Source(operator.Operator):
             if not data.num_columns:
                 data = pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=["$none"])
             self.push(operator.Batch(data, rows, origin))
+            self.context.pause()
             if place.limit is not None and block.first_row + block.count >= place.limit:
                 return
 

@@ -26,7 +26,8 @@ if __name__ == "__main__":
 import pyarrow as pa
 
 from spark_jobs import plan
-from spark_jobs.execute import chain, executor, identity, report, session, task
+from spark_jobs.execute import chain, envelopes, executor, identity, report, session
+from spark_jobs.execute import level as levels
 from spark_jobs.plan.options import RunOptions
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def run_chain(_: object, spec: JobSpec) -> list[report.TaskReport]:
     rows: list[dict[str, Any]] = []
     for index in range(len(spec.splits)):
         batch = pa.RecordBatch.from_pydict({"id": pa.array([index])})
-        rows += _timed(f"level 0, split {index}", task.run_level(pickled, 0, iter([batch])))
+        rows += _timed(f"level 0, split {index}", levels.run_level(pickled, 0, iter([batch])))
     for level in range(1, spec.job.levels):
         by_slot: dict[int, list[dict[str, Any]]] = defaultdict(list)
         for row in rows:
@@ -61,8 +62,8 @@ def run_chain(_: object, spec: JobSpec) -> list[report.TaskReport]:
         rows = []
         for slot in range(spec.job.slots(level)):
             mine = sorted(by_slot[slot], key=lambda row: (row["exchange"], row["ordinal"]))
-            batches = (pa.RecordBatch.from_pylist([row], schema=task.ENVELOPE) for row in mine)
-            found = task._run_exchange(task._spec(pickled), level, slot, "0", batches)
+            batches = (pa.RecordBatch.from_pylist([row], schema=envelopes.SCHEMA) for row in mine)
+            found = levels.open_envelopes(levels.unpickled(pickled), level, slot, "0", batches)
             rows += _timed(f"level {level}, slot {slot}", found)
     reports = [report.TaskReport.decode(row["payload"]) for row in rows]
     return sorted(reports, key=lambda each: (each.level, each.number))

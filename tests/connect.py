@@ -50,11 +50,7 @@ def server(folder: Path) -> Iterator[str]:
         _wait(process, port, log)
         yield f"sc://127.0.0.1:{port}"
     finally:
-        family = (
-            [process_ for process_ in psutil.Process(process.pid).children(recursive=True)]
-            if process.poll() is None
-            else []
-        )
+        family = list(psutil.Process(process.pid).children(recursive=True)) if process.poll() is None else []
         process.send_signal(signal.SIGTERM)
         try:
             process.wait(20)

@@ -6,7 +6,8 @@ import pickle
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spark_jobs.execute import cancellation, report, task
+from spark_jobs.execute import cancellation, envelopes, report
+from spark_jobs.execute import level as levels
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,11 +28,11 @@ def _reports(spark: SparkSession, spec: JobSpec) -> list[report.TaskReport]:
     pickled = pickle.dumps(spec, protocol=pickle.HIGHEST_PROTOCOL)
     # One task per split: a range with as many partitions as rows has one row in each.
     frame: DataFrame = spark.range(0, len(spec.splits), 1, max(len(spec.splits), 1))
-    frame = frame.mapInArrow(partial(task.run_level, pickled, 0), task.ENVELOPE_DDL)
+    frame = frame.mapInArrow(partial(levels.run_level, pickled, 0), envelopes.DDL)
     for level in range(1, job.levels):
         # A payload is some megabytes: the row count that Spark moves at once must be small.
         frame = frame.repartitionById(job.slots(level), "slot").sortWithinPartitions("exchange", "ordinal")
-        frame = frame.mapInArrow(partial(task.run_level, pickled, level), task.ENVELOPE_DDL)
+        frame = frame.mapInArrow(partial(levels.run_level, pickled, level), envelopes.DDL)
     payloads = frame.select("payload").toArrow().column("payload").to_pylist()
     reports = [report.TaskReport.decode(payload) for payload in payloads]
     return sorted(reports, key=lambda each: (each.level, each.number))

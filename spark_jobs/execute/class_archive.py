@@ -116,16 +116,16 @@ def _dump(target: Path) -> None:
     """Run a job as runs do, and have the JVM write down its classes when it ends."""
     from pyspark import SparkContext
 
-    from spark_jobs.execute import session, task
+    from spark_jobs.execute import envelopes, session
     from spark_jobs.plan.options import RunOptions
 
     os.environ[SWITCH_VARIABLE] = "off"
     dumping = f"{JVM_OPTIONS} -XX:ArchiveClassesAtExit={target}"
     spark = session.open_session(RunOptions(spark_conf={"spark.driver.extraJavaOptions": dumping}), 2)
-    frame = spark.range(0, 2, 1, 2).mapInArrow(_envelopes, task.ENVELOPE_DDL)
+    frame = spark.range(0, 2, 1, 2).mapInArrow(_envelopes, envelopes.DDL)
     for _ in range(2):
         frame = frame.repartitionById(2, "slot").sortWithinPartitions("exchange", "ordinal")
-        frame = frame.mapInArrow(_passed_on, task.ENVELOPE_DDL)
+        frame = frame.mapInArrow(_passed_on, envelopes.DDL)
     frame.select("payload").toArrow()
     process = SparkContext._gateway.proc
     process.stdin.close()  # the JVM ends when nobody can talk to it any more
@@ -135,13 +135,13 @@ def _dump(target: Path) -> None:
 def _envelopes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    from spark_jobs.execute import task
+    from spark_jobs.execute import envelopes
 
     for batch in batches:
         rows = [
             {"slot": 0, "exchange": 0, "partition": 0, "ordinal": i, "payload": b"x"} for i in range(batch.num_rows)
         ]
-        yield pa.RecordBatch.from_pylist(rows, schema=task.ENVELOPE)
+        yield pa.RecordBatch.from_pylist(rows, schema=envelopes.SCHEMA)
 
 
 def _passed_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

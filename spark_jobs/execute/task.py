@@ -1,14 +1,8 @@
-"""A task: one split, or one partition of an exchange, through its region. Runs on executors.
-
-Rows between levels are envelopes: `slot` says which task of the next level gets one, `exchange` and `partition` whom
-it is for, `ordinal` its place in the order of records, `payload` is an Arrow IPC stream. Envelopes for later levels
-are passed on; reports travel as envelopes of exchange -1.
-"""
+"""A task: one split, or one partition of an exchange, through its region; what its operators ask for."""
 
 from __future__ import annotations
 
 import os
-import pickle
 import time
 import uuid
 from contextlib import contextmanager
@@ -18,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.execute import letters, logs, report
+from spark_jobs.execute import envelopes, letters, logs, report
 from spark_jobs.formats.format import FormatError
 from spark_jobs.nodes import node, operator
 from spark_jobs.nodes.source import record_origin as origins
@@ -33,18 +27,6 @@ if TYPE_CHECKING:
     from spark_jobs.execute.spec import JobSpec
     from spark_jobs.nodes.source.run import Source, SplitInput
 
-ENVELOPE = pa.schema(
-    [
-        ("slot", pa.int32()),
-        ("exchange", pa.int32()),
-        ("partition", pa.int32()),
-        ("ordinal", pa.int64()),
-        ("payload", pa.binary()),
-    ]
-)
-#: The same for Spark's `mapInArrow`.
-ENVELOPE_DDL = "slot int, exchange int, partition int, ordinal long, payload binary"
-REPORTS = -1
 #: Rows of a payload; a payload of some megabytes is what Spark moves best.
 PAYLOAD_ROWS = 131_072
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -59,10 +41,9 @@ class Task:
         self.attempt = attempt
         self.values = dict(spec.values)
         self.report = report.TaskReport(level, number)
-        self.outbox: list[tuple[int, int, int, int, bytes]] = []
+        self.outbox: list[envelopes.Envelope] = []
         self.gathered = letters.Gathered()
         self._open_parts: list[tuple[report.Part, Any]] = []
-        self._slots = _slot_starts(spec.job, level + 1)
 
     # ---- what operators ask for
     # ----------------------------------------------------------------------------------------
@@ -156,16 +137,14 @@ class Task:
 
     def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:
         """Give rows to an exchange."""
-        found = self.spec.job.exchanges[exchange]
-        start = self._slots.get(exchange)
-        slot = start + partition if start is not None else partition % max(self.spec.job.slots(self.level + 1), 1)
+        slot = envelopes.slot(self.spec.job, self.level + 1, exchange, partition)
         for offset in range(0, table.num_rows, PAYLOAD_ROWS):
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, table.schema, options=_LZ4) as stream:
                 stream.write_table(table.slice(offset, PAYLOAD_ROWS))
             payload = sink.getvalue().to_pybytes()
             self.report.payload_bytes += len(payload)
-            self.outbox.append((slot, found.id, partition, ordinal, payload))
+            self.outbox.append((slot, exchange, partition, ordinal, payload))
 
     def part(self, output: str, lane: tuple[int, ...], opener: Callable[[str], Any]) -> Any:
         """A new part file of an output or a build side."""
@@ -358,98 +337,3 @@ def describe(error: OSError) -> str:
     """What the system said, with the path it is about."""
     place = f"{error.filename}: " if error.filename else ""
     return f"{place}{error.strerror or error}"
-
-
-def _slot_starts(job: regions.Job, level: int) -> dict[int, int]:
-    """Where the slots of each exchange begin that a level consumes."""
-    starts, start = {}, 0
-    for exchange in job.at(level):
-        starts[exchange.id] = start
-        start += exchange.partitions
-    return starts
-
-
-def run_level(pickled: bytes, level: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A level's part in one Spark task: what `mapInArrow` calls.
-
-    Args:
-        pickled: the job's `JobSpec`.
-        level: 0 gets rows with the numbers of splits to read; later levels get envelopes, sorted by exchange and
-            ordinal.
-        batches: the task's rows.
-
-    Yields:
-        Envelopes.
-    """
-    from pyspark import TaskContext
-
-    spec = _spec(pickled)
-    context = TaskContext.get()
-    number = context.partitionId() if context else 0
-    attempt = f"{context.attemptNumber() if context else 0}-{uuid.uuid4().hex[:8]}"
-    if level == 0:
-        for batch in batches:
-            for index in batch.column(0).to_pylist():
-                name, place = spec.splits[index]
-                task = Task(spec, 0, place.number, attempt)
-                if spec.counts_only:
-                    task.count(name, place)
-                else:
-                    task.read(name, place)
-                yield from _sent(task)
-        return
-    yield from _run_exchange(spec, level, number, attempt, batches)
-
-
-def _run_exchange(
-    spec: JobSpec, level: int, slot: int, attempt: str, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """A task of a later level: its own envelopes are opened, all others go on."""
-    own = next(e for e in spec.job.at(level) if 0 <= slot - _slot_starts(spec.job, level)[e.id] < e.partitions)
-    task = Task(spec, level, slot - _slot_starts(spec.job, level)[own.id], attempt)
-    slots = spec.job.slots(level + 1)
-    starts = _slot_starts(spec.job, level + 1)
-    passed_on: list[tuple[int, int, int, int, bytes]] = []
-
-    def mine() -> Iterator[tuple[int, bytes]]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                if row["exchange"] == own.id:
-                    yield row["ordinal"], row["payload"]
-                else:
-                    start = starts.get(row["exchange"])
-                    target = row["partition"] % max(slots, 1) if start is None else start + row["partition"]
-                    passed_on.append((target, row["exchange"], row["partition"], row["ordinal"], row["payload"]))
-
-    task.receive(own, mine())
-    yield from _envelopes(passed_on)
-    yield from _sent(task)
-
-
-def _sent(task: Task) -> Iterator[pa.RecordBatch]:
-    """What a task gives: its payloads, then its report."""
-    task.close()
-    slots = max(task.spec.job.slots(task.level + 1), 1)
-    yield from _envelopes(task.outbox)
-    yield from _envelopes([(task.report.number % slots, REPORTS, task.report.number, 0, task.report.encode())])
-
-
-def _envelopes(rows: list[tuple[int, int, int, int, bytes]]) -> Iterator[pa.RecordBatch]:
-    """Rows as batches of a few payloads."""
-    for start in range(0, len(rows), 8):
-        columns = zip(*rows[start : start + 8], strict=True)
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(column, field.type) for column, field in zip(columns, ENVELOPE, strict=True)], schema=ENVELOPE
-        )
-
-
-_SPECS: dict[tuple[int, int], JobSpec] = {}
-
-
-def _spec(pickled: bytes) -> JobSpec:
-    """The job, unpickled once per worker process; jobs of earlier runs are forgotten."""
-    key = (len(pickled), hash(pickled))
-    if key not in _SPECS:
-        _SPECS.clear()
-        _SPECS[key] = pickle.loads(pickled)
-    return _SPECS[key]

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark_jobs.execute import executor, report, task, work
+from spark_jobs.execute import envelopes, executor, report, work
+from spark_jobs.execute import level as levels
 
 if TYPE_CHECKING:
     import pytest
@@ -18,21 +19,15 @@ def run_chain(spark: object, spec: JobSpec) -> list[report.TaskReport]:
     """What `chain.run` does, without Spark."""
     rows: list[dict[str, object]] = []
     for index in range(len(spec.splits)):
-        name, place = spec.splits[index]
-        unit = task.Task(spec, 0, place.number, f"0-{place.number}")
-        if spec.counts_only:
-            unit.count(name, place)
-        else:
-            unit.read(name, place)
-        rows += _rows(task._sent(unit))
+        rows += _rows(levels.read_split(spec, index, f"0-{index}"))
     for level in range(1, spec.job.levels):
         given: list[dict[str, object]] = []
         for slot in range(spec.job.slots(level)):
             mine = sorted(
                 (row for row in rows if row["slot"] == slot), key=lambda row: (row["exchange"], row["ordinal"])
             )
-            batches = [pa.RecordBatch.from_pylist([row], schema=task.ENVELOPE) for row in mine]
-            given += _rows(task._run_exchange(spec, level, slot, f"{level}-{slot}", iter(batches)))
+            batches = [pa.RecordBatch.from_pylist([row], schema=envelopes.SCHEMA) for row in mine]
+            given += _rows(levels.open_envelopes(spec, level, slot, f"{level}-{slot}", iter(batches)))
         rows = given
     reports = [report.TaskReport.decode(row["payload"]) for row in rows]  # type: ignore[arg-type]
     return sorted(reports, key=lambda each: (each.level, each.number))

@@ -1,0 +1,102 @@
+"""A level of a job inside one Spark task: splits read, or envelopes opened, and what comes of them sent on."""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from typing import TYPE_CHECKING
+
+from spark_jobs.execute import envelopes
+from spark_jobs.execute.task import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from spark_jobs.execute.envelopes import Envelope
+    from spark_jobs.execute.spec import JobSpec
+
+
+def run_level(pickled: bytes, level: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A level's part in one Spark task: what `mapInArrow` calls.
+
+    Args:
+        pickled: the job's `JobSpec`.
+        level: 0 gets rows with the numbers of splits to read; later levels get envelopes, sorted by exchange and
+            ordinal.
+        batches: the task's rows.
+
+    Yields:
+        Envelopes.
+    """
+    from pyspark import TaskContext
+
+    spec = unpickled(pickled)
+    context = TaskContext.get()
+    number = context.partitionId() if context else 0
+    attempt = f"{context.attemptNumber() if context else 0}-{uuid.uuid4().hex[:8]}"
+    if level == 0:
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                yield from read_split(spec, index, attempt)
+        return
+    yield from open_envelopes(spec, level, number, attempt, batches)
+
+
+def read_split(spec: JobSpec, index: int, attempt: str) -> Iterator[pa.RecordBatch]:
+    """A task of level 0: one split."""
+    name, place = spec.splits[index]
+    unit = Task(spec, 0, place.number, attempt)
+    if spec.counts_only:
+        unit.count(name, place)
+    else:
+        unit.read(name, place)
+    yield from _sent(unit)
+
+
+def open_envelopes(
+    spec: JobSpec, level: int, slot: int, attempt: str, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """A task of a later level: its own envelopes are opened, all others go on."""
+    starts = envelopes.slot_starts(spec.job, level)
+    own = next(e for e in spec.job.at(level) if 0 <= slot - starts[e.id] < e.partitions)
+    unit = Task(spec, level, slot - starts[own.id], attempt)
+    passed_on: list[Envelope] = []
+
+    def mine() -> Iterator[tuple[int, bytes]]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                exchange, partition, ordinal, payload = (
+                    row[name] for name in ("exchange", "partition", "ordinal", "payload")
+                )
+                if exchange == own.id:
+                    yield ordinal, payload
+                else:
+                    target = envelopes.slot(spec.job, level + 1, exchange, partition)
+                    passed_on.append((target, exchange, partition, ordinal, payload))
+
+    unit.receive(own, mine())
+    yield from envelopes.batches(passed_on)
+    yield from _sent(unit)
+
+
+def _sent(unit: Task) -> Iterator[pa.RecordBatch]:
+    """What a task gives: its payloads, then its report."""
+    unit.close()
+    number = unit.report.number
+    target = envelopes.slot(unit.spec.job, unit.level + 1, envelopes.REPORTS, number)
+    yield from envelopes.batches(unit.outbox)
+    yield from envelopes.batches([(target, envelopes.REPORTS, number, 0, unit.report.encode())])
+
+
+_SPECS: dict[tuple[int, int], JobSpec] = {}
+
+
+def unpickled(pickled: bytes) -> JobSpec:
+    """The job, unpickled once per worker process; jobs of earlier runs are forgotten."""
+    key = (len(pickled), hash(pickled))
+    if key not in _SPECS:
+        _SPECS.clear()
+        _SPECS[key] = pickle.loads(pickled)
+    return _SPECS[key]

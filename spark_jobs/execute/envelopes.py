@@ -1,8 +1,8 @@
 """Rows between the levels of a job: envelopes around Arrow payloads.
 
 `slot` says which task of the next level gets an envelope, `exchange` and `partition` whom it is for, `ordinal` its
-place in the order of records, `payload` is an Arrow IPC stream. Envelopes for later levels are passed on unopened; reports
-travel as envelopes of exchange -1.
+place in the order of records, `payload` is an Arrow IPC stream. Envelopes for later levels are passed on unopened;
+reports travel as envelopes of exchange -1.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ files or the new ones.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
@@ -74,7 +73,7 @@ class Staging:
         lock = None
         while lock is None:  # another run may take the folder for a dead one's before it is locked
             path.mkdir(exist_ok=True)
-            lock = _locked(path)
+            lock = _locked(path, wait=True)
         self._locks.append(lock)
         self.folders.append(path)
         return path
@@ -122,27 +121,33 @@ class Staging:
 def remove(folder: Path) -> None:
     """Remove a folder that tasks which are being stopped may still write into, as far as the system allows.
 
-    Tasks make files but no folders: once the folder is gone it stays away.
+    The lock goes last: a process that dies in here leaves a folder that `recover` can take. Tasks make files but no
+    folders: once the folder is gone it stays away.
     """
     for _ in range(_REMOVALS):
+        for path in folder.glob("*"):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name != _LOCK:
+                path.unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():
             return
         time.sleep(_REMOVAL_PAUSE_S)
 
 
-def _locked(folder: Path) -> IO[bytes] | None:
-    """A staging folder's lock, held; None when the folder was removed meanwhile."""
+def _locked(folder: Path, *, wait: bool) -> IO[bytes] | None:
+    """A staging folder's lock, held; None when the folder was removed meanwhile, or a living run has it."""
     try:
-        lock = open(folder / _LOCK, "wb")  # noqa: SIM115 - held until the run ends
+        lock = open(folder / _LOCK, "ab")  # noqa: SIM115 - held until the caller closes it
     except FileNotFoundError:
         return None
-    fcntl.flock(lock, fcntl.LOCK_EX)
     try:
+        fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         if os.path.samestat(os.fstat(lock.fileno()), os.stat(folder / _LOCK)):
             return lock
-    except FileNotFoundError:
-        pass  # removed between making and locking it
+    except (BlockingIOError, FileNotFoundError):
+        pass  # held by another, or removed between making and locking it
     lock.close()
     return None
 
@@ -150,24 +155,17 @@ def _locked(folder: Path) -> IO[bytes] | None:
 def recover(folder: Path) -> list[Path]:
     """Complete or remove what runs that died left in a folder; gives the staging folders that were cleared.
 
-    A staging folder whose lock is held belongs to a living run and is left alone.
+    A staging folder whose lock is held belongs to a living run and is left alone. One without a lock was left by a
+    run that died making or removing it; should it be one that is being made, its run makes it again.
     """
     cleared = []
     for path in sorted(folder.glob(f"{PREFIX}*")):
         if not path.is_dir():
             continue
-        try:
-            lock = open(path / _LOCK, "r+b")  # noqa: SIM115 - closed below
-        except FileNotFoundError:
-            # Being made (then its run makes it again), being removed, or left by a run that died before its lock.
-            with contextlib.suppress(OSError):
-                path.rmdir()
+        lock = _locked(path, wait=False)
+        if lock is None:
             continue
         with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                continue
             journal = path / _JOURNAL
             if journal.exists():
                 renames = [Rename(source, target) for source, target in json.loads(journal.read_text())]

@@ -440,7 +440,7 @@ def test_engines_agree_on_blocks(text: str, records: list[dict[str, Any]], batch
 
 
 @pytest.mark.slow
-@settings(max_examples=int(os.environ.get("CLINKER_EXAMPLES", "60")), **_COMMON)
+@settings(max_examples=int(os.environ.get("HYPOTHESIS_MAX_EXAMPLES", "60")), **_COMMON)
 @given(programs(2), RECORDS, st.sampled_from([None, 5]))
 def test_engines_agree_on_many_programs(text: str, records: list[dict[str, Any]], batch_rows: int | None) -> None:
     _check(text, records, batch_rows)

@@ -23,7 +23,7 @@ NUMBERS = st.one_of(st.none(), st.integers(-3, 3))
 ROWS = st.lists(st.tuples(NUMBERS, KEYS, NUMBERS), max_size=14)
 SPLITS = st.integers(8, 60)
 _COMMON: dict[str, Any] = {
-    "max_examples": int(os.environ.get("CLINKER_EXAMPLES", "60")) // 10,
+    "max_examples": int(os.environ.get("HYPOTHESIS_MAX_EXAMPLES", "60")) // 10,
     "deadline": None,
     "suppress_health_check": [HealthCheck.function_scoped_fixture],
 }

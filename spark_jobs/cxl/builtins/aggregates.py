@@ -145,45 +145,57 @@ class Avg:
 
 
 class _Best:
-    """The first value that no other one beats; nulls and what cannot be compared are passed over."""
+    """The first value that no other one beats; nulls and what cannot be compared with it are passed over.
+
+    What the first value is shows only when the parts of a group come together, so a part keeps the best of every kind
+    that it met, in the order it met them.
+    """
 
     def __init__(self) -> None:
-        self.best: Any = None
+        self.bests: list[Any] = []
 
-    def beats(self, value: Any) -> bool:
+    def beats(self, value: Any, best: Any) -> bool:
         """Whether a value is better than the best so far."""
         raise NotImplementedError
 
     def step(self, value: Anything) -> None:
         """Take one value in."""
-        if value is not None and (self.best is None or (values.comparable(self.best, value) and self.beats(value))):
-            self.best = value
+        if value is None:
+            return
+        for position, best in enumerate(self.bests):
+            if values.comparable(best, value):
+                if self.beats(value, best):
+                    self.bests[position] = value
+                return
+        if not self.bests or values.comparable(value, value):
+            self.bests.append(value)
 
     def merge(self, other: _Best) -> None:
         """Take another part of the group in."""
-        self.step(other.best)
+        for best in other.bests:
+            self.step(best)
 
     def finish(self) -> Any:
         """The winner, as it is."""
-        return self.best
+        return self.bests[0] if self.bests else None
 
 
 @aggregate(result=_of_argument)
 class Min(_Best):
     """The smallest value: of numbers, texts, dates or date-times; of equal ones the first. Nulls are skipped."""
 
-    def beats(self, value: Any) -> bool:
+    def beats(self, value: Any, best: Any) -> bool:
         """Whether a value is smaller."""
-        return bool(value < self.best)
+        return bool(value < best)
 
 
 @aggregate(result=_of_argument)
 class Max(_Best):
     """The largest value: of numbers, texts, dates or date-times; of equal ones the first. Nulls are skipped."""
 
-    def beats(self, value: Any) -> bool:
+    def beats(self, value: Any, best: Any) -> bool:
         """Whether a value is larger."""
-        return bool(value > self.best)
+        return bool(value > best)
 
 
 @aggregate(result=lambda arguments: types.array_of(arguments[0].non_null()))

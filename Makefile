@@ -53,7 +53,7 @@ format: setup ## Format the code and mend what can be mended
 
 .PHONY: docs
 docs: setup ## Write the generated reference pages
-	@$(PYTHON) docs/generate.py
+	@$(PYTHON) -m docs.generate
 
 .PHONY: build
 build: setup ## Build the wheel and dist/spark_jobs.zip

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
-import importlib.util
 import io
 import json
 import re
@@ -16,11 +15,12 @@ import textwrap
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
+from docs import generate, generate_nodes
 from spark_jobs import plan
 from spark_jobs.cli import clinker
 from spark_jobs.cli import cxl as cxl_command
@@ -28,9 +28,6 @@ from spark_jobs.cxl import parser, types
 from spark_jobs.cxl.builtins import declare
 from tests.cxl.both_engines import check_agreement
 from tests.execute import without_spark
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
 #: What people write; the pages of diagnostics have tests of their own.
@@ -55,16 +52,6 @@ def blocks(path: Path, language: str) -> list[str]:
     """The blocks in a language that are no files of their page's own."""
     found = FENCE.findall(path.read_text(encoding="utf-8"))
     return [text for written, name, text in found if written == language and not name]
-
-
-@cache
-def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 # ---- what is named is there ----------------------------------------------------------------------------------------
@@ -294,15 +281,15 @@ def test_cxl_parses(page: Path) -> None:
 # ---- what is generated is fresh ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(generator().PAGES))
+@pytest.mark.parametrize("name", sorted(generate.PAGES))
 def test_generated_pages_are_fresh(name: str) -> None:
-    stale = (ROOT / "docs" / name).read_text(encoding="utf-8") != generator().PAGES[name]()
+    stale = (ROOT / "docs" / name).read_text(encoding="utf-8") != generate.PAGES[name]()
     assert not stale, f"docs/{name} is stale: run `make docs`"
 
 
 def test_every_key_of_pipelines_is_explained_and_nothing_else() -> None:
-    explained = {name: set(keys) for name, keys in yaml.safe_load(generator().KEYS.read_text("utf-8")).items()}
-    assert explained == generator().documented()
+    explained = {name: set(keys) for name, keys in yaml.safe_load(generate_nodes.KEYS.read_text("utf-8")).items()}
+    assert explained == generate_nodes.documented()
 
 
 def test_the_map_names_every_folder_of_the_engine_and_the_provider() -> None:

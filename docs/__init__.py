@@ -1,0 +1,1 @@
+"""Guides, and what writes the reference from the code."""

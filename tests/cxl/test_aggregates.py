@@ -16,7 +16,10 @@ from spark_jobs.cxl.failure import Failure
 from tests.cxl.both_engines import same
 
 VALUES: st.SearchStrategy[Any] = (
-    st.none() | st.integers(-(2**40), 2**40) | st.floats(-1e6, 1e6) | st.sampled_from(["a", "b", True, 1, 1.0])
+    st.none()
+    | st.integers(-(2**40), 2**40)
+    | st.floats(-1e6, 1e6)
+    | st.sampled_from(["a", "b", True, 1, 1.0, math.nan])
 )
 
 
@@ -43,6 +46,9 @@ def fold(function: str, *rows: Any) -> tuple[Any, bool]:
         ("min", [1, 1.0], 1),
         ("max", [1, 1.0, "z", True], 1),
         ("max", ["b", None, "c"], "c"),
+        ("max", [1.0, math.nan, 2.0], math.nan),
+        ("min", [math.nan, 1.0, math.nan, 0.5], 0.5),
+        ("min", [math.nan, None], math.nan),
         ("collect", [1, None, 2.5], [1, None, 2.5]),
         ("weighted_avg", [(4, 1.0), (None, 2.0), (7, None), (-1, 0.5)], 3.5 / 1.5),
         ("weighted_avg", [(3, 0.0)], None),

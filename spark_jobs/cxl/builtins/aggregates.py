@@ -182,20 +182,26 @@ class _Best:
 
 @aggregate(result=_of_argument)
 class Min(_Best):
-    """The smallest value: of numbers, texts, dates or date-times; of equal ones the first. Nulls are skipped."""
+    """The smallest value: of numbers, texts, dates or date-times; of equal ones the first. Nulls are skipped.
+
+    NaN is larger than every number.
+    """
 
     def beats(self, value: Any, best: Any) -> bool:
         """Whether a value is smaller."""
-        return bool(value < best)
+        return bool(value < best or (best != best and value == value))
 
 
 @aggregate(result=_of_argument)
 class Max(_Best):
-    """The largest value: of numbers, texts, dates or date-times; of equal ones the first. Nulls are skipped."""
+    """The largest value: of numbers, texts, dates or date-times; of equal ones the first. Nulls are skipped.
+
+    NaN is larger than every number.
+    """
 
     def beats(self, value: Any, best: Any) -> bool:
         """Whether a value is larger."""
-        return bool(value > best)
+        return bool(value > best or (value != value and best == best))
 
 
 @aggregate(result=lambda arguments: types.array_of(arguments[0].non_null()))

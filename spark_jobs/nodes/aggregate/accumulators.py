@@ -7,6 +7,7 @@ the declared meaning (`cxl/builtins/aggregates.py`) work on them when the group 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -208,16 +209,29 @@ class Pick(Accumulator):
                   "last": (LAST, None), "any": ("first", SKIP_NULLS)}  # fmt: skip
 
     def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
-        """The values."""
-        return [Grouped(self.name, arguments[0], *self._FUNCTIONS[self.call.function])]
+        """The values; for `max` also whether there is a NaN, which Arrow's function passes over."""
+        grouped = [Grouped(self.name, arguments[0], *self._FUNCTIONS[self.call.function])]
+        if self._may_be_nan(arguments[0]):
+            grouped.append(Grouped(f"{self.name}.nan", pc.fill_null(pc.is_nan(arguments[0]), False), "any", None))
+        return grouped
 
     def again(self, state: Callable[[str], pa.Array]) -> list[Grouped]:
         """The same function over the winners, which stand in record order."""
-        return self.first([state(self.name)], 0)
+        winners = state(self.name)
+        grouped = [Grouped(self.name, winners, *self._FUNCTIONS[self.call.function])]
+        if self._may_be_nan(winners):
+            grouped.append(Grouped(f"{self.name}.nan", state(f"{self.name}.nan"), "any", None))
+        return grouped
 
     def finish(self, state: Callable[[str], pa.Array]) -> tuple[pa.Array, pa.Array | None]:
         """The winner."""
-        return state(self.name), None
+        winners = state(self.name)
+        if self._may_be_nan(winners):
+            winners = pc.if_else(state(f"{self.name}.nan"), pa.scalar(math.nan, winners.type), winners)
+        return winners, None
+
+    def _may_be_nan(self, values: pa.Array) -> bool:
+        return self.call.function == "max" and pa.types.is_floating(values.type)
 
 
 class Collect(Accumulator):

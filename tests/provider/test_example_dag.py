@@ -61,10 +61,9 @@ def demonstrate(python: Path, repository: Path, folder: Path, arguments: tuple[s
     shutil.copytree(REPOSITORY / "examples", folder / "examples", ignore=shutil.ignore_patterns("output"))
     temporary = folder / "temporary"
     temporary.mkdir()
-    # Neither an active environment nor settings of another Airflow may help.
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "VIRTUAL_ENV", "SPARK"))
-    }
+    # Neither an active environment, nor settings of another Airflow, nor the paths of this checkout may help.
+    foreign = ("AIRFLOW", "VIRTUAL_ENV", "SPARK", "PYTHONPATH")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     environ = {
         **kept,
         "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -273,7 +272,7 @@ def test_wheel_in_a_fresh_environment_runs_the_example(tmp_path: Path) -> None:
     compare(ran.example)
     assert ran.xcoms["status"] == "partial_success"
     where = subprocess.run(
-        [str(python), "-c", "import spark_jobs; print(spark_jobs.__file__)"],
+        [str(python), "-I", "-c", "import spark_jobs; print(spark_jobs.__file__)"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

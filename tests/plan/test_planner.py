@@ -292,10 +292,18 @@ def test_relative_paths_resolve_against_the_base_folder(tmp_path: Path) -> None:
     assert planning.load(path, RunOptions(base_dir=tmp_path)).base_dir == tmp_path
 
 
-def test_features_that_do_not_run_yet_bind_and_explain(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        ORDERS + output("orders").replace("type: csv", "type: xml"),
+        ORDERS.replace("path:", "format_schema: { fields: [{ name: id, type: string }] }\n      path:")
+        + output("orders"),
+        ORDERS + output("orders", config=", schema: { fields: [{ name: id, type: string }] }"),
+    ],
+)
+def test_features_that_do_not_run_yet_bind_and_explain(tmp_path: Path, text: str) -> None:
     from spark_jobs.plan import explain, pending
 
-    text = ORDERS + output("orders").replace("type: csv", "type: xml")
     plan = planned(tmp_path, text)
     assert [item.code.id for item in pending.pending(plan)] == ["E400"]
     assert "does not run yet" in explain.text(plan)

@@ -142,6 +142,8 @@ def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
 def _pending(config: OutputConfig, scope: BindScope) -> Any:
     if config.type not in formats.RUNNING:
         return scope.pending(f"writing {config.type} files", "config", "type")
+    if config.layout is not None:
+        return scope.pending("the `schema` of an output", "config", "schema")
     return None
 
 

@@ -271,6 +271,8 @@ def _pending(config: SourceConfig, scope: BindScope) -> Any:
         return scope.pending(f"reading {config.type} files", "config", "type")
     if config.array_paths and config.type is not formats.Format.JSON:
         return scope.pending("`array_paths`", "config", "array_paths")
+    if config.format_schema is not None:
+        return scope.pending("`format_schema`", "config", "format_schema")
     if config.envelope:
         return scope.pending("`envelope`", "config", "envelope")
     return None

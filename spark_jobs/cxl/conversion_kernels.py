@@ -176,7 +176,8 @@ def _parsed(
     import pyarrow as pa
 
     plain = pc.and_(pc.match_substring_regex(text, pattern=iso), pc.invert(pc.starts_with(text, pattern="0000")))
-    if form in (None, "%Y-%m-%d", "%F") and pc.all(plain, min_count=0).as_py():
+    iso_forms = (None, "%Y-%m-%d", "%F") if target == types.DATE else (None,)
+    if form in iso_forms and pc.all(plain, min_count=0).as_py():
         try:
             return pc.cast(text, values.arrow_type(target)), None
         except pa.ArrowInvalid:

@@ -257,3 +257,10 @@ def test_declarations_load_without_pyarrow() -> None:
 
 def test_levels_of_trace_are_known() -> None:
     assert interpreter.LEVELS["trace"] < interpreter.LEVELS["debug"] < interpreter.LEVELS["error"]
+
+
+@pytest.mark.parametrize("method", ["to_date", "try_date", "to_datetime", "try_datetime"])
+@pytest.mark.parametrize("form", ["", '"%Y-%m-%d"', '"%F"', '"%Y-%m-%dT%H:%M:%S"', '"%Y-%m-%d %H:%M:%S"'])
+@pytest.mark.parametrize("text", ["2024-02-29T23:59:59", "2024-02-29", "2024-02-29 23:59:59", "2024-02-30"])
+def test_columns_of_iso_texts_are_read_by_their_format(method: str, form: str, text: str) -> None:
+    check_agreement(f"emit f = s.{method}({form})", {"s": types.STRING}, [{"s": text}, {"s": None}])

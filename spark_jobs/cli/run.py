@@ -136,4 +136,8 @@ def _summary(outcome: result.RunResult, nodes: Mapping[str, Mapping[str, Any]]) 
     lines += [f"  wrote {path}" for path in outcome.output_files]
     if outcome.dlq_path:
         lines.append(f"  dead letters in {outcome.dlq_path}")
+    if spilled := {name: node["spilled_bytes"] for name, node in nodes.items() if node.get("spilled_bytes")}:
+        lines.append("=== Spill Volume (actual, per stage) ===")
+        lines += [f"  {name} → {size} bytes" for name, size in spilled.items()]
+        lines.append(f"  Total: {sum(spilled.values())} bytes (compare against the --explain estimate)")
     return "\n".join(lines) + "\n"

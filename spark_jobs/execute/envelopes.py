@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from spark_jobs.plan import regions
 
@@ -31,7 +31,7 @@ SCHEMA = pa.schema(
 DDL = "slot int, exchange int, partition int, ordinal long, payload binary"
 REPORTS = -1
 #: Payloads are some megabytes: a batch has few of them.
-_BATCH = 8
+BATCH = 8
 
 
 def slot_starts(job: regions.Job, level: int) -> dict[int, int]:
@@ -49,9 +49,8 @@ def slot(job: regions.Job, level: int, exchange: int, partition: int) -> int:
     return partition % max(job.slots(level), 1) if start is None else start + partition
 
 
-def batches(rows: Sequence[Envelope]) -> Iterator[pa.RecordBatch]:
-    """Envelopes as batches of a few."""
-    for start in range(0, len(rows), _BATCH):
-        columns = zip(*rows[start : start + _BATCH], strict=True)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+def batch(rows: Sequence[Envelope]) -> pa.RecordBatch:
+    """Envelopes as Spark gets them; at most `BATCH`."""
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

@@ -25,6 +25,7 @@ from spark_jobs.execute import (
     progress,
     publish,
     session,
+    spill,
     task,
     verdict,
     work,
@@ -189,8 +190,8 @@ def _work(run: Run, opening: _SessionOpening, scratch: str, folders: dict[str, s
     _log_around(run, directives.BEFORE)
     try:
         shown = progress.shown(spark, wanted=not run.options.quiet)
-        with shown:
-            work.Work(run, spark, scratch, folders).all_jobs()
+        with shown, spill.folder(run.plan.storage) as spilling:
+            work.Work(run, spark, scratch, folders, spilling).all_jobs()
     finally:
         for level, line in run.tally.logs:
             logs.LOG.log(logs.LEVELS[level], "%s", line)
@@ -216,12 +217,13 @@ class _SessionOpening:
         self._session: SparkSession | None = None
         self._error: BaseException | None = None
         threads = run.options.threads or run.plan.threads
-        self._thread = threading.Thread(target=self._open, args=(run.options, threads), daemon=True)
+        local_dir = run.plan.storage.spill_dir
+        self._thread = threading.Thread(target=self._open, args=(run.options, threads, local_dir), daemon=True)
         self._thread.start()
 
-    def _open(self, options: RunOptions, threads: int | None) -> None:
+    def _open(self, options: RunOptions, threads: int | None, local_dir: str | None) -> None:
         try:
-            self._session = session.open_session(options, threads)
+            self._session = session.open_session(options, threads, local_dir)
         except BaseException as error:  # noqa: BLE001 - handed to the waiting thread
             self._error = error
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spark_jobs.execute.envelopes import Envelope
     from spark_jobs.execute.spec import JobSpec
 
 
@@ -62,7 +61,6 @@ def open_envelopes(
     starts = envelopes.slot_starts(spec.job, level)
     own = next(e for e in spec.job.at(level) if 0 <= slot - starts[e.id] < e.partitions)
     unit = Task(spec, level, slot - starts[own.id], attempt)
-    passed_on: list[Envelope] = []
 
     def mine() -> Iterator[tuple[int, bytes]]:
         for batch in batches:
@@ -73,11 +71,9 @@ def open_envelopes(
                 if exchange == own.id:
                     yield ordinal, payload
                 else:
-                    target = envelopes.slot(spec.job, level + 1, exchange, partition)
-                    passed_on.append((target, exchange, partition, ordinal, payload))
+                    unit.passing.add(exchange, partition, ordinal, payload)
 
     unit.receive(own, mine())
-    yield from envelopes.batches(passed_on)
     yield from _sent(unit)
 
 
@@ -86,8 +82,10 @@ def _sent(unit: Task) -> Iterator[pa.RecordBatch]:
     unit.close()
     number = unit.report.number
     target = envelopes.slot(unit.spec.job, unit.level + 1, envelopes.REPORTS, number)
-    yield from envelopes.batches(unit.outbox)
-    yield from envelopes.batches([(target, envelopes.REPORTS, number, 0, unit.report.encode())])
+    yield from unit.passing.batches()
+    yield from unit.outbox.batches()
+    unit.release()
+    yield envelopes.batch([(target, envelopes.REPORTS, number, 0, unit.report.encode())])
 
 
 _SPECS: dict[tuple[int, int], JobSpec] = {}

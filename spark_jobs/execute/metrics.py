@@ -82,6 +82,7 @@ def _summary(run: Run, finished: datetime) -> dict[str, Any]:
         "records_deduplicated": duplicates,
         "records_dlq": run.tally.dead,
         "input_bytes": run.tally.input_bytes,
+        "spilled_bytes": sum(run.tally.spilled.values()),
         "duration_ms": int((finished - run.identity.started).total_seconds() * 1000),
         "peak_rss_bytes": _peak_rss(),
     }
@@ -132,7 +133,12 @@ def _document(run: Run, finished: datetime, exit_code: ExitCode, error: result.R
 def _nodes(run: Run) -> dict[str, dict[str, Any]]:
     """What each node that ran did, in the order of the plan."""
     found = run.tally.counters
-    return {p.name: {"kind": p.kind, **_node(found[p.name])} for p in run.plan.nodes if p.name in found}
+    spilled = run.tally.spilled
+    return {
+        p.name: {"kind": p.kind, **_node(found[p.name]), "spilled_bytes": spilled.get(p.name, 0)}
+        for p in run.plan.nodes
+        if p.name in found
+    }
 
 
 def _node(counters: Any) -> dict[str, int]:

@@ -82,6 +82,8 @@ class TaskReport:
     logs: list[tuple[str, str]] = field(default_factory=list)
     logs_left_out: int = 0
     payload_bytes: int = 0
+    #: Bytes on local disk by node.
+    spilled: dict[str, int] = field(default_factory=dict)
     peak_bytes: int = 0
 
     def encode(self) -> bytes:

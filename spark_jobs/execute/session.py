@@ -41,11 +41,12 @@ def _is_remote(spark: Any) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def open_session(options: RunOptions, threads: int | None) -> SparkSession:
+def open_session(options: RunOptions, threads: int | None, local_dir: str | None = None) -> SparkSession:
     """The session that this run uses.
 
     A session that is active in this process is used again; under spark-submit the builder finds the cluster's
-    settings. Otherwise an embedded `local[threads]` is started, which needs Java.
+    settings. Otherwise an embedded `local[threads]` is started, which needs Java; `local_dir` is where it keeps what it
+    shuffles.
 
     Raises:
         SessionError: Java is missing or too old, the packages do not fit together, or the endpoint does not answer.
@@ -55,14 +56,14 @@ def open_session(options: RunOptions, threads: int | None) -> SparkSession:
     if options.remote:
         spark = _connect(options.remote)
     else:
-        spark = SparkSession.getActiveSession() or _build(options, threads)
+        spark = SparkSession.getActiveSession() or _build(options, threads, local_dir)
     for key, value in {**_RUNTIME, **options.spark_conf}.items():
         if key.startswith("spark.sql."):
             spark.conf.set(key, value)
     return spark
 
 
-def _build(options: RunOptions, threads: int | None) -> SparkSession:
+def _build(options: RunOptions, threads: int | None, local_dir: str | None) -> SparkSession:
     from pyspark.sql import SparkSession
 
     _check_versions()
@@ -79,7 +80,8 @@ def _build(options: RunOptions, threads: int | None) -> SparkSession:
         java.prepare()
         master = options.master or f"local[{threads or '*'}]"
         builder = builder.master(master).appName("clinker")
-        for key, value in {**_EMBEDDED, **java.settings()}.items():
+        folders = {"spark.local.dir": local_dir} if local_dir else {}
+        for key, value in {**_EMBEDDED, **java.settings(), **folders}.items():
             builder = builder.config(key, value)
     for key, value in options.spark_conf.items():
         builder = builder.config(key, value)

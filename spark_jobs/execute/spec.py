@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_jobs.cxl import types
+    from spark_jobs.execute import spill
     from spark_jobs.nodes.source.run import SplitInput
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.plan import plan, regions
@@ -34,6 +35,8 @@ class JobSpec:
         log_level: the level below which lines are not kept, as Python's logging numbers them.
         counts_only: whether level 0 only counts the records of its splits.
         materialized: files of earlier jobs by box id, in record order.
+        memory_share: bytes of Arrow data that a task may hold.
+        spill: where a task writes what is more.
         width: how many splits the run has over all sources; places of home partitions are counted in it.
     """
 
@@ -48,6 +51,8 @@ class JobSpec:
     keep_texts: bool
     scratch: str
     staging: Mapping[str, str]
+    memory_share: int
+    spill: spill.Settings
     log_level: int = 20
     counts_only: bool = False
     materialized: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

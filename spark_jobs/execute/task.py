@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.execute import envelopes, letters, logs, report
+from spark_jobs.execute import letters, logs, report
+from spark_jobs.execute import spill as disk
+from spark_jobs.execute.outbox import Outbox
 from spark_jobs.formats.format import FormatError
-from spark_jobs.nodes import node, operator
+from spark_jobs.nodes import node, operator, spill
 from spark_jobs.nodes.source import record_origin as origins
 from spark_jobs.plan import plan as plans
 from spark_jobs.plan import regions
@@ -27,10 +29,6 @@ if TYPE_CHECKING:
     from spark_jobs.execute.spec import JobSpec
     from spark_jobs.nodes.source.run import Source, SplitInput
 
-#: Rows of a payload; a payload of some megabytes is what Spark moves best.
-PAYLOAD_ROWS = 131_072
-_LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
-
 
 class Task:
     """The context of one task's operators."""
@@ -41,7 +39,11 @@ class Task:
         self.attempt = attempt
         self.values = dict(spec.values)
         self.report = report.TaskReport(level, number)
-        self.outbox: list[envelopes.Envelope] = []
+        self.share = spec.memory_share
+        held = spill.held_bytes(self) // 2
+        #: What this task makes, and what it only passes on to later levels.
+        self.outbox = Outbox(spec.job, level, held, lambda: self._disk)
+        self.passing = Outbox(spec.job, level, held, lambda: self._disk)
         self.gathered = letters.Gathered()
         self._open_parts: list[tuple[report.Part, Any]] = []
 
@@ -137,14 +139,15 @@ class Task:
 
     def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:
         """Give rows to an exchange."""
-        slot = envelopes.slot(self.spec.job, self.level + 1, exchange, partition)
-        for offset in range(0, table.num_rows, PAYLOAD_ROWS):
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, table.schema, options=_LZ4) as stream:
-                stream.write_table(table.slice(offset, PAYLOAD_ROWS))
-            payload = sink.getvalue().to_pybytes()
-            self.report.payload_bytes += len(payload)
-            self.outbox.append((slot, exchange, partition, ordinal, payload))
+        self.report.payload_bytes += self.outbox.send(exchange, partition, ordinal, table)
+
+    def spill(self, node: str, table: pa.Table) -> spill.Spilled:
+        """Write rows down for this task."""
+        return self._disk.put_rows(node, table)
+
+    @cached_property
+    def _disk(self) -> disk.Space:
+        return disk.Space(self.spec.spill)
 
     def part(self, output: str, lane: tuple[int, ...], opener: Callable[[str], Any]) -> Any:
         """A new part file of an output or a build side."""
@@ -207,6 +210,9 @@ class Task:
                 yield
         except operator.StopTask:
             self.outbox.clear()
+        except spill.Exhausted as error:
+            self.outbox.clear()
+            self.report.broken = report.Broken(error.code, error.message, error.node)
         except FormatError as error:
             self.report.broken = report.Broken(error.code or "E900", str(error), root)
         except OSError as error:
@@ -249,7 +255,12 @@ class Task:
                 self.gathered.per_source,
                 self.gathered.per_category,
             )
+        self.report.spilled = dict(self._disk.spilled)
         self.report.peak_bytes = pa.default_memory_pool().max_memory() or 0
+
+    def release(self) -> None:
+        """Everything was sent: give the disk back."""
+        self._disk.close()
 
     def _region(self, roots: Sequence[str]) -> list[operator.Operator]:
         """The operators that are reached from the roots, in the order of the plan, wired."""

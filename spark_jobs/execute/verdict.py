@@ -35,12 +35,13 @@ class RunFailed(Exception):
 
 
 def broken(plan: plans.Plan, code: str, message: str, node: str) -> RunFailed:
-    """The end of a run whose file cannot be read or written, with the node it belongs to and that one's place."""
+    """The end of a run that lacks a file or room, with the node it belongs to and that one's place."""
+    exit_code = ExitCode.CONFIG if code == "E310" else ExitCode.IO
     planned = plan.by_name.get(node)
     if planned is None:
-        return RunFailed(ExitCode.IO, code, message)
+        return RunFailed(exit_code, code, message)
     place = plan.places.get(node, planned.span)
-    return RunFailed(ExitCode.IO, code, f"{planned.kind} '{node}': {message}", str(place) if place else None)
+    return RunFailed(exit_code, code, f"{planned.kind} '{node}': {message}", str(place) if place else None)
 
 
 @dataclass
@@ -56,6 +57,7 @@ class Tally:
     records_per_split: dict[int, int] = field(default_factory=dict)
     input_bytes: int = 0
     payload_bytes: int = 0
+    spilled: dict[str, int] = field(default_factory=dict)
     peak_task_bytes: int = 0
     levels: list[dict[str, float]] = field(default_factory=list)
     failures: list[FirstFailure] = field(default_factory=list)
@@ -81,6 +83,8 @@ class Tally:
             if report.logs_left_out:
                 self.logs.append(("warn", f"{report.logs_left_out} more log lines of this task are left out"))
             self.payload_bytes += report.payload_bytes
+            for name, size in report.spilled.items():
+                self.spilled[name] = self.spilled.get(name, 0) + size
             self.peak_task_bytes = max(self.peak_task_bytes, report.peak_bytes)
         for level in sorted({report.level for report in reports}):
             mine = [report for report in reports if report.level == level]

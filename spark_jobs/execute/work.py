@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute import chain, inputs, logs, spec, verdict
+from spark_jobs.execute import chain, inputs, logs, spec, spill, verdict
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.plan import plan as plans
@@ -37,12 +37,15 @@ def split_bytes() -> int:
 class Work:
     """Runs the jobs of a plan; `scratch` is for parts that stay inside the run, `folders` for those of outputs."""
 
-    def __init__(self, run: Run, spark: SparkSession, scratch: str, folders: dict[str, str]) -> None:
+    def __init__(
+        self, run: Run, spark: SparkSession, scratch: str, folders: dict[str, str], spilling: spill.Settings
+    ) -> None:
         assert run.inputs is not None
         self.run = run
         self.spark = spark
         self.scratch = scratch
         self.folders = folders
+        self.spilling = spilling
         self.widened = inputs.widened(run.plan, run.inputs)
 
     @property
@@ -92,6 +95,8 @@ class Work:
             keep_texts=bool(shows and has_file),
             scratch=self.scratch,
             staging=self.folders,
+            memory_share=self.run.plan.memory_limit_bytes // self.run.threads,
+            spill=self.spilling,
             log_level=logs.LEVELS.get(self.run.options.log_level, logs.LEVELS["info"]),
             counts_only=counts_only,
             materialized=dict(materialized),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from spark_jobs.cxl import failure, typed, types
-    from spark_jobs.nodes import node
+    from spark_jobs.nodes import node, spill
 
 #: Records per batch that operators cut larger inputs into; small enough for a batch's columns to stay in cache.
 BATCH_ROWS = 65_536
@@ -130,6 +130,11 @@ class Context(Protocol):
 
     #: Run-wide values behind `$...`: `pipeline.name`, `vars.limit`, ….
     values: dict[str, Any]
+    #: Bytes of Arrow data that this task may hold (decision 41).
+    share: int
+
+    def spill(self, node: str, table: pa.Table) -> spill.Spilled:
+        """Write rows down for this task (see `spill.py`)."""
 
     def counters(self, name: str) -> Counters:
         """The counters of a node in this task."""

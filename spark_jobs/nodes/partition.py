@@ -12,14 +12,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_BITS = 0xFFFF_FFFF_FFFF_FFFF
 _BYTE_MULTIPLIER = np.uint64(0x100000001B3)
 
 
-def numbers(keys: Sequence[pa.Array], partitions: int) -> np.ndarray:
-    """The partition of each row, 0 to `partitions` - 1."""
+def numbers(keys: Sequence[pa.Array], partitions: int, salt: int = 0) -> np.ndarray:
+    """The partition of each row, 0 to `partitions` - 1; rows that one salt puts together another one spreads."""
     mixed = np.zeros(len(keys[0]), dtype=np.uint64)
     for key in keys:
         mixed = _mix(mixed * _MULTIPLIER + _hash(key))
+    if salt:
+        mixed = _mix(mixed + np.uint64(salt * int(_MULTIPLIER) & _BITS))
     chosen: np.ndarray = ((mixed >> np.uint64(33)) % np.uint64(partitions)).astype(np.int64)
     return chosen
 

@@ -40,5 +40,5 @@ def _rows(batches: object) -> list[dict[str, object]]:
 def install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run jobs here from now on."""
     monkeypatch.setattr(work.chain, "run", run_chain)
-    monkeypatch.setattr(executor.session, "open_session", lambda options, threads: object())
+    monkeypatch.setattr(executor.session, "open_session", lambda *_: object())
     monkeypatch.setattr(executor.session, "describe", lambda spark: {"application_id": "none"})

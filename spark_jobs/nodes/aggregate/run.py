@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure
-from spark_jobs.nodes import keys, operator, ordering, partition
+from spark_jobs.nodes import keys, operator, ordering, partition, spill
 from spark_jobs.nodes.aggregate import accumulators, groups
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ class _Lane:
     place: int
     raw: list[dict[str, pa.Array]] = field(default_factory=list)
     raw_rows: int = 0
+    raw_bytes: int = 0
     partial: list[pa.Table] = field(default_factory=list)
     partial_rows: int = 0
     merged_rows: int = 0
@@ -97,6 +98,7 @@ class Partial(operator.Operator):
         self.before = operator.compiled(before) if before.statements else None
         self.state = engine.Surroundings()
         self.found: dict[tuple[int, ...], _Lane] = {}
+        self.limit = spill.held_bytes(self.context)
 
     def process(self, batch: operator.Batch, port: int) -> None:
         """Prepare keys and arguments; group them when enough have come together."""
@@ -117,9 +119,11 @@ class Partial(operator.Operator):
         if lane is None:
             lane = _Lane(ordering.place(self.lanes.index(batch.lane), batch.origin.number))
             self.found[batch.lane] = lane
-        lane.raw.append(self._prepared(batch, emits, lane.place))
+        prepared = self._prepared(batch, emits, lane.place)
+        lane.raw.append(prepared)
         lane.raw_rows += batch.count
-        if lane.raw_rows >= GROUP_ROWS:
+        lane.raw_bytes += sum(column.nbytes for column in prepared.values())
+        if lane.raw_rows >= GROUP_ROWS or lane.raw_bytes >= self.limit:
             self._group(lane)
 
     def _add_error(self, item: engine.RowFailure) -> engine.RowFailure:
@@ -173,7 +177,7 @@ class Partial(operator.Operator):
     def _group(self, lane: _Lane) -> None:
         """The raw records of a lane become partial groups."""
         columns = {name: pa.chunked_array([part[name] for part in lane.raw]).combine_chunks() for name in lane.raw[0]}
-        count, lane.raw, lane.raw_rows = lane.raw_rows, [], 0
+        count, lane.raw, lane.raw_rows, lane.raw_bytes = lane.raw_rows, [], 0, 0
         states = []
         for accumulator in self.grouping.keepers:
             states += accumulator.first([columns[name] for name in accumulator.call.arguments], count)
@@ -183,8 +187,11 @@ class Partial(operator.Operator):
             table = self._with_origin(table)
         lane.partial.append(table)
         lane.partial_rows += table.num_rows
-        if lane.partial_rows - lane.merged_rows > MERGE_ROWS:
+        held = sum(table.nbytes for table in lane.partial)
+        if lane.partial_rows - lane.merged_rows > MERGE_ROWS or held > self.limit:
             self._merge(lane)
+            if held > self.limit and sum(table.nbytes for table in lane.partial) > self.limit // 2:
+                self._send(lane)
 
     def _with_origin(self, table: pa.Table) -> pa.Table:
         """Where the first record of each group was read: the task's split, and the row from the group's place."""
@@ -199,15 +206,20 @@ class Partial(operator.Operator):
             lane.partial = [self.grouping.merge(lane.partial)]
         lane.partial_rows = lane.merged_rows = sum(table.num_rows for table in lane.partial)
 
+    def _send(self, lane: _Lane) -> None:
+        """Send the groups to where equal keys meet: at the end, or as soon as they are too many to be held."""
+        for table in lane.partial:
+            for number, part in partition.split(table, self.grouping.keys, self.partitions):
+                self.context.send(self.exchange, number, lane.place, part)
+        lane.partial, lane.partial_rows, lane.merged_rows = [], 0, 0
+
     def finish(self) -> None:
-        """Send the groups to where equal keys meet."""
+        """Group the rest, and send it."""
         for lane in self.found.values():
             if lane.raw:
                 self._group(lane)
             self._merge(lane)
-            for table in lane.partial:
-                for number, part in partition.split(table, self.grouping.keys, self.partitions):
-                    self.context.send(self.exchange, number, lane.place, part)
+            self._send(lane)
         self.found.clear()
 
 
@@ -227,27 +239,33 @@ class Final(operator.Operator):
         """Compile the expressions around the accumulators."""
         self.grouping = _Grouping(self.step)
         self.after = operator.compiled(self.step.program.after)
-        self.tables: list[pa.Table] = []
+        self.groups = spill.Keyed(self.context, self.step.name, self.grouping.keys, self.grouping.merge)
+        self.is_empty = True
 
     def receive(self, table: pa.Table) -> None:
         """States from one task, in the order of places."""
-        self.tables.append(table)
+        self.is_empty = False
+        self.groups.add(table)
 
     def finish(self) -> None:
-        """Whole groups, in order of their first records."""
-        if self.tables:
-            table = self.grouping.merge(self.tables)
-            self.tables = []
-            table = table.take(pc.sort_indices(table.column(ordering.AT)))
-        elif not self.step.group_by:
-            table = self._no_rows()
-        else:
+        """Whole groups: sent home, or in order of their first records."""
+        if self.exchange is not None:
+            for table in self.groups.tables():
+                self._send(table.take(pc.sort_indices(table.column(ordering.AT))))
             return
-        self.counters.made += table.num_rows
+        found = spill.Ordered(self.context, self.step.name)
+        for table in self.groups.tables():
+            found.add(table)
+        if self.is_empty and not self.step.group_by:
+            found.add(self._no_rows())
+        done = 0
+        for table in found.tables():
+            self.push_all(self._evaluate(table, done))
+            done += table.num_rows
+
+    def _send(self, table: pa.Table) -> None:
+        assert self.exchange is not None
         batch = self._evaluate(table)
-        if self.exchange is None:
-            self.push_all(batch)
-            return
         homes = ordering.homes(batch.data.column(ordering.AT), self.width, self.incoming_lanes, self.partitions)
         for home, part in partition.cut(pa.table(batch.data), homes):
             self.context.send(self.exchange, home, self.number_of_partition, part)
@@ -269,8 +287,9 @@ class Final(operator.Operator):
                 columns[state.name] = pa.nulls(1, kind)
         return pa.table(columns)
 
-    def _evaluate(self, table: pa.Table) -> operator.Batch:
+    def _evaluate(self, table: pa.Table, first_row: int = 0) -> operator.Batch:
         """The result records: keys, overlaid with the emits."""
+        self.counters.made += table.num_rows
         data = {
             name: _array(table, value) for name, value in zip(self.step.group_by, self.grouping.values, strict=True)
         }
@@ -283,7 +302,9 @@ class Final(operator.Operator):
                 overflowed |= bad.to_numpy(zero_copy_only=False)
         record = pa.RecordBatch.from_pydict({**data, **results, **engine_columns})
         batch = operator.Batch(
-            record, pa.array(np.arange(table.num_rows)), operator.GroupOrigin(self.number_of_partition)
+            record,
+            pa.array(np.arange(first_row, first_row + table.num_rows)),
+            operator.GroupOrigin(self.number_of_partition),
         )
         if overflowed.any():
             detail = f"aggregate {self.step.name}: integer overflow in sum"
@@ -323,22 +344,21 @@ class Home(operator.Operator):
 
     def open(self) -> None:
         """Nothing has come yet."""
-        self.tables: list[pa.Table] = []
+        self.groups = spill.Ordered(self.context, self.step.name)
 
     def receive(self, table: pa.Table) -> None:
         """Groups from one partition."""
-        self.tables.append(table)
+        self.groups.add(table)
 
     def finish(self) -> None:
         """All groups of the stretch, in order of their first records."""
-        if not self.tables:
-            return
-        table = pa.concat_tables(self.tables)
-        self.tables = []
-        data = operator.gather(table.take(pc.sort_indices(table.column(ordering.AT))).drop_columns([ordering.AT]))
-        whole = operator.Batch(data, pa.array(np.arange(data.num_rows)), operator.GroupOrigin(self.number_of_partition))
-        for piece in whole.slices():
-            self.push(piece)
+        done = 0
+        for table in self.groups.tables():
+            data = operator.gather(table.drop_columns([ordering.AT]))
+            rows = pa.array(np.arange(done, done + data.num_rows))
+            done += data.num_rows
+            for piece in operator.Batch(data, rows, operator.GroupOrigin(self.number_of_partition)).slices():
+                self.push(piece)
 
 
 def open_operator(step: AggregateStep, *, role: str = "", **wiring: Any) -> operator.Operator:

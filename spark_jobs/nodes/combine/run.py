@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.cxl import engine, values
-from spark_jobs.nodes import operator
+from spark_jobs.nodes import operator, spill
 from spark_jobs.nodes.combine import build
 from spark_jobs.nodes.combine.step import Match, OnMiss
 
@@ -59,7 +59,8 @@ class Combine(operator.Operator):
         self.residual = operator.compiled(step.residual) if step.residual else None
         self.body = operator.compiled(step.body) if step.body else None
         self.waiting: list[operator.Batch] = []
-        self.waiting_rows = 0
+        self.waiting_rows = self.waiting_bytes = 0
+        self.limit = spill.held_bytes(self.context)
         self.tables: dict[str, build.BuildTable] = {}
 
     def process(self, batch: operator.Batch, port: int) -> None:
@@ -67,7 +68,8 @@ class Combine(operator.Operator):
         self.counters.records_in += batch.count
         self.waiting.append(batch)
         self.waiting_rows += batch.count
-        if self.waiting_rows >= PROBE_ROWS:
+        self.waiting_bytes += batch.data.nbytes
+        if self.waiting_rows >= PROBE_ROWS or self.waiting_bytes >= self.limit:
             self._probe()
 
     def finish(self) -> None:
@@ -76,7 +78,8 @@ class Combine(operator.Operator):
             self._probe()
 
     def _probe(self) -> None:
-        waiting, self.waiting, self.waiting_rows = self.waiting, [], 0
+        waiting, self.waiting = self.waiting, []
+        self.waiting_rows = self.waiting_bytes = 0
         if not self.tables:
             for qualifier in self.step.builds:
                 table = self.context.materialized(f"{self.step.name}#build:{qualifier}")

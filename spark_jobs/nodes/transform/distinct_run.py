@@ -15,9 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure
-from spark_jobs.nodes import keys, operator, ordering, partition
+from spark_jobs.nodes import keys, operator, ordering, partition, spill
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spark_jobs.nodes.transform.distinct_step import DistinctStep
 
 _HASHED = "$hashed."
@@ -33,6 +35,7 @@ class _Lane:
     arrived: int = 0
     waiting: list[pa.Table] = field(default_factory=list)
     waiting_rows: int = 0
+    waiting_bytes: int = 0
     sent: pa.Table | None = None
 
 
@@ -59,7 +62,8 @@ class Gather(operator.Operator):
         lane.arrived += batch.count
         lane.waiting.append(pa.table(data) if len(good) == batch.count else pa.table(data).take(good))
         lane.waiting_rows += len(good)
-        if lane.waiting_rows >= GATHER_ROWS:
+        lane.waiting_bytes += data.nbytes
+        if lane.waiting_rows >= GATHER_ROWS or lane.waiting_bytes >= spill.held_bytes(self.context):
             self._send(lane)
 
     def _keyed(self, batch: operator.Batch) -> tuple[pa.RecordBatch, pa.Array]:
@@ -83,11 +87,13 @@ class Gather(operator.Operator):
         """Send the records whose keys this task has not sent yet."""
         by = [_HASHED + name for name, _ in self.step.keys]
         table = pa.concat_tables(lane.waiting, promote_options="default")
-        lane.waiting, lane.waiting_rows = [], 0
+        lane.waiting, lane.waiting_rows, lane.waiting_bytes = [], 0, 0
         known = 0 if lane.sent is None else lane.sent.num_rows
         seen = table.select(by) if lane.sent is None else pa.concat_tables([lane.sent, table.select(by)])
         firsts = _first_rows(seen, by, pa.array(np.arange(seen.num_rows)))
         lane.sent = seen.take(firsts)
+        if lane.sent.nbytes > spill.held_bytes(self.context):
+            lane.sent = None  # what this task sends twice is dropped where equal keys meet
         rows = firsts.to_numpy()
         fresh = table.take(pa.array(rows[rows >= known] - known))
         self.counters.duplicates += table.num_rows - fresh.num_rows
@@ -122,54 +128,73 @@ class First(operator.Operator):
     number_of_partition: int = 0
     width: int = 1
     incoming_lanes: int = 1
-    tables: list[pa.Table] = field(default_factory=list)
+
+    def open(self) -> None:
+        """Nothing has come yet."""
+        self.by = [_HASHED + name for name, _ in self.step.keys]
+        self.records = spill.Keyed(self.context, self.step.name, self.by, self._firsts)
 
     def receive(self, table: pa.Table) -> None:
         """Records from one task."""
-        self.tables.append(table)
+        self.counters.made += table.num_rows
+        self.records.add(table)
+
+    def _firsts(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """The first record of each key, in record order."""
+        table = pa.concat_tables(tables, promote_options="default")
+        table = table.take(pc.sort_indices(table.column(ordering.AT)))
+        firsts = _first_rows(table, self.by, pa.array(np.arange(table.num_rows)))
+        self.counters.duplicates += table.num_rows - len(firsts)
+        return table.take(firsts)
 
     def finish(self) -> None:
-        """Sort by place, so that the first is the first."""
-        if not self.tables:
-            return
-        table = pa.concat_tables(self.tables, promote_options="default")
-        self.tables = []
-        table = table.take(pc.sort_indices(table.column(ordering.AT)))
-        by = [_HASHED + name for name, _ in self.step.keys]
-        firsts = _first_rows(table, by, pa.array(np.arange(table.num_rows)))
-        self.counters.made += table.num_rows
-        self.counters.duplicates += table.num_rows - len(firsts)
-        table = table.take(firsts).drop_columns(by)
+        """Send the records home, or give them on in their order."""
         if self.exchange is None:
-            self.push_all(table)
+            found = spill.Ordered(self.context, self.step.name)
+            for table in self.records.tables():
+                found.add(table.drop_columns(self.by))
+            _push_all(self, found, self.number_of_partition)
             return
-        self.counters.made -= table.num_rows
-        homes = ordering.homes(table.column(ordering.AT), self.width, self.incoming_lanes, self.partitions)
-        for home, part in partition.cut(table, homes):
-            self.context.send(self.exchange, home, self.number_of_partition, part)
-
-    def push_all(self, table: pa.Table) -> None:
-        """Give the records on, without their places."""
-        data = operator.gather(table.drop_columns([ordering.AT]))
-        origin = self.context.record_origin(self.number_of_partition)
-        whole = operator.Batch(data, pa.array(np.arange(data.num_rows)), origin)
-        if not self.last:
-            self.counters.made -= data.num_rows
-        for piece in whole.slices():
-            self.push(piece)
+        for table in self.records.tables():
+            self.counters.made -= table.num_rows
+            homes = ordering.homes(table.column(ordering.AT), self.width, self.incoming_lanes, self.partitions)
+            for home, part in partition.cut(table.drop_columns(self.by), homes):
+                self.context.send(self.exchange, home, self.number_of_partition, part)
 
 
 @dataclass
-class Home(First):
+class Home(operator.Operator):
     """Puts records back into record order."""
+
+    step: DistinctStep
+    number_of_partition: int = 0
+
+    def open(self) -> None:
+        """Nothing has come yet."""
+        self.records = spill.Ordered(self.context, self.step.name)
+
+    def receive(self, table: pa.Table) -> None:
+        """Records from one partition."""
+        self.counters.made += table.num_rows
+        self.records.add(table)
 
     def finish(self) -> None:
         """All records of a stretch, in their order."""
-        if self.tables:
-            table = pa.concat_tables(self.tables, promote_options="default")
-            self.tables = []
-            self.counters.made += table.num_rows
-            self.push_all(table.take(pc.sort_indices(table.column(ordering.AT))))
+        _push_all(self, self.records, self.number_of_partition)
+
+
+def _push_all(given: operator.Operator, records: spill.Ordered, partition_number: int) -> None:
+    """Give records on, without their places."""
+    origin = given.context.record_origin(partition_number)
+    done = 0
+    for table in records.tables():
+        data = operator.gather(table.drop_columns([ordering.AT]))
+        whole = operator.Batch(data, pa.array(np.arange(done, done + data.num_rows)), origin)
+        done += data.num_rows
+        if not given.last:
+            given.counters.made -= data.num_rows
+        for piece in whole.slices():
+            given.push(piece)
 
 
 def open_operator(step: DistinctStep, *, role: str = "", **wiring: Any) -> operator.Operator:

@@ -1,0 +1,152 @@
+"""Runs that do not fit their memory: the same bytes by way of the disk, or a clear end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_jobs.execute import spill
+from tests.execute import pipelines, without_spark
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spark_jobs.execute.metrics import Outcome
+
+SMALL, LARGE = 8 << 20, 1 << 30
+PIPELINE = """
+    pipeline: {name: p, concurrency: {threads: 2}}
+    nodes:
+      - {type: source, name: s, config: {name: s, type: csv, path: in.csv, schema: SCHEMA}}
+""".replace("SCHEMA", "{id: int, key: string, text: string}")
+AGGREGATE = """
+      - {type: aggregate, name: g, input: s, config: {group_by: [key], cxl: CXL}}
+      - {type: output, name: o, input: g, config: {name: o, type: csv, path: out/o.csv}}
+"""
+DISTINCT = """
+      - {type: transform, name: d, input: s, config: {cxl: "distinct by key"}}
+      - {type: output, name: o, input: d, config: {name: o, type: csv, path: out/o.csv}}
+"""
+BODIES = {
+    "groups": AGGREGATE.replace("CXL", '"emit n = count(*)\\nemit last = last(text)\\nemit total = sum(id)"'),
+    "lists": AGGREGATE.replace("CXL", '"emit all = collect(text).join(\\"-\\")"'),
+    "distinct": DISTINCT,
+}
+
+
+def _write(folder: Path, body: str, rows: int, keys: int) -> None:
+    random_ = random.Random(7)
+    lines = (f"{i},k{random_.randrange(keys)},{random_.getrandbits(400):x}" for i in range(rows))
+    data = "id,key,text\n" + "\n".join(lines) + "\n"
+    pipelines.write(folder, {"pipeline.yaml": PIPELINE + body, "in.csv": data.encode()})
+
+
+def _run(folder: Path, limit: int, **options: Any) -> Outcome:
+    return pipelines.run(folder, memory_limit_bytes=limit, force=True, **options)
+
+
+@pytest.mark.parametrize("splits", [1, 4])
+@pytest.mark.parametrize("body", BODIES)
+def test_bytes_do_not_depend_on_memory(body: str, splits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark.install(monkeypatch)
+    _write(tmp_path, BODIES[body], 80_000, 60_000)
+    pipelines.with_splits(monkeypatch, tmp_path, "in.csv", splits)
+    roomy = _run(tmp_path, LARGE)
+    assert roomy.result.error is None
+    wanted = pipelines.outputs(tmp_path)
+    tight = _run(tmp_path, SMALL)
+    assert tight.result.error is None
+    assert pipelines.outputs(tmp_path) == wanted
+    assert roomy.result.metrics["spilled_bytes"] == 0
+    assert tight.result.metrics["spilled_bytes"] > 0
+    assert sum(node["spilled_bytes"] for node in tight.nodes.values()) == tight.result.metrics["spilled_bytes"]
+
+
+def _workspace(folder: Path, settings: str) -> Path:
+    (folder / "scratch").mkdir(exist_ok=True)
+    (folder / "clinker.toml").write_text(f'[storage.spill]\ndir = "scratch"\n{settings}\n')
+    return folder / "scratch"
+
+
+def test_nothing_stays_in_the_spill_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark.install(monkeypatch)
+    scratch = _workspace(tmp_path, "")
+    _write(tmp_path, BODIES["groups"], 60_000, 60_000)
+    seen: list[str] = []
+    put = spill.Space.put
+
+    def noting(self: spill.Space, node: str, data: bytes) -> spill.Block:
+        seen.extend(os.listdir(scratch))
+        return put(self, node, data)
+
+    monkeypatch.setattr(spill.Space, "put", noting)
+    assert _run(tmp_path, SMALL).result.error is None
+    assert {name.rpartition("-")[0] for name in seen} == {"clinker-spill"}
+    assert not list(scratch.iterdir())
+
+
+def test_the_cap_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark.install(monkeypatch)
+    _workspace(tmp_path, 'disk_cap_bytes = "1MB"')
+    _write(tmp_path, BODIES["groups"], 60_000, 60_000)
+    outcome = _run(tmp_path, SMALL)
+    assert outcome.result.exit_code == 4
+    assert outcome.result.error is not None
+    assert outcome.result.error.code == "E320"
+    assert "storage.spill.disk_cap_bytes (1000000)" in outcome.result.error.message
+    assert "aggregate 'g'" in outcome.result.error.message
+    assert not pipelines.outputs(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "words"),
+    [(errno.ENOSPC, "E321", "is out of space"), (errno.EROFS, "E900", "became unavailable mid-run")],
+)
+def test_a_volume_that_refuses_ends_the_run(
+    number: int, code: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_spark.install(monkeypatch)
+    scratch = _workspace(tmp_path, "")
+    _write(tmp_path, BODIES["groups"], 60_000, 60_000)
+
+    def refuse(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(spill.os, "pwrite", refuse)
+    outcome = _run(tmp_path, SMALL)
+    assert outcome.result.exit_code == 4
+    assert outcome.result.error is not None
+    assert outcome.result.error.code == code
+    assert words in outcome.result.error.message
+    assert str(scratch) in outcome.result.error.message
+    assert not pipelines.outputs(tmp_path)
+
+
+def test_a_key_larger_than_memory_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark.install(monkeypatch)
+    _write(tmp_path, AGGREGATE.replace("CXL", "emit all = collect(text).length()"), 60_000, 1)
+    outcome = _run(tmp_path, SMALL)
+    assert outcome.result.exit_code == 1
+    assert outcome.result.error is not None
+    assert outcome.result.error.code == "E310"
+    assert "aggregate 'g': the rows of one key need" in outcome.result.error.message
+
+
+def test_blocks_are_compressed_as_wanted(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    table = pa.table({"x": pa.array([1] * 5000)})
+    sizes = {}
+    for mode in ("on", "off", "auto"):
+        space = spill.Space(spill.Settings(str(tmp_path), None, mode))
+        whole, few = space.put_rows("n", table), space.put_rows("n", table.slice(0, 10))
+        assert whole.read() == table
+        assert few.read() == table.slice(0, 10)
+        sizes[mode] = (whole.length, few.length)
+        space.close()
+    assert sizes["on"][0] == sizes["auto"][0] < sizes["off"][0] / 4
+    assert sizes["off"][1] == sizes["auto"][1]

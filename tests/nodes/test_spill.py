@@ -1,0 +1,126 @@
+"""Rows held within a share: nothing is lost, order and keys hold, whatever is spilled and when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.nodes import ordering, spill
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+@dataclass(frozen=True)
+class _Kept:
+    table: pa.Table
+
+    def read(self) -> pa.Table:
+        return self.table
+
+
+@dataclass
+class _Room:
+    share: int
+    spilled: list[pa.Table] = field(default_factory=list)
+
+    def spill(self, node: str, table: pa.Table) -> _Kept:
+        assert table.nbytes <= self.share
+        self.spilled.append(table)
+        return _Kept(table)
+
+
+def _rows(places: Sequence[int]) -> pa.Table:
+    return pa.table({ordering.AT: pa.array(places, pa.int64())})
+
+
+def _keyed(places: Sequence[int], keys: Sequence[int | None]) -> pa.Table:
+    """A row per place: its key, and a list of places."""
+    lists = pa.array([[place] for place in places], pa.list_(pa.int64()))
+    return pa.table({"key": pa.array(keys, pa.int64()), ordering.AT: lists})
+
+
+def _found(tables: Iterable[pa.Table]) -> list[tuple[int | None, list[int]]]:
+    columns = [(table.column("key").to_pylist(), table.column(ordering.AT).to_pylist()) for table in tables]
+    return [pair for keys, lists in columns for pair in zip(keys, lists, strict=True)]
+
+
+def _listed(tables: Sequence[pa.Table]) -> pa.Table:
+    """A row per key, with its places in order."""
+    found: dict[int | None, list[int]] = {}
+    for key, places in _found(tables):
+        found.setdefault(key, []).extend(places)
+    return pa.table({"key": list(found), ordering.AT: list(found.values())}, tables[0].schema)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 500), min_size=1, max_size=60), max_size=60), st.integers(300, 20_000))
+def test_places_come_back_in_order(parts: list[list[int]], share: int) -> None:
+    room = _Room(share)
+    rows = spill.Ordered(room, "n")
+    for part in parts:
+        rows.add(_rows(part))
+    found = [place for table in rows.tables() for place in table.column(ordering.AT).to_pylist()]
+    assert found == sorted(place for part in parts for place in part)
+
+
+def test_many_runs_are_merged_within_the_share() -> None:
+    """More runs than are merged at once; no table that comes back is larger than what is held."""
+    room = _Room(12_000)
+    rows = spill.Ordered(room, "n")
+    places = np.random.default_rng(1).permutation(20_000)
+    for part in np.array_split(places, 100):
+        rows.add(_rows(part))
+    tables = list(rows.tables())
+    assert len(room.spilled) > 2 * spill.MOST_RUNS
+    assert max(table.nbytes for table in tables) <= room.share
+    assert pa.concat_tables(tables).column(ordering.AT).to_pylist() == list(range(20_000))
+
+
+KEYS = st.lists(st.lists(st.one_of(st.none(), st.integers(0, 40)), min_size=1, max_size=40), max_size=40)
+
+
+@settings(max_examples=100, deadline=None)
+@given(KEYS, st.integers(2_000, 60_000))
+def test_a_key_comes_back_once_with_all_its_rows(parts: list[list[int | None]], share: int) -> None:
+    room = _Room(share)
+    rows = spill.Keyed(room, "n", ["key"], _listed)
+    wanted: dict[int | None, list[int]] = {}
+    place = 0
+    for part in parts:
+        rows.add(_keyed(range(place, place + len(part)), part))
+        for key in part:
+            wanted.setdefault(key, []).append(place)
+            place += 1
+    found = _found(rows.tables())
+    assert len(found) == len(wanted)
+    assert dict(found) == wanted
+
+
+def test_spilled_keys_are_split_again_where_they_do_not_fit() -> None:
+    room = _Room(6_000)
+    rows = spill.Keyed(room, "n", ["key"], _listed)
+    for start in range(0, 5_000, 50):
+        rows.add(_keyed(range(start, start + 50), range(start, start + 50)))
+    tables = list(rows.tables())
+    assert len(tables) > spill.FAN_OUT
+    assert sorted(key for key, _ in _found(tables)) == list(range(5_000))
+
+
+@pytest.mark.parametrize("keys", [["key"], []])
+def test_a_key_that_does_not_fit_alone_is_told(keys: list[str]) -> None:
+    rows = spill.Keyed(_Room(6_000), "totals", keys, _listed)
+    with pytest.raises(spill.Exhausted, match=r"memory\.limit leaves 6000 to each task") as caught:
+        _add_one_key(rows)
+    assert (caught.value.code, caught.value.node) == ("E310", "totals")
+
+
+def _add_one_key(rows: spill.Keyed) -> None:
+    for start in range(0, 2_000, 50):
+        rows.add(_keyed(range(start, start + 50), [7] * 50))

@@ -23,7 +23,7 @@ from spark_jobs.plan import regions
 from spark_jobs.scan import reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spark_jobs.cxl import engine, failure
     from spark_jobs.execute.spec import JobSpec
@@ -159,10 +159,16 @@ class Task:
         self._open_parts.append((report.Part(output, lane, self.report.number, path, 0), file))
         return file
 
-    def materialized(self, name: str) -> pa.Table:
+    def materialized(self, name: str, partition: int | None = None) -> pa.Table:
         """The records that an earlier job wrote down for a box, in order; mapped where the file system allows it."""
-        tables = [pa.ipc.open_file(pa.memory_map(path)).read_all() for path in self.spec.materialized[name]]
-        return pa.concat_tables(tables) if tables else pa.table({})
+        files = [pa.ipc.open_file(pa.memory_map(path)) for path in self.spec.materialized[name]]
+        if partition is None:
+            tables = [file.read_all() for file in files]
+            return pa.concat_tables(tables) if tables else pa.table({})
+        found = [file.get_batch_with_custom_metadata(i) for file in files for i in range(file.num_record_batches)]
+        wanted = str(partition).encode()
+        batches = [each.batch for each in found if each.custom_metadata[operator.PARTITION] == wanted]
+        return pa.Table.from_batches(batches) if batches else pa.table({})
 
     # ---- the work
     # -------------------------------------------------------------------------------------------------------
@@ -307,7 +313,7 @@ class Task:
             case regions.Role.HOME:
                 wiring |= {"role": box.role, "number_of_partition": self.report.number}
             case regions.Role.BUILD:
-                wiring |= {"role": box.role, "qualifier": box.qualifier}
+                wiring |= {"role": box.role, "qualifier": box.qualifier, "partitions": box.partitions}
             case regions.Role.WHOLE:
                 if box.step.kind == "output":
                     wiring["widened"] = self.spec.widened.get(box.step.name, ())
@@ -329,9 +335,9 @@ class _PartFile:
         """Append bytes."""
         self._named(self._file.write, data)
 
-    def write_batch(self, batch: pa.RecordBatch) -> None:
+    def write_batch(self, batch: pa.RecordBatch, metadata: Mapping[str, str] | None = None) -> None:
         """Append records, where the file holds records."""
-        self._named(self._file.write_batch, batch)
+        self._named(self._file.write_batch, batch, metadata)
 
     def close(self) -> None:
         """Write what is held back."""

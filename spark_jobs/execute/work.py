@@ -9,6 +9,7 @@ from spark_jobs.contract import ExitCode
 from spark_jobs.execute import chain, inputs, logs, spec, spill, verdict
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.aggregate.step import AggregateStep
+from spark_jobs.nodes.combine.step import CombineStep
 from spark_jobs.plan import plan as plans
 from spark_jobs.plan import regions
 from spark_jobs.scan import splits
@@ -47,12 +48,19 @@ class Work:
         self.folders = folders
         self.spilling = spilling
         self.widened = inputs.widened(run.plan, run.inputs)
+        #: The sizes of the build sides that were written down, by box.
+        self.build_bytes: dict[str, int] = {}
 
     @property
     def inputs(self) -> inputs.Inputs:
         """What the run reads."""
         assert self.run.inputs is not None
         return self.run.inputs
+
+    @property
+    def memory_share(self) -> int:
+        """Bytes that each task may hold."""
+        return self.run.plan.memory_limit_bytes // self.run.threads
 
     def all_jobs(self) -> None:
         """All jobs, in order; each gets the build sides that earlier ones wrote down."""
@@ -65,14 +73,17 @@ class Work:
         if run.options.preview is not None:
             run.inputs = self.inputs.limited(run.options.preview)
         materialized: dict[str, tuple[str, ...]] = {}
-        for job in regions.jobs(run.plan, self._partitions):
+        for index in range(len(self._jobs())):
+            job = self._jobs()[index]  # planned anew: build sides that are small after all go to every task
             with run.phase(f"job {job.number}"):
                 reports = self._run(self._spec(job, materialized))
             run.tally.add(job.number, reports)
             self._stop_when_broken()
             for box in job.boxes.values():
                 if box.role is regions.Role.BUILD:
-                    materialized[box.id] = tuple(part.path for part in run.tally.parts_of(box.id))
+                    parts = run.tally.parts_of(box.id)
+                    materialized[box.id] = tuple(part.path for part in parts)
+                    self.build_bytes[box.id] = sum(part.bytes for part in parts)
         if wrong := run.tally.unbalanced():
             text = f"records do not add up, nothing is published: {'; '.join(wrong)}"
             raise RunFailed(ExitCode.EVALUATION, "E903", text)
@@ -95,7 +106,7 @@ class Work:
             keep_texts=bool(shows and has_file),
             scratch=self.scratch,
             staging=self.folders,
-            memory_share=self.run.plan.memory_limit_bytes // self.run.threads,
+            memory_share=self.memory_share,
             spill=self.spilling,
             log_level=logs.LEVELS.get(self.run.options.log_level, logs.LEVELS["info"]),
             counts_only=counts_only,
@@ -140,19 +151,50 @@ class Work:
             "source.ingestion_timestamp": started,
         }
 
+    def _jobs(self) -> tuple[regions.Job, ...]:
+        return regions.jobs(self.run.plan, self._partitions)
+
     def _partitions(self, name: str) -> int:
-        """How many partitions an aggregate's groups are spread over: from sizes, never from cores."""
-        step = self.run.plan.by_name[name].step
-        sources = _sources_of(self.run.plan, name)
-        share = 1.0
-        if isinstance(step, AggregateStep):
-            if not step.group_by:
+        """How many partitions a node's records are spread over: from sizes, never from cores."""
+        match self.run.plan.by_name[name].step:
+            case AggregateStep(group_by=()):
                 return 1
-            columns = max(sum(len(self.inputs.steps[source].columns) for source in sources), 1)
-            share = min(1.0, (len(step.input) + 1) / columns)
+            case AggregateStep() as step:
+                return self._share(self._bytes_before(name, len(step.input) + 1))
+            case CombineStep() as step:
+                return self._partitions_of_combine(name, step)
+            case _:
+                return self._share(self.inputs.bytes_of(_sources_of(self.run.plan, name)))
+
+    def _partitions_of_combine(self, name: str, step: CombineStep) -> int:
+        """One where each task can have the whole build side, as far as its size is known."""
+        if not step.is_keyed:
+            return 1
+        planned = self.run.plan.by_name[name]
+        first = next(edge for edge in planned.inputs if edge.qualifier == step.builds[0])
+        build = self.inputs.bytes_of(_sources_of(self.run.plan, first.node))
+        known = self.build_bytes.get(step.build_box(first.qualifier), build)
+        fits = min(2 * self._unit, self.memory_share // 2)
+        wanted = self._share(max(build, self.inputs.bytes_of(_sources_of(self.run.plan, name))))
+        if min(build, known) <= fits:
+            return wanted if step.wants_shuffle else 1
+        return max(wanted, build // fits + 1)
+
+    def _bytes_before(self, name: str, columns: int) -> int:
+        """About how many bytes of its sources a node needs that reads some of their columns."""
+        sources = _sources_of(self.run.plan, name)
+        everything = max(sum(len(self.inputs.steps[source].columns) for source in sources), 1)
+        return int(self.inputs.bytes_of(sources) * min(1.0, columns / everything))
+
+    def _share(self, size: int) -> int:
+        """How many partitions of the usual size there are in some bytes."""
+        return max(1, min(size // self._unit, _MOST_PARTITIONS))
+
+    @property
+    def _unit(self) -> int:
+        """The usual size of a partition, in bytes of input."""
         wanted = int(os.environ.get(PARTITION_BYTES_VARIABLE, _PARTITION_BYTES))
-        limit = min(wanted, max(self.run.plan.memory_limit_bytes // 8, 1 << 20))
-        return max(1, min(int(self.inputs.bytes_of(sources) * share) // limit, _MOST_PARTITIONS))
+        return min(wanted, max(self.run.plan.memory_limit_bytes // 8, 1 << 20))
 
     def _stop_when_broken(self) -> None:
         """Broken files end the run, and so does a failing record where no strategy forgives it."""

@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 BATCH_ROWS = 65_536
 #: Engine columns that say where the record came from, on records that an exchange brought (see `GroupOrigin`).
 ORIGIN_COLUMNS = ("$origin.source", "$origin.split", "$origin.row")
+#: Beside them on records that are no longer those of a file: groups.
+IS_GROUP = "$origin.group"
+#: The file and source of such.
+MERGED = "<merged>"
+
+#: The metadata of a written batch that says whose it is, where a node's records are written in partitions.
+PARTITION = "partition"
 
 
 class Origin(Protocol):
@@ -101,7 +108,7 @@ class GroupOrigin:
 
     def surroundings(self, batch: Batch) -> dict[str, Any]:
         """A group has no file or row of its own (spec/exec.md 12.7)."""
-        return {"source.file": "<merged>", "source.name": "<merged>", "source.path": "<merged>"}
+        return {"source.file": MERGED, "source.name": MERGED, "source.path": MERGED}
 
 
 @dataclass
@@ -170,8 +177,8 @@ class Context(Protocol):
     def abort(self, code: str, message: str, batch: Batch, row: int) -> None:
         """End the run because of a record, whatever the strategy. Raises `StopTask`."""
 
-    def materialized(self, name: str) -> pa.Table:
-        """The records of a node that an earlier job wrote down, in order."""
+    def materialized(self, name: str, partition: int | None = None) -> pa.Table:
+        """The records of a node that an earlier job wrote down, in order; of one partition when they have such."""
 
 
 class StopTask(Exception):
@@ -282,4 +289,9 @@ def with_origin(batch: Batch, data: pa.RecordBatch) -> pa.RecordBatch:
     import numpy as np
 
     origin = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
-    return overlay(data, dict(zip(ORIGIN_COLUMNS, origin, strict=True)))
+    columns = dict(zip(ORIGIN_COLUMNS, origin, strict=True))
+    if IS_GROUP in batch.data.schema.names:
+        columns[IS_GROUP] = batch.data.column(IS_GROUP)
+    elif type(batch.origin) is GroupOrigin:
+        columns[IS_GROUP] = pa.array(np.ones(batch.count, dtype=bool))
+    return overlay(data, columns)

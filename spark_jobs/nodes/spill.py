@@ -121,25 +121,27 @@ class Ordered:
 def _merged(runs: Sequence[Sequence[Spilled]]) -> Iterator[pa.Table]:
     """What all runs have up to the smallest last place of their current blocks is complete: that goes on."""
     rest = [iter(run) for run in runs]
-    current: list[pa.Table | None] = [None] * len(rest)
-    while True:
-        for i, run in enumerate(rest):
-            if current[i] is None:
-                block = next(run, None)
-                current[i] = block.read() if block is not None else None
-        live = [table for table in current if table is not None]
-        if not live:
-            return
-        bound = min(table.column(ordering.AT)[-1].as_py() for table in live)
+    current = [next(run).read() for run in rest]
+    while current:
+        bound = min(_last(table) for table in current)
         ready = []
         for i, table in enumerate(current):
-            if table is None:
-                continue
+            # Rows of one place may go on in the next block: earlier runs come first with all they have.
+            while _last(table) == bound and (block := next(rest[i], None)) is not None:
+                table = pa.concat_tables([table, block.read()], promote_options="default").combine_chunks()
             count = int(np.searchsorted(table.column(ordering.AT).to_numpy(), bound, side="right"))
             ready.append(table.slice(0, count))
-            current[i] = table.slice(count) if count < table.num_rows else None
+            current[i] = table.slice(count)
+        going_on = [i for i, table in enumerate(current) if table.num_rows]
+        current, rest = [current[i] for i in going_on], [rest[i] for i in going_on]
         joined = _joined(ready)
         yield joined.take(pc.sort_indices(joined.column(ordering.AT)))
+
+
+def _last(table: pa.Table) -> int:
+    """The last place of sorted rows."""
+    last: int = table.column(ordering.AT)[-1].as_py()
+    return last
 
 
 class Keyed:

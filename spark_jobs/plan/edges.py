@@ -49,8 +49,10 @@ def _edge(planned: PlannedNode, edge: Input) -> Edge:
     match planned.step:
         case AggregateStep():
             passage, reason = Passage.SHUFFLED, "equal keys meet; partial groups are built before the shuffle"
+        case CombineStep(wants_shuffle=True, is_keyed=True) as step if edge.qualifier in (step.driver, step.builds[0]):
+            passage, reason = Passage.SHUFFLED, "records with equal keys meet (strategy: grace_hash)"
         case CombineStep(driver=driver) if edge.qualifier != driver:
-            passage, reason = Passage.BROADCAST, "build side of the combine"
+            passage, reason = Passage.BROADCAST, "build side of the combine; shuffled by key where it is large"
         case TransformStep(window=window) if window is not None:
             passage, reason = Passage.SHUFFLED, "rows of a partition meet"
         case TransformStep(program=program) if any(isinstance(s, typed.Distinct) for s in program.statements):

@@ -107,6 +107,12 @@ def slug(planned: PlannedNode) -> str:
     return f"{'aggregation' if planned.kind == 'aggregate' else planned.kind}.{planned.name}"
 
 
+def _combine_strategy(step: Any) -> str:
+    if not step.equalities:
+        return "range comparison of every pair"
+    return "grace hash; both sides partitioned by key" if step.wants_shuffle else "hash build and probe"
+
+
 def _facts(plan: Plan, planned: PlannedNode) -> dict[str, str]:
     step: Any = planned.step
     facts = {"buffer": "materialized" if edges.is_materialized(plan, planned.name) else "streaming"}
@@ -122,7 +128,7 @@ def _facts(plan: Plan, planned: PlannedNode) -> dict[str, str]:
             facts["group_by"] = ", ".join(step.group_by) or "<all records>"
             facts["accumulators"] = ", ".join(call.function for call in step.program.calls) or "<none>"
         case "combine":
-            facts["strategy"] = "hash build and probe" if step.equalities else "range comparison of every pair"
+            facts["strategy"] = _combine_strategy(step)
         case "merge":
             facts["mode"] = "interleave" if step.interleave else "concat"
         case "output":

@@ -1,7 +1,8 @@
 """The physical plan for people: jobs, the regions that run in one task, and the exchanges between them.
 
 `explain` shows it with two partitions per exchange, which is the general shape; how many there are follows from sizes
-at run time. With one partition the way home falls away.
+at run time. With one partition the way home falls away. A combine is shown as asked for: a run partitions both sides
+of one whose build side turns out to be large.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.nodes.aggregate.step import AggregateStep
+from spark_jobs.nodes.combine.step import CombineStep
 from spark_jobs.nodes.transform.distinct_step import DistinctStep
 from spark_jobs.plan import regions
 from spark_jobs.plan.regions import ExchangeKind, Role
@@ -24,12 +26,17 @@ def jobs(plan: Plan) -> tuple[Job, ...]:
     """The jobs of a plan in their general shape; none when some node does not run yet."""
     if any(planned.step is None or planned.pending for planned in plan.nodes):
         return ()
-    return regions.jobs(plan, lambda name: 1 if _is_global(plan, name) else _PARTITIONS)
+    return regions.jobs(plan, lambda name: _partitions(plan, name))
 
 
-def _is_global(plan: Plan, name: str) -> bool:
-    step = plan.by_name[name].step
-    return isinstance(step, AggregateStep) and not step.group_by
+def _partitions(plan: Plan, name: str) -> int:
+    match plan.by_name[name].step:
+        case AggregateStep(group_by=()):
+            return 1
+        case CombineStep(wants_shuffle=False):
+            return 1
+        case _:
+            return _PARTITIONS
 
 
 def lines(plan: Plan) -> list[str]:
@@ -66,8 +73,11 @@ def record(plan: Plan) -> list[dict[str, Any]]:
 def _exchange(job: Job, exchange: Exchange) -> str:
     box = job.boxes[exchange.consumer]
     if exchange.kind is ExchangeKind.HOME:
-        return f"Exchange home of {box.step.name} (level {exchange.level}, to the place of the first record)"
+        place = "driver record" if isinstance(box.step, CombineStep) else "first record"
+        return f"Exchange home of {box.step.name} (level {exchange.level}, to the place of the {place})"
     step = box.step
+    if isinstance(step, CombineStep):
+        return f"Exchange drivers of {step.name} (level {exchange.level}, shuffled by key)"
     by = ", ".join(step.group_by) if isinstance(step, AggregateStep) else "the distinct values"
     return f"Exchange groups of {step.name} (level {exchange.level}, shuffled by {by or 'nothing: one group'})"
 
@@ -92,9 +102,9 @@ def _title(box: Box) -> str:
     name = f"{box.step.name} (distinct)" if isinstance(box.step, DistinctStep) else box.step.name
     match box.role:
         case Role.PARTIAL:
-            return f"{name} [partial]"
+            return f"{name} [keys]" if isinstance(box.step, CombineStep) else f"{name} [partial]"
         case Role.FINAL:
-            return f"{name} [merged]"
+            return f"{name} [probed]" if isinstance(box.step, CombineStep) else f"{name} [merged]"
         case Role.HOME:
             return f"{name} [in order]"
         case Role.BUILD:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from spark_jobs.nodes.combine.step import CombineStep
 from spark_jobs.nodes.transform import phases
 from spark_jobs.nodes.transform.step import TransformStep
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
     from spark_jobs.nodes import node
     from spark_jobs.plan import plan as plans
+
+
+Lanes = tuple[tuple[int, ...], ...]
 
 
 class Role(StrEnum):
@@ -64,6 +68,8 @@ class Box:
     targets: tuple[Target, ...] = ()
     exchange: int | None = None
     qualifier: str = ""
+    #: In how many partitions a build side is written down.
+    partitions: int = 1
     #: Every lane that reaches the box, in record order: its position is the high part of a record's ordinal.
     lanes: tuple[tuple[int, ...], ...] = ((),)
     #: The lanes that reached the node before an exchange made one of them.
@@ -112,19 +118,10 @@ def jobs(plan: plans.Plan, partitions: Callable[[str], int]) -> tuple[Job, ...]:
 
     Args:
         plan: the plan; every node has a step.
-        partitions: how many partitions an aggregate's groups are spread over; 1 keeps it in one task.
+        partitions: how many partitions an aggregate's groups or the two sides of a combine are spread over, by the
+            node's name; 1 keeps groups in one task, and gives each task the whole build side.
     """
     return _Builder(plan, partitions).build()
-
-
-def lanes(plan: plans.Plan, name: str) -> tuple[tuple[int, ...], ...]:
-    """Every path through merges by which records reach a node's output, in the order the records have there."""
-    planned = plan.by_name[name]
-    if planned.kind == "merge":
-        return tuple((i, *lane) for i, edge in enumerate(planned.inputs) for lane in lanes(plan, edge.node))
-    if planned.kind in ("source", "aggregate") or _has_distinct(planned):
-        return ((),)
-    return lanes(plan, driver(planned).node)
 
 
 def _has_distinct(planned: plans.PlannedNode) -> bool:
@@ -218,7 +215,7 @@ class _Builder:
             arriving = {level for edge in self._streams(planned) for level in levels[edge.node]} or {0}
             box = self._box(planned, planned.name in done)
             self.exits[planned.name] = box.id
-            if planned.kind == "aggregate":
+            if planned.kind == "aggregate" or self._is_shuffled(planned):
                 levels[planned.name] = {self._meeting(box, max(arriving), boxes, exchanges)}
             elif _has_distinct(planned):
                 levels[planned.name] = {self._phases(box, max(arriving), boxes, exchanges)}
@@ -242,10 +239,23 @@ class _Builder:
             lanes=incoming,
         )
 
-    def _incoming_lanes(self, planned: plans.PlannedNode) -> tuple[tuple[int, ...], ...]:
+    def _incoming_lanes(self, planned: plans.PlannedNode) -> Lanes:
         if planned.kind == "merge":
-            return lanes(self.plan, planned.name)
-        return lanes(self.plan, driver(planned).node)
+            return self._lanes(planned.name)
+        return self._lanes(driver(planned).node)
+
+    def _lanes(self, name: str) -> Lanes:
+        """Every path through merges by which records reach a node's output, in the order the records have there."""
+        planned = self.plan.by_name[name]
+        if planned.kind == "merge":
+            return tuple((i, *lane) for i, edge in enumerate(planned.inputs) for lane in self._lanes(edge.node))
+        if planned.kind in ("source", "aggregate") or _has_distinct(planned) or self._is_shuffled(planned):
+            return ((),)
+        return self._lanes(driver(planned).node)
+
+    def _is_shuffled(self, planned: plans.PlannedNode) -> bool:
+        """Whether a combine's driver and first build side meet in partitions."""
+        return isinstance(planned.step, CombineStep) and planned.step.is_keyed and self.partitions(planned.name) > 1
 
     def _route(self, planned: plans.PlannedNode) -> str:
         """The branch that errors of a node name: that of the nearest route upstream of the same records."""
@@ -315,9 +325,15 @@ class _Builder:
             if any(edge is build for build in builds):
                 if self.depths[edge.node] != number:
                     continue
-                target = f"{planned.name}#build:{edge.qualifier}"
+                target = planned.step.build_box(edge.qualifier)  # type: ignore[union-attr]
                 build = Box(target, _step(planned), Role.BUILD, "", self.numbers[planned.name], silent=False)
-                boxes[target] = replace(build, qualifier=edge.qualifier, lanes=lanes(self.plan, edge.node))
+                first = planned.step.builds[0]  # type: ignore[union-attr]
+                boxes[target] = replace(
+                    build,
+                    qualifier=edge.qualifier,
+                    lanes=self._lanes(edge.node),
+                    partitions=self.partitions(planned.name) if edge.qualifier == first else 1,
+                )
             elif planned.name in members:
                 target = planned.name
             else:

@@ -75,8 +75,9 @@ def planned(folder: Path, nodes: list[str]) -> Plan:
     return planning.load(folder / "pipeline.yaml", PlanOptions(variables={}))
 
 
-def jobs(folder: Path, shape: str, partitions: int = 3) -> tuple[Job, ...]:
-    return regions.jobs(planned(folder, SHAPES[shape]), lambda name: partitions)
+def jobs(folder: Path, shape: str, partitions: int = 3, of_combines: int = 1) -> tuple[Job, ...]:
+    plan = planned(folder, SHAPES[shape])
+    return regions.jobs(plan, lambda name: of_combines if plan.by_name[name].kind == "combine" else partitions)
 
 
 def reached(job: Job, roots: tuple[str, ...] | list[str]) -> set[str]:
@@ -121,6 +122,16 @@ def test_every_record_finds_its_way(shape: str, partitions: int, tmp_path: Path)
             if box.step.kind == "combine" and box.role is regions.Role.WHOLE:
                 assert {f"{box.id}#build:b"} <= written, "a build side is read before it is written"
     assert sorted(counted) == sorted(node.name for node in plan.nodes), "each node is counted once"
+
+
+def test_a_large_build_side_meets_its_driver_in_partitions(tmp_path: Path) -> None:
+    first, second = jobs(tmp_path, "a lookup", of_combines=3)
+    assert {box.id: box.partitions for box in first.boxes.values()} == {"b": 1, "c#build:b": 3}
+    roles = {box.id: str(box.role) for box in second.boxes.values()}
+    assert roles == {"a": "", "c": "partial", "c#final": "final", "c#home": "home", "x": ""}
+    assert [(str(e.kind), e.level, e.consumer) for e in second.exchanges] == [
+        ("group", 1, "c#final"), ("home", 2, "c#home")
+    ]  # fmt: skip
 
 
 def test_a_narrow_pipeline_is_one_region(tmp_path: Path) -> None:

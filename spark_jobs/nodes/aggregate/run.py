@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure
-from spark_jobs.nodes import keys, operator, ordering, partition, spill
+from spark_jobs.nodes import home, keys, operator, ordering, partition, spill
 from spark_jobs.nodes.aggregate import accumulators, groups
 
 if TYPE_CHECKING:
@@ -224,16 +224,10 @@ class Partial(operator.Operator):
 
 
 @dataclass
-class Final(operator.Operator):
+class Final(home.Meeting):
     """Merges the groups of a partition and evaluates the node's emits."""
 
     step: AggregateStep
-    exchange: int | None = None
-    partitions: int = 1
-    #: The number of this task's partition, and how many places the home partitions share.
-    number_of_partition: int = 0
-    width: int = 1
-    incoming_lanes: int = 1
 
     def open(self) -> None:
         """Compile the expressions around the accumulators."""
@@ -251,7 +245,8 @@ class Final(operator.Operator):
         """Whole groups: sent home, or in order of their first records."""
         if self.exchange is not None:
             for table in self.groups.tables():
-                self._send(table.take(pc.sort_indices(table.column(ordering.AT))))
+                ordered = table.take(pc.sort_indices(table.column(ordering.AT)))
+                self.send_home(pa.table(self._evaluate(ordered).data))
             return
         found = spill.Ordered(self.context, self.step.name)
         for table in self.groups.tables():
@@ -262,13 +257,6 @@ class Final(operator.Operator):
         for table in found.tables():
             self.push_all(self._evaluate(table, done))
             done += table.num_rows
-
-    def _send(self, table: pa.Table) -> None:
-        assert self.exchange is not None
-        batch = self._evaluate(table)
-        homes = ordering.homes(batch.data.column(ordering.AT), self.width, self.incoming_lanes, self.partitions)
-        for home, part in partition.cut(pa.table(batch.data), homes):
-            self.context.send(self.exchange, home, self.number_of_partition, part)
 
     def push_all(self, batch: operator.Batch) -> None:
         """Give the groups on without their places."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure, types, values
-from spark_jobs.nodes import keys, operator
+from spark_jobs.nodes import keys, operator, partition, spill
+from spark_jobs.nodes.operator import PARTITION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,23 +44,47 @@ def comparable(key: pa.Array, static: types.Type, target: types.Type) -> pa.Arra
     return pc.if_else(pa.array(bad), pa.scalar(None, column.type), column) if bad.any() else column
 
 
+def key_name(number: int) -> str:
+    """The column of a key."""
+    return f"$key {number}"
+
+
+def key_names(step: CombineStep, qualifier: str) -> list[str]:
+    """The columns of the keys of a build side."""
+    return [key_name(i) for i in range(sum(e.build_qualifier == qualifier for e in step.equalities))]
+
+
 def qualified(data: pa.RecordBatch, qualifier: str) -> pa.RecordBatch:
-    """The batch with its columns under their qualified names."""
-    return data.rename_columns([f"{qualifier}.{name}" for name in data.schema.names])
+    """The batch with its columns under their qualified names; those of the engine keep theirs."""
+    return data.rename_columns([n if n.startswith("$") else f"{qualifier}.{n}" for n in data.schema.names])
+
+
+@dataclass
+class _Stored:
+    """What waits of one lane to be written, and its file."""
+
+    writer: Any = None
+    waiting: list[pa.RecordBatch] = field(default_factory=list)
+    bytes: int = 0
 
 
 @dataclass
 class Store(operator.Operator):
-    """Writes a build side's records and keys down, for the job that probes them."""
+    """Writes a build side's records and keys down, for the job that probes them.
+
+    With several partitions each batch of the file belongs to one, whose number is in the batch's metadata.
+    """
 
     step: CombineStep
     qualifier: str = ""
+    partitions: int = 1
 
     def open(self) -> None:
         """Compile the keys of this side."""
         self.equalities = [e for e in self.step.equalities if e.build_qualifier == self.qualifier]
         self.programs = [operator.compiled(equality.build) for equality in self.equalities]
-        self.writers: dict[tuple[int, ...], pa.ipc.RecordBatchFileWriter] = {}
+        self.limit = spill.held_bytes(self.context)
+        self.lanes: dict[tuple[int, ...], _Stored] = {}
 
     def process(self, batch: operator.Batch, port: int) -> None:
         """Append a batch with its keys and the places its records come from."""
@@ -74,13 +99,32 @@ class Store(operator.Operator):
             found.append(comparable(result.emits["key"], key_type(equality.build.emits), common(equality)))
         if not batch.count:
             return
-        columns = {f"$key {i}": column for i, column in enumerate(found)}
+        columns = {key_name(i): column for i, column in enumerate(found)}
         data = operator.overlay(operator.with_origin(batch, batch.data), columns)
-        if batch.lane not in self.writers:
-            self.writers[batch.lane] = self.context.part(
-                f"{self.step.name}#build:{self.qualifier}", batch.lane, lambda path: pa.ipc.new_file(path, data.schema)
+        stored = self.lanes.setdefault(batch.lane, _Stored())
+        if stored.writer is None:
+            stored.writer = self.context.part(
+                self.step.build_box(self.qualifier), batch.lane, lambda path: pa.ipc.new_file(path, data.schema)
             )
-        self.writers[batch.lane].write_batch(data)
+        if self.partitions == 1:
+            stored.writer.write_batch(data)
+            return
+        stored.waiting.append(data)
+        stored.bytes += data.nbytes
+        if stored.bytes >= self.limit:
+            self._write_partitions(stored)
+
+    def finish(self) -> None:
+        """Write the rest."""
+        for stored in self.lanes.values():
+            if stored.waiting:
+                self._write_partitions(stored)
+
+    def _write_partitions(self, stored: _Stored) -> None:
+        table = pa.Table.from_batches(stored.waiting)
+        stored.waiting, stored.bytes = [], 0
+        for number, part in partition.split(table, key_names(self.step, self.qualifier), self.partitions):
+            stored.writer.write_batch(operator.gather(part), {PARTITION: str(number)})
 
 
 def combine_error(item: engine.RowFailure) -> engine.RowFailure:
@@ -95,7 +139,7 @@ def nothing(step: CombineStep, qualifier: str) -> pa.Table:
     """A build side that no task has seen a record of: its columns, keys and places, without rows."""
     kinds = {column.name: values.arrow_type(column.type) for column in dict(step.schemas)[qualifier]}
     equalities = [equality for equality in step.equalities if equality.build_qualifier == qualifier]
-    kinds |= {f"$key {i}": values.arrow_type(common(equality)) for i, equality in enumerate(equalities)}
+    kinds |= {key_name(i): values.arrow_type(common(equality)) for i, equality in enumerate(equalities)}
     kinds |= dict(zip(operator.ORIGIN_COLUMNS, (pa.int32(), pa.int32(), pa.int64()), strict=True))
     return pa.schema(kinds.items()).empty_table()
 
@@ -119,7 +163,7 @@ class BuildTable:
             return built
         codes: np.ndarray | None = None
         for i in range(key_count):
-            column = records.column(f"$key {i}")
+            column = records.column(key_name(i))
             unique = pc.unique(column.drop_null())
             built.uniques.append(unique)
             codes = built._joined(codes, _positions(column, unique), len(unique), learn=True)

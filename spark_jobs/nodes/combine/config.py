@@ -154,6 +154,7 @@ def bind(config: CombineConfig, scope: BindScope) -> Bound | None:
         on_miss=config.on_miss,
         output=output,
         carried=carried,
+        wants_shuffle=config.strategy is CombineStrategy.GRACE_HASH,
     )
     driving = next(feed for feed in scope.feeds if feed.qualifier == driver)
     flow = Flow(

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.cxl import engine, values
-from spark_jobs.nodes import operator, spill
+from spark_jobs.nodes import operator, ordering, spill
 from spark_jobs.nodes.combine import build
 from spark_jobs.nodes.combine.step import Match, OnMiss
 
@@ -66,6 +66,10 @@ class Combine(operator.Operator):
     def process(self, batch: operator.Batch, port: int) -> None:
         """Gather driver records."""
         self.counters.records_in += batch.count
+        self.gather(batch)
+
+    def gather(self, batch: operator.Batch) -> None:
+        """Keep driver records until a lookup pays."""
         self.waiting.append(batch)
         self.waiting_rows += batch.count
         self.waiting_bytes += batch.data.nbytes
@@ -82,12 +86,9 @@ class Combine(operator.Operator):
         self.waiting_rows = self.waiting_bytes = 0
         if not self.tables:
             for qualifier in self.step.builds:
-                table = self.context.materialized(f"{self.step.name}#build:{qualifier}")
-                if not table.num_columns:
-                    table = build.nothing(self.step, qualifier)
-                self.tables[qualifier] = build.BuildTable.index(table, len(self.key_programs[qualifier]))
+                self.tables[qualifier] = self._indexed(qualifier, self.build_side(qualifier))
         first = self.step.builds[0]
-        prepared = [self._keys(first, batch) for batch in waiting]
+        prepared = [self.keyed(first, batch) for batch in waiting]
         found = None
         if self.key_programs[first]:
             columns = [
@@ -108,6 +109,23 @@ class Combine(operator.Operator):
                 self._join(part, here)
             start = end
 
+    def build_side(self, qualifier: str) -> pa.Table:
+        """The records of a build side that can match."""
+        return self.context.materialized(self.step.build_box(qualifier))
+
+    def _indexed(self, qualifier: str, table: pa.Table) -> build.BuildTable:
+        """A build side that can be looked up; it has to fit into the task's memory."""
+        if table.nbytes > self.context.share:
+            raise spill.Exhausted(
+                "E310",
+                f"the build side '{qualifier}' needs {table.nbytes} bytes at once, memory.limit leaves "
+                f"{self.context.share} to each task; raise memory.limit, use fewer threads, or let that input drive",
+                self.step.name,
+            )
+        if not table.num_columns:
+            table = build.nothing(self.step, qualifier)
+        return build.BuildTable.index(table, len(self.key_programs[qualifier]))
+
     def _pieces(self, count: int, located: tuple[np.ndarray, np.ndarray] | None) -> list[tuple[int, int]]:
         """Stretches of driver records whose candidates fit in memory together."""
         if located is None:
@@ -123,8 +141,8 @@ class Combine(operator.Operator):
             start, done = end, int(totals[end - 1])
         return pieces
 
-    def _keys(self, qualifier: str, batch: operator.Batch) -> tuple[operator.Batch, list[pa.Array]]:
-        """The driver's side of the keys, and the batch without the records whose key fails."""
+    def keyed(self, qualifier: str, batch: operator.Batch) -> tuple[operator.Batch, list[pa.Array]]:
+        """The batch without the records whose key fails, and the driver's side of the keys."""
         found: list[pa.Array] = []
         for equality, program in self.key_programs[qualifier]:
             named = operator.Batch(build.qualified(batch.data, self.step.driver), batch.rows, batch.origin, batch.lane)
@@ -213,8 +231,8 @@ class Combine(operator.Operator):
                 columns[name] = self.tables[qualifier].records.column(column).take(build_rows[qualifier])
         if not columns:
             columns["$none"] = pa.nulls(len(driver))
-        metas = [name for name in batch.data.schema.names if name.startswith("$meta.")]
-        columns |= {name: batch.data.column(name).take(driver) for name in metas}
+        around = [name for name in batch.data.schema.names if name.startswith(("$meta.", "$origin."))]
+        columns |= {name: batch.data.column(name).take(driver) for name in around}
         return operator.Batch(pa.RecordBatch.from_pydict(columns), batch.rows.take(driver), batch.origin, batch.lane)
 
     def _filtered(self, batch: operator.Batch, pairs: _Pairs) -> tuple[_Pairs, list[engine.RowFailure]]:
@@ -283,11 +301,15 @@ class Combine(operator.Operator):
                 rows = pairs.builds[qualifier]
                 out[name] = self.tables[qualifier].records.column(column).take(pa.array(rows, mask=rows < 0))
         for name in batch.data.schema.names:
-            if name.startswith(("$widened.", "$origin.")):
+            if name.startswith(("$widened.", "$origin.")) or name == ordering.AT:
                 out[name] = batch.data.column(name).take(driver)
         data = pa.RecordBatch.from_pydict(out)
         whole = operator.Batch(data, batch.rows.take(driver), batch.origin, batch.lane)
-        for piece in whole.slices():
+        self.give(whole)
+
+    def give(self, batch: operator.Batch) -> None:
+        """Results leave the node."""
+        for piece in batch.slices():
             self.push(piece)
 
     def _collect(self, batch: operator.Batch, pairs: _Pairs, broken: set[int]) -> None:
@@ -306,11 +328,15 @@ class Combine(operator.Operator):
         rows = pa.array(kept)
         data = operator.overlay(batch.data.take(rows), {qualifier: column})
         self.counters.made += len(kept) + len(broken) - batch.count
-        self.push(operator.Batch(data, batch.rows.take(rows), batch.origin, batch.lane))
+        self.give(operator.Batch(data, batch.rows.take(rows), batch.origin, batch.lane))
 
 
 def open_operator(step: CombineStep, *, role: str = "", **wiring: Any) -> operator.Operator:
-    """The operator of a combine or of one of its build sides."""
+    """The operator of a combine, of a part of one, or of one of its build sides."""
     if role == "build":
         return build.Store(step, **wiring)
-    return Combine(step, **wiring)
+    if not role:
+        return Combine(step, **wiring)
+    from spark_jobs.nodes.combine import shuffled
+
+    return shuffled.open_part(step, role=role, **wiring)

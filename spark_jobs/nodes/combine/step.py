@@ -49,6 +49,7 @@ class CombineStep(node.Step):
         body: the emits, over qualified columns; None with `collect`.
         output: the output columns in order.
         carried: driver columns that ride along unseen (`$ck.*`), as (output name, qualifier, column).
+        wants_shuffle: `strategy: grace_hash`: partitions by key even where the build side would fit into each task.
     """
 
     kind: ClassVar[str] = "combine"
@@ -63,3 +64,13 @@ class CombineStep(node.Step):
     on_miss: OnMiss
     output: schema.Schema
     carried: tuple[tuple[str, str, str], ...] = ()
+    wants_shuffle: bool = False
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether the first build side is found by keys of the driver: then both can be partitioned by them."""
+        return any(equality.build_qualifier == self.builds[0] for equality in self.equalities)
+
+    def build_box(self, qualifier: str) -> str:
+        """The name under which a build side is written down."""
+        return f"{self.name}#build:{qualifier}"

@@ -47,14 +47,14 @@ class RecordOrigin(operator.GroupOrigin):
     places: Places
 
     def surroundings(self, batch: operator.Batch) -> dict[str, Any]:
-        """Each record's own file, source and row."""
+        """Each record's own file, source and row; groups have none."""
         _, split, row = (batch.data.column(name) for name in operator.ORIGIN_COLUMNS)
-        file = self.places.files.take(split)
-        known: dict[str, Any] = {
-            "source.file": file,
-            "source.path": file,
-            "source.name": self.places.sources.take(split),
-        }
+        if operator.IS_GROUP in batch.data.schema.names:
+            is_group = batch.data.column(operator.IS_GROUP).fill_null(False)
+            split = pc.if_else(is_group, pa.scalar(None, split.type), split)
+        names = (self.places.files.take(split), self.places.sources.take(split))
+        file, name = (pc.fill_null(column, operator.MERGED) for column in names)
+        known: dict[str, Any] = {"source.file": file, "source.path": file, "source.name": name}
         if self.places.rows is not None:
             known["source.row"] = pc.add(pc.add(self.places.rows.take(split), row), 1)
         if self.places.totals is not None:

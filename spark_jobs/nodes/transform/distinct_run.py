@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure
-from spark_jobs.nodes import keys, operator, ordering, partition, spill
+from spark_jobs.nodes import home, keys, operator, ordering, partition, spill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,15 +119,10 @@ def _first_rows(table: pa.Table, by: list[str], among: pa.Array) -> pa.Array:
 
 
 @dataclass
-class First(operator.Operator):
+class First(home.Meeting):
     """Keeps the first record of each key."""
 
     step: DistinctStep
-    exchange: int | None = None
-    partitions: int = 1
-    number_of_partition: int = 0
-    width: int = 1
-    incoming_lanes: int = 1
 
     def open(self) -> None:
         """Nothing has come yet."""
@@ -153,52 +148,15 @@ class First(operator.Operator):
             found = spill.Ordered(self.context, self.step.name)
             for table in self.records.tables():
                 found.add(table.drop_columns(self.by))
-            _push_all(self, found, self.number_of_partition)
+            home.push_all(self, found, self.number_of_partition)
             return
         for table in self.records.tables():
             self.counters.made -= table.num_rows
-            homes = ordering.homes(table.column(ordering.AT), self.width, self.incoming_lanes, self.partitions)
-            for home, part in partition.cut(table.drop_columns(self.by), homes):
-                self.context.send(self.exchange, home, self.number_of_partition, part)
-
-
-@dataclass
-class Home(operator.Operator):
-    """Puts records back into record order."""
-
-    step: DistinctStep
-    number_of_partition: int = 0
-
-    def open(self) -> None:
-        """Nothing has come yet."""
-        self.records = spill.Ordered(self.context, self.step.name)
-
-    def receive(self, table: pa.Table) -> None:
-        """Records from one partition."""
-        self.counters.made += table.num_rows
-        self.records.add(table)
-
-    def finish(self) -> None:
-        """All records of a stretch, in their order."""
-        _push_all(self, self.records, self.number_of_partition)
-
-
-def _push_all(given: operator.Operator, records: spill.Ordered, partition_number: int) -> None:
-    """Give records on, without their places."""
-    origin = given.context.record_origin(partition_number)
-    done = 0
-    for table in records.tables():
-        data = operator.gather(table.drop_columns([ordering.AT]))
-        whole = operator.Batch(data, pa.array(np.arange(done, done + data.num_rows)), origin)
-        done += data.num_rows
-        if not given.last:
-            given.counters.made -= data.num_rows
-        for piece in whole.slices():
-            given.push(piece)
+            self.send_home(table.drop_columns(self.by))
 
 
 def open_operator(step: DistinctStep, *, role: str = "", **wiring: Any) -> operator.Operator:
     """The operator of a part of a distinct."""
     if role == "partial":
         return Gather(step, **wiring)
-    return Home(step, **wiring) if role == "home" else First(step, **wiring)
+    return home.Home(step, **wiring) if role == "home" else First(step, **wiring)

@@ -1,0 +1,232 @@
+"""Combines with large build sides: the bytes are those of small ones, whatever is exchanged."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs.execute import chain, work
+from tests.execute import pipelines, without_spark
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spark_jobs.execute.report import TaskReport
+    from spark_jobs.execute.spec import JobSpec
+
+HEAD = """
+    pipeline: {name: p, concurrency: {threads: 2}}
+    error_handling: {strategy: STRATEGY, dlq: {path: out/dead.csv}}
+    nodes:
+      - type: source
+        name: orders
+        config: {name: orders, type: csv, path: orders.csv, on_unmapped: {mode: auto_widen}, schema: KEYED}
+      - {type: source, name: more, config: {name: more, type: csv, path: more.csv, schema: KEYED}}
+      - type: source
+        name: parts
+        config: {name: parts, type: csv, path: parts.csv, schema: {key: float, f: int, w: string}}
+""".replace("KEYED", "{id: int, key: int, amount: int}")
+TAIL = """
+      - {type: output, name: o, input: LAST, config: {name: o, type: csv, path: out/o.csv}}
+"""
+COMBINE = """
+      - type: combine
+        name: c
+        input: {o: DRIVER, p: BUILD}
+        config:
+          where: WHERE
+          match: MATCH
+          on_miss: MISS
+          propagate_ck: driver
+          STRATEGY
+          cxl: |
+            emit id = o.id
+            emit w = p.w
+            emit part = 100 / p.f
+            emit file = $source.file
+            emit row = $source.row
+"""
+MERGED = "      - {type: merge, name: both, inputs: [orders, more], config: {}}\n"
+GROUPS = """
+      - type: aggregate
+        name: groups
+        input: BUILDS
+        config: {group_by: [key], cxl: "emit w = last(w)\\nemit f = max(f)"}
+"""
+
+
+def _combine(
+    driver: str = "orders", build: str = "parts", where: str = "o.key == p.key", match: str = "all",
+    miss: str = "null_fields", strategy: str = "",
+) -> str:  # fmt: skip
+    text = COMBINE.replace("DRIVER", driver).replace("BUILD", build).replace("WHERE", f'"{where}"')
+    return text.replace("MATCH", match).replace("MISS", miss).replace("STRATEGY", strategy)
+
+
+SHAPES = {
+    "all": _combine(),
+    "first": _combine(match="first", miss="skip"),
+    "a range beside the key": _combine(where="o.key == p.key and o.amount > p.f"),
+    "two keys": _combine(where="o.key == p.key and o.amount % 3 == p.f % 3"),
+    "keys that fail": _combine(where="100 / o.key == p.key"),
+    "merged drivers": MERGED + _combine(driver="both"),
+    "a build side of groups": GROUPS.replace("BUILDS", "parts") + _combine(build="groups"),
+    "groups that drive": """
+      - type: aggregate
+        name: totals
+        input: orders
+        config: {group_by: [key], cxl: "emit id = min(id)\\nemit amount = sum(amount)"}
+"""
+    + _combine(driver="totals"),
+}
+COLLECT = """
+      - type: combine
+        name: c
+        input: {o: orders, p: parts}
+        config: {where: "o.key == p.key", match: collect, propagate_ck: driver}
+      - {type: transform, name: t, input: c, config: {cxl: "emit id = id\\nemit n = p.length()"}}
+"""
+SHAPES["collect"] = COLLECT
+THREE = """
+      - type: combine
+        name: c
+        input: {o: orders, p: parts, m: more}
+        config:
+          where: "o.key == p.key and p.f == m.amount"
+          match: all
+          propagate_ck: driver
+          drive: o
+          cxl: |
+            emit id = o.id
+            emit w = p.w
+            emit other = m.id
+"""
+SHAPES["three inputs"] = THREE
+
+
+def _write(folder: Path, body: str, strategy: str = "continue") -> None:
+    random_ = random.Random(3)
+    orders = (f"{i},{random_.choice(['', *range(150)])},{random_.randrange(50)},x{i % 7}" for i in range(1500))
+    more = (f"{i},{random_.randrange(150)},{random_.randrange(9)}" for i in range(3000))
+    parts = (f"{random_.choice(['', *range(120)])},{random_.randrange(9)},w{i}" for i in range(400))
+    last = "t" if body == COLLECT else "c"
+    pipelines.write(folder, {
+        "pipeline.yaml": (HEAD + body + TAIL).replace("STRATEGY", strategy).replace("LAST", last),
+        "orders.csv": ("id,key,amount,extra\n" + "\n".join(orders) + "\n").encode(),
+        "more.csv": ("id,key,amount\n" + "\n".join(more) + "\n").encode(),
+        "parts.csv": ("key,f,w\n" + "\n".join(parts) + "\n").encode(),
+    })  # fmt: skip
+
+
+def _dead(text: bytes) -> list[list[str]]:
+    """Dead letters without their ids and times."""
+    return [line.split(",")[2:] for line in text.decode().splitlines()]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("splits", [1, 4])
+def test_bytes_are_those_of_a_small_build_side(
+    shape: str, splits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_spark.install(monkeypatch)
+    _write(tmp_path, SHAPES[shape])
+    shuffled = _watch(monkeypatch)
+    small = pipelines.run(tmp_path)
+    assert small.result.error is None
+    assert not shuffled
+    wanted = pipelines.outputs(tmp_path)
+    size = (tmp_path / "orders.csv").stat().st_size
+    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(size // splits + 1))
+    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, "1500")
+    large = pipelines.run(tmp_path, force=True)
+    assert large.result.error is None
+    assert shuffled == ["c"]
+    found = pipelines.outputs(tmp_path)
+    assert found["o.csv"] == wanted["o.csv"]
+    assert ("dead.csv" in found) == ("dead.csv" in wanted)
+    if "dead.csv" in found:
+        assert _dead(found["dead.csv"]) == _dead(wanted["dead.csv"])
+    assert {n: dict(node) for n, node in large.nodes.items()} == {n: dict(node) for n, node in small.nodes.items()}
+
+
+def _watch(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The combines that are shuffled in the jobs that run from now on."""
+    seen: list[str] = []
+    run = work.chain.run
+
+    def watched(spark: object, spec: JobSpec) -> list[TaskReport]:
+        seen.extend(b.step.name for b in spec.job.boxes.values() if b.step.kind == "combine" and b.role == "partial")
+        return run(spark, spec)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(chain, "run", watched)
+    return seen
+
+
+def test_grace_hash_asks_for_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hint partitions a build side that would fit into every task, where the driver is worth several tasks."""
+    without_spark.install(monkeypatch)
+    shuffled = _watch(monkeypatch)
+    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, "10000")
+    for hint, expected in (("", []), ("strategy: grace_hash", ["c"])):
+        _write(tmp_path, _combine(strategy=hint))
+        assert pipelines.run(tmp_path, force=True).result.error is None
+        assert shuffled == expected
+
+
+def test_a_build_side_that_turns_out_small_goes_to_every_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of records are grouped to a few: planned for partitions, written in them, and read whole."""
+    without_spark.install(monkeypatch)
+    few = GROUPS.replace("BUILDS", "more").replace("group_by: [key]", "group_by: [amount]")
+    few = few.replace("last(w)", "count(*)").replace("max(f)", "max(key)")
+    _write(tmp_path, few + _combine(build="groups", where="o.amount == p.amount"))
+    shuffled = _watch(monkeypatch)
+    assert pipelines.run(tmp_path).result.error is None
+    wanted = pipelines.outputs(tmp_path)["o.csv"]
+    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, "8000")
+    assert pipelines.run(tmp_path, force=True).result.error is None
+    assert pipelines.outputs(tmp_path)["o.csv"] == wanted
+    assert not shuffled
+
+
+@pytest.mark.parametrize("strategy", ["fail_fast", "continue"])
+def test_a_miss_that_is_an_error_names_the_first(
+    strategy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_spark.install(monkeypatch)
+    _write(tmp_path, _combine(miss="error"), strategy=strategy)
+    small = pipelines.run(tmp_path).result
+    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, "1500")
+    large = pipelines.run(tmp_path).result
+    assert small.exit_code == large.exit_code == 3
+    assert small.error is not None
+    assert small.error == large.error
+    assert small.error.code == "E319"
+
+
+def test_a_build_side_without_keys_must_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark.install(monkeypatch)
+    _write(tmp_path, _combine(where="o.amount > p.f", match="first"))
+    wide = "\n".join(f"{i % 30},{i % 9},{'w' * 5000}{i}" for i in range(1000))
+    (tmp_path / "parts.csv").write_text(f"key,f,w\n{wide}\n")
+    failed = pipelines.run(tmp_path, memory_limit_bytes=8 << 20).result
+    assert failed.exit_code == 1
+    assert failed.error is not None
+    assert failed.error.code == "E310"
+    assert "combine 'c': the build side 'p' needs" in failed.error.message
+    assert pipelines.run(tmp_path).result.error is None
+
+
+@pytest.mark.spark
+def test_partitions_meet_on_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write(tmp_path, SHAPES["merged drivers"])
+    assert pipelines.run(tmp_path).result.error is None
+    wanted = pipelines.outputs(tmp_path)["o.csv"]
+    shuffled = _watch(monkeypatch)
+    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, "9000")
+    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, "1500")
+    large = pipelines.run(tmp_path, force=True, memory_limit_bytes=8 << 20).result
+    assert large.error is None
+    assert shuffled == ["c"]
+    assert pipelines.outputs(tmp_path)["o.csv"] == wanted

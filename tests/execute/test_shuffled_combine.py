@@ -108,9 +108,9 @@ SHAPES["three inputs"] = THREE
 
 def _write(folder: Path, body: str, strategy: str = "continue") -> None:
     random_ = random.Random(3)
-    orders = (f"{i},{random_.choice(['', *range(150)])},{random_.randrange(50)},x{i % 7}" for i in range(1500))
-    more = (f"{i},{random_.randrange(150)},{random_.randrange(9)}" for i in range(3000))
-    parts = (f"{random_.choice(['', *range(120)])},{random_.randrange(9)},w{i}" for i in range(400))
+    orders = (f"{i},{random_.choice(['', *range(60)])},{random_.randrange(50)},x{i % 7}" for i in range(400))
+    more = (f"{i},{random_.randrange(60)},{random_.randrange(9)}" for i in range(3000))
+    parts = (f"{random_.choice(['', *range(50)])},{random_.randrange(9)},w{i}" for i in range(150))
     last = "t" if body == COLLECT else "c"
     pipelines.write(folder, {
         "pipeline.yaml": (HEAD + body + TAIL).replace("STRATEGY", strategy).replace("LAST", last),
@@ -125,8 +125,7 @@ def _dead(text: bytes) -> list[list[str]]:
     return [line.split(",")[2:] for line in text.decode().splitlines()]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("splits", [1, 4])
+@pytest.mark.parametrize(("shape", "splits"), [*((shape, 3) for shape in SHAPES), ("all", 1)])
 def test_bytes_are_those_of_a_small_build_side(
     shape: str, splits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,7 +138,7 @@ def test_bytes_are_those_of_a_small_build_side(
     wanted = pipelines.outputs(tmp_path)
     size = (tmp_path / "orders.csv").stat().st_size
     monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(size // splits + 1))
-    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, "1500")
+    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, "600")
     large = pipelines.run(tmp_path, force=True)
     assert large.result.error is None
     assert shuffled == ["c"]
@@ -168,7 +167,7 @@ def test_grace_hash_asks_for_partitions(tmp_path: Path, monkeypatch: pytest.Monk
     """The hint partitions a build side that would fit into every task, where the driver is worth several tasks."""
     without_spark.install(monkeypatch)
     shuffled = _watch(monkeypatch)
-    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, "10000")
+    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, "2500")
     for hint, expected in (("", []), ("strategy: grace_hash", ["c"])):
         _write(tmp_path, _combine(strategy=hint))
         assert pipelines.run(tmp_path, force=True).result.error is None
@@ -197,7 +196,7 @@ def test_a_miss_that_is_an_error_names_the_first(
     without_spark.install(monkeypatch)
     _write(tmp_path, _combine(miss="error"), strategy=strategy)
     small = pipelines.run(tmp_path).result
-    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, "1500")
+    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, "600")
     large = pipelines.run(tmp_path).result
     assert small.exit_code == large.exit_code == 3
     assert small.error is not None
@@ -224,8 +223,8 @@ def test_partitions_meet_on_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert pipelines.run(tmp_path).result.error is None
     wanted = pipelines.outputs(tmp_path)["o.csv"]
     shuffled = _watch(monkeypatch)
-    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, "9000")
-    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, "1500")
+    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, "2500")
+    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, "600")
     large = pipelines.run(tmp_path, force=True, memory_limit_bytes=8 << 20).result
     assert large.error is None
     assert shuffled == ["c"]

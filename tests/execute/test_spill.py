@@ -53,7 +53,7 @@ def _run(folder: Path, limit: int, **options: Any) -> Outcome:
 @pytest.mark.parametrize("body", BODIES)
 def test_bytes_do_not_depend_on_memory(body: str, splits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)
-    _write(tmp_path, BODIES[body], 80_000, 60_000)
+    _write(tmp_path, BODIES[body], 50_000, 40_000)
     pipelines.with_splits(monkeypatch, tmp_path, "in.csv", splits)
     roomy = _run(tmp_path, LARGE)
     assert roomy.result.error is None
@@ -75,7 +75,7 @@ def _workspace(folder: Path, settings: str) -> Path:
 def test_nothing_stays_in_the_spill_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)
     scratch = _workspace(tmp_path, "")
-    _write(tmp_path, BODIES["groups"], 60_000, 60_000)
+    _write(tmp_path, BODIES["groups"], 24_000, 24_000)
     seen: list[str] = []
     put = spill.Space.put
 
@@ -91,13 +91,13 @@ def test_nothing_stays_in_the_spill_folder(tmp_path: Path, monkeypatch: pytest.M
 
 def test_the_cap_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)
-    _workspace(tmp_path, 'disk_cap_bytes = "1MB"')
-    _write(tmp_path, BODIES["groups"], 60_000, 60_000)
+    _workspace(tmp_path, 'disk_cap_bytes = "100KB"')
+    _write(tmp_path, BODIES["groups"], 24_000, 24_000)
     outcome = _run(tmp_path, SMALL)
     assert outcome.result.exit_code == 4
     assert outcome.result.error is not None
     assert outcome.result.error.code == "E320"
-    assert "storage.spill.disk_cap_bytes (1000000)" in outcome.result.error.message
+    assert "storage.spill.disk_cap_bytes (100000)" in outcome.result.error.message
     assert "aggregate 'g'" in outcome.result.error.message
     assert not pipelines.outputs(tmp_path)
 
@@ -111,7 +111,7 @@ def test_a_volume_that_refuses_ends_the_run(
 ) -> None:
     without_spark.install(monkeypatch)
     scratch = _workspace(tmp_path, "")
-    _write(tmp_path, BODIES["groups"], 60_000, 60_000)
+    _write(tmp_path, BODIES["groups"], 24_000, 24_000)
 
     def refuse(*_: object) -> int:
         raise OSError(number, os.strerror(number))

@@ -37,6 +37,11 @@ RESULTS: dict[str, dict[str, dict[str, str]]] = {
             "segment": "VARCHAR", "price": "DOUBLE", "day": "DATE",
         }
     },
+    "join": {
+        "joined": {
+            "id": "BIGINT", "customer": "VARCHAR", "amount": "DOUBLE", "quantity": "BIGINT", "note": "VARCHAR",
+        }
+    },
 }  # fmt: skip
 
 

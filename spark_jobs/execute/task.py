@@ -116,6 +116,7 @@ class Task:
 
     def abort(self, code: str, message: str, batch: operator.Batch, row: int) -> None:
         """End the run because of a record."""
+        self.pause()
         source, split, place = (column[0].as_py() for column in batch.origin.identify(batch, pa.array([row])))
         self.report.failure = report.FirstFailure(source, split, place, code, message, None, code)
         raise operator.StopTask

@@ -172,16 +172,19 @@ class Combine(operator.Operator):
         is_missed[pairs.driver] = False
         missed = np.flatnonzero(is_missed)
         missed = missed[~np.isin(missed, list(broken))] if broken else missed
+        self.fail(batch, failed)
         if len(missed) and self.step.on_miss is OnMiss.ERROR:
-            self.context.abort(
-                "E319", f"combine '{self.step.name}': on_miss: error — no matching build row", batch, int(missed[0])
-            )
+            self._abort(batch, pairs, int(missed[0]))
         if len(missed) and self.step.on_miss is OnMiss.NULL_FIELDS:
             pairs = self._with_misses(pairs, missed)
-        self.fail(batch, failed)
         if broken:
             pairs = pairs.take(np.flatnonzero(~np.isin(pairs.driver, list(broken))))
         self._emit(batch, pairs, len(broken))
+
+    def _abort(self, batch: operator.Batch, pairs: _Pairs, row: int) -> None:
+        """End the run at a driver record without a match; what fails in an earlier record is told instead."""
+        self._emit(batch, pairs.take(np.flatnonzero(pairs.driver < row)), 0)
+        self.context.abort("E319", f"combine '{self.step.name}': on_miss: error — no matching build row", batch, row)
 
     def _candidates(self, batch: operator.Batch, located: tuple[np.ndarray, np.ndarray] | None) -> _Pairs:
         """All chains of build records whose keys match, in driver order, then build order."""

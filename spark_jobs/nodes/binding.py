@@ -90,12 +90,26 @@ class Feed:
 
 
 @dataclass(frozen=True)
+class ColumnOrigin:
+    """Which key of a source declares a column, or drops it, where that is not `schema:`; for `explain`."""
+
+    column: str
+    key: str
+    span: Span
+    dropped: bool = False
+
+
+@dataclass(frozen=True)
 class Bound:
-    """A node's step and what flows out of each of its ports; `pending` says why the node cannot run yet."""
+    """A node's step and what flows out of each of its ports.
+
+    `pending` says why the node cannot run yet, `origins` where a source's columns come from.
+    """
 
     step: Step | None
     outputs: Mapping[str, Flow]
     pending: Diagnostic | None = None
+    origins: tuple[ColumnOrigin, ...] = ()
 
 
 class BindScope(Protocol):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_jobs.cxl.schema import Schema
+    from spark_jobs.diagnostics.source import Span
     from spark_jobs.plan.plan import Plan, PlannedNode
 
 #: The version of the JSON form; a change that a reader could notice raises it.
@@ -82,7 +83,7 @@ def _nodes(plan: Plan) -> list[str]:
     title = f"Execution Plan: {plan.name}"
     lines = [title, "=" * len(title), ""]
     for number, planned in enumerate(plan.nodes):
-        place = f", line:{planned.span.line}" if planned.span else ""
+        place = f", {_place(plan, planned.span)}" if planned.span else ""
         waits = " — does not run yet" if planned.pending else ""
         lines.append(
             f"Node {number}: {planned.name} ({planned.kind.title()}, parallel: {_PARALLEL[planned.kind]}{place}){waits}"
@@ -93,11 +94,17 @@ def _nodes(plan: Plan) -> list[str]:
     return lines
 
 
+def _place(plan: Plan, span: Span) -> str:
+    """A place by its line, with the file where that is not the pipeline's (bodies of compositions)."""
+    return f"line:{span.line}" if span.file.name == str(plan.path) else f"{span.file.name}:{span.line}"
+
+
 def _properties(plan: Plan) -> list[str]:
     lines: list[str] = []
     for planned in plan.nodes:
         lines.append(f"{slug(planned)}:")
         lines += [f"  {key}: {value}" for key, value in _facts(plan, planned).items()]
+        lines += _origins(plan, planned)
         lines.append("")
     return _titled("Physical Properties", lines[:-1])
 
@@ -134,6 +141,15 @@ def _facts(plan: Plan, planned: PlannedNode) -> dict[str, str]:
         case "output":
             facts["format"] = step.format
     return facts
+
+
+def _origins(plan: Plan, planned: PlannedNode) -> Iterator[str]:
+    """The columns of a source that other keys than `schema:` declare or drop."""
+    row = next(iter(planned.outputs.values()), None)
+    for origin in planned.origins:
+        place = f"{origin.key}, {_place(plan, origin.span)}"
+        column = row.get(origin.column) if row and not origin.dropped else None
+        yield f"  column {origin.column}: " + (f"{column.type}, from {place}" if column else f"dropped by {place}")
 
 
 def source_bytes(plan: Plan, planned: PlannedNode) -> int | None:
@@ -294,6 +310,7 @@ def _node_record(plan: Plan, planned: PlannedNode) -> dict[str, Any]:
         "type": planned.kind,
         "name": planned.name,
         "depends_on": [f"{edge.node}.{edge.port}" if edge.port else edge.node for edge in planned.inputs],
+        "file": planned.span.file.name if planned.span else None,
         "line": planned.span.line if planned.span else None,
         "runs": planned.pending is None,
         "ports": {
@@ -302,6 +319,17 @@ def _node_record(plan: Plan, planned: PlannedNode) -> dict[str, Any]:
         },
         "properties": _facts(plan, planned) if planned.step is not None else {},
     }
+    if planned.origins:
+        record["columns_from"] = [
+            {
+                "column": origin.column,
+                "key": origin.key,
+                "file": origin.span.file.name,
+                "line": origin.span.line,
+                "dropped": origin.dropped,
+            }
+            for origin in planned.origins
+        ]
     if planned.step is not None:
         record["expressions"] = [
             {

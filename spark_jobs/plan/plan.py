@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl import schema
     from spark_jobs.diagnostics import diagnostic, source
-    from spark_jobs.nodes import node
+    from spark_jobs.nodes import binding, node
 
 
 #: What one task holds at least: a block of input, its columns, and the bytes of the outputs.
@@ -68,8 +68,8 @@ class PlannedNode:
     """A bound node.
 
     `outputs` are its ports with their columns. `step` is what runs; None with `pending`, the diagnostic that says why
-    this
-    node binds and explains but does not run yet.
+    this node binds and explains but does not run yet. `origins` are a source's columns that other keys than `schema:`
+    declare or drop.
     """
 
     name: str
@@ -79,6 +79,7 @@ class PlannedNode:
     step: node.Step | None
     span: source.Span | None = None
     pending: diagnostic.Diagnostic | None = None
+    origins: tuple[binding.ColumnOrigin, ...] = ()
 
 
 @dataclass(frozen=True)

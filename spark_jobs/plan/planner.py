@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.diagnostic import Diagnostics
+from spark_jobs.nodes.source import layout
+from spark_jobs.nodes.source.model import SourceConfig
 from spark_jobs.plan import (
     binder,
     channels,
@@ -87,6 +89,7 @@ def _prepared(
     if channel is not None:
         sources = [node.name for node in read.nodes if node.kind == "source"]
         channels.overlay(channel, declared, sources, options.environment, found)
+    layouts.load(read.nodes, base_dir, options.lookup, found, allow_absolute=allow_absolute)
     _default_correlation(read, found)
     expander = expand.Expander(base_dir, options.lookup, channel, found, allow_absolute=allow_absolute)
     expansion = expander.run(read.nodes, base_dir)
@@ -116,8 +119,9 @@ def _default_correlation(read: Document, found: Diagnostics) -> None:
     for node in read.nodes:
         if node.kind != "source" or node.config is None or getattr(node.config, "correlation_key", None):
             continue
-        columns = {column.name for column in getattr(node.config, "columns", ())}
-        if columns.issuperset(key):
+        assert isinstance(node.config, SourceConfig)
+        columns = layout.declared(node.config, node.parts.get(("format_schema",))).columns
+        if {column.name for column in columns}.issuperset(key):
             node.config = node.config.model_copy(update={"correlation_key": list(key)})
         else:
             without.append(node.name)
@@ -307,7 +311,7 @@ def _planned(bindings: binder.Bindings) -> Iterator[PlannedNode]:
             for reference in bindings.graph.inputs[name]
         )
         outputs = {port: flow.schema for port, flow in bound.outputs.items()}
-        yield PlannedNode(name, node.kind, inputs, outputs, bound.step, node.span, bound.pending)
+        yield PlannedNode(name, node.kind, inputs, outputs, bound.step, node.span, bound.pending, bound.origins)
 
 
 def _error_handling(config: ErrorHandlingConfig) -> ErrorHandling:

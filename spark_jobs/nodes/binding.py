@@ -152,8 +152,15 @@ class BindScope(Protocol):
     def compile_text(self, text: Text, *, mode: scope.Mode, flow: Flow | None = None, **surroundings: Any) -> Any:
         """The same for a text that is at hand."""
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The sources that the node may name: those of its file, so bodies of compositions see their own alone."""
+
     def source_flow(self, name: str) -> Flow | None:
-        """What comes out of a source, None when there is no such source."""
+        """What comes out of one of these sources, None when there is no such source."""
+
+    def collects(self, node: str) -> bool:
+        """Whether a node is a combine that gathers its matches in arrays."""
 
     def has_watermark(self, source: str) -> bool:
         """Whether a source declares the event time of its records."""

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 #: This set may only shrink.
 EXEMPT = frozenset(
     [
-        "E150c",
-        "E150d",
-        "E150e",
         "E216",
         "E217",
         "E221",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.nodes.binding import CORRELATION
 from spark_jobs.nodes.output.step import IfExists
-from spark_jobs.plan import edges, physical, retraction
+from spark_jobs.plan import edges, physical, retraction, sizes
 from spark_jobs.plan.edges import Passage
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ def _facts(plan: Plan, planned: PlannedNode) -> dict[str, str]:
     facts = {"buffer": "materialized" if edges.is_materialized(plan, planned.name) else "streaming"}
     match planned.kind:
         case "source":
-            size = source_bytes(plan, planned)
+            size = sizes.source_bytes(step, plan.base_dir)
             facts["estimated size"] = "unknown" if size is None else f"{size} bytes"
             live = [column.name for column in step.columns if column.name in step.live]
             facts["columns read"] = f"{len(live)} of {len(step.columns)}: {', '.join(live) or '<none>'}"
@@ -150,16 +149,6 @@ def _origins(plan: Plan, planned: PlannedNode) -> Iterator[str]:
         place = f"{origin.key}, {_place(plan, origin.span)}"
         column = row.get(origin.column) if row and not origin.dropped else None
         yield f"  column {origin.column}: " + (f"{column.type}, from {place}" if column else f"dropped by {place}")
-
-
-def source_bytes(plan: Plan, planned: PlannedNode) -> int | None:
-    """The size of a source's literal files, None when it is a pattern or a file is missing."""
-    match: Any = planned.step.match  # type: ignore[union-attr]
-    names = [match.path] if match.path else list(match.paths)
-    try:
-        return sum(os.path.getsize(os.path.join(plan.base_dir, name)) for name in names) if names else None
-    except OSError:
-        return None
 
 
 def _buffer_edges(plan: Plan) -> list[str]:

@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 LEAST_TASK_BYTES = 4 * 1024 * 1024
 
 
+#: Bytes of input that are worth a partition of an exchange, as long as the memory limit has room for them.
+PARTITION_BYTES = 64 << 20
+
+
+def partition_bytes(memory_limit_bytes: int, wanted: int = PARTITION_BYTES) -> int:
+    """The bytes of input that a partition of an exchange takes under a memory limit."""
+    return min(wanted, max(memory_limit_bytes // 8, 1 << 20))
+
+
 class Strategy(StrEnum):
     """What a failing record does to the run (decision 34)."""
 

@@ -28,6 +28,7 @@ from spark_jobs.plan import (
     reader,
     remarks,
     scoping,
+    sizes,
     variables,
     workspace,
     yaml_tree,
@@ -71,6 +72,7 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
     errors = _error_handling(read.errors)
     overlap.check_targets(nodes, errors, read, bindings.expansion.nodes, found)
     limit = _memory_limit(read, options, found)
+    sizes.check(nodes, bindings.graph, base_dir, limit, found)
     if found.has_errors:
         return None
     return _finished(read, path, base_dir, nodes, errors, bindings, options, limit, space.storage)

@@ -209,6 +209,13 @@ def anys(depth: int) -> st.SearchStrategy[str]:
             "({l}).{f}()", l=x, f=st.sampled_from(["upper", "length", "abs", "to_string", "try_int", "keys", "year"])
         ),
         _form("({l}).{f}({r})", l=x, f=st.sampled_from(["left", "round", "min", "add_days"]), r=_choice(x, i)),
+        _form(
+            "({l}).{f}({t})",
+            l=x,
+            f=st.sampled_from(["contains", "starts_with", "find", "matches", "join", "concat", "split", "catch"]),
+            t=_choice(st.sampled_from(['"a"', '","', '"1"']), s),
+        ),
+        _form("({l}).{f}", l=x, f=st.sampled_from(["remove(0)", "is_empty()", "reverse()", "type_of()", "values()"])),
         _form("({l})[{p}]", l=x, p=_choice(st.sampled_from(['"k"', '"$date"', "0", "1"]), x)),
         _form("({l}).map(it => it + {r})", l=x, r=_choice(i, x)),
         _form('({l}).set("k.j", {r})', l=x, r=_choice(i, x)),

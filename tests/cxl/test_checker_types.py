@@ -90,6 +90,7 @@ def test_ints_are_widened_where_they_meet_floats() -> None:
 @pytest.mark.parametrize(
     ("expression", "message", "hint"),
     [
+        ('xs.contains("a")', "`contains` is a method of String, not of Array", "`.any(it => it == …)`"),
         ("s + n", "cannot apply '+' to String and Int", "convert one operand — use .to_int() or .to_string()"),
         ("n + s", "cannot apply '+' to Int and String", ".to_string()"),
         ("s == 1", "cannot apply '==' to String and Int", None),

@@ -145,6 +145,23 @@ def test_a_patch_that_cannot_be_applied_is_refused_at_its_place(
     assert line.find(place) <= problem.span.column - 1 <= line.find(place) + len(place)
 
 
+@pytest.mark.parametrize("form", ["%d.%m", "day", "%Q"])
+def test_a_form_that_gives_no_date_is_refused_whoever_declares_it(tmp_path: Path, form: str) -> None:
+    write(tmp_path, f'fields: [{{ name: first, type: date, format: "{form}" }}]\n', "layout.yaml")
+    overrides = f'[{{ name: second, type: datetime, format: "{form}" }}, {{ name: free, format: "{form}" }}]'
+    lines = [(item.code.id, item.span.line if item.span else 0) for item in problems(tmp_path, pipeline(overrides))]
+    assert lines == [("E007", 9), ("E007", 10)]
+    text = pipeline().replace("format_schema: layout.yaml", f'schema: [{{ name: day, type: date, format: "{form}" }}]')
+    (problem,) = problems(tmp_path, text)
+    assert "`format` of `day`: " in problem.message
+
+
+def test_columns_of_format_schemas_have_no_names_of_the_engine(tmp_path: Path) -> None:
+    write(tmp_path, "fields: [{ name: $ck.a }]\n", "layout.yaml")
+    messages = [item.message for item in problems(tmp_path, pipeline("[{ name: $widened }]"))]
+    assert messages == [f"`{name}`: names with `$` belong to the engine" for name in ("$ck.a", "$widened")]
+
+
 @pytest.mark.parametrize(
     ("schema", "message"),
     [("", "and there is none"), ("format_schema: { fields: [{ name: id }] }", "cannot use both inline")],

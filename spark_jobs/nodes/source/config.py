@@ -104,19 +104,12 @@ def _schema_problems(config: SourceConfig, declared: Declared, name: str) -> Ite
     columns: dict[str, types.Type] = {}
     for index, column in enumerate(config.columns or ()):
         if column.name in columns:
-            yield (
-                codes.E007,
-                f"the column `{column.name}` is declared twice",
-                ("schema", index, "name"),
-                "keep one of the two",
-            )
-        elif column.name.startswith("$"):
-            yield codes.E007, f"`{column.name}`: names with `$` belong to the engine", ("schema", index, "name"), None
-        elif column.format is not None and (problem := date_forms.format_problem(column.format)):
-            yield codes.E007, f"`format`: {problem}", ("schema", index, "format"), "write a form like `%d.%m.%Y`"
+            message = f"the column `{column.name}` is declared twice"
+            yield codes.E007, message, ("schema", index, "name"), "keep one of the two"
         columns[column.name] = column.type
     if declared.layout is None and config.format_schema is not None:
         return  # The layout is broken, which has been reported: what it declares is not known.
+    yield from _column_problems(config, declared)
     columns = {column.name: column.type for column in declared.columns}
     for index, field in enumerate(config.correlation_key or ()):
         if field not in columns:
@@ -127,6 +120,22 @@ def _schema_problems(config: SourceConfig, declared: Declared, name: str) -> Ite
             yield codes.E153, message, ("correlation_key", index), "declare the column in `schema:`"
     if config.watermark:
         yield from _watermark_problems(config.watermark.column, columns, name)
+
+
+def _column_problems(config: SourceConfig, declared: Declared) -> Iterator[Problem]:
+    """What is wrong with the columns, whichever key declares them."""
+    places: dict[str, tuple[str | int, ...]] = dict.fromkeys((c.name for c in declared.columns), ("format_schema",))
+    places |= {column.name: ("schema", index) for index, column in enumerate(config.columns or ())}
+    places |= {change.column: ("schema_overrides", change.patch) for change in declared.changes}
+    for column in declared.columns:
+        if column.name.startswith("$"):
+            message = f"`{column.name}`: names with `$` belong to the engine"
+            yield codes.E007, message, (*places[column.name], "name"), None
+        if column.format is not None and column.type.kind in (types.Kind.DATE, types.Kind.DATETIME):
+            problem = date_forms.format_problem(column.format)
+            if problem:
+                message = f"`format` of `{column.name}`: {problem}"
+                yield codes.E007, message, (*places[column.name], "format"), "write a form like `%d.%m.%Y`"
 
 
 def _override_problems(config: SourceConfig, declared: Declared, name: str) -> Iterator[Problem]:

@@ -37,17 +37,16 @@ def source_bytes(step: SourceStep, base_dir: Path) -> int | None:
 def check(
     nodes: Sequence[plans.PlannedNode], wiring: Graph, base_dir: Path, memory_limit_bytes: int, found: Diagnostics
 ) -> None:
-    """Note combines that ask for partitions and have inputs that fit into a single one (W302; spec/plan.md 9)."""
+    """Note combines that ask for partitions, and whose inputs fill no more than one (W302; spec/plan.md 9)."""
     by_name = {planned.name: planned for planned in nodes}
     limit = plans.partition_bytes(memory_limit_bytes)
     for name, node in wiring.nodes.items():
         step = by_name[name].step
-        asks = (
-            isinstance(step, CombineStep) and step.equalities and getattr(node.config, "strategy", "") == "grace_hash"
-        )
-        size = _bytes_above(name, wiring, by_name, base_dir) if asks else None
+        if not isinstance(step, CombineStep) or not step.wants_shuffle or not step.is_keyed:
+            continue
+        size = _bytes_above(name, wiring, by_name, base_dir)
         if size is not None and size <= limit:
-            message = f'combine "{name}": all inputs together have {size} bytes, which need no partitions'
+            message = f'combine "{name}": all inputs together have {size} bytes, which fill one partition'
             place = reader.value_span(node.tree, ("config", "strategy"))
             found.add(codes.W302.at(place, message, help="leave `strategy` out"))
 

@@ -159,7 +159,10 @@ def _unknown(
 
 
 def _receiver_help(name: str, receiver: Type) -> str | None:
-    if any(one.receiver.kind is Kind.STRING for one in overloads(name)):
+    takes_text = any(one.receiver.kind is Kind.STRING for one in overloads(name))
+    if takes_text and receiver.kind is Kind.ARRAY:
+        return f"ask the elements: `.any(it => it == …)`, or `.map(it => it.{name}(…))`"
+    if takes_text:
         return "convert the receiver with .to_string()"
     if any(one.receiver.is_numeric for one in overloads(name)) and receiver.kind is Kind.STRING:
         return "convert the receiver with .to_int() or .to_float()"

@@ -29,7 +29,7 @@ class Rereader:
         name, place = self.inputs.by_number[split]
         step = self.inputs.steps[name]
         wanted = format.Reading(
-            columns=tuple(format.SourceColumn(c.name, c.type, c.required) for c in step.columns),
+            columns=tuple(format.SourceColumn(c.name, c.type, c.required, c.format) for c in step.columns),
             failure_texts=True,
             date_formats=step.date_formats,
         )

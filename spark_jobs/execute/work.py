@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 #: them.
 SPLIT_BYTES_VARIABLE = "CLINKER_SPLIT_BYTES"
 PARTITION_BYTES_VARIABLE = "CLINKER_PARTITION_BYTES"
-#: Bytes of input whose partial groups are taken to make a payload worth a partition of its own.
-_PARTITION_BYTES = 64 << 20
 _MOST_PARTITIONS = 512
 
 
@@ -193,8 +191,8 @@ class Work:
     @property
     def _unit(self) -> int:
         """The usual size of a partition, in bytes of input."""
-        wanted = int(os.environ.get(PARTITION_BYTES_VARIABLE, _PARTITION_BYTES))
-        return min(wanted, max(self.run.plan.memory_limit_bytes // 8, 1 << 20))
+        wanted = int(os.environ.get(PARTITION_BYTES_VARIABLE, plans.PARTITION_BYTES))
+        return plans.partition_bytes(self.run.plan.memory_limit_bytes, wanted)
 
     def _stop_when_broken(self) -> None:
         """Broken files end the run, and so does a failing record where no strategy forgives it."""

@@ -46,11 +46,16 @@ class FormatError(Exception):
 
 @dataclass(frozen=True)
 class SourceColumn:
-    """A column that a source declares: `required` turns absence into an error of the record (decision 26)."""
+    """A column that a source declares.
+
+    `required` turns absence into an error of the record (decision 26); `format` is a form of its dates and date-times,
+    which goes before those of the pipeline.
+    """
 
     name: str
     type: types.Type
     required: bool = False
+    format: str | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,10 @@ class Reading:
     live: frozenset[str] | None = None
     failure_texts: bool = False
     date_formats: tuple[str, ...] = ()
+
+    def forms(self, column: SourceColumn) -> tuple[str, ...]:
+        """The formats that a column's dates and date-times may have beside the built-in ones."""
+        return (column.format, *self.date_formats) if column.format else self.date_formats
 
     def carries(self, name: str) -> bool:
         """Whether batches have this declared column."""

@@ -144,7 +144,7 @@ class JsonReader:
             for row, value in zip(rows, found, strict=True):
                 if value is None:
                     failures.setdefault(row, coerce.absence_of(column))
-        formats = self._reading.date_formats
+        formats = self._reading.forms(column)
         usual = _usual_column(found, column.type, formats)
         if usual is not None:
             for index in usual.failed:

@@ -84,7 +84,7 @@ class RecordShape:
             return None
         if column.type.kind is Kind.STRING:
             return pc.fill_null(text, "") if text.null_count else text
-        done = coerce.convert(text, column.type, self._reading.date_formats)
+        done = coerce.convert(text, column.type, self._reading.forms(column))
         for row in done.failed:
             problems.setdefault(row, (position, True))
         if column.required and text.null_count:

@@ -90,12 +90,26 @@ class Feed:
 
 
 @dataclass(frozen=True)
+class ColumnOrigin:
+    """Which key of a source declares a column, or drops it, where that is not `schema:`; for `explain`."""
+
+    column: str
+    key: str
+    span: Span
+    dropped: bool = False
+
+
+@dataclass(frozen=True)
 class Bound:
-    """A node's step and what flows out of each of its ports; `pending` says why the node cannot run yet."""
+    """A node's step and what flows out of each of its ports.
+
+    `pending` says why the node cannot run yet, `origins` where a source's columns come from.
+    """
 
     step: Step | None
     outputs: Mapping[str, Flow]
     pending: Diagnostic | None = None
+    origins: tuple[ColumnOrigin, ...] = ()
 
 
 class BindScope(Protocol):
@@ -138,8 +152,15 @@ class BindScope(Protocol):
     def compile_text(self, text: Text, *, mode: scope.Mode, flow: Flow | None = None, **surroundings: Any) -> Any:
         """The same for a text that is at hand."""
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The sources that the node may name: those of its file, so bodies of compositions see their own alone."""
+
     def source_flow(self, name: str) -> Flow | None:
-        """What comes out of a source, None when there is no such source."""
+        """What comes out of one of these sources, None when there is no such source."""
+
+    def collects(self, node: str) -> bool:
+        """Whether a node is a combine that gathers its matches in arrays."""
 
     def has_watermark(self, source: str) -> bool:
         """Whether a source declares the event time of its records."""

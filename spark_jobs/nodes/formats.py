@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from pydantic import BeforeValidator
+
+from spark_jobs.cxl import types
 from spark_jobs.formats import options as format_options
 from spark_jobs.nodes import model
 from spark_jobs.nodes.model import Config, Flag, Name, Natural, Positive, Text, choice
@@ -209,6 +212,24 @@ def problems(options: Any) -> list[tuple[str, str]]:
             return [("encoding", problem)] if problem else []
 
 
+#: The types of layout fields, and the types of columns that they give.
+LAYOUT_TYPES: dict[str, types.Type] = {
+    "string": types.STRING,
+    "integer": types.INT,
+    "float": types.FLOAT,
+    "decimal": types.FLOAT,
+    "boolean": types.BOOL,
+    "date": types.DATE,
+    "datetime": types.DATETIME,
+    "object": types.MAP,
+    "array": types.ARRAY,
+    "int": types.INT,
+    "bool": types.BOOL,
+    "date_time": types.DATETIME,
+    "number": types.FLOAT,
+}
+
+
 class LayoutField(Config):
     """A field of a format schema (spec/formats.md 6.1)."""
 
@@ -235,22 +256,13 @@ class LayoutField(Config):
     record: Text | None = None
     description: Text | None = None
 
-
-_LAYOUT_TYPES = [
-    "string",
-    "integer",
-    "float",
-    "decimal",
-    "boolean",
-    "date",
-    "datetime",
-    "object",
-    "array",
-    "int",
-    "bool",
-    "date_time",
-    "number",
-]
+    @model.model_validator(mode="after")
+    def _fits(self) -> LayoutField:
+        if self.type is not None and self.type not in LAYOUT_TYPES:
+            raise unfit_layout(f"field `{self.name}`: `{self.type}` is none of {', '.join([*LAYOUT_TYPES][:9])}")
+        if self.width is not None and self.end is not None:
+            raise unfit_layout(f"field `{self.name}`: width and end exclude each other")
+        return self
 
 
 class Discriminator(Config):
@@ -279,6 +291,13 @@ class LayoutGroup(Config):
     count: Text | None = None
 
 
+def _named(templates: Any) -> Any:
+    """Templates as fields, which have names."""
+    if not isinstance(templates, dict):
+        return templates
+    return {key: {"name": key, **one} if isinstance(one, dict) else one for key, one in templates.items()}
+
+
 class Layout(Config):
     """A format schema: the fields of a fixed-width record by position (spec/formats.md 6.1)."""
 
@@ -286,7 +305,7 @@ class Layout(Config):
     format: Text | None = None
     encoding: Text | None = None
     description: Text | None = None
-    defs: dict[str, Any] | None = None
+    defs: Annotated[dict[str, LayoutField], BeforeValidator(_named)] | None = None
     fields_: list[LayoutField] | None = model.Field(None, alias="fields")
     records: list[LayoutRecord] | None = None
     discriminator: Discriminator | None = None
@@ -300,12 +319,21 @@ class Layout(Config):
             raise unfit_layout("schema must have either 'fields' (single-record) or 'records' (multi-record)")
         if self.records is not None and self.discriminator is None:
             raise unfit_layout("multi-record schema requires a 'discriminator' section")
-        for field in self.fields_ or ():
-            if field.type is not None and field.type not in _LAYOUT_TYPES:
-                raise unfit_layout(f"field `{field.name}`: `{field.type}` is none of {', '.join(_LAYOUT_TYPES[:9])}")
-            if field.width is not None and field.end is not None:
-                raise unfit_layout(f"field `{field.name}`: width and end exclude each other")
+        for template in (self.defs or {}).values():
+            if template.inherits is not None:
+                message = f"defs entry '{template.name}' cannot use 'inherits': inherits chains are not allowed"
+                raise unfit_layout(message)
+        for field in self.all_fields:
+            if field.inherits is not None and field.inherits not in (self.defs or {}):
+                raise unfit_layout(f"field `{field.name}` inherits `{field.inherits}`, which is not among `defs`")
+            if field.drop is not None or field.record is not None:
+                raise unfit_layout(f"field `{field.name}`: `drop` and `record` are for `schema_overrides`")
         return self
+
+    @property
+    def all_fields(self) -> list[LayoutField]:
+        """The fields of all kinds of records, in order."""
+        return [*(self.fields_ or ()), *(field for record in self.records or () for field in record.fields)]
 
 
 def unfit_layout(message: str) -> PydanticCustomError:

@@ -165,10 +165,24 @@ class NodeScope:
                     found.append(codes.E173.at(text.span(*match.span()), message, help=help_text))
         return found
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The sources of the node's file by their names there."""
+        prefix = "".join(f"{call}/" for call in self.node.instance)
+        nodes = self.bindings.graph.nodes.values()
+        mine = [node for node in nodes if node.kind == "source" and node.instance == self.node.instance]
+        return tuple(node.name.removeprefix(prefix) for node in mine)
+
     def source_flow(self, name: str) -> Flow | None:
         """What comes out of a source."""
-        target = self.bindings.graph.nodes.get(name)
-        return self.bindings.flows.get(name, {}).get("") if target is not None and target.kind == "source" else None
+        if name not in self.sources:
+            return None
+        return self.bindings.flows.get("/".join((*self.node.instance, name)), {}).get("")
+
+    def collects(self, node: str) -> bool:
+        """Whether a node is a combine that gathers its matches in arrays."""
+        target = self.bindings.graph.nodes.get(node)
+        return target is not None and target.kind == "combine" and getattr(target.config, "match", "") == "collect"
 
     def has_watermark(self, source: str) -> bool:
         """Whether a source declares the event time of its records."""

@@ -275,10 +275,7 @@ def _config(item: Mapping, kind: NodeType, found: Diagnostics) -> Config | None:
             found.add(codes.E006.at(reader.head(place), message))
             return None
         return kind.config()
-    missing = getattr(kind.config, "missing_codes", {})
-    return reader.read(
-        kind.config, entry.value, found, {(key,): code for key, code in missing.items()}, key="config", place=entry.key
-    )
+    return reader.read(kind.config, entry.value, found, key="config", place=entry.key)
 
 
 def _references(item: Mapping, kind: NodeType, found: Diagnostics) -> tuple[Reference, ...]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.nodes.binding import CORRELATION
 from spark_jobs.nodes.output.step import IfExists
-from spark_jobs.plan import edges, physical, retraction
+from spark_jobs.plan import edges, physical, retraction, sizes
 from spark_jobs.plan.edges import Passage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_jobs.cxl.schema import Schema
+    from spark_jobs.diagnostics.source import Span
     from spark_jobs.plan.plan import Plan, PlannedNode
 
 #: The version of the JSON form; a change that a reader could notice raises it.
@@ -82,7 +82,7 @@ def _nodes(plan: Plan) -> list[str]:
     title = f"Execution Plan: {plan.name}"
     lines = [title, "=" * len(title), ""]
     for number, planned in enumerate(plan.nodes):
-        place = f", line:{planned.span.line}" if planned.span else ""
+        place = f", {_place(plan, planned.span)}" if planned.span else ""
         waits = " — does not run yet" if planned.pending else ""
         lines.append(
             f"Node {number}: {planned.name} ({planned.kind.title()}, parallel: {_PARALLEL[planned.kind]}{place}){waits}"
@@ -93,11 +93,17 @@ def _nodes(plan: Plan) -> list[str]:
     return lines
 
 
+def _place(plan: Plan, span: Span) -> str:
+    """A place by its line, with the file where that is not the pipeline's (bodies of compositions)."""
+    return f"line:{span.line}" if span.file.name == str(plan.path) else f"{span.file.name}:{span.line}"
+
+
 def _properties(plan: Plan) -> list[str]:
     lines: list[str] = []
     for planned in plan.nodes:
         lines.append(f"{slug(planned)}:")
         lines += [f"  {key}: {value}" for key, value in _facts(plan, planned).items()]
+        lines += _origins(plan, planned)
         lines.append("")
     return _titled("Physical Properties", lines[:-1])
 
@@ -118,7 +124,7 @@ def _facts(plan: Plan, planned: PlannedNode) -> dict[str, str]:
     facts = {"buffer": "materialized" if edges.is_materialized(plan, planned.name) else "streaming"}
     match planned.kind:
         case "source":
-            size = source_bytes(plan, planned)
+            size = sizes.source_bytes(step, plan.base_dir)
             facts["estimated size"] = "unknown" if size is None else f"{size} bytes"
             live = [column.name for column in step.columns if column.name in step.live]
             facts["columns read"] = f"{len(live)} of {len(step.columns)}: {', '.join(live) or '<none>'}"
@@ -136,14 +142,13 @@ def _facts(plan: Plan, planned: PlannedNode) -> dict[str, str]:
     return facts
 
 
-def source_bytes(plan: Plan, planned: PlannedNode) -> int | None:
-    """The size of a source's literal files, None when it is a pattern or a file is missing."""
-    match: Any = planned.step.match  # type: ignore[union-attr]
-    names = [match.path] if match.path else list(match.paths)
-    try:
-        return sum(os.path.getsize(os.path.join(plan.base_dir, name)) for name in names) if names else None
-    except OSError:
-        return None
+def _origins(plan: Plan, planned: PlannedNode) -> Iterator[str]:
+    """The columns of a source that other keys than `schema:` declare or drop."""
+    row = next(iter(planned.outputs.values()), None)
+    for origin in planned.origins:
+        place = f"{origin.key}, {_place(plan, origin.span)}"
+        column = row.get(origin.column) if row and not origin.dropped else None
+        yield f"  column {origin.column}: " + (f"{column.type}, from {place}" if column else f"dropped by {place}")
 
 
 def _buffer_edges(plan: Plan) -> list[str]:
@@ -294,6 +299,7 @@ def _node_record(plan: Plan, planned: PlannedNode) -> dict[str, Any]:
         "type": planned.kind,
         "name": planned.name,
         "depends_on": [f"{edge.node}.{edge.port}" if edge.port else edge.node for edge in planned.inputs],
+        "file": planned.span.file.name if planned.span else None,
         "line": planned.span.line if planned.span else None,
         "runs": planned.pending is None,
         "ports": {
@@ -302,6 +308,17 @@ def _node_record(plan: Plan, planned: PlannedNode) -> dict[str, Any]:
         },
         "properties": _facts(plan, planned) if planned.step is not None else {},
     }
+    if planned.origins:
+        record["columns_from"] = [
+            {
+                "column": origin.column,
+                "key": origin.key,
+                "file": origin.span.file.name,
+                "line": origin.span.line,
+                "dropped": origin.dropped,
+            }
+            for origin in planned.origins
+        ]
     if planned.step is not None:
         record["expressions"] = [
             {

@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Origin:
-    """A column of a node: how it comes about there, and the columns it is made of, nearest first."""
+    """A column of a node: how it comes about there, and the columns it is made of, nearest first.
+
+    `declared` says where a source declares the column when that is not `schema:`.
+    """
 
     node: str
     column: str
     how: str
     parents: tuple[Origin, ...] = ()
+    declared: str = ""
 
     def sources(self) -> list[tuple[str, str]]:
         """The source columns at the far end, each once."""
@@ -69,7 +73,9 @@ def _made(plan: Plan, planned: PlannedNode, column: str, known: dict[tuple[str, 
     how, reads = "passed on", [(edge.node, column) for edge in planned.inputs[:1]]
     match planned.kind:
         case "source":
-            return Origin(planned.name, column, "read")
+            found = next((one for one in planned.origins if one.column == column), None)
+            declared = f"this comes from {found.key} at {found.span}" if found else ""
+            return Origin(planned.name, column, "read", declared=declared)
         case "output":
             written = next(one for one in step.columns if one.name == column)
             how = "written" if written.source == column else f"written, renamed from {written.source}"
@@ -156,6 +162,7 @@ def text(path: str, origin: Origin) -> str:
     stack = [(origin, 1)]
     while stack:
         one, depth = stack.pop()
-        lines.append(f"{'  ' * depth}{one.node}.{one.column} ({one.how})")
+        declared = f"; {one.declared}" if one.declared else ""
+        lines.append(f"{'  ' * depth}{one.node}.{one.column} ({one.how}{declared})")
         stack.extend((parent, depth + 1) for parent in reversed(one.parents))
     return "\n".join(lines) + "\n"

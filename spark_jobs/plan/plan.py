@@ -13,11 +13,20 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl import schema
     from spark_jobs.diagnostics import diagnostic, source
-    from spark_jobs.nodes import node
+    from spark_jobs.nodes import binding, node
 
 
 #: What one task holds at least: a block of input, its columns, and the bytes of the outputs.
 LEAST_TASK_BYTES = 4 * 1024 * 1024
+
+
+#: Bytes of input that are worth a partition of an exchange, as long as the memory limit has room for them.
+PARTITION_BYTES = 64 << 20
+
+
+def partition_bytes(memory_limit_bytes: int, wanted: int = PARTITION_BYTES) -> int:
+    """The bytes of input that a partition of an exchange takes under a memory limit."""
+    return min(wanted, max(memory_limit_bytes // 8, 1 << 20))
 
 
 class Strategy(StrEnum):
@@ -68,8 +77,8 @@ class PlannedNode:
     """A bound node.
 
     `outputs` are its ports with their columns. `step` is what runs; None with `pending`, the diagnostic that says why
-    this
-    node binds and explains but does not run yet.
+    this node binds and explains but does not run yet. `origins` are a source's columns that other keys than `schema:`
+    declare or drop.
     """
 
     name: str
@@ -79,6 +88,7 @@ class PlannedNode:
     step: node.Step | None
     span: source.Span | None = None
     pending: diagnostic.Diagnostic | None = None
+    origins: tuple[binding.ColumnOrigin, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.diagnostic import Diagnostics
+from spark_jobs.nodes.source import layout
+from spark_jobs.nodes.source.model import SourceConfig
 from spark_jobs.plan import (
     binder,
     channels,
@@ -26,6 +28,7 @@ from spark_jobs.plan import (
     reader,
     remarks,
     scoping,
+    sizes,
     variables,
     workspace,
     yaml_tree,
@@ -69,6 +72,7 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
     errors = _error_handling(read.errors)
     overlap.check_targets(nodes, errors, read, bindings.expansion.nodes, found)
     limit = _memory_limit(read, options, found)
+    sizes.check(nodes, bindings.graph, base_dir, limit, found)
     if found.has_errors:
         return None
     return _finished(read, path, base_dir, nodes, errors, bindings, options, limit, space.storage)
@@ -87,6 +91,7 @@ def _prepared(
     if channel is not None:
         sources = [node.name for node in read.nodes if node.kind == "source"]
         channels.overlay(channel, declared, sources, options.environment, found)
+    layouts.load(read.nodes, base_dir, options.lookup, found, allow_absolute=allow_absolute)
     _default_correlation(read, found)
     expander = expand.Expander(base_dir, options.lookup, channel, found, allow_absolute=allow_absolute)
     expansion = expander.run(read.nodes, base_dir)
@@ -116,8 +121,9 @@ def _default_correlation(read: Document, found: Diagnostics) -> None:
     for node in read.nodes:
         if node.kind != "source" or node.config is None or getattr(node.config, "correlation_key", None):
             continue
-        columns = {column.name for column in getattr(node.config, "columns", ())}
-        if columns.issuperset(key):
+        assert isinstance(node.config, SourceConfig)
+        columns = layout.declared(node.config, node.parts.get(("format_schema",))).columns
+        if {column.name for column in columns}.issuperset(key):
             node.config = node.config.model_copy(update={"correlation_key": list(key)})
         else:
             without.append(node.name)
@@ -307,7 +313,7 @@ def _planned(bindings: binder.Bindings) -> Iterator[PlannedNode]:
             for reference in bindings.graph.inputs[name]
         )
         outputs = {port: flow.schema for port, flow in bound.outputs.items()}
-        yield PlannedNode(name, node.kind, inputs, outputs, bound.step, node.span, bound.pending)
+        yield PlannedNode(name, node.kind, inputs, outputs, bound.step, node.span, bound.pending, bound.origins)
 
 
 def _error_handling(config: ErrorHandlingConfig) -> ErrorHandling:

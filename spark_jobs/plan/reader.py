@@ -77,7 +77,6 @@ def read(
     model: type[M],
     node: Node,
     found: Diagnostics,
-    missing: dict[Path, Code] | None = None,
     key: str = "",
     place: Span | None = None,
 ) -> M | None:
@@ -87,7 +86,6 @@ def read(
         model: what the values should be.
         node: the tree.
         found: where problems go.
-        missing: codes for the absence of particular keys; E006 otherwise.
         key: what the tree stands under, for messages about itself.
         place: where messages about missing keys point when the tree is not written on one line.
     """
@@ -95,7 +93,7 @@ def read(
         return model.model_validate(_without(data(node), model))
     except ValidationError as error:
         for problem in error.errors(include_url=False, include_input=True):
-            found.add(_diagnostic(model, node, problem, missing or {}, key, place))
+            found.add(_diagnostic(model, node, problem, key, place))
     return None
 
 
@@ -105,14 +103,12 @@ def _without(values: Any, model: type[BaseModel]) -> Any:
     return values
 
 
-def _diagnostic(
-    model: type[BaseModel], node: Node, problem: Any, missing: dict[Path, Code], key: str, place: Span | None
-) -> Diagnostic:
+def _diagnostic(model: type[BaseModel], node: Node, problem: Any, key: str, place: Span | None) -> Diagnostic:
     path: Path = tuple(problem["loc"])
     kind = problem["type"]
     match kind:
         case "missing":
-            return missing_key(node, path, missing.get(path, codes.E006), place)
+            return missing_key(node, path, place=place)
         case "extra_forbidden":
             return unknown_key(node, path, allowed_keys(_model_at(model, path[:-1])))
         case _ if kind in codes.by_id():

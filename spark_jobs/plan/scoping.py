@@ -10,6 +10,8 @@ from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.diagnostic import Label
 from spark_jobs.nodes import tree
 from spark_jobs.nodes.state.step import StateStep
+from spark_jobs.nodes.transform.step import TransformStep
+from spark_jobs.plan import reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,10 +30,11 @@ class _Read:
 
 
 def check(bindings: Bindings) -> None:
-    """Note readers beside their writers (E171), ambiguous ones (E172), and a broken init phase (E164, E175)."""
+    """Note readers beside their writers (E171), ambiguous ones (E172), and a broken init phase (E150c, E164, E175)."""
     writers = _writers(bindings)
     init = _init_nodes(bindings)
     _check_init_edges(bindings, init)
+    _check_init_windows(bindings, init)
     for read in _reads(bindings):
         written_by = writers.get(read.path, [])
         if read.path.startswith("source."):
@@ -70,6 +73,28 @@ def _check_init_edges(bindings: Bindings, init: set[str]) -> None:
                 )
                 help_text = "read the variable instead, or give the consumer an input of its own"
                 bindings.found.add(codes.E164.at(reference.span, message, help=help_text))
+
+
+def _check_init_windows(bindings: Bindings, init: set[str]) -> None:
+    """Windows of the init phase over sources that are read afterwards, because runtime nodes take their records.
+
+    A source that nothing but the window reads is read when the window needs it.
+    """
+    for name in bindings.graph.order:
+        bound = bindings.bound.get(name)
+        step = bound.step if bound is not None else None
+        window = step.window if isinstance(step, TransformStep) else None
+        if name not in init or window is None or window.source is None or window.source in init:
+            continue
+        readers = bindings.graph.consumers(window.source)
+        if readers:
+            message = (
+                f"cross-source window references source '{window.source}' whose ingestion tier is downstream of "
+                f"'{name}': '{readers[0]}' reads the source in the runtime phase, and '{name}' runs in the init phase"
+            )
+            place = reader.value_span(bindings.graph.nodes[name].tree, ("config", "analytic_window", "source"))
+            help_text = "give the window a source of its own over the same files"
+            bindings.found.add(codes.E150C.at(place, message, help=help_text))
 
 
 def _reads(bindings: Bindings) -> Iterator[_Read]:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _BOM = b"\xef\xbb\xbf"
 _HEAD_BYTES = 64 << 10
 _MANY_FILES = 32
+#: The diagnostic for files whose columns cannot be matched with those of their source.
+MISFIT = "E217"
 _TEXT = types.STRING.or_null()
 
 
@@ -178,7 +180,8 @@ def _refuse_duplicates(fields: Sequence[str], file: str) -> None:
     for position, name in enumerate(fields, 1):
         first = positions.setdefault(name, position)
         if first != position:
-            raise FormatError(f"the header names column '{name}' twice, at positions {first} and {position}", file)
+            message = f"the header names column '{name}' twice, at positions {first} and {position}"
+            raise FormatError(message, file, MISFIT)
 
 
 class ColumnTracker:
@@ -196,7 +199,7 @@ class ColumnTracker:
         """Note a file's columns.
 
         Raises:
-            FormatError: an undeclared column is rejected.
+            FormatError: an undeclared column is rejected (E217).
         """
         matched = self._match(names)
         for column, field in zip(self._declared, matched, strict=True):
@@ -213,10 +216,12 @@ class ColumnTracker:
         """Note a column that the source does not declare.
 
         Raises:
-            FormatError: such columns are rejected.
+            FormatError: such columns are rejected (E217).
         """
         if self._on_unmapped is OnUnmapped.REJECT:
-            raise FormatError(f"source '{self._source}': the file has an undeclared column '{name}'", file)
+            listed = ", ".join(self._declared)
+            message = f"source '{self._source}': the file has an undeclared column '{name}' (expected {listed})"
+            raise FormatError(message, file, MISFIT)
         self._extras[name] = None
 
     def _match(self, names: Sequence[str]) -> list[int | None]:

@@ -146,3 +146,25 @@ def test_twelve_emits_are_quick() -> None:
             run(record, around)
         best = max(best, 5000 / (time.process_time() - start))
     assert best > 50_000
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ('contains("a")', None),
+        ('starts_with("a")', None),
+        ('find("a")', None),
+        ("reverse()", None),
+        ("keys()", None),
+        ("abs()", None),
+        ("length()", 2),
+        ('join("-")', "a-b"),
+        ("remove(0)", ["b"]),
+        ("is_empty()", False),
+        ("type_of()", "Array"),
+        ("catch(1)", ["a", "b"]),
+        ('any(it => it == "a")', True),
+    ],
+)
+def test_a_dynamic_array_has_the_methods_of_arrays_and_null_for_all_others(call: str, expected: object) -> None:
+    assert fields(f"emit r = xs.{call}", LISTS, {"xs": ["a", "b"], "n": 1}) == [{"r": expected}]

@@ -9,7 +9,7 @@ import pytest
 
 from spark_jobs.cxl import checker_modules, interpreter, typed, types
 from spark_jobs.cxl.engine import Surroundings
-from tests.cxl.test_checker import compiled
+from tests.cxl.checking import compiled
 
 if TYPE_CHECKING:
     from pathlib import Path

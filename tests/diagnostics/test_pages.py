@@ -20,14 +20,10 @@ if TYPE_CHECKING:
 #: This set may only shrink.
 EXEMPT = frozenset(
     [
-        "E150c",
-        "E150d",
-        "E150e",
         "E216",
         "E217",
         "E221",
         "E310",
-        "E313",
         "E316",
         "E319",
         "E320",
@@ -46,7 +42,6 @@ EXEMPT = frozenset(
         "E903",
         "E904",
         "E905",
-        "W302",
         "W330",
         "W331",
     ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 from spark_jobs.cxl import typed
 from spark_jobs.nodes import tree
+from spark_jobs.plan import explain
 from tests.plan.pipelines import ORDERS, found, planned, problems, write
 
 if TYPE_CHECKING:
@@ -198,3 +200,13 @@ def test_a_channels_default_for_one_source_is_a_constant_below_it(tmp_path: Path
     assert overridden.value.value == "till"  # type: ignore[attr-defined]
     assert plan.by_name["tb"].step.program.system == {"source.label"}  # type: ignore[union-attr]
     assert plan.variables["source.label"] == "shop"
+
+
+def test_explain_names_the_file_of_a_node_that_stands_in_another(folder: Path) -> None:
+    plan = planned(folder, ORDERS + CALL)
+    text = explain.text(plan)
+    assert "orders (Source, parallel: file-split, line:4)\n" in text
+    assert "fees/rate (Transform, parallel: record, rated.comp.yaml:13)\n" in text
+    nodes = {node["name"]: (node["file"], node["line"]) for node in json.loads(explain.as_json(plan))["nodes"]}
+    assert nodes["orders"] == (str(plan.path), 4)
+    assert nodes["fees/rate"] == ("rated.comp.yaml", 13)

@@ -58,8 +58,10 @@ def test_undeclared_columns_can_be_dropped(tmp_path: Path) -> None:
 
 
 def test_undeclared_columns_can_be_rejected_by_the_header_alone(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match=r"b\.csv: source 's': the file has an undeclared column 'tip'"):
+    message = r"b\.csv: source 's': the file has an undeclared column 'tip' \(expected id\)"
+    with pytest.raises(FormatError, match=message) as caught:
         plan(tmp_path, {"a.csv": b"id\n", "b.csv": b"id,tip"}, ("id",), OnUnmapped.REJECT)
+    assert caught.value.code == "E217"
 
 
 def test_a_header_must_not_name_a_column_twice(tmp_path: Path) -> None:

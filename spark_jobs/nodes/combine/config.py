@@ -176,6 +176,14 @@ def _visible(feed: Feed, drives: bool, on_miss: OnMiss) -> Schema:
 
 def _take_apart(scope: BindScope, where: typed.Program, order: tuple[str, ...]) -> predicate.Predicate | None:
     parts = predicate.take_apart(where, order)
+    if not parts.equalities and not parts.ranges and parts.relates:
+        message = (
+            f'combine "{scope.name}" where-clause relates its inputs, but by no equality and no range that holds for '
+            "every match; candidates are found by these alone"
+        )
+        help_text = f"join one with `and`: `{order[0]}.key == {order[1]}.key and …`; E305 says what a `where` needs"
+        report(scope, codes.E313, message, "config", "where", help=help_text)
+        return None
     if not parts.equalities and not parts.ranges:
         message = (
             f'combine "{scope.name}" where-clause has no cross-input comparisons; combine requires at least one '

@@ -25,13 +25,14 @@ _RANGES = {
 class Predicate:
     """A `where`, taken apart. `ranges` counts comparisons between two inputs; they are in `residual` too.
 
-    `links` are the pairs of inputs that a comparison connects.
+    `links` are the pairs of inputs that a comparison connects; `relates` says whether anything at all depends on two.
     """
 
     equalities: tuple[Equality, ...]
     ranges: int
     residual: typed.Program | None
     links: frozenset[frozenset[str]]
+    relates: bool
 
 
 def take_apart(where: typed.Program, order: tuple[str, ...]) -> Predicate:
@@ -43,7 +44,8 @@ def take_apart(where: typed.Program, order: tuple[str, ...]) -> Predicate:
     residual: list[typed.Expression] = []
     links: set[frozenset[str]] = set()
     ranges = 0
-    for conjunct in tree.conjuncts(_expression(where)):
+    conjuncts = tree.conjuncts(_expression(where))
+    for conjunct in conjuncts:
         sides = _sides(conjunct)
         if sides is None:
             residual.append(conjunct)
@@ -55,7 +57,8 @@ def take_apart(where: typed.Program, order: tuple[str, ...]) -> Predicate:
         else:
             ranges += 1
             residual.append(conjunct)
-    return Predicate(tuple(equalities), ranges, _residual(where, residual), frozenset(links))
+    relates = any(len(_inputs(conjunct)) > 1 for conjunct in conjuncts)
+    return Predicate(tuple(equalities), ranges, _residual(where, residual), frozenset(links), relates)
 
 
 def _expression(where: typed.Program) -> typed.Expression:

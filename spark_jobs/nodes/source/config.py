@@ -7,21 +7,36 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.cxl import types
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes
+from spark_jobs.formats import date_forms
 from spark_jobs.nodes import formats
-from spark_jobs.nodes.binding import CORRELATION, WIDENED, BindScope, Bound, Flow, NodeType, Wiring, plain, report
+from spark_jobs.nodes.binding import (
+    CORRELATION,
+    WIDENED,
+    BindScope,
+    Bound,
+    ColumnOrigin,
+    Flow,
+    NodeType,
+    Wiring,
+    plain,
+    report,
+)
 from spark_jobs.nodes.model import Order
+from spark_jobs.nodes.source import layout
 from spark_jobs.nodes.source.model import ArrayMode, AuthScheme, PaginationStrategy, SourceConfig, TransportKind
-from spark_jobs.nodes.source.step import DeclaredColumn, FileMatch, OnUnmapped, SourceStep
+from spark_jobs.nodes.source.step import FileMatch, OnUnmapped, SourceStep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from spark_jobs.nodes.model import Config
+    from spark_jobs.nodes.source.layout import Declared
 
 
 def check(config: SourceConfig, scope: BindScope) -> None:
     """What is wrong with a source by itself."""
-    for problem in (*_matcher_problems(config, scope.name), *_schema_problems(config, scope.name)):
+    declared = layout.declared(config, scope.part("format_schema"))
+    for problem in (*_matcher_problems(config, scope.name), *_schema_problems(config, declared, scope.name)):
         code, message, path, help_text = problem
         report(scope, code, message, "config", *path, help=help_text)
     _check_patterns(config, scope)
@@ -81,19 +96,21 @@ def _rest_problems(config: SourceConfig, name: str) -> Iterator[Problem]:
         yield codes.E006, f"the key `{path[-1]}` is required here", ("transport", *path), f"add `{path[-1]}:`"
 
 
-def _schema_problems(config: SourceConfig, name: str) -> Iterator[Problem]:
+def _schema_problems(config: SourceConfig, declared: Declared, name: str) -> Iterator[Problem]:
+    if config.columns is None and config.format_schema is None:
+        yield codes.E201, "the key `schema` is required here", (), "add `schema:`"
+        return
+    yield from _override_problems(config, declared, name)
     columns: dict[str, types.Type] = {}
-    for index, column in enumerate(config.columns):
+    for index, column in enumerate(config.columns or ()):
         if column.name in columns:
-            yield (
-                codes.E007,
-                f"the column `{column.name}` is declared twice",
-                ("schema", index, "name"),
-                "keep one of the two",
-            )
-        elif column.name.startswith("$"):
-            yield codes.E007, f"`{column.name}`: names with `$` belong to the engine", ("schema", index, "name"), None
+            message = f"the column `{column.name}` is declared twice"
+            yield codes.E007, message, ("schema", index, "name"), "keep one of the two"
         columns[column.name] = column.type
+    if declared.layout is None and config.format_schema is not None:
+        return  # The layout is broken, which has been reported: what it declares is not known.
+    yield from _column_problems(config, declared)
+    columns = {column.name: column.type for column in declared.columns}
     for index, field in enumerate(config.correlation_key or ()):
         if field not in columns:
             message = (
@@ -103,9 +120,39 @@ def _schema_problems(config: SourceConfig, name: str) -> Iterator[Problem]:
             yield codes.E153, message, ("correlation_key", index), "declare the column in `schema:`"
     if config.watermark:
         yield from _watermark_problems(config.watermark.column, columns, name)
-    if isinstance(config.format_schema, dict) and config.schema_overrides:
+
+
+def _column_problems(config: SourceConfig, declared: Declared) -> Iterator[Problem]:
+    """What is wrong with the columns, whichever key declares them."""
+    places: dict[str, tuple[str | int, ...]] = dict.fromkeys((c.name for c in declared.columns), ("format_schema",))
+    places |= {column.name: ("schema", index) for index, column in enumerate(config.columns or ())}
+    places |= {change.column: ("schema_overrides", change.patch) for change in declared.changes}
+    for column in declared.columns:
+        if column.name.startswith("$"):
+            message = f"`{column.name}`: names with `$` belong to the engine"
+            yield codes.E007, message, (*places[column.name], "name"), None
+        if column.format is not None and column.type.kind in (types.Kind.DATE, types.Kind.DATETIME):
+            problem = date_forms.format_problem(column.format)
+            if problem:
+                message = f"`format` of `{column.name}`: {problem}"
+                yield codes.E007, message, (*places[column.name], "format"), "write a form like `%d.%m.%Y`"
+
+
+def _override_problems(config: SourceConfig, declared: Declared, name: str) -> Iterator[Problem]:
+    """What is wrong with `schema_overrides` (spec/plan.md 1.7 and 1.9)."""
+    if not config.schema_overrides:
+        return
+    if isinstance(config.format_schema, dict):
         message = f"input '{name}': cannot use both inline 'schema' and 'schema_overrides'"
         yield codes.E007, message, ("schema_overrides",), "edit the inline schema"
+    elif config.format_schema is None:
+        message = (
+            f"input '{name}': 'schema_overrides' changes a `format_schema` in a file of its own, and there is none"
+        )
+        yield codes.E007, message, ("schema_overrides",), "change `schema:` itself, or name the file: `format_schema:`"
+    for mistake in declared.mistakes:
+        path = (mistake.patch,) if mistake.key is None else (mistake.patch, mistake.key)
+        yield codes.E007, mistake.message, ("schema_overrides", *path), mistake.help
 
 
 def _watermark_problems(column: str, columns: dict[str, types.Type], name: str) -> Iterator[Problem]:
@@ -185,11 +232,11 @@ def _unclosed_bracket(pattern: str) -> bool:
 
 def bind(config: SourceConfig, scope: BindScope) -> Bound:
     """The step of a source and the row it gives (spec/plan.md 3)."""
-    columns = tuple(DeclaredColumn(c.name, c.type, c.required, c.format) for c in config.columns)
+    declared = layout.declared(config, scope.part("format_schema"))
     key = tuple(config.correlation_key or ())
-    declared = {column.name: column.type for column in columns}
-    row = [Column(column.name, _row_type(column.type), scope.name) for column in columns]
-    row += [Column(CORRELATION + field, _row_type(declared[field]), scope.name) for field in key]
+    kinds = {column.name: column.type for column in declared.columns}
+    row = [Column(column.name, _row_type(column.type), scope.name) for column in declared.columns]
+    row += [Column(CORRELATION + field, _row_type(kinds[field]), scope.name) for field in key]
     if config.on_unmapped.mode is OnUnmapped.AUTO_WIDEN:
         row.append(Column(WIDENED, types.MAP, scope.name))
     step = SourceStep(
@@ -197,7 +244,7 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
         format=str(config.type),
         options=formats.frozen(config.type, scope.part("options")),
         match=_match(config),
-        columns=columns,
+        columns=declared.columns,
         on_unmapped=config.on_unmapped.mode,
         label=config.name if config.name != scope.name else None,
         date_formats=scope.date_formats,
@@ -210,7 +257,7 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
             for entry in config.array_paths
         ),
         envelope=tuple(_sections(config)),
-        layout=plain(scope.part("format_schema")),
+        layout=plain(declared.layout),
         transport=plain(config.transport) if config.transport.kind is TransportKind.REST else None,
         sort_order=tuple((f.field, f.order is Order.DESC, str(f.null_order)) for f in config.sort_order),
     )
@@ -220,7 +267,19 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
         documents=_documents(config),
         ordered_by=tuple(field.field for field in config.sort_order),
     )
-    return Bound(step, {"": flow}, _pending(config, scope))
+    return Bound(step, {"": flow}, _pending(config, declared, scope), tuple(_origins(config, declared, scope)))
+
+
+def _origins(config: SourceConfig, declared: Declared, scope: BindScope) -> Iterator[ColumnOrigin]:
+    """The columns that come from elsewhere than `schema:`, and those that are dropped."""
+    changed = {change.column: change for change in declared.changes}
+    if config.columns is None:
+        for column in declared.columns:
+            if column.name not in changed:
+                yield ColumnOrigin(column.name, "format_schema", scope.span("config", "format_schema"))
+    for change in declared.changes:
+        place = scope.span("config", "schema_overrides", change.patch)
+        yield ColumnOrigin(change.column, "schema_overrides", place, change.dropped)
 
 
 def _sections(config: SourceConfig) -> Iterator[tuple[str, str, str, tuple[tuple[str, types.Type], ...]]]:
@@ -264,14 +323,14 @@ def _match(config: SourceConfig) -> FileMatch:
     )
 
 
-def _pending(config: SourceConfig, scope: BindScope) -> Any:
+def _pending(config: SourceConfig, declared: Declared, scope: BindScope) -> Any:
     if config.transport.kind is TransportKind.REST:
         return scope.pending("reading from a network", "config", "transport")
     if config.type not in formats.RUNNING:
         return scope.pending(f"reading {config.type} files", "config", "type")
     if config.array_paths and config.type is not formats.Format.JSON:
         return scope.pending("`array_paths`", "config", "array_paths")
-    if config.format_schema is not None:
+    if not declared.is_plain:
         return scope.pending("`format_schema`", "config", "format_schema")
     if config.envelope:
         return scope.pending("`envelope`", "config", "envelope")

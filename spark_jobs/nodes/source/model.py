@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from spark_jobs.diagnostics import codes
 from spark_jobs.nodes import formats
 from spark_jobs.nodes.model import (
     Columns,
@@ -170,11 +169,9 @@ class TransportConfig(Config):
 class SourceConfig(Config):
     """`config:` of a source (spec/formats.md 1.2)."""
 
-    missing_codes: ClassVar[dict[str, Any]] = {"schema": codes.E201}
-
     name: Name | None = None
     type: choice(formats.Format)  # type: ignore[valid-type]
-    columns: Columns = Field(alias="schema")
+    columns: Columns | None = Field(None, alias="schema")
     options: dict[str, Any] | None = None
     transport: Annotated[TransportConfig, BeforeValidator(_long_form("kind"))] = TransportConfig(
         kind=TransportKind.FILE

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from spark_jobs.cxl import scope as cxl_scope
 from spark_jobs.cxl import typed, types
-from spark_jobs.cxl.schema import Schema
-from spark_jobs.diagnostics import codes
+from spark_jobs.cxl.schema import Column, Schema
+from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.diagnostics.source import Text as Text_
 from spark_jobs.nodes import tree
 from spark_jobs.nodes.binding import BindScope, Bound, Flow, NodeType, Wiring, emitted_schema, report
 from spark_jobs.nodes.model import ColumnType, Config, Flag, Integer, Name, Order, Positive, SortFields, Text, choice
 from spark_jobs.nodes.transform.step import LogDirective, TransformStep, Validation
 from spark_jobs.nodes.transform.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.diagnostics.source import Span
 
 
 class Severity(StrEnum):
@@ -140,6 +145,8 @@ def bind(config: TransformConfig, scope: BindScope) -> Bound | None:
     """The step of a transform and the row after it."""
     feed = scope.feeds[0]
     window = _window(config.analytic_window, scope) if config.analytic_window else None
+    if config.analytic_window and window is None:
+        return None
     program = scope.compile(
         "config",
         "cxl",
@@ -148,7 +155,7 @@ def bind(config: TransformConfig, scope: BindScope) -> Bound | None:
         window=window.scope if window else None,
         max_expansion=config.max_expansion,
     )
-    if not isinstance(program, typed.Program) or (config.analytic_window and window is None):
+    if not isinstance(program, typed.Program) or (window and not window.is_complete):
         return None
     row = emitted_schema(feed.flow.schema, program, scope.name)
     after = Flow(row, sources=feed.flow.sources, documents=feed.flow.documents, joined=feed.flow.joined)
@@ -165,7 +172,9 @@ def bind(config: TransformConfig, scope: BindScope) -> Bound | None:
         ordered_by=feed.flow.ordered_by if kept_order else (),
     )
     if window:
-        window = _BoundWindow(window.scope, replace(window.step, fields=_window_fields(program)))
+        if not _holds_values(program, window.scope.row, scope):
+            return None
+        window = replace(window, step=replace(window.step, fields=_window_fields(program)))
     step = TransformStep(
         name=scope.name,
         program=program,
@@ -190,25 +199,68 @@ def _has_distinct(statements: tuple[typed.Statement, ...]) -> bool:
 def _window_fields(program: typed.Program) -> frozenset[str]:
     """The columns that window functions of a program read."""
     calls = [part for part in tree.parts(program) if isinstance(part, typed.WindowCall)]
-    named = {call.field for call in calls if call.field is not None}
-    columns = {part.name for call in calls for part in tree.parts(call) if isinstance(part, typed.Column)}
-    return frozenset(named | columns)
+    return frozenset(name for call in calls for name, _ in _call_fields(call))
+
+
+def _call_fields(call: typed.WindowCall) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The columns that a window function reads, with their places in the program."""
+    if call.field is not None:
+        yield call.field, call.place
+    for part in tree.parts(call):
+        if isinstance(part, typed.Column):
+            yield part.name, part.place
+
+
+def _holds_values(program: typed.Program, row: Schema, scope: BindScope) -> bool:
+    """Whether no window function reads an array that `match: collect` made (spec/plan.md 4.2); notes those that do."""
+    text = scope.text("config", "cxl")
+    holds = True
+    for call in tree.parts(program):
+        for name, place in _call_fields(call) if isinstance(call, typed.WindowCall) else ():
+            holds = not _note_collected(row.get(name), text.span(*place), scope) and holds
+    return holds
+
+
+def _note_collected(column: Column | None, span: Span, scope: BindScope) -> bool:
+    """Whether a column holds the matches of a combine, which is noted."""
+    if column is None or column.type.kind is not types.Kind.ARRAY or not scope.collects(column.origin):
+        return False
+    message = (
+        f"windowed transform '{scope.name}' references field '{column.name}' typed as Array; the combine "
+        f"'{column.origin}' collects its matches in it"
+    )
+    help_text = "take the array apart with `emit each`, or combine with `match: all`"
+    scope.add(codes.E150E.at(span, message, help=help_text))
+    return True
 
 
 def _window(config: WindowConfig, scope: BindScope) -> _BoundWindow | None:
-    """The bound window; it ranges over the input's rows, or over a source's when `source` names one."""
+    """The bound window; it ranges over the input's rows, or over a source's when `source` names one.
+
+    None when it has no rows; what else is wrong with it leaves programs something to be checked against.
+    """
     feed = scope.feeds[0]
     rows = scope.source_flow(config.source) if config.source else feed.flow
     if rows is None:
         message = f'transform "{scope.name}": analytic_window.source "{config.source}" is no declared source'
-        report(scope, codes.E003, message, "config", "analytic_window", "source")
+        hint = nearest.hint(config.source or "", scope.sources) or f"sources here: {', '.join(scope.sources) or 'none'}"
+        report(scope, codes.E003, message, "config", "analytic_window", "source", help=hint)
+        return None
+    if config.on is not None and config.source is None:
+        message = (
+            f"windowed transform '{scope.name}' has no rows to range over: `on: {config.on}` looks them up in another "
+            "source, and `source` does not say in which"
+        )
+        help_text = "add `source:`, or remove `on` for a window over the input"
+        report(scope, codes.E150D, message, "config", "analytic_window", "on", help=help_text)
         return None
     complete = True
     wanted: list[tuple[str, tuple[str | int, ...]]]
     wanted = [(name, ("group_by", index)) for index, name in enumerate(config.group_by)]
     wanted += [(field.field, ("sort_by", index, "field")) for index, field in enumerate(config.sort_by)]
     for name, path in wanted:
-        if rows.schema.get(name) is None:
+        column = rows.schema.get(name)
+        if column is None:
             complete = False
             producer = config.source or feed.node
             message = (
@@ -218,26 +270,26 @@ def _window(config: WindowConfig, scope: BindScope) -> _BoundWindow | None:
             report(
                 scope, codes.E150B, message, "config", "analytic_window", *path, help=f"emit `{name}` in `{producer}`"
             )
-    if not complete:
-        return None
-    on = None
-    if config.on is not None:
-        on = _on(config, scope, rows)
+        elif _note_collected(column, scope.span("config", "analytic_window", *path), scope):
+            complete = False
+    on = _on(config, scope, rows) if config.on is not None else None
     step = Window(
         group_by=tuple(config.group_by),
         sort_by=tuple((f.field, f.order is Order.DESC, str(f.null_order)) for f in config.sort_by),
-        source=config.source,
+        source=rows.sources[0] if config.source else None,
         on=on,
     )
-    return _BoundWindow(cxl_scope.WindowScope(Schema(rows.schema.user_columns)), step)
+    complete = complete and (config.on is None or on is not None)
+    return _BoundWindow(cxl_scope.WindowScope(Schema(rows.schema.user_columns)), step, complete)
 
 
+@dataclass(frozen=True)
 class _BoundWindow:
-    """A window's two faces: what programs see, and what runs."""
+    """A window's two faces: what programs see, and what runs unless something is wrong with it."""
 
-    def __init__(self, scope: cxl_scope.WindowScope, step: Window) -> None:
-        self.scope = scope
-        self.step = step
+    scope: cxl_scope.WindowScope
+    step: Window
+    is_complete: bool
 
 
 def _on(config: WindowConfig, scope: BindScope, rows: Flow) -> tuple[str, str] | None:

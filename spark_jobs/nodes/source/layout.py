@@ -1,0 +1,214 @@
+"""The columns of a source from all that declares them: `format_schema`, `schema`, `schema_overrides`.
+
+The last word has `schema_overrides`: patches of a format schema that stands in a file of its own, and so of the columns
+that are read with it (spec/plan.md 1.7). A patch drops a field, changes the keys that it names, or appends a field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.diagnostics import nearest
+from spark_jobs.nodes.formats import LAYOUT_TYPES, Layout, LayoutField
+from spark_jobs.nodes.source.step import DeclaredColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_jobs.nodes.source.model import SourceConfig
+
+#: What a field says of a column; the rest is about places in records.
+_OF_COLUMNS = frozenset({"name", "type", "required", "format", "inherits", "description", "drop", "record"})
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """What is wrong with a patch: its number, the key that is to blame (None for the whole), and what to do."""
+
+    patch: int
+    key: str | None
+    message: str
+    help: str | None = None
+
+
+@dataclass(frozen=True)
+class Change:
+    """A column that a patch made, changed or dropped."""
+
+    column: str
+    patch: int
+    dropped: bool = False
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a source declares, put together.
+
+    Args:
+        columns: the columns in order.
+        layout: the patched format schema, templates filled in; None where there is none.
+        changes: what `schema_overrides` did to columns, the last patch of each column.
+        mistakes: the patches that cannot be applied; they are left out.
+    """
+
+    columns: tuple[DeclaredColumn, ...]
+    layout: Layout | None = None
+    changes: tuple[Change, ...] = ()
+    mistakes: tuple[Mistake, ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the layout says nothing but names, types, forms of dates and what is required."""
+        if self.layout is None:
+            return True
+        written = (key for one in self.layout.all_fields for key, value in one if value is not None)
+        return self.layout.records is None and _OF_COLUMNS.issuperset(written)
+
+
+def declared(config: SourceConfig, layout: Layout | None) -> Declared:
+    """The columns of a source, and its layout after `schema_overrides`.
+
+    Args:
+        config: the source.
+        layout: its format schema, read; None where there is none or it is broken.
+    """
+    own = tuple(DeclaredColumn(c.name, c.type, c.required, c.format) for c in config.columns or ())
+    if layout is None:
+        return Declared(own)
+    patched = _Patched(layout)
+    for number, patch in enumerate(config.schema_overrides or ()):
+        patched.apply(number, patch, {column.name for column in own})
+    result = patched.layout()
+    fields = {one.name: one for one in reversed(result.all_fields)}
+    names = [one.name for one in result.all_fields]
+    if config.columns is None:
+        columns = [_column(fields[name]) for name in dict.fromkeys(names)]
+    else:
+        kept = [column for column in own if column.name in fields or column.name not in patched.dropped]
+        columns = [_refined(column, fields.get(column.name), patched.said) for column in kept]
+        known = {column.name for column in own}
+        columns += [_column(fields[name]) for name in dict.fromkeys(names) if name in patched.appended - known]
+    return Declared(tuple(columns), result, _changes(patched, columns), tuple(patched.mistakes))
+
+
+def _changes(patched: _Patched, columns: Sequence[DeclaredColumn]) -> tuple[Change, ...]:
+    names = {column.name for column in columns}
+    made = [Change(name, patch) for name, patch in patched.last.items() if name in names]
+    gone = [Change(name, patch, True) for name, patch in patched.dropped.items() if name not in names]
+    return tuple(sorted((*made, *gone), key=lambda change: change.patch))
+
+
+def _column(one: LayoutField) -> DeclaredColumn:
+    return DeclaredColumn(one.name, LAYOUT_TYPES[one.type or "string"], bool(one.required), one.format)
+
+
+def _refined(column: DeclaredColumn, one: LayoutField | None, said: dict[str, set[str]]) -> DeclaredColumn:
+    """A column of `schema:` with what patches say of it, and with what `schema:` itself leaves open."""
+    if one is None:
+        return column
+    patched = said.get(column.name, set())
+    from_field = _column(one)
+    return DeclaredColumn(
+        column.name,
+        from_field.type if "type" in patched else column.type,
+        from_field.required if "required" in patched else column.required or from_field.required,
+        from_field.format if "format" in patched else column.format or from_field.format,
+    )
+
+
+@dataclass
+class _Patched:
+    """A layout while patches are applied to it."""
+
+    original: Layout
+    groups: dict[str | None, list[LayoutField]] = field(default_factory=dict)
+    mistakes: list[Mistake] = field(default_factory=list)
+    #: The number of the last patch of a field, of a dropped one, and the keys that patches set.
+    last: dict[str, int] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
+    appended: set[str] = field(default_factory=set)
+    said: dict[str, set[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.original.records is None:
+            self.groups[None] = list(self.original.fields_ or ())
+        for record in self.original.records or ():
+            self.groups[record.tag] = list(record.fields)
+
+    @property
+    def _tags(self) -> list[str]:
+        return [str(tag) for tag in self.groups]
+
+    def apply(self, number: int, patch: LayoutField, own: set[str]) -> None:
+        """One patch; `own` are the columns that `schema:` declares."""
+        mistake = self._mistake(number, patch, own)
+        if mistake is not None:
+            self.mistakes.append(mistake)
+            return
+        fields = self.groups[patch.record]
+        at = next((index for index, one in enumerate(fields) if one.name == patch.name), None)
+        if patch.drop:
+            if at is not None:
+                del fields[at]
+            self.dropped[patch.name] = number
+            self.said.pop(patch.name, None)
+            self.appended.discard(patch.name)
+            return
+        said = {key: value for key, value in patch if value is not None and key not in ("drop", "record", "name")}
+        self.last[patch.name] = number
+        self.said.setdefault(patch.name, set()).update(said)
+        if at is None:
+            self.appended.add(patch.name)
+            fields.append(patch.model_copy(update={"drop": None, "record": None}))
+        else:
+            fields[at] = fields[at].model_copy(update=_consistent(said))
+
+    def _mistake(self, number: int, patch: LayoutField, own: set[str]) -> Mistake | None:
+        what = f"schema_overrides: field '{patch.name}'"
+        if patch.record is not None and self.original.records is None:
+            message = f"{what}: `record` is for format schemas with `records`; this one has `fields`"
+            return Mistake(number, "record", message, "remove `record`")
+        if patch.record is None and self.original.records is not None:
+            message = f"{what}: the format schema has several kinds of records, and `record` says which"
+            return Mistake(number, None, message, f"add `record:` with one of {', '.join(self._tags)}")
+        if patch.record not in self.groups:
+            message = f"{what}: no record has the tag `{patch.record}`"
+            known = f"tags: {', '.join(self._tags)}"
+            return Mistake(number, "record", message, nearest.hint(str(patch.record), self._tags) or known)
+        if patch.inherits is not None and patch.inherits not in (self.original.defs or {}):
+            message = f"{what} inherits `{patch.inherits}`, which is not among `defs`"
+            return Mistake(number, "inherits", message, nearest.hint(patch.inherits, self.original.defs or {}))
+        names = [one.name for one in self.groups[patch.record]]
+        if patch.drop and patch.name not in names and (patch.record is not None or patch.name not in own):
+            message = f"schema_overrides: cannot drop field '{patch.name}' — not found in schema"
+            return Mistake(number, "name", message, nearest.hint(patch.name, names))
+        return None
+
+    def layout(self) -> Layout:
+        """The format schema with all patches applied and templates filled in."""
+        templates = self.original.defs or {}
+        filled = {tag: [_filled(one, templates) for one in fields] for tag, fields in self.groups.items()}
+        if self.original.records is None:
+            return self.original.model_copy(update={"fields_": filled[None], "defs": None})
+        records = [one.model_copy(update={"fields": filled[one.tag]}) for one in self.original.records]
+        return self.original.model_copy(update={"records": records, "defs": None})
+
+
+def _consistent(said: dict[str, Any]) -> dict[str, Any]:
+    """What a patch sets; a width takes the place of an end, and an end that of a width."""
+    for key, other in (("width", "end"), ("end", "width")):
+        if key in said:
+            return {**said, other: None}
+    return said
+
+
+def _filled(one: LayoutField, templates: dict[str, LayoutField]) -> LayoutField:
+    """A field with the keys that it leaves open taken from its template."""
+    if one.inherits is None:
+        return one
+    template = templates[one.inherits]
+    taken = {key: value for key, value in template if value is not None and getattr(one, key) is None}
+    if one.width is not None or one.end is not None:
+        taken = {key: value for key, value in taken.items() if key not in ("width", "end")}
+    return one.model_copy(update={**taken, "inherits": None})

@@ -1,0 +1,33 @@
+"""What tests of runs share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.execute import without_spark
+from tests.execute.bad_runs import run, tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs with `--force`, and proves that it changed nothing at all; gives what it said."""
+    without_spark.install(monkeypatch)
+
+    def check(exit_code: int, *says: str, options: tuple[str, ...] = ("--force",), unchanged: bool = True) -> str:
+        before = tree(tmp_path) if unchanged else {}
+        ended = run(tmp_path, *options)
+        told = capsys.readouterr()
+        assert ended == exit_code, told.err
+        for text in says:
+            assert text in told.err
+        assert "Traceback" not in told.err
+        assert "complete" not in told.out
+        assert not unchanged or tree(tmp_path) == before
+        return told.err
+
+    return check

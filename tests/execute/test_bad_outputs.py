@@ -1,0 +1,184 @@
+"""Outputs that cannot be written, full disks included: nothing is lost, and no litter stays.
+
+Everything goes through the command line, with jobs run in this process.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_jobs.execute import letters, outputs, publish
+from spark_jobs.nodes.output import run as output_run
+from tests.execute import pipelines, without_spark
+from tests.execute.bad_runs import GOOD, LIMITED, PIPELINE, prepare, run, tree
+
+
+def test_an_output_path_that_is_a_folder(tmp_path: Path, refused: Any) -> None:
+    prepare(tmp_path)
+    (tmp_path / "out/copy.csv").unlink()
+    (tmp_path / "out/copy.csv").mkdir()
+    refused(4, "error[E902]: ", "out/copy.csv is a folder")
+
+
+def test_a_dead_letter_path_that_is_a_folder(tmp_path: Path, refused: Any) -> None:
+    prepare(tmp_path, strategy="continue")
+    (tmp_path / "out/dead.csv").mkdir()
+    refused(4, "error[E902]: ", "out/dead.csv is a folder")
+
+
+def test_an_output_folder_that_is_a_file(tmp_path: Path, refused: Any) -> None:
+    prepare(tmp_path, pipeline=PIPELINE.replace("out/copy.csv", "in/rows.csv/deep/copy.csv"))
+    refused(4, "error[E900]: ", "in/rows.csv")
+
+
+def test_half_made_folders_are_removed(tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare(tmp_path, "a,b\nno number,x\n", pipeline=PIPELINE.replace("out/copy.csv", "new/deep/copy.csv"))
+    refused(3, "rows.csv, row 1: field 'a'")
+
+
+@pytest.mark.parametrize("path", ["out/copy.csv", "./out/copy.csv"])
+def test_dead_letters_in_the_place_of_an_output(path: str, tmp_path: Path, refused: Any) -> None:
+    prepare(tmp_path, pipeline=PIPELINE.replace("out/dead.csv", path))
+    refused(1, "error[E322]", "pipeline.yaml:2:")
+
+
+def test_files_in_the_way(tmp_path: Path, refused: Any) -> None:
+    prepare(tmp_path)
+    refused(4, "error[E902]: ", "out/copy.csv exists already: use --force", options=())
+
+
+def test_a_file_that_appears_while_the_run_works(tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare(tmp_path)
+    (tmp_path / "out/copy.csv").unlink()
+    assemble = outputs.assemble
+
+    def meanwhile(*arguments: Any) -> Any:
+        (tmp_path / "out/copy.csv").write_text("another run's")
+        return assemble(*arguments)
+
+    monkeypatch.setattr(outputs, "assemble", meanwhile)
+    refused(4, "error[E902]: ", "out/copy.csv exists already", options=(), unchanged=False)
+    assert pipelines.outputs(tmp_path) == {"copy.csv": b"another run's"}
+
+
+def test_a_name_as_long_as_the_system_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark.install(monkeypatch)
+    name = "x" * 251 + ".csv"
+    prepare(tmp_path, pipeline=PIPELINE.replace("out/copy.csv", f"out/{name}"))
+    assert run(tmp_path, "--quiet") == 0
+    assert pipelines.outputs(tmp_path)[name] == GOOD.encode()
+
+
+@pytest.mark.parametrize("name", ["a/b", "../x", "..", "", "x" * 201, "a\0b"])
+def test_an_execution_id_that_names_no_file(name: str, tmp_path: Path, refused: Any) -> None:
+    prepare(tmp_path)
+    refused(1, "--execution-id", "cannot name a file", options=("--force", "--execution-id", name))
+
+
+def test_a_preview_that_cannot_be_written(tmp_path: Path, refused: Any) -> None:
+    prepare(tmp_path)
+    target = str(tmp_path / "nowhere/preview.txt")
+    refused(4, "error[E900]: ", target, "No such file", options=("-n", "1", "--dry-run-output", target))
+
+
+# ---- full disks --------------------------------------------------------------------------------------------------
+
+
+class FullDisk:
+    """A file on a full disk: the buffer takes what it gets, the disk does not."""
+
+    def __init__(self, path: str) -> None:
+        self.file = open(path, "wb")  # noqa: SIM115 - closed like the file it stands for
+
+    def write(self, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def close(self) -> None:
+        self.file.close()
+
+
+class FullAtClose(FullDisk):
+    def write(self, data: bytes) -> None:
+        self.file.write(data)
+
+    def close(self) -> None:
+        self.file.close()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def no_space(*arguments: Any, **options: Any) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("file", [FullDisk, FullAtClose])
+@pytest.mark.parametrize("strategy", ["fail_fast", "continue", "best_effort"])
+def test_the_disk_is_full_while_parts_are_written(
+    strategy: str, file: Any, tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(tmp_path, strategy=strategy)
+    monkeypatch.setattr(output_run, "_create", file)
+    refused(4, "error[E900]: output 'copy': ", "/out/", "No space left on device", "pipeline.yaml:7:")
+
+
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [(publish, "join"), (publish, "_sync"), (letters.Gathered, "write"), (os, "replace"), (os, "fsync")],
+)
+def test_the_disk_is_full_later(
+    where: Any, name: str, tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(tmp_path, "a,b\n1,x\nnothing,y\n", "continue")
+    monkeypatch.setattr(where, name, no_space)
+    refused(4, "error[E900]: ", "No space left on device")
+
+
+def test_a_rename_that_fails_gives_the_other_files_back(
+    tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(tmp_path, "a,b\n1,x\nnothing,y\n", "continue")
+    (tmp_path / "out/dead.csv").write_text("old letters\n")
+    replace = os.replace
+    done: list[str] = []
+
+    def at_last(source: Any, target: Any) -> None:
+        if str(target).endswith("out/dead.csv") and not str(source).endswith(".old"):
+            done.append((tmp_path / "out/copy.csv").read_text())
+            raise OSError(errno.ENOSPC, "No space left on device", str(target))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", at_last)
+    refused(4, "error[E900]: ", "out/dead.csv", "No space left on device")
+    assert done == ["a,b\n1,x\n"], "the first file had its new name already"
+
+
+@pytest.mark.slow
+def test_the_system_refuses_a_write(tmp_path: Path) -> None:
+    prepare(tmp_path, "a,b\n" + "".join(f"{i},some text that takes its place\n" for i in range(10_000)))
+    before = tree(tmp_path)
+    ended = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(tmp_path / "pipeline.yaml")],
+        capture_output=True, text=True, timeout=60, check=False, cwd=Path(__file__).resolve().parents[2],
+    )  # fmt: skip
+    assert ended.returncode == 4, ended.stderr
+    assert "error[E900]: output 'copy': " in ended.stderr
+    assert "File too large" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert tree(tmp_path) == before
+
+
+def test_metrics_that_cannot_be_written_undo_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_spark.install(monkeypatch)
+    prepare(tmp_path)
+    (tmp_path / "spool").write_text("no folder")
+    assert run(tmp_path, "--force", "--metrics-spool-dir", str(tmp_path / "spool")) == 0
+    assert "metrics are not written" in capsys.readouterr().err
+    assert pipelines.outputs(tmp_path) == {"copy.csv": GOOD.encode()}

@@ -51,7 +51,7 @@ def problem() -> str | None:
 
 
 def settings() -> dict[str, str]:
-    """Settings that shorten the start of an embedded session.
+    """Settings that shorten the start of an embedded session, and what it says.
 
     The cheap compiler alone is enough for envelopes, and so are expressions that Spark interprets: the work is in
     Arrow.
@@ -59,11 +59,19 @@ def settings() -> dict[str, str]:
     java = executable()
     archive = class_archive.options(java) if java else ""
     return {
-        "spark.driver.extraJavaOptions": f"{class_archive.JVM_OPTIONS} {archive}".strip(),
+        "spark.driver.extraJavaOptions": f"{class_archive.JVM_OPTIONS} {_logging()} {archive}".strip(),
         "spark.python.daemon.module": "spark_jobs.execute.worker_daemon",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
+
+
+def _logging() -> str:
+    """Spark's warnings about its own start are none for the user of a pipeline; a configuration of theirs stays."""
+    folder = os.environ.get("SPARK_CONF_DIR")
+    if folder and (Path(folder) / "log4j2.properties").exists():
+        return ""
+    return f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
 
 
 def prepare() -> None:

@@ -28,7 +28,6 @@ _EMBEDDED = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.python.worker.reuse": "true",
-    "spark.log.level": "ERROR",
     "spark.driver.memory": "1g",
 }
 

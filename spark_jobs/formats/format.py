@@ -125,6 +125,22 @@ class Block:
     failures: list[RowFailure] = field(default_factory=list)
     failed_rows: pa.RecordBatch | None = None
 
+    def until(self, row: int) -> Block:
+        """The records that stand before a place in the split."""
+        if self.first_row + self.count <= row:
+            return self
+        count = max(row - self.first_row, 0)
+        failures = [item for item in self.failures if item.row < row]
+        good = count - len(failures)
+        return Block(
+            first_row=self.first_row,
+            count=count,
+            batch=self.batch.slice(0, good),
+            rows=None if self.rows is None else self.rows.slice(0, good),
+            failures=failures,
+            failed_rows=None if self.failed_rows is None else self.failed_rows.slice(0, len(failures)),
+        )
+
 
 @dataclass
 class Encoded:

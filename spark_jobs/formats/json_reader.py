@@ -62,13 +62,13 @@ class JsonReader:
             stretch.records += len(items)
             yield self._block(first, items)
 
-    def keys(self, stream: ByteStream) -> dict[str, None]:
-        """The names of all undeclared leaves, in first-seen order."""
+    def keys(self, stream: ByteStream, most_records: int | None = None) -> dict[str, None]:
+        """The names of all undeclared leaves in first-seen order; of the first records alone if a number is given."""
         found: dict[str, None] = {}
-        for items in self._batches(stream, csv_pieces.Stretch()):
-            for item in items:
-                if isinstance(item, dict):
-                    found.update(dict.fromkeys(name for name, _ in self._undeclared.leaves(item)))
+        records = itertools.chain.from_iterable(self._batches(stream, csv_pieces.Stretch()))
+        for item in itertools.islice(records, most_records):
+            if isinstance(item, dict):
+                found.update(dict.fromkeys(name for name, _ in self._undeclared.leaves(item)))
         return found
 
     def _batches(self, stream: ByteStream, stretch: Stretch) -> Iterator[list[Item]]:

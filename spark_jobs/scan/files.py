@@ -25,12 +25,16 @@ class InputFile:
         name: how `$source.file`, dead letters and messages call it.
         size: its length in bytes.
         mtime_ns: when it was last changed, in nanoseconds since 1970.
+        source_file: what `$source.file` is where that is not the name.
+        most_records: how many records it counts for; what follows them is as if it were not there. None for all.
     """
 
     path: str
     name: str
     size: int
     mtime_ns: int = 0
+    source_file: str | None = None
+    most_records: int | None = None
 
 
 @lru_cache(maxsize=32)

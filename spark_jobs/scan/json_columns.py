@@ -78,7 +78,7 @@ def _undeclared(
     wanted = Reading(tuple(SourceColumn(name, types.ANY) for name in declared))
     reader = json_reader.JsonReader(plan.file.name, plan.layout, options, wanted, arrays)
     with files.open_input(plan.file.path, plan.file.name) as raw:
-        return reader.keys(_as_utf8(raw, options, plan.data_start))
+        return reader.keys(_as_utf8(raw, options, plan.data_start), plan.file.most_records)
 
 
 def _as_utf8(raw: pa.NativeFile, options: JsonOptions, start: int = 0) -> ByteStream:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.formats.format import Reading
 from spark_jobs.formats.json_records import ArrayPath
-from spark_jobs.scan import columns, json_columns, reading
+from spark_jobs.scan import columns, json_columns, reading, splits
 from spark_jobs.scan.columns import OnUnmapped
+from spark_jobs.scan.reading import SplitOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from spark_jobs.formats.format import Block
     from spark_jobs.scan.columns import FilePlan, ScanPlan
     from spark_jobs.scan.files import InputFile
-    from spark_jobs.scan.reading import SplitOutcome
     from spark_jobs.scan.splits import Split
 
 #: An entry of `array_paths` in plain form: the path, whether it is exploded, the separator of joined elements.
@@ -72,11 +72,23 @@ def read(
     """
     match name:
         case "csv":
-            return reading.read_csv(split, file_plan, options, wanted, outcome)
+            blocks = reading.read_csv(split, file_plan, options, wanted, outcome)
         case "json":
-            return reading.read_json(split, file_plan, options, wanted, outcome, _array_paths(arrays))
+            blocks = reading.read_json(split, file_plan, options, wanted, outcome, _array_paths(arrays))
         case _:
             raise KeyError(name)
+    most = file_plan.file.most_records
+    return blocks if most is None else _first(blocks, most, outcome)
+
+
+def _first(blocks: Iterator[Block], most: int, outcome: SplitOutcome) -> Iterator[Block]:
+    """The first records of a file that counts for no more of them."""
+    for block in blocks:
+        is_last = block.first_row + block.count >= most
+        outcome.records = min(outcome.records, most)
+        yield block.until(most)
+        if is_last:
+            return
 
 
 def count(
@@ -95,10 +107,28 @@ def count(
     """
     if name == "csv":
         reading.count_csv(split, file_plan, options, outcome)
+        if file_plan.file.most_records is not None:
+            outcome.records = min(outcome.records, file_plan.file.most_records)
         return
     for _ in read(name, split, file_plan, options, Reading(()), outcome, arrays):
         # The blocks themselves are not wanted: reading them on counts the records.
         continue
+
+
+def records_of(name: str, file: InputFile, options: Any, arrays: Sequence[PlainArrayPath] = ()) -> int:
+    """How many records a file has, good and bad.
+
+    Raises:
+        FormatError: the file cannot be opened, or its container is broken.
+        KeyError: the format is not read.
+    """
+    scan = plan(name, file.name, (), [file], options, OnUnmapped.DROP, arrays)
+    found = 0
+    for split in splits.plan(scan.files, max(file.size, 1)):
+        outcome = SplitOutcome()
+        count(name, split, scan.files[split.file], options, outcome, arrays)
+        found += outcome.records
+    return found
 
 
 def _array_paths(arrays: Sequence[PlainArrayPath]) -> tuple[ArrayPath, ...]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -43,6 +44,39 @@ def test_a_format_is_planned_read_and_counted_by_its_name(
         counted += count.records
     assert records == [{"id": 1, "name": "a"}, {"id": 2, "name": "b\nc"}]
     assert counted == 2
+
+
+@pytest.mark.parametrize("most", range(6))
+@pytest.mark.parametrize("split_bytes", [8, 1000])
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("json", b'{"id":1}\nbroken\n{"id":"x"}\n{"id":4,"late":1}\n'),
+        ("json", b'[{"id":1},"broken",{"id":"x"},{"id":4,"late":1}]'),
+        ("csv", b'id,late\n1,\n2\nx,\n4,1\n'),
+    ],
+    ids=["lines", "array", "csv"],
+)  # fmt: skip
+def test_what_follows_the_records_that_count_is_not_there(
+    name: str, data: bytes, split_bytes: int, most: int, tmp_path: Path
+) -> None:
+    (tmp_path / "in").write_bytes(data)
+    file = replace(files.describe(str(tmp_path / "in"), "in"), most_records=most)
+    options = JsonOptions() if name == "json" else CsvOptions()
+    scan = scanning.plan(name, "s", ("id",), [file], options)
+    if name == "json":
+        assert scan.widened == (("late",) if most >= 4 else ())
+    wanted = Reading(source_columns({"id": types.INT}), failure_texts=True)
+    good, bad = [], []
+    (split,) = splits.plan(scan.files, split_bytes)
+    outcome, count = SplitOutcome(), SplitOutcome()
+    for block in scanning.read(name, split, scan.files[0], options, wanted, outcome):
+        good += block.batch.column("id").to_pylist()
+        bad += [failed.row for failed in block.failures]
+        assert block.failed_rows is None or block.failed_rows.num_rows == len(block.failures)
+    scanning.count(name, split, scan.files[0], options, count)
+    assert (good, bad) == ([row for row in (1, 4) if row <= most], [row for row in (1, 2) if row < most])
+    assert outcome.records == count.records == min(most, 4)
 
 
 def test_widened_values_are_texts_or_of_any_kind(tmp_path: Path) -> None:

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Places:
-    """What is known of each split, by its number: the file, the source, the rows before it."""
+    """What is known of each split, by its number: the file and its path, the source, the rows before it."""
 
     files: pa.Array
+    paths: pa.Array
     sources: pa.Array
     rows: pa.Array | None
     totals: pa.Array | None
@@ -30,10 +31,12 @@ class Places:
         """The places of a job's splits."""
         known = {place.number: (name, place) for name, place in splits}
         entries = [known.get(number) for number in range(max(known, default=-1) + 1)]
+        files = [entry[1].file_plan.file if entry else None for entry in entries]
         rows = [entry[1].first_row if entry else None for entry in entries]
         totals = [entry[1].first_of_source if entry else None for entry in entries]
         return cls(
-            pa.array([entry[1].file_plan.file.name if entry else None for entry in entries], pa.string()),
+            pa.array([file and (file.source_file or file.name) for file in files], pa.string()),
+            pa.array([file and file.name for file in files], pa.string()),
             pa.array([entry[0] if entry else None for entry in entries], pa.string()),
             pa.array(rows, pa.int64()) if any(row is not None for row in rows) else None,
             pa.array(totals, pa.int64()) if any(total is not None for total in totals) else None,
@@ -52,9 +55,10 @@ class RecordOrigin(operator.GroupOrigin):
         if operator.IS_GROUP in batch.data.schema.names:
             is_group = batch.data.column(operator.IS_GROUP).fill_null(False)
             split = pc.if_else(is_group, pa.scalar(None, split.type), split)
-        names = (self.places.files.take(split), self.places.sources.take(split))
-        file, name = (pc.fill_null(column, operator.MERGED) for column in names)
-        known: dict[str, Any] = {"source.file": file, "source.path": file, "source.name": name}
+        places = {"file": self.places.files, "path": self.places.paths, "name": self.places.sources}
+        known: dict[str, Any] = {
+            f"source.{key}": pc.fill_null(column.take(split), operator.MERGED) for key, column in places.items()
+        }
         if self.places.rows is not None:
             known["source.row"] = pc.add(pc.add(self.places.rows.take(split), row), 1)
         if self.places.totals is not None:

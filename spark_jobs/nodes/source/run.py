@@ -88,10 +88,10 @@ class SplitOrigin:
 
     def surroundings(self, batch: operator.Batch) -> dict[str, Any]:
         """The file's values, and the row numbers where they are known."""
-        name = self.place.file_plan.file.name
+        file = self.place.file_plan.file
         known: dict[str, Any] = {
-            "source.file": name,
-            "source.path": name,
+            "source.file": file.source_file or file.name,
+            "source.path": file.name,
             "source.name": self.step.name,
             "source.count": None,
         }
@@ -129,7 +129,7 @@ class Source(operator.Operator):
         carried += [format.WIDENED + name for name in wanted.widened]
         for block in blocks:
             if place.limit is not None:
-                block = _cut(block, place.limit)
+                block = block.until(place.limit)
             self.counters.records_in += block.count
             origin = SplitOrigin(place, self.step, block)
             if block.failures:
@@ -172,23 +172,6 @@ def _with_values(data: pa.RecordBatch) -> pa.RecordBatch:
     """Undeclared texts as values of any kind."""
     names = [name for name in data.schema.names if name.startswith(format.WIDENED)]
     return operator.overlay(data, {name: values.to_arrow(data.column(name).to_pylist(), types.ANY) for name in names})
-
-
-def _cut(block: format.Block, limit: int) -> format.Block:
-    """The records of a block that stand before a row."""
-    if block.first_row + block.count <= limit:
-        return block
-    count = max(limit - block.first_row, 0)
-    failures = [item for item in block.failures if item.row < limit]
-    good = count - len(failures)
-    return format.Block(
-        first_row=block.first_row,
-        count=count,
-        batch=block.batch.slice(0, good),
-        rows=None if block.rows is None else block.rows.slice(0, good),
-        failures=failures,
-        failed_rows=None if block.failed_rows is None else block.failed_rows.slice(0, len(failures)),
-    )
 
 
 def open_operator(step: SourceStep, **wiring: Any) -> Source:

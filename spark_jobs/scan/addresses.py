@@ -1,0 +1,109 @@
+"""Addresses of pages: what is asked, and what of it may be shown.
+
+An address is shown in messages, dead letters, metrics and `$source.path`. What looks like a secret in it is replaced
+by `***`: user names and passwords, the values of parameters that are called like one, long opaque values, and the
+source's own credential wherever it stands.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote, urljoin, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+HIDDEN = "***"
+#: Characters of a parameter's value from which on it is taken for a key or a signature.
+OPAQUE_LENGTH = 24
+_SECRET_NAME = re.compile(r"key|token|secret|pass|pwd|sig|auth|cred|session|jwt|code|nonce|hash|^(sas|sid|st)$", re.I)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+#: Characters that a parameter's name may have as they are; `page[offset]` is usual.
+_NAME_SAFE = "-._~[]$"
+
+
+def problem(url: str) -> str | None:
+    """Why an address cannot be that of a source, in words that leave it out; None when it can."""
+    if any(character.isspace() or not character.isprintable() for character in url):
+        return "has white space or control characters"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return "is no address"
+    if parts.scheme.lower() not in _DEFAULT_PORTS:
+        return "must begin with `http://` or `https://`"
+    if not parts.hostname or port == 0:
+        return "names no host"
+    if parts.username is not None or parts.password is not None:
+        return "has a user name or password: credentials go under `auth:`"
+    return None
+
+
+def with_parameters(url: str, parameters: Iterable[tuple[str, str]]) -> str:
+    """The address with further parameters behind those that it has; values are percent-encoded."""
+    base = url.partition("#")[0]
+    added = "&".join(f"{quote(name, safe=_NAME_SAFE)}={quote(value, safe='')}" for name, value in parameters)
+    if "?" not in base:
+        return f"{base}?{added}"
+    return f"{base}{added}" if base.endswith(("?", "&")) else f"{base}&{added}"
+
+
+def resolved(base: str, link: str) -> str:
+    """The address that a link on the page `base` leads to."""
+    try:
+        return urljoin(base, link.strip().replace(" ", "%20")).partition("#")[0]
+    except ValueError:
+        return link
+
+
+def takes_credential(url: str, given_to: str) -> bool:
+    """Whether a credential that was given for one address may be sent to another: to the same host and port alone.
+
+    From `http` to `https` on the usual ports is the same host, better protected.
+    """
+    target, home = _origin(url), _origin(given_to)
+    return target == home or (
+        target[1] == home[1] and (home[0], home[2], target[0], target[2]) == ("http", 80, "https", 443)
+    )
+
+
+def _origin(url: str) -> tuple[str, str, int]:
+    try:
+        parts = urlsplit(url)
+        scheme = parts.scheme.lower()
+        return scheme, (parts.hostname or "").lower(), parts.port or _DEFAULT_PORTS.get(scheme, 0)
+    except ValueError:
+        return "", url, 0
+
+
+def shown(url: str, secrets: Sequence[str] = ()) -> str:
+    """The address as everybody may see it, without what looks like a secret and without a fragment.
+
+    >>> shown("https://me:pw@shop.example/orders?page=2&api_key=abc")
+    'https://***@shop.example/orders?page=2&api_key=***'
+    """
+    base, mark, query = url.partition("#")[0].partition("?")
+    scheme, slashes, rest = base.partition("//")
+    host, slash, path = rest.partition("/")
+    if "@" in host:
+        host = f"{HIDDEN}@{host.rpartition('@')[2]}"
+    pairs = "&".join(_shown_pair(pair) for pair in query.split("&")) if query else ""
+    text = masked(f"{scheme}{slashes}{host}{slash}{path}{mark}{pairs}", secrets)
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def _shown_pair(pair: str) -> str:
+    name, equals, value = pair.partition("=")
+    if not equals:
+        return HIDDEN if len(name) >= OPAQUE_LENGTH else name
+    return f"{name}={HIDDEN if _SECRET_NAME.search(unquote(name)) or len(value) >= OPAQUE_LENGTH else value}"
+
+
+def masked(text: str, secrets: Sequence[str]) -> str:
+    """A text without some secrets, as they are written and percent-encoded."""
+    for secret in secrets:
+        for spelling in (secret, quote(secret, safe=""), quote(secret)):
+            text = text.replace(spelling, HIDDEN)
+    return text

@@ -36,7 +36,7 @@ from spark_jobs.nodes.transform import directives
 from spark_jobs.plan import plan as plans
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql import SparkSession
 
@@ -129,6 +129,7 @@ def _publishing(run: Run) -> ExitCode:
     outputs.refuse_own_files(run.plan, run.inputs, targets)
     staging = publish.Staging.open(run.identity.execution_id, targets.home)
     try:
+        _fetch(run, staging.home)
         folders = {target.name: str(staging.folder(target.path.parent)) for target in targets.outputs}
         spark = _work(run, opening, str(staging.home), folders)
         with run.phase("publish"):
@@ -150,6 +151,7 @@ def _previewing(run: Run, show: Callable[[str, str], None]) -> ExitCode:
     opening = _begin(run)
     scratch = tempfile.mkdtemp(prefix="clinker-preview-")
     try:
+        _fetch(run, Path(scratch))
         folders = {target.name: scratch for target in targets.outputs}
         _work(run, opening, scratch, folders)
         renames = outputs.assemble(run, targets, folders)
@@ -176,10 +178,28 @@ def _begin(run: Run) -> _SessionOpening:
     opening = _SessionOpening(run)
     with run.phase("inputs"):
         run.inputs = inputs.find(run.plan, work.split_bytes(), allow_outside=run.options.allow_absolute_paths)
-    for scan in run.inputs.scans.values():
-        for warning in scan.warnings:
-            logs.LOG.warning("%s", warning)
+    _warn(run.inputs, run.inputs.scans)
     return opening
+
+
+def _fetch(run: Run, folder: Path) -> None:
+    """The pages of network sources become files in a folder of the run, where every machine can read them."""
+    assert run.inputs is not None
+    steps = run.inputs.on_network
+    if not steps:
+        return
+    from spark_jobs.execute import network  # runs without a network source need no HTTP
+
+    with run.phase("fetch"):
+        pages = network.fetch(run.plan, steps, folder, run.options.preview)
+        run.inputs = inputs.with_pages(run.plan, run.inputs, pages, work.split_bytes())
+    _warn(run.inputs, steps)
+
+
+def _warn(found: inputs.Inputs, names: Iterable[str]) -> None:
+    for name in names:
+        for warning in found.scans[name].warnings:
+            logs.LOG.warning("%s", warning)
 
 
 def _work(run: Run, opening: _SessionOpening, scratch: str, folders: dict[str, str]) -> SparkSession:

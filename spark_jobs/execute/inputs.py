@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,7 @@ from spark_jobs.nodes.source.run import SplitInput
 from spark_jobs.scan import columns, matching, scanning, splits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.plan import plan as plans
@@ -33,6 +34,11 @@ class Inputs:
     def by_number(self) -> dict[int, tuple[str, SplitInput]]:
         """The splits by their numbers (a preview reads only some of them)."""
         return {place.number: (name, place) for name, place in self.splits}
+
+    @property
+    def on_network(self) -> dict[str, SourceStep]:
+        """The sources whose records are on a network."""
+        return {name: step for name, step in self.steps.items() if step.endpoint is not None}
 
     @property
     def width(self) -> int:
@@ -100,7 +106,7 @@ class Inputs:
 
 
 def find(plan: plans.Plan, split_bytes: int, *, allow_outside: bool = False) -> Inputs:
-    """The inputs of a plan.
+    """The inputs of a plan, as far as they are files: what `with_pages` adds is on a network.
 
     Raises:
         RunFailed: a file is missing or unreadable, or its columns are refused.
@@ -108,24 +114,52 @@ def find(plan: plans.Plan, split_bytes: int, *, allow_outside: bool = False) -> 
     sources = [planned for planned in plan.nodes if planned.kind == "source"]
     sources.sort(key=lambda planned: planned.span.start if planned.span else 0)
     steps: dict[str, Any] = {planned.name: planned.step for planned in sources}
-    scans = {name: _scan(plan, step, allow_outside) for name, step in steps.items()}
+    scans: dict[str, columns.ScanPlan] = {}
+    for name, step in steps.items():
+        if step.endpoint is None:
+            with _told(plan, name):
+                matched = matching.match(name, step.match, Path(plan.base_dir), allow_outside=allow_outside)
+                scans[name] = _scan(step, matched)
+    return _numbered(steps, scans, split_bytes)
+
+
+def with_pages(plan: plans.Plan, found: Inputs, pages: Mapping[str, matching.Matched], split_bytes: int) -> Inputs:
+    """The same with the pages of the network sources.
+
+    Raises:
+        RunFailed: a page is broken, or its columns are refused.
+    """
+    scans = {**found.scans}
+    for name, matched in pages.items():
+        with _told(plan, name):
+            scans[name] = _scan(found.steps[name], matched)
+    return _numbered(found.steps, {name: scans[name] for name in found.steps}, split_bytes)
+
+
+def _numbered(steps: Mapping[str, SourceStep], scans: Mapping[str, columns.ScanPlan], split_bytes: int) -> Inputs:
+    numbers = {name: number for number, name in enumerate(steps)}
     found: list[tuple[str, SplitInput]] = []
-    for number, (name, scan) in enumerate(scans.items()):
+    for name, scan in scans.items():
         for split in splits.plan(scan.files, split_bytes):
-            found.append((name, SplitInput(number, len(found), scan.files[split.file], split)))
-    return Inputs(steps, {name: number for number, name in enumerate(steps)}, scans, tuple(found))
+            found.append((name, SplitInput(numbers[name], len(found), scan.files[split.file], split)))
+    return Inputs(steps, numbers, scans, tuple(found))
 
 
-def _scan(plan: plans.Plan, step: SourceStep, allow_outside: bool) -> columns.ScanPlan:
-    """The files of a source with their columns."""
+@contextmanager
+def _told(plan: plans.Plan, name: str) -> Iterator[None]:
+    """Within, a source whose files cannot be read ends the run."""
     try:
-        matched = matching.match(step.name, step.match, Path(plan.base_dir), allow_outside=allow_outside)
-        found = scanning.plan(
-            step.format, step.name, step.column_names, matched.files, step.options,
-            columns.OnUnmapped(step.on_unmapped.value), step.array_paths,
-        )  # fmt: skip
+        yield
     except FormatError as error:
-        raise verdict.broken(plan, error.code or "E900", str(error), step.name) from error
+        raise verdict.broken(plan, error.code or "E900", str(error), name) from error
+
+
+def _scan(step: SourceStep, matched: matching.Matched) -> columns.ScanPlan:
+    """The files of a source with their columns."""
+    found = scanning.plan(
+        step.format, step.name, step.column_names, matched.files, step.options,
+        columns.OnUnmapped(step.on_unmapped.value), step.array_paths,
+    )  # fmt: skip
     return replace(found, warnings=(*matched.warnings, *found.warnings))
 
 

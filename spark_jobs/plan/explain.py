@@ -9,6 +9,7 @@ from spark_jobs.nodes.binding import CORRELATION
 from spark_jobs.nodes.output.step import IfExists
 from spark_jobs.plan import edges, physical, retraction, sizes
 from spark_jobs.plan.edges import Passage
+from spark_jobs.scan import addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,6 +130,9 @@ def _facts(plan: Plan, planned: PlannedNode) -> dict[str, str]:
             live = [column.name for column in step.columns if column.name in step.live]
             facts["columns read"] = f"{len(live)} of {len(step.columns)}: {', '.join(live) or '<none>'}"
             facts["on_unmapped"] = str(step.on_unmapped)
+            if step.endpoint is not None:
+                address = addresses.shown(step.endpoint.url, step.endpoint.secrets)
+                facts["pages"] = f"{address}, at most {step.endpoint.max_pages}, fetched by the driver"
         case "aggregate":
             facts["strategy"] = "hash; groups in order of first appearance"
             facts["group_by"] = ", ".join(step.group_by) or "<all records>"

@@ -21,7 +21,7 @@ def missing(plan: Plan, *, allow_outside: bool = False) -> list[Diagnostic]:
     found: list[Diagnostic] = []
     for planned in plan.nodes:
         step = planned.step
-        if not isinstance(step, SourceStep) or step.transport is not None:
+        if not isinstance(step, SourceStep) or step.endpoint is not None:
             continue
         try:
             matching.match(planned.name, step.match, plan.base_dir, allow_outside=allow_outside)

@@ -22,8 +22,8 @@ from spark_jobs.nodes.binding import (
     report,
 )
 from spark_jobs.nodes.model import Order
-from spark_jobs.nodes.source import layout
-from spark_jobs.nodes.source.model import ArrayMode, AuthScheme, PaginationStrategy, SourceConfig, TransportKind
+from spark_jobs.nodes.source import layout, network
+from spark_jobs.nodes.source.model import ArrayMode, SourceConfig, TransportKind
 from spark_jobs.nodes.source.step import FileMatch, OnUnmapped, SourceStep
 
 if TYPE_CHECKING:
@@ -52,15 +52,16 @@ def _parts(values: Mapping[str, Any]) -> dict[tuple[str | int, ...], type[Config
     return formats.parts(formats.READ, values, "format_schema")
 
 
-Problem = tuple[Any, str, tuple[str | int, ...], str | None]
 _MATCHERS = "path, glob, regex, paths"
 
 
-def _matcher_problems(config: SourceConfig, name: str) -> Iterator[Problem]:
+def _matcher_problems(config: SourceConfig, name: str) -> Iterator[network.Problem]:
     set_ = config.matchers
     if config.transport.kind is TransportKind.REST:
-        yield from _rest_problems(config, name)
-    elif not set_:
+        yield from network.problems(config, name)
+        return
+    yield from network.strays(config.transport)
+    if not set_:
         message = f"source '{name}': file transport declares no matcher; set exactly one of {_MATCHERS}"
         yield codes.E211, message, (), "add `path:` with the file to read"
     elif len(set_) > 1:
@@ -71,32 +72,7 @@ def _matcher_problems(config: SourceConfig, name: str) -> Iterator[Problem]:
         yield codes.E218, message, ("files", "take_last"), "keep one of the two"
 
 
-def _rest_problems(config: SourceConfig, name: str) -> Iterator[Problem]:
-    transport = config.transport
-    if config.matchers:
-        message = f"source '{name}': rest transport declares file matcher(s) ({', '.join(config.matchers)})"
-        yield codes.E219, message, (config.matchers[0],), "a network source has a `url` only"
-    if config.type not in (formats.Format.JSON, formats.Format.XML):
-        message = (
-            f"source '{name}': rest transport decodes response bodies through the declared format, which must be json "
-            f"or xml (got {config.type})"
-        )
-        yield codes.E220, message, ("type",), None
-    needed: list[tuple[str, ...]] = [(key,) for key in ("url", "max_pages") if getattr(transport, key) is None]
-    required: tuple[str, ...] = {
-        PaginationStrategy.OFFSET: ("limit",),
-        PaginationStrategy.CURSOR_TOKEN: ("cursor_param", "next_token_pointer"),
-    }.get(transport.pagination.strategy, ())
-    needed += [("pagination", key) for key in required if getattr(transport.pagination, key) is None]
-    secrets: tuple[str, ...] = {AuthScheme.BEARER: ("token",), AuthScheme.HEADER: ("name", "value")}.get(
-        transport.auth.scheme, ()
-    )
-    needed += [("auth", key) for key in secrets if getattr(transport.auth, key) is None]
-    for path in needed:
-        yield codes.E006, f"the key `{path[-1]}` is required here", ("transport", *path), f"add `{path[-1]}:`"
-
-
-def _schema_problems(config: SourceConfig, declared: Declared, name: str) -> Iterator[Problem]:
+def _schema_problems(config: SourceConfig, declared: Declared, name: str) -> Iterator[network.Problem]:
     if config.columns is None and config.format_schema is None:
         yield codes.E201, "the key `schema` is required here", (), "add `schema:`"
         return
@@ -122,7 +98,7 @@ def _schema_problems(config: SourceConfig, declared: Declared, name: str) -> Ite
         yield from _watermark_problems(config.watermark.column, columns, name)
 
 
-def _column_problems(config: SourceConfig, declared: Declared) -> Iterator[Problem]:
+def _column_problems(config: SourceConfig, declared: Declared) -> Iterator[network.Problem]:
     """What is wrong with the columns, whichever key declares them."""
     places: dict[str, tuple[str | int, ...]] = dict.fromkeys((c.name for c in declared.columns), ("format_schema",))
     places |= {column.name: ("schema", index) for index, column in enumerate(config.columns or ())}
@@ -138,7 +114,7 @@ def _column_problems(config: SourceConfig, declared: Declared) -> Iterator[Probl
                 yield codes.E007, message, (*places[column.name], "format"), "write a form like `%d.%m.%Y`"
 
 
-def _override_problems(config: SourceConfig, declared: Declared, name: str) -> Iterator[Problem]:
+def _override_problems(config: SourceConfig, declared: Declared, name: str) -> Iterator[network.Problem]:
     """What is wrong with `schema_overrides` (spec/plan.md 1.7 and 1.9)."""
     if not config.schema_overrides:
         return
@@ -155,7 +131,7 @@ def _override_problems(config: SourceConfig, declared: Declared, name: str) -> I
         yield codes.E007, mistake.message, ("schema_overrides", *path), mistake.help
 
 
-def _watermark_problems(column: str, columns: dict[str, types.Type], name: str) -> Iterator[Problem]:
+def _watermark_problems(column: str, columns: dict[str, types.Type], name: str) -> Iterator[network.Problem]:
     path = ("watermark", "column")
     if column not in columns:
         message = (
@@ -258,7 +234,7 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
         ),
         envelope=tuple(_sections(config)),
         layout=plain(declared.layout),
-        transport=plain(config.transport) if config.transport.kind is TransportKind.REST else None,
+        endpoint=network.endpoint(config.transport),
         sort_order=tuple((f.field, f.order is Order.DESC, str(f.null_order)) for f in config.sort_order),
     )
     flow = Flow(
@@ -324,8 +300,6 @@ def _match(config: SourceConfig) -> FileMatch:
 
 
 def _pending(config: SourceConfig, declared: Declared, scope: BindScope) -> Any:
-    if config.transport.kind is TransportKind.REST:
-        return scope.pending("reading from a network", "config", "transport")
     if config.type not in formats.RUNNING:
         return scope.pending(f"reading {config.type} files", "config", "type")
     if config.array_paths and config.type is not formats.Format.JSON:

@@ -24,8 +24,10 @@ from spark_jobs.nodes.model import (
     Text,
     TimeBound,
     choice,
+    unfit,
 )
 from spark_jobs.nodes.source.step import OnUnmapped
+from spark_jobs.scan.endpoint import Strategy
 
 
 class SortBy(StrEnum):
@@ -109,23 +111,14 @@ class ArrayPathConfig(Config):
     separator: Text = ","
 
 
-class PaginationStrategy(StrEnum):
-    """How the next page is asked for."""
-
-    NONE = "none"
-    OFFSET = "offset"
-    CURSOR_TOKEN = "cursor_token"
-    LINK_HEADER = "link_header"
-
-
 class PaginationConfig(Config):
     """`pagination:` of a network source."""
 
-    strategy: choice(PaginationStrategy) = PaginationStrategy.NONE  # type: ignore[valid-type]
-    offset_param: Text = "offset"
-    limit_param: Text = "limit"
+    strategy: choice(Strategy) = Strategy.NONE  # type: ignore[valid-type]
+    offset_param: Name = "offset"
+    limit_param: Name = "limit"
     limit: Positive | None = None
-    cursor_param: Text | None = None
+    cursor_param: Name | None = None
     next_token_pointer: Text | None = None
 
 
@@ -146,6 +139,13 @@ class AuthConfig(Config):
     value: Text | None = Field(None, repr=False)
 
 
+def _mapping(value: Any) -> Any:
+    """A mapping; anything else may be a secret in the wrong place, which no message shows."""
+    if isinstance(value, (dict, AuthConfig)):
+        return value
+    raise unfit("expected a mapping with `scheme` and what belongs to it")
+
+
 class TransportKind(StrEnum):
     """Where records come from."""
 
@@ -157,9 +157,9 @@ class TransportConfig(Config):
     """`transport:` in its long form."""
 
     kind: choice(TransportKind)  # type: ignore[valid-type]
-    url: Text | None = None
+    url: Text | None = Field(None, repr=False)
     pagination: PaginationConfig = PaginationConfig()
-    auth: AuthConfig = AuthConfig()
+    auth: Annotated[AuthConfig, BeforeValidator(_mapping)] = AuthConfig()
     max_pages: Positive | None = None
     max_records: Positive | None = None
     retries: Natural = 3

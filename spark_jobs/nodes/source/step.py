@@ -1,4 +1,4 @@
-"""What a source is when it runs: files of a format, read onto declared columns."""
+"""What a source is when it runs: files of a format, or pages of a network, read onto declared columns."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from spark_jobs.nodes import node
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import types
+    from spark_jobs.scan.endpoint import Endpoint
 
 
 class OnUnmapped(StrEnum):
@@ -93,10 +94,14 @@ class SourceStep(node.Step):
     envelope: tuple[tuple[str, str, str, tuple[tuple[str, types.Type], ...]], ...] = ()
     #: The format schema of fixed-width files, as plain nested tuples of (key, value); None elsewhere.
     layout: Any = None
-    #: The settings of a network source as plain nested tuples; None for files. It holds credentials.
-    transport: Any = field(default=None, repr=False)
+    #: Where the pages of a network source are; None for files, and wherever the step has travelled to.
+    endpoint: Endpoint | None = None
     #: The declared order of the records (trusted).
     sort_order: tuple[tuple[str, bool, str], ...] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tasks read files: the endpoint, which has credentials, stays at home."""
+        return {**self.__dict__, "endpoint": None}
 
     @property
     def column_names(self) -> tuple[str, ...]:

@@ -1,0 +1,141 @@
+"""`transport:` of a source checked and frozen: what is wrong with it by itself (spec/formats.md 13)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, assert_never
+
+from spark_jobs.diagnostics import codes
+from spark_jobs.nodes import formats
+from spark_jobs.nodes.source.model import AuthScheme, TransportKind
+from spark_jobs.scan import addresses
+from spark_jobs.scan.endpoint import Credential, Endpoint, Pagination, Strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.nodes.model import Config
+    from spark_jobs.nodes.source.model import AuthConfig, SourceConfig, TransportConfig
+
+#: A code, a message, the path of the value below `config:`, and help.
+Problem = tuple[Any, str, tuple[str | int, ...], str | None]
+
+#: What each choice needs, and what it may have beside.
+_PAGINATION: dict[Strategy, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    Strategy.NONE: ((), ()),
+    Strategy.OFFSET: (("limit",), ("offset_param", "limit_param")),
+    Strategy.CURSOR_TOKEN: (("cursor_param", "next_token_pointer"), ()),
+    Strategy.LINK_HEADER: ((), ()),
+}
+_AUTH: dict[AuthScheme, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    AuthScheme.NONE: ((), ()),
+    AuthScheme.BEARER: (("token",), ()),
+    AuthScheme.HEADER: (("name", "value"), ()),
+}
+#: Settings that choose among files.
+_OF_FILES = ("exclude", "modified_after", "modified_before", "min_size", "max_size", "files")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+def problems(config: SourceConfig, name: str) -> Iterator[Problem]:
+    """What is wrong with a network source."""
+    transport = config.transport
+    if config.matchers:
+        message = f"source '{name}': rest transport declares file matcher(s) ({', '.join(config.matchers)})"
+        yield codes.E219, message, (config.matchers[0],), "a network source has a `url` only"
+    for key in _OF_FILES:
+        if key in config.model_fields_set:
+            message = f"source '{name}': `{key}` chooses among files, and rest transport has none"
+            yield codes.E219, message, (key,), f"remove `{key}:`"
+    if config.type not in (formats.Format.JSON, formats.Format.XML):
+        message = (
+            f"source '{name}': rest transport decodes response bodies through the declared format, which must be json "
+            f"or xml (got {config.type})"
+        )
+        yield codes.E220, message, ("type",), None
+    for key in ("url", "max_pages"):
+        if getattr(transport, key) is None:
+            yield _missing("transport", key)
+    yield from _choice_problems(transport.pagination, "pagination", "strategy", _PAGINATION)
+    yield from _choice_problems(transport.auth, "auth", "scheme", _AUTH)
+    if transport.url is not None and (reason := addresses.problem(transport.url)):
+        # A message shows the line that it points at, which should not be the one with the password.
+        at = "kind" if "@" in transport.url else "url"
+        yield codes.E007, f"`url`: the address {reason}", ("transport", at), None
+    pointer = transport.pagination.next_token_pointer
+    if pointer is not None and not pointer.startswith("/"):
+        path = ("transport", "pagination", "next_token_pointer")
+        yield codes.E007, "`next_token_pointer`: a JSON pointer begins with `/`", path, "write it like `/meta/next`"
+    yield from _header_problems(transport.auth)
+
+
+def strays(transport: TransportConfig) -> Iterator[Problem]:
+    """Settings of a network source on one that reads files."""
+    for key in sorted(transport.model_fields_set - {"kind"}):
+        yield _meaningless(("transport", key), "kind", TransportKind.FILE)
+
+
+def _choice_problems(config: Config, key: str, chooser: str, known: Any) -> Iterator[Problem]:
+    """Keys that a choice needs and that are not there, and keys that are there and belong to another choice."""
+    chosen = getattr(config, chooser)
+    needed, possible = known[chosen]
+    for name in needed:
+        if getattr(config, name) is None:
+            yield _missing("transport", key, name)
+    for name in type(config).model_fields:
+        if name in config.model_fields_set and name not in (chooser, *needed, *possible):
+            yield _meaningless(("transport", key, name), chooser, chosen)
+
+
+def _missing(*path: str) -> Problem:
+    return codes.E006, f"the key `{path[-1]}` is required here", path, f"add `{path[-1]}:`"
+
+
+def _meaningless(path: tuple[str, ...], chooser: str, chosen: str) -> Problem:
+    return codes.E005, f"the key `{path[-1]}` has no meaning with `{chooser}: {chosen}`", path, None
+
+
+def _header_problems(auth: AuthConfig) -> Iterator[Problem]:
+    if auth.name is not None and not _HEADER_NAME.fullmatch(auth.name):
+        yield codes.E007, "`name`: is no name of a header", ("transport", "auth", "name"), None
+    for key in ("token", "value"):
+        text = getattr(auth, key)
+        if text is not None and not (text.isascii() and text.isprintable()):
+            message = f"`{key}`: has a character that no header may have, such as a line end"
+            yield codes.E007, message, ("transport", "auth", "scheme"), "check the environment variable behind it"
+
+
+def endpoint(transport: TransportConfig) -> Endpoint | None:
+    """What a network source asks for; None when it reads files."""
+    if transport.kind is TransportKind.FILE:
+        return None
+    paging = transport.pagination
+    return Endpoint(
+        url=transport.url or "",
+        max_pages=transport.max_pages or 1,
+        max_records=transport.max_records,
+        retries=transport.retries,
+        timeout_s=float(transport.timeout_secs),
+        pagination=Pagination(
+            strategy=paging.strategy,
+            offset_param=paging.offset_param,
+            limit_param=paging.limit_param,
+            limit=paging.limit or 1,
+            cursor_param=paging.cursor_param or "",
+            next_token_pointer=paging.next_token_pointer or "",
+        ),
+        credential=_credential(transport.auth),
+    )
+
+
+def _credential(auth: AuthConfig) -> Credential | None:
+    scheme: AuthScheme = auth.scheme
+    match scheme:
+        case AuthScheme.NONE:
+            return None
+        case AuthScheme.BEARER:
+            return Credential("Authorization", f"Bearer {auth.token or ''}")
+        case AuthScheme.HEADER:
+            return Credential(auth.name or "", auth.value or "")
+        case _ as never:
+            assert_never(never)

@@ -52,9 +52,9 @@ def run_chain(_: object, spec: JobSpec) -> list[report.TaskReport]:
     """Run a job's levels: what `chain.run` has Spark do."""
     pickled = pickle.dumps(spec, protocol=pickle.HIGHEST_PROTOCOL)
     rows: list[dict[str, Any]] = []
-    for index in range(len(spec.splits)):
+    for index in range(len(spec.packs)):
         batch = pa.RecordBatch.from_pydict({"id": pa.array([index])})
-        rows += _timed(f"level 0, split {index}", levels.run_level(pickled, 0, iter([batch])))
+        rows += _timed(f"level 0, task {index}", levels.run_level(pickled, 0, iter([batch])))
     for level in range(1, spec.job.levels):
         by_slot: dict[int, list[dict[str, Any]]] = defaultdict(list)
         for row in rows:

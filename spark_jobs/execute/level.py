@@ -22,7 +22,7 @@ def run_level(pickled: bytes, level: int, batches: Iterator[pa.RecordBatch]) -> 
 
     Args:
         pickled: the job's `JobSpec`.
-        level: 0 gets rows with the numbers of splits to read; later levels get envelopes, sorted by exchange and
+        level: 0 gets rows with the numbers of packs to read; later levels get envelopes, sorted by exchange and
             ordinal.
         batches: the task's rows.
 
@@ -37,14 +37,15 @@ def run_level(pickled: bytes, level: int, batches: Iterator[pa.RecordBatch]) -> 
     attempt = f"{context.attemptNumber() if context else 0}-{uuid.uuid4().hex[:8]}"
     if level == 0:
         for batch in batches:
-            for index in batch.column(0).to_pylist():
-                yield from read_split(spec, index, attempt)
+            for pack in batch.column(0).to_pylist():
+                for index in spec.packs[pack]:
+                    yield from read_split(spec, index, attempt)
         return
     yield from open_envelopes(spec, level, number, attempt, batches)
 
 
 def read_split(spec: JobSpec, index: int, attempt: str) -> Iterator[pa.RecordBatch]:
-    """A task of level 0: one split."""
+    """One split of level 0."""
     name, place = spec.splits[index]
     unit = Task(spec, 0, place.number, attempt)
     if spec.counts_only:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class JobSpec:
         memory_share: bytes of Arrow data that a task may hold.
         spill: where a task writes what is more.
         width: how many splits the run has over all sources; places of home partitions are counted in it.
+        pack_bytes: splits that together have no more bytes than this are read by one Spark task.
     """
 
     run: str
@@ -57,6 +59,21 @@ class JobSpec:
     counts_only: bool = False
     materialized: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     width: int = 1
+    pack_bytes: int = 0
+
+    @cached_property
+    def packs(self) -> tuple[range, ...]:
+        """The splits that a Spark task of level 0 reads, by their places in `splits`: many small files share a task."""
+        found: list[range] = []
+        size = self.pack_bytes + 1
+        for i, (_, place) in enumerate(self.splits):
+            length = place.split.end - place.split.start
+            if size + length > self.pack_bytes:
+                found.append(range(i, i))
+                size = 0
+            found[-1] = range(found[-1].start, i + 1)
+            size += length
+        return tuple(found)
 
 
 def replace_splits(spec: JobSpec, splits: tuple[tuple[str, SplitInput], ...]) -> JobSpec:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 SPLIT_BYTES_VARIABLE = "CLINKER_SPLIT_BYTES"
 PARTITION_BYTES_VARIABLE = "CLINKER_PARTITION_BYTES"
 _MOST_PARTITIONS = 512
+#: Starting a Spark task costs as much as reading some megabytes: small files share one.
+_PACK_BYTES = 4 << 20
 
 
 def split_bytes() -> int:
@@ -109,6 +111,7 @@ class Work:
             log_level=logs.LEVELS.get(self.run.options.log_level, logs.LEVELS["info"]),
             counts_only=counts_only,
             materialized=dict(materialized),
+            pack_bytes=min(_PACK_BYTES, split_bytes()),
             width=max([self.inputs.width, *(exchange.partitions for exchange in job.exchanges)]),
         )
 

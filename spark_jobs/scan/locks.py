@@ -1,0 +1,87 @@
+"""Locks on files that other processes may remove: the kernel frees them however their holder ends.
+
+A lock is an advisory `flock` of the whole file. Whoever removes a lock file holds it exclusively; whoever gets a lock
+looks whether its file still has the name, and tries again when it has not.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass
+class FileLock:
+    """A lock that is held until it is closed."""
+
+    path: Path
+    _descriptor: int
+
+    @classmethod
+    def shared(cls, path: Path) -> FileLock:
+        """The lock together with other readers; waits for a holder that has it alone.
+
+        Raises:
+            OSError: the lock file cannot be made or opened.
+        """
+        lock = _locked(path, fcntl.LOCK_SH)
+        assert lock is not None
+        return lock
+
+    @classmethod
+    def exclusive(cls, path: Path) -> FileLock | None:
+        """The lock alone, without waiting; None while others hold it.
+
+        Raises:
+            OSError: the lock file cannot be made or opened.
+        """
+        return _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def weaken(self) -> bool:
+        """Share a lock that was held alone. False: others removed its file in between, and the lock means nothing.
+
+        The kernel frees the lock for a moment: what it guards may have changed.
+        """
+        fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+        return _has_name(self.path, self._descriptor)
+
+    def strengthen(self) -> bool:
+        """Hold a shared lock alone, without waiting. False: others hold it too, or hold it alone by now."""
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return _has_name(self.path, self._descriptor)
+
+    def close(self) -> None:
+        """Let go."""
+        os.close(self._descriptor)
+
+
+def _locked(path: Path, how: int) -> FileLock | None:
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, how)
+            if _has_name(path, descriptor):
+                return FileLock(path, descriptor)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _has_name(path: Path, descriptor: int) -> bool:
+    """Whether an open file is still the one with this name."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

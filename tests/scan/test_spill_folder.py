@@ -1,0 +1,107 @@
+"""A run's spill folder: its own, removed with it, and by the next run when it was killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.scan.locks import FileLock
+from spark_jobs.scan.spill_folder import LOCK, PREFIX, SpillFolder, purge
+
+OLD = time.time() - 60
+
+
+def dead(root: Path, name: str, *, has_lock: bool = True) -> Path:
+    path = root / f"{PREFIX}{name}"
+    (path / "deep").mkdir(parents=True)
+    (path / "deep/part").write_text("x")
+    if has_lock:
+        (path / LOCK).write_text("")
+    os.utime(path, (OLD, OLD))
+    return path
+
+
+def test_a_folder_is_private_locked_and_removed_with_all_that_is_in_it(tmp_path: Path) -> None:
+    with SpillFolder.open(str(tmp_path), is_configured=True) as folder:
+        assert folder.path.parent == tmp_path
+        assert folder.path.name.startswith(PREFIX)
+        assert folder.path.stat().st_mode & 0o777 == 0o700
+        assert FileLock.exclusive(folder.path / LOCK) is None
+        (folder.path / "deep").mkdir()
+        (folder.path / "deep/part").write_text("x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_runs_have_folders_of_their_own(tmp_path: Path) -> None:
+    with (
+        SpillFolder.open(str(tmp_path), is_configured=True) as first,
+        SpillFolder.open(str(tmp_path), is_configured=True) as second,
+    ):
+        assert first.path != second.path
+        os.utime(first.path, (OLD, OLD))
+        assert purge(str(tmp_path)) == []
+        assert first.path.exists()
+
+
+@pytest.mark.parametrize("has_lock", [True, False])
+def test_folders_of_dead_runs_go_where_the_root_is_configured(tmp_path: Path, has_lock: bool) -> None:
+    gone = dead(tmp_path, "gone", has_lock=has_lock)
+    SpillFolder.open(str(tmp_path), is_configured=False).close()
+    assert gone.exists()
+    SpillFolder.open(str(tmp_path), is_configured=True).close()
+    assert not gone.exists()
+
+
+def test_young_folders_links_and_others_stay(tmp_path: Path) -> None:
+    young = dead(tmp_path, "young")
+    os.utime(young)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / f"{PREFIX}link").symlink_to(outside)
+    (tmp_path / f"{PREFIX}file").write_text("")
+    os.utime(outside, (OLD, OLD))
+    os.utime(tmp_path / f"{PREFIX}file", (OLD, OLD))
+    assert purge(str(tmp_path)) == []
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_what_cannot_be_removed_is_told_and_the_rest_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stuck, gone = dead(tmp_path, "a"), dead(tmp_path, "b")
+    (stuck / LOCK).unlink()
+    (stuck / LOCK).mkdir()
+    os.utime(stuck, (OLD, OLD))
+    with SpillFolder.open(str(tmp_path), is_configured=True) as folder:
+        assert [problem.partition(" of a dead run")[0] for problem in folder.problems] == [str(stuck)]
+    assert not gone.exists()
+
+
+def test_a_root_that_is_missing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        SpillFolder.open(str(tmp_path / "missing"), is_configured=False)
+
+
+def test_the_folder_of_a_killed_process_goes_and_not_before(tmp_path: Path) -> None:
+    program = (
+        "import sys, time\n"
+        "from spark_jobs.scan.spill_folder import SpillFolder\n"
+        "folder = SpillFolder.open(sys.argv[1], is_configured=True)\n"
+        "print(folder.path, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        path = Path(run.stdout.readline().strip())
+        os.utime(path, (OLD, OLD))
+        assert purge(str(tmp_path)) == []
+        assert path.is_dir()
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+    assert purge(str(tmp_path)) == []
+    assert not path.exists()

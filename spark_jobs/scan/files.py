@@ -1,4 +1,7 @@
-"""Opens input files through Arrow's file systems: local paths now, URIs with a scheme by the same calls."""
+"""Opens input files through Arrow's file systems: local paths now, URIs with a scheme by the same calls.
+
+Arrow is loaded when a file is opened: plans look for files and open none.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-from pyarrow import fs
-
 from spark_jobs.formats.format import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyarrow import fs
 
 
 @dataclass(frozen=True)
@@ -21,12 +24,13 @@ class InputFile:
     """A file of a source.
 
     Args:
-        path: where it is, absolute or a URI.
+        path: where its bytes are read, absolute or a URI.
         name: how `$source.file`, dead letters and messages call it.
         size: its length in bytes.
         mtime_ns: when it was last changed, in nanoseconds since 1970.
         source_file: what `$source.file` is where that is not the name.
         most_records: how many records it counts for; what follows them is as if it were not there. None for all.
+        origin: where the file itself is, when `path` is a staged copy.
     """
 
     path: str
@@ -35,16 +39,22 @@ class InputFile:
     mtime_ns: int = 0
     source_file: str | None = None
     most_records: int | None = None
+    origin: str | None = None
 
 
 @lru_cache(maxsize=32)
 def _local() -> fs.LocalFileSystem:
+    from pyarrow import fs
+
     return fs.LocalFileSystem(use_mmap=False)
 
 
 def _filesystem(path: str, name: str) -> tuple[fs.FileSystem, str]:
     if "://" not in path:
         return _local(), path
+    import pyarrow as pa
+    from pyarrow import fs
+
     try:
         found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(path)
     except (OSError, pa.ArrowInvalid) as error:
@@ -84,6 +94,8 @@ def describe(path: str, name: str) -> InputFile:
     Raises:
         FormatError: it is missing or no file.
     """
+    from pyarrow import fs
+
     filesystem, inner = _filesystem(path, name)
     try:
         info = filesystem.get_file_info(inner)

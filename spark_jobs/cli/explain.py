@@ -29,14 +29,15 @@ def main(arguments: argparse.Namespace) -> int:
         return ExitCode.CONFIG
     if arguments.field is not None:
         return _field(plan, arguments.field)
-    return show(plan, arguments.format)
+    options = pipeline.plan_options(arguments)
+    return show(plan, arguments.format, allow_outside=options.allow_absolute_paths)
 
 
-def show(plan: Plan, form: str) -> int:
+def show(plan: Plan, form: str, *, allow_outside: bool) -> int:
     """Print a plan."""
     from spark_jobs.plan import explain
 
-    sys.stdout.write(explain.show(plan, form))
+    sys.stdout.write(explain.show(plan, form, allow_outside=allow_outside))
     return ExitCode.SUCCESS
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.contract import ExitCode
@@ -11,9 +12,10 @@ from spark_jobs.diagnostics import render
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from spark_jobs.diagnostics.diagnostic import Diagnostic
+    from spark_jobs.plan.inputs import Discovered
     from spark_jobs.plan.options import PlanOptions, RunOptions
     from spark_jobs.plan.plan import Plan
 
@@ -95,17 +97,43 @@ def run(arguments: argparse.Namespace) -> int:
     if options.explain:
         from spark_jobs.cli import explain
 
-        return explain.show(plan, options.explain)
-    problems = _storage(plan)
-    if options.dry_run and options.preview is None and not problems:
-        return _check(plan, options)
-    problems = problems or _pending(plan)
-    if problems:
+        return explain.show(plan, options.explain, allow_outside=options.allow_absolute_paths)
+    is_check = options.dry_run and options.preview is None
+    discover = discovery(plan, options)
+    problems = storage(plan, discover) + (_missing(plan, discover) if is_check else _pending(plan))
+    failed = any(problem.is_error for problem in problems)
+    if failed or (problems and not options.quiet):
         tell(problems, options.diagnostics)
+    if failed:
         return ExitCode.CONFIG
+    if is_check:
+        return _say_valid(plan, options)
     from spark_jobs.cli import run as execution
 
     return execution.execute(plan, options)
+
+
+def discovery(plan: Plan, options: PlanOptions) -> Callable[[], Mapping[str, Discovered]]:
+    """What gives the files of a plan's sources; looked for once, when somebody asks."""
+    from spark_jobs.plan import inputs
+
+    return cache(lambda: inputs.discover(plan, allow_outside=options.allow_absolute_paths))
+
+
+def storage(plan: Plan, discover: Callable[[], Mapping[str, Discovered]]) -> list[Diagnostic]:
+    """Whether the folders that the workspace names are fit for a run; asked before any work."""
+    from spark_jobs.diagnostics.diagnostic import Diagnostics
+    from spark_jobs.plan import storage_checks
+
+    found = Diagnostics()
+    storage_checks.check(plan, discover, found)
+    return found.sorted()
+
+
+def _missing(plan: Plan, discover: Callable[[], Mapping[str, Discovered]]) -> list[Diagnostic]:
+    from spark_jobs.plan import inputs
+
+    return inputs.missing(plan, discover())
 
 
 def _pending(plan: Plan) -> list[Diagnostic]:
@@ -114,23 +142,7 @@ def _pending(plan: Plan) -> list[Diagnostic]:
     return pending.pending(plan)
 
 
-def _storage(plan: Plan) -> list[Diagnostic]:
-    """Whether the folders that the workspace names are usable; asked before any work."""
-    from spark_jobs.diagnostics.diagnostic import Diagnostics
-    from spark_jobs.plan import workspace
-
-    found = Diagnostics()
-    workspace.check(plan.storage, found)
-    return found.sorted()
-
-
-def _check(plan: Plan, options: RunOptions) -> int:
-    from spark_jobs.plan import inputs
-
-    problems = inputs.missing(plan, allow_outside=options.allow_absolute_paths)
-    if problems:
-        tell(problems, options.diagnostics)
-        return ExitCode.CONFIG
+def _say_valid(plan: Plan, options: RunOptions) -> int:
     if not options.quiet:
         kinds = [planned.kind for planned in plan.nodes]
         counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))

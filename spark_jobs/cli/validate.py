@@ -38,5 +38,6 @@ def _problems(path: Path, options: PlanOptions, *, look_for_inputs: bool) -> lis
     plan, found = planner.plan(path, options)
     problems = found.sorted()
     if plan is not None and look_for_inputs:
-        problems += inputs.missing(plan, allow_outside=options.allow_absolute_paths)
+        discover = pipeline.discovery(plan, options)
+        problems += inputs.missing(plan, discover()) + pipeline.storage(plan, discover)
     return problems

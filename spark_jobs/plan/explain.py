@@ -1,4 +1,8 @@
-"""Plans shown: as text in the book's layout, as versioned JSON, as a Graphviz digraph. Nothing here reads data."""
+"""Plans shown: as text in the book's layout, as versioned JSON, as a Graphviz digraph.
+
+Nothing here reads data. `allow_outside` says whether sources may lie outside the pipeline's folder, for their sizes and
+the staging plan.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.nodes.binding import CORRELATION
 from spark_jobs.nodes.output.step import IfExists
-from spark_jobs.plan import edges, physical, retraction, sizes
+from spark_jobs.plan import edges, explain_storage, inputs, physical, retraction
 from spark_jobs.plan.edges import Passage
 from spark_jobs.scan import addresses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from spark_jobs.cxl.schema import Schema
     from spark_jobs.diagnostics.source import Span
+    from spark_jobs.plan.inputs import Discovered
     from spark_jobs.plan.plan import Plan, PlannedNode
 
 #: The version of the JSON form; a change that a reader could notice raises it.
@@ -34,18 +39,22 @@ _PARALLEL = {
 _MIB = 1024 * 1024
 
 
-def show(plan: Plan, form: str) -> str:
+def show(plan: Plan, form: str, *, allow_outside: bool = False) -> str:
     """The plan as `text`, `json` or `dot`."""
-    return {"text": text, "json": as_json, "dot": dot}[form](plan)
+    if form == "dot":
+        return dot(plan)
+    return {"text": text, "json": as_json}[form](plan, allow_outside=allow_outside)
 
 
-def text(plan: Plan) -> str:
+def text(plan: Plan, *, allow_outside: bool = False) -> str:
     """The plan for people."""
+    sources = inputs.discover(plan, allow_outside=allow_outside)
     blocks = [
         _outputs(plan),
         _nodes(plan),
-        _properties(plan),
+        _properties(plan, sources),
         _buffer_edges(plan),
+        _titled("Estimated Spill Volume", explain_storage.volumes(plan, sources)),
         _titled("Jobs and Regions", physical.lines(plan)),
         _routes(plan),
         _combines(plan),
@@ -53,7 +62,8 @@ def text(plan: Plan) -> str:
         _expressions(plan),
         _schemas(plan),
         _budget(plan),
-        _spill(plan),
+        _spill(plan) + explain_storage.headroom(plan, sources),
+        _titled("Staging Plan", explain_storage.staging(plan, sources)),
     ]
     return "\n".join("\n".join(lines) + "\n" for lines in blocks if lines)
 
@@ -99,11 +109,11 @@ def _place(plan: Plan, span: Span) -> str:
     return f"line:{span.line}" if span.file.name == str(plan.path) else f"{span.file.name}:{span.line}"
 
 
-def _properties(plan: Plan) -> list[str]:
+def _properties(plan: Plan, sources: Mapping[str, Discovered]) -> list[str]:
     lines: list[str] = []
     for planned in plan.nodes:
         lines.append(f"{slug(planned)}:")
-        lines += [f"  {key}: {value}" for key, value in _facts(plan, planned).items()]
+        lines += [f"  {key}: {value}" for key, value in _facts(plan, planned, sources).items()]
         lines += _origins(plan, planned)
         lines.append("")
     return _titled("Physical Properties", lines[:-1])
@@ -120,12 +130,12 @@ def _combine_strategy(step: Any) -> str:
     return "grace hash; both sides partitioned by key" if step.wants_shuffle else "hash build and probe"
 
 
-def _facts(plan: Plan, planned: PlannedNode) -> dict[str, str]:
+def _facts(plan: Plan, planned: PlannedNode, sources: Mapping[str, Discovered]) -> dict[str, str]:
     step: Any = planned.step
     facts = {"buffer": "materialized" if edges.is_materialized(plan, planned.name) else "streaming"}
     match planned.kind:
         case "source":
-            size = sizes.source_bytes(step, plan.base_dir)
+            size = sources[planned.name].bytes if planned.name in sources else None
             facts["estimated size"] = "unknown" if size is None else f"{size} bytes"
             live = [column.name for column in step.columns if column.name in step.live]
             facts["columns read"] = f"{len(live)} of {len(step.columns)}: {', '.join(live) or '<none>'}"
@@ -190,7 +200,7 @@ def _combines(plan: Plan) -> list[str]:
             continue
         feeds = {edge.qualifier: edge.node for edge in planned.inputs}
         lines.append(f"Combine '{planned.name}':")
-        lines.append(f"  Strategy: {_facts(plan, planned)['strategy']}")
+        lines.append(f"  Strategy: {_combine_strategy(step)}")
         lines.append(f"  Driving input: {step.driver} (probe, from {feeds[step.driver]})")
         lines += [f"  Build input: {build} (build, from {feeds[build]})" for build in step.builds]
         residual = "yes" if step.residual is not None else "no"
@@ -267,14 +277,15 @@ def _spill(plan: Plan) -> list[str]:
     return lines
 
 
-def as_json(plan: Plan) -> str:
+def as_json(plan: Plan, *, allow_outside: bool = False) -> str:
     """The plan for programs: nodes in topological order with ports, columns and facts; edges with their passages."""
+    sources = inputs.discover(plan, allow_outside=allow_outside)
     passing = edges.edges(plan)
     described = {
         "schema_version": SCHEMA_VERSION,
         "pipeline": plan.name,
         "source_hash": plan.source_hash,
-        "nodes": [_node_record(plan, planned) for planned in plan.nodes],
+        "nodes": [_node_record(plan, planned, sources) for planned in plan.nodes],
         "edges": [
             {
                 "from": edge.producer,
@@ -289,16 +300,13 @@ def as_json(plan: Plan) -> str:
         "jobs": physical.record(plan),
         "memory_limit_bytes": plan.memory_limit_bytes,
         "threads": plan.threads,
-        "storage_summary": {
-            "spill_root": plan.storage.spill_root if plan.storage else None,
-            "spill_disk_cap_bytes": plan.storage.spill_cap_bytes if plan.storage else None,
-        },
+        "storage_summary": explain_storage.record(plan, sources),
         "warnings": [{"code": item.code.id, "message": item.message} for item in plan.warnings],
     }
     return json.dumps(described, ensure_ascii=False, indent=2) + "\n"
 
 
-def _node_record(plan: Plan, planned: PlannedNode) -> dict[str, Any]:
+def _node_record(plan: Plan, planned: PlannedNode, sources: Mapping[str, Discovered]) -> dict[str, Any]:
     record: dict[str, Any] = {
         "type": planned.kind,
         "name": planned.name,
@@ -310,7 +318,7 @@ def _node_record(plan: Plan, planned: PlannedNode) -> dict[str, Any]:
             port: [{"name": column.name, "type": str(column.type)} for column in row]
             for port, row in planned.outputs.items()
         },
-        "properties": _facts(plan, planned) if planned.step is not None else {},
+        "properties": _facts(plan, planned, sources) if planned.step is not None else {},
     }
     if planned.origins:
         record["columns_from"] = [

@@ -1,31 +1,62 @@
-"""Whether the inputs of a plan are there: what `validate` and `--dry-run` ask of the file system (decision 48)."""
+"""The files of a plan's sources, as far as they can be told without a run: for checks, estimates and `explain`."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
+from spark_jobs.formats.format import FormatError
 from spark_jobs.nodes.source.step import SourceStep
+from spark_jobs.scan import matching
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.plan.plan import Plan
+    from spark_jobs.scan.files import InputFile
 
 
-def missing(plan: Plan, *, allow_outside: bool = False) -> list[Diagnostic]:
-    """A diagnostic for each source whose files are missing or refused."""
-    # Matching needs Arrow's file systems, which planning itself must not load.
-    from spark_jobs.formats.format import FormatError
-    from spark_jobs.scan import matching
+@dataclass(frozen=True)
+class Discovered:
+    """The files of a source in reading order, or why they cannot be told; a network source has neither."""
 
-    found: list[Diagnostic] = []
+    files: tuple[InputFile, ...] = ()
+    problem: FormatError | None = None
+    is_network: bool = False
+
+    @property
+    def bytes(self) -> int | None:
+        """The files' size; None when that is not known before a run."""
+        return None if self.problem or self.is_network else sum(file.size for file in self.files)
+
+
+def discover(plan: Plan, *, allow_outside: bool = False) -> dict[str, Discovered]:
+    """The files of every source that binds, by its name; nothing is opened."""
+    found: dict[str, Discovered] = {}
     for planned in plan.nodes:
         step = planned.step
-        if not isinstance(step, SourceStep) or step.endpoint is not None:
+        if not isinstance(step, SourceStep):
+            continue
+        if step.endpoint is not None:
+            found[planned.name] = Discovered(is_network=True)
             continue
         try:
-            matching.match(planned.name, step.match, plan.base_dir, allow_outside=allow_outside)
+            matched = matching.match(planned.name, step.match, plan.base_dir, allow_outside=allow_outside)
         except FormatError as error:
-            code = codes.by_id().get(error.code or "", codes.E216)
-            found.append(code.at(plan.places.get(planned.name, planned.span), str(error), help="check the path"))
+            found[planned.name] = Discovered(problem=error)
+        else:
+            found[planned.name] = Discovered(matched.files)
+    return found
+
+
+def missing(plan: Plan, sources: Mapping[str, Discovered]) -> list[Diagnostic]:
+    """A diagnostic for each source whose files are missing or refused (decision 48)."""
+    found: list[Diagnostic] = []
+    for name, source in sources.items():
+        if source.problem is not None:
+            code = codes.by_id().get(source.problem.code or "", codes.E216)
+            place = plan.places.get(name, plan.by_name[name].span)
+            found.append(code.at(place, str(source.problem), help="check the path"))
     return found

@@ -17,6 +17,8 @@ from spark_jobs.diagnostics.source import SourceFile, Span
 from spark_jobs.nodes.model import Config, Flag, Name, Size, Text, choice
 from spark_jobs.plan import document, reader
 from spark_jobs.plan.yaml_tree import Entry, Mapping, Node, Scalar, Sequence
+from spark_jobs.scan import staging_patterns
+from spark_jobs.scan.staged_copy import Cleanup, OnExisting, Settings, Verify
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,29 +34,6 @@ class Compression(StrEnum):
     AUTO = "auto"
     ON = "on"
     OFF = "off"
-
-
-class Verify(StrEnum):
-    """How staged copies are checked."""
-
-    BLAKE3 = "blake3"
-    NONE = "none"
-
-
-class OnExisting(StrEnum):
-    """What happens to a staged copy that is there already."""
-
-    OVERWRITE = "overwrite"
-    REUSE = "reuse"
-    ERROR = "error"
-
-
-class Cleanup(StrEnum):
-    """When staged copies are removed."""
-
-    ON_SUCCESS = "on_success"
-    ALWAYS = "always"
-    NEVER = "never"
 
 
 class SpillConfig(Config):
@@ -99,20 +78,21 @@ class _File(Config):
 
 @dataclass(frozen=True)
 class Storage:
-    """Where spilled and staged data goes; paths are absolute. `spill_dir` None is the system's temporary folder."""
+    """Where spilled and staged data goes; paths are absolute. `spill_dir` None is the system's temporary folder.
+
+    Args:
+        spill_dir: `storage.spill.dir`.
+        spill_cap_bytes: how much may be spilled; None for any amount.
+        compress: `auto`, `on` or `off`.
+        staging: how sources are staged; None when that is not enabled.
+        places: where each setting stands, by its name below `storage`; of a setting that is left out, its table.
+    """
 
     spill_dir: str | None = None
     spill_cap_bytes: int | None = None
     compress: str = "auto"
-    staging_enabled: bool = False
-    staging_dir: str | None = None
-    staging_cap_bytes: int | None = None
-    staging_verify: str = "blake3"
-    staging_on_existing: str = "overwrite"
-    staging_cleanup: str = "on_success"
-    staging_patterns: tuple[str, ...] = ()
-    #: The place of `storage.spill.dir`, for messages about the folder.
-    spill_place: Span | None = field(default=None, compare=False, repr=False)
+    staging: Settings | None = None
+    places: dict[str, Span] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def spill_root(self) -> str:
@@ -143,7 +123,7 @@ def load(base_dir: Path, found: Diagnostics) -> Workspace:
         found.add(codes.E340.at(problem.span, f"invalid {FILE}: {problem.message}", help=problem.help))
     if read is None or file is None:
         return Workspace()
-    return Workspace(_storage(read.storage, path.parent, file), (path.parent, path.parent / read.channels.dir))
+    return Workspace(_storage(read.storage, path.parent, file, found), (path.parent, path.parent / read.channels.dir))
 
 
 def _parsed(file: SourceFile, problems: Diagnostics) -> dict[str, Any] | None:
@@ -178,41 +158,51 @@ def _place(file: SourceFile, path: tuple[str, ...]) -> Span:
     table = re.search(rf"^\s*\[\s*{re.escape('.'.join(path[:-1]))}\s*\]", file.text, re.MULTILINE) if path[1:] else None
     key = re.compile(rf"^[ \t]*(?:[\w.\"-]+\.)?\"?{re.escape(path[-1])}\"?(?=\s*[=.])", re.MULTILINE)
     found = header or key.search(file.text, table.end() if table else 0)
-    if found is None:
-        return Span(file, 0, 0)
+    if found is None:  # in an inline table: the table's own place
+        return _place(file, path[:-1])
     start = found.start() + len(found.group()) - len(found.group().lstrip())
     return Span(file, start, found.end())
 
 
-def _storage(config: StorageConfig, folder: Path, file: SourceFile) -> Storage:
-    def resolved(path: str | None) -> str | None:
-        return os.path.normpath(folder / path) if path else None
-
+def _storage(config: StorageConfig, folder: Path, file: SourceFile, found: Diagnostics) -> Storage:
     spill, staging = config.spill, config.staging
+    places = {
+        f"{table}.{key}": _place(file, ("storage", table, *([key] if key in model.model_fields_set else [])))
+        for table, model in (("spill", spill), ("staging", staging))
+        for key in type(model).model_fields
+    }
     return Storage(
-        spill_dir=resolved(spill.dir),
+        spill_dir=_resolved(folder, spill.dir) if spill.dir else None,
         spill_cap_bytes=spill.disk_cap_bytes,
         compress=str(spill.compress),
-        staging_enabled=staging.enabled,
-        staging_dir=resolved(staging.dir),
-        staging_cap_bytes=staging.disk_cap_bytes,
-        staging_verify=str(staging.verify),
-        staging_on_existing=str(staging.on_existing),
-        staging_cleanup=str(staging.cleanup),
-        staging_patterns=tuple(staging.patterns),
-        spill_place=_place(file, ("storage", "spill", "dir")),
+        staging=_staging(staging, folder, places, found) if staging.enabled else None,
+        places=places,
     )
 
 
-def check(storage: Storage, found: Diagnostics) -> None:
-    """Whether the folders of a run are usable; asked before any input is read."""
-    if storage.spill_dir is None:
-        return
-    setting = f"storage.spill.dir {storage.spill_dir}"
-    if not os.path.exists(storage.spill_dir):
-        message = f"{setting} does not exist; create it or point at an existing volume"
-        found.add(codes.E340.at(storage.spill_place, message))
-    elif not os.path.isdir(storage.spill_dir):
-        found.add(codes.E340.at(storage.spill_place, f"{setting} is a file, not a directory"))
-    elif not os.access(storage.spill_dir, os.W_OK | os.X_OK):
-        found.add(codes.E340.at(storage.spill_place, f"{setting} is not writable"))
+def _resolved(folder: Path, path: str) -> str:
+    return os.path.normpath(folder / path)
+
+
+def _staging(config: StagingConfig, folder: Path, places: dict[str, Span], found: Diagnostics) -> Settings | None:
+    """The settings of staging that is enabled; None when they mean nothing."""
+    patterns = []
+    for pattern in config.patterns:
+        try:
+            staging_patterns.compiled(pattern)
+            patterns.append(pattern)
+        except staging_patterns.BadPattern as error:
+            message = f'storage.staging.patterns entry "{pattern}" is not a valid glob: {error}'
+            found.add(codes.E340.at(places["staging.patterns"], message))
+    if config.dir is None:
+        message = "storage.staging.enabled is true but storage.staging.dir is not set; name a folder on a local disk"
+        found.add(codes.E340.at(places["staging.enabled"], message))
+        return None
+    return Settings(
+        folder=_resolved(folder, config.dir),
+        patterns=tuple(patterns),
+        cap_bytes=config.disk_cap_bytes,
+        verify=config.verify,
+        on_existing=config.on_existing,
+        cleanup=config.cleanup,
+    )

@@ -10,7 +10,8 @@ import pytest
 
 from spark_jobs import plan
 from spark_jobs.diagnostics import codes, pages
-from spark_jobs.plan import pending
+from spark_jobs.diagnostics.diagnostic import Diagnostics
+from spark_jobs.plan import inputs, pending, storage_checks
 from spark_jobs.plan.options import PlanOptions
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ EXEMPT = frozenset(
         "E331",
         "E332",
         "E333",
-        "E334",
         "E335",
         "E336",
         "E337",
@@ -69,7 +69,10 @@ def _codes_of(files: dict[str, str], folder: Path) -> list[str]:
     options = PlanOptions(channel=channel, variables={})
     found = plan.validate(path, options=options)
     if not any(item.is_error for item in found):
-        found += pending.pending(plan.load(path, options))
+        read = plan.load(path, options)
+        stored = Diagnostics()
+        storage_checks.check(read, lambda: inputs.discover(read), stored)
+        found += [*pending.pending(read), *stored]
     return [item.code.id for item in found]
 
 

@@ -1,0 +1,111 @@
+"""How much a run may spill, by the sizes of its inputs: for `explain`, and for warnings before a run.
+
+A stage where records meet is taken to hold all that its sources hold. That is more than it will: compression, columns
+that nobody reads and the memory limit are left out of account (book: estimated spill volume per stage).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_jobs.nodes.aggregate.step import AggregateStep
+from spark_jobs.nodes.combine.step import CombineStep
+from spark_jobs.plan import edges
+from spark_jobs.plan.edges import Passage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_jobs.plan.inputs import Discovered
+    from spark_jobs.plan.plan import Plan
+
+#: From this part of the cap on, W331 warns; in percent.
+WARNING_PERCENT = 80
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A node that may spill; `bytes` None when that is not known before a run."""
+
+    name: str
+    title: str
+    bytes: int | None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The stages of a plan that may spill, in topological order."""
+
+    stages: tuple[Stage, ...]
+
+    @property
+    def total(self) -> int:
+        """The bytes of all stages that are known: several may be alive at once."""
+        return sum(stage.bytes or 0 for stage in self.stages)
+
+    @property
+    def any_unknown(self) -> bool:
+        """Whether the total leaves a stage out."""
+        return any(stage.bytes is None for stage in self.stages)
+
+    def headroom(self, cap: int | None) -> Headroom | None:
+        """What a cap leaves; None without a cap, and when nothing is expected."""
+        return Headroom(self.total, cap) if cap is not None and self.total else None
+
+
+@dataclass(frozen=True)
+class Headroom:
+    """An estimate beside the cap, in bytes."""
+
+    estimated: int
+    cap: int
+
+    @property
+    def free(self) -> int:
+        """What is left of the cap."""
+        return max(self.cap - self.estimated, 0)
+
+    @property
+    def percent(self) -> float:
+        """How much of the cap is used."""
+        return 100 * self.estimated / max(self.cap, 1)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the estimate comes near the cap."""
+        return self.estimated * 100 >= self.cap * WARNING_PERCENT
+
+
+def stages(plan: Plan) -> dict[str, str]:
+    """The nodes that records reach by a shuffle, with their titles; a single group of all records needs no room."""
+    shuffled = {edge.consumer for edge in edges.edges(plan) if edge.passage is Passage.SHUFFLED}
+    found: dict[str, str] = {}
+    for planned in plan.nodes:
+        if planned.name not in shuffled:
+            continue
+        match planned.step:
+            case AggregateStep(group_by=()):
+                continue
+            case AggregateStep():
+                title = "aggregation:hash"
+            case CombineStep():
+                title = "combine:grace_hash"
+            case _:
+                title = planned.kind
+        found[planned.name] = f"[{title}] {planned.name}"
+    return found
+
+
+def estimate(plan: Plan, sources: Mapping[str, Discovered]) -> Estimate:
+    """What the stages of a plan may spill, by the sizes of its sources' files."""
+    volumes: dict[str, int | None] = {}
+    for planned in plan.nodes:
+        if planned.kind == "source":
+            volumes[planned.name] = sources[planned.name].bytes if planned.name in sources else None
+        else:
+            given = [volumes[edge.node] for edge in planned.inputs]
+            known = [volume for volume in given if volume is not None]
+            volumes[planned.name] = sum(known) if len(known) == len(given) else None
+    # Nothing to read is nothing to foresee.
+    return Estimate(tuple(Stage(name, title, volumes[name] or None) for name, title in stages(plan).items()))

@@ -48,7 +48,7 @@ A file with its signature under `_compose:` and the body under `nodes:`. [Reuse]
 _WORKSPACE = """## clinker.toml
 
 Settings of a workspace, looked for in the base folder and then upwards; paths in it are relative to it.
-`[storage.spill]` and `[storage.staging]` are checked, and have no effect yet. Under `[storage]`:
+[Storage](../storage.md) says what they do. Under `[storage]`:
 
 """
 _WIRED = {

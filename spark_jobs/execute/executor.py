@@ -34,6 +34,7 @@ from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats.format import FormatError
 from spark_jobs.nodes.transform import directives
 from spark_jobs.plan import plan as plans
+from spark_jobs.scan.staging import SourceStaging
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -53,6 +54,7 @@ class Run:
     identity: Identity
     tally: verdict.Tally = field(default_factory=verdict.Tally)
     inputs: inputs.Inputs | None = None
+    source_staging: SourceStaging | None = None
     application: dict[str, str | None] = field(default_factory=dict)
     output_files: list[str] = field(default_factory=list)
     dlq_path: str | None = None
@@ -117,6 +119,9 @@ def execute(
         run.output_files.clear()
         run.dlq_path = None
     with interrupts.ignored():
+        if run.source_staging is not None:
+            for problem in run.source_staging.close(succeeded=exit_code is ExitCode.SUCCESS):
+                logs.LOG.warning("%s", problem)
         return metrics.conclude(run, exit_code, error)
 
 
@@ -177,9 +182,24 @@ def _begin(run: Run) -> _SessionOpening:
         )
     opening = _SessionOpening(run)
     with run.phase("inputs"):
-        run.inputs = inputs.find(run.plan, work.split_bytes(), allow_outside=run.options.allow_absolute_paths)
+        run.inputs = inputs.find(
+            run.plan, work.split_bytes(), stage=_stage(run), allow_outside=run.options.allow_absolute_paths
+        )
+    if run.source_staging is not None:
+        logs.LOG.info("staging: %s", run.source_staging)
     _warn(run.inputs, run.inputs.scans)
     return opening
+
+
+def _stage(run: Run) -> inputs.Stage:
+    """What gives each file as it is read; a preview reads so little that it reads in place."""
+    settings = run.plan.storage.staging
+    if settings is None or run.options.preview is not None:
+        return inputs.in_place
+    run.source_staging = SourceStaging(settings, run.identity.started, lambda text: logs.LOG.info("%s", text))
+    for problem in run.source_staging.purge():
+        logs.LOG.warning("%s", problem)
+    return run.source_staging.stage
 
 
 def _fetch(run: Run, folder: Path) -> None:

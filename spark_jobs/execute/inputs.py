@@ -8,17 +8,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.contract import ExitCode
 from spark_jobs.cxl import types
 from spark_jobs.execute import verdict
+from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats.format import FormatError
 from spark_jobs.nodes.source.run import SplitInput
-from spark_jobs.scan import columns, matching, scanning, splits
+from spark_jobs.scan import columns, matching, scanning, splits, staging
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.plan import plan as plans
+    from spark_jobs.scan.files import InputFile
+
+    #: Gives a file as it is read: itself, or its staged copy.
+    Stage = Callable[[InputFile], InputFile]
 
 
 @dataclass(frozen=True)
@@ -105,11 +111,18 @@ class Inputs:
         return replace(self, splits=tuple(found))
 
 
-def find(plan: plans.Plan, split_bytes: int, *, allow_outside: bool = False) -> Inputs:
+def in_place(file: InputFile) -> InputFile:
+    """The file itself: it is not staged."""
+    return file
+
+
+def find(plan: plans.Plan, split_bytes: int, *, stage: Stage = in_place, allow_outside: bool = False) -> Inputs:
     """The inputs of a plan, as far as they are files: what `with_pages` adds is on a network.
 
+    Each file goes through `stage` before it is opened.
+
     Raises:
-        RunFailed: a file is missing or unreadable, or its columns are refused.
+        RunFailed: a file is missing or unreadable, cannot be staged, or its columns are refused.
     """
     sources = [planned for planned in plan.nodes if planned.kind == "source"]
     sources.sort(key=lambda planned: planned.span.start if planned.span else 0)
@@ -119,7 +132,8 @@ def find(plan: plans.Plan, split_bytes: int, *, allow_outside: bool = False) -> 
         if step.endpoint is None:
             with _told(plan, name):
                 matched = matching.match(name, step.match, Path(plan.base_dir), allow_outside=allow_outside)
-                scans[name] = _scan(step, matched)
+                staged = tuple(map(stage, matched.files))
+                scans[name] = _scan(step, replace(matched, files=staged))
     return _numbered(steps, scans, split_bytes)
 
 
@@ -152,6 +166,10 @@ def _told(plan: plans.Plan, name: str) -> Iterator[None]:
         yield
     except FormatError as error:
         raise verdict.broken(plan, error.code or "E900", str(error), name) from error
+    except staging.Refused as error:
+        place = plan.storage.places.get(f"staging.{error.setting}")
+        message = f"source '{name}': {error.message}"
+        raise RunFailed(ExitCode.CONFIG, error.code, message, str(place) if place else None) from error
 
 
 def _scan(step: SourceStep, matched: matching.Matched) -> columns.ScanPlan:

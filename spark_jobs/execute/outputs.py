@@ -107,7 +107,8 @@ def refuse_own_files(plan: plans.Plan, found: inputs.Inputs, targets: Targets) -
     """No consent covers what the run is made of: the pipeline file and its inputs."""
     own = {os.path.realpath(plan.path): "the pipeline itself"}
     for name, scan in found.scans.items():
-        own |= {os.path.realpath(file.file.path): f"an input of source '{name}'" for file in scan.files}
+        files = [known.file.origin or known.file.path for known in scan.files]
+        own |= {os.path.realpath(path): f"an input of source '{name}'" for path in files}
     for path in [*(str(target.path) for target in targets.outputs), *targets.letters.values()]:
         if what := own.get(os.path.realpath(path)):
             raise RunFailed(ExitCode.IO, "E902", f"{path} is {what}: write to another path")

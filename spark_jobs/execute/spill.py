@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shutil
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +16,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from spark_jobs.execute import logs
 from spark_jobs.nodes import spill
+from spark_jobs.scan.spill_folder import SpillFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,11 +49,10 @@ class Settings:
 @contextmanager
 def folder(storage: Storage) -> Iterator[Settings]:
     """A run's spill folder while it runs."""
-    made = tempfile.mkdtemp(prefix="clinker-spill-", dir=storage.spill_root)
-    try:
-        yield Settings(made, storage.spill_cap_bytes, storage.compress)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+    with SpillFolder.open(storage.spill_root, is_configured=storage.spill_dir is not None) as made:
+        for problem in made.problems:
+            logs.LOG.warning("%s", problem)
+        yield Settings(str(made.path), storage.spill_cap_bytes, storage.compress)
 
 
 @dataclass(frozen=True)

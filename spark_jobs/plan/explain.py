@@ -62,7 +62,7 @@ def text(plan: Plan, *, allow_outside: bool = False) -> str:
         _expressions(plan),
         _schemas(plan),
         _budget(plan),
-        _spill(plan) + explain_storage.headroom(plan, sources),
+        explain_storage.spill(plan) + explain_storage.headroom(plan, sources),
         _titled("Staging Plan", explain_storage.staging(plan, sources)),
     ]
     return "\n".join("\n".join(lines) + "\n" for lines in blocks if lines)
@@ -259,22 +259,6 @@ def _budget(plan: Plan) -> list[str]:
     return _titled(
         "Memory Budget", [f"Memory limit: {plan.memory_limit_bytes // _MIB} MiB", f"Worker threads: {threads}"]
     )
-
-
-def _spill(plan: Plan) -> list[str]:
-    storage = plan.storage
-    origin = "[storage.spill.dir]" if storage and storage.spill_dir else "[OS temp dir (default)]"
-    lines = [f"Spill root: {storage.spill_root if storage else '/tmp'} {origin}"]
-    if storage and storage.spill_cap_bytes is not None:
-        lines.append(f"Spill disk cap: {storage.spill_cap_bytes} bytes [storage.spill.disk_cap_bytes]")
-    else:
-        lines.append("Spill disk cap: unlimited (default)")
-    spilling = [p for p in plan.nodes if p.kind == "aggregate" or (p.kind == "combine" and p.step is not None)]
-    if spilling and storage:
-        lines.append(f"Spill compression: {storage.compress.title()} [storage.spill.compress]")
-        mode = "off" if storage.compress == "off" else "lz4"
-        lines += [f"  {planned.kind.title()} '{planned.name}' → {mode}" for planned in spilling]
-    return lines
 
 
 def as_json(plan: Plan, *, allow_outside: bool = False) -> str:

@@ -28,6 +28,26 @@ _INVOCATION = (
 )
 
 
+def spill(plan: Plan) -> list[str]:
+    """Where a run spills, how much it may, and what it would compress."""
+    storage: Storage = plan.storage
+    origin = "[storage.spill.dir]" if storage.spill_dir else "[OS temp dir (default)]"
+    lines = [f"Spill root: {storage.spill_root} {origin}"]
+    if storage.spill_cap_bytes is not None:
+        lines.append(f"Spill disk cap: {storage.spill_cap_bytes} bytes [storage.spill.disk_cap_bytes]")
+    else:
+        lines.append("Spill disk cap: unlimited (default)")
+    if names := spill_estimates.stages(plan):
+        lines.append(f"Spill compression: {storage.compress.title()} [storage.spill.compress]")
+        lines += [f"  {plan.by_name[name].kind.title()} '{name}' → {_compression(storage)}" for name in names]
+    return lines
+
+
+def _compression(storage: Storage) -> str:
+    """What `auto` comes to: what is spilled are runs of megabytes, which are worth it."""
+    return "off" if storage.compress == "off" else "lz4"
+
+
 def volumes(plan: Plan, sources: Mapping[str, Discovered]) -> list[str]:
     """A line for each stage that may spill, and their total; none when there is no such stage."""
     found = spill_estimates.estimate(plan, sources)
@@ -111,6 +131,13 @@ def record(plan: Plan, sources: Mapping[str, Discovered]) -> dict[str, Any]:
             ],
             "total_known_bytes": found.total,
             "any_unknown": found.any_unknown,
+        },
+        "spill_compression": {
+            "mode": storage.compress,
+            "per_operator": [
+                {"node_name": name, "display_name": title, "compression": _compression(storage)}
+                for name, title in spill_estimates.stages(plan).items()
+            ],
         },
         "cap_headroom": {
             "headroom_bytes": room.free,

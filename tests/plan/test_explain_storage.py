@@ -120,6 +120,13 @@ def test_without_a_cap_there_is_no_headroom(folder: Path) -> None:
     assert "Cap headroom" not in explain.text(plan(folder))
     summary = json.loads(explain.as_json(plan(folder)))["storage_summary"]
     assert summary["cap_headroom"] is None
+    assert summary["spill_compression"] == {
+        "mode": "auto",
+        "per_operator": [
+            {"node_name": each["node_name"], "display_name": each["display_name"], "compression": "lz4"}
+            for each in summary["estimated_spill"]["per_stage"]
+        ],
+    }
     assert summary["spill_root"]["source"] == "OS temp dir (default)"
     assert summary["staging"] == {"enabled": False, "sources": []}
 

@@ -12,6 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
+
 if TYPE_CHECKING:
     import pytest
 
@@ -22,6 +24,19 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Where an environment forbids to keep compiled modules, each process that tests start would compile them anew.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# `.ci/run` asks for many more examples. Filtering too much stays an error.
+hypothesis.settings.register_profile(
+    "clinker",
+    max_examples=int(os.environ.get("HYPOTHESIS_MAX_EXAMPLES", "20")),
+    deadline=None,
+    suppress_health_check=[
+        hypothesis.HealthCheck.function_scoped_fixture,
+        hypothesis.HealthCheck.too_slow,
+        hypothesis.HealthCheck.data_too_large,
+    ],
+)
+hypothesis.settings.load_profile("clinker")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types, values
@@ -79,7 +78,6 @@ def test_an_int_sum_outside_64_bits_is_an_error() -> None:
         accumulator.finish()
 
 
-@settings(max_examples=int(os.environ.get("HYPOTHESIS_MAX_EXAMPLES", "60")), deadline=None)
 @example("min", ["b", 0, "a"], 1)
 @example("max", [True, "a", False, "b"], 1)
 @given(st.sampled_from(sorted(declare.aggregates())), st.lists(VALUES, max_size=12), st.integers(0, 12))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import typed
@@ -55,7 +55,6 @@ def _combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 _EXPRESSIONS = st.recursive(_ATOMS, _combined, max_leaves=8)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -6,7 +6,7 @@ import datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import ast, formatter, parser
@@ -262,7 +262,6 @@ _WORDS = """
 _PIECES = st.sampled_from([*_WORDS.split(), "\N{NO-BREAK SPACE}", "\n", "\r\n", "\t"])
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(_PIECES, max_size=40).map(" ".join) | st.lists(_PIECES, max_size=25).map("".join) | st.text(max_size=60)
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types, values
@@ -31,13 +31,11 @@ ANY_VALUE: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(ANY_VALUE)
 def test_encoded_values_come_back(value: Any) -> None:
     assert same(values.decode(values.encode(value)), value)
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_float_text_is_plain_and_reads_back(number: float) -> None:
     text = values.float_text(number)

@@ -145,7 +145,7 @@ def test_a_malformed_record_is_a_dead_letter_of_a_patient_run(
 def test_a_cell_of_ten_megabytes(split_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)
     monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(split_bytes))
-    cell = '"' + "wide, with quotes and\nlines;" * (10 * 1024 * 1024 // 28) + '"'
+    cell = '"' + ("wide, with quotes " * 1000 + "and\nlines;") * (10 * 1024 * 1024 // 18_000) + '"'
     content = f"a,b\n1,x\n2,{cell}\n3,z\n".encode()
     prepare(tmp_path, content)
     assert run(tmp_path, "--force", "--quiet") == 0

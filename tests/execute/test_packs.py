@@ -66,8 +66,8 @@ def test_many_small_files_are_read_by_few_tasks(tmp_path: Path, monkeypatch: pyt
         return run(spark, wanted)  # type: ignore[arg-type]
 
     monkeypatch.setattr(work.chain, "run", counted)
-    files = {f"in/{i:03}.csv": f"id\n{i}\n" for i in range(300)}
+    files = {f"in/{i:03}.csv": f"id\n{i}\n" for i in range(60)}
     pipelines.write(tmp_path, {"pipeline.yaml": PIPELINE, **files})
     assert pipelines.run(tmp_path).result.error is None
     assert packs == [1]
-    assert pipelines.outputs(tmp_path)["o.csv"].split() == [b"id", *(str(i).encode() for i in range(300))]
+    assert pipelines.outputs(tmp_path)["o.csv"].split() == [b"id", *(str(i).encode() for i in range(60))]

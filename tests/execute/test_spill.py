@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -38,11 +39,15 @@ BODIES = {
 }
 
 
-def _write(folder: Path, body: str, rows: int, keys: int) -> None:
+@cache
+def _data(rows: int, keys: int) -> bytes:
     random_ = random.Random(7)
     lines = (f"{i},k{random_.randrange(keys)},{random_.getrandbits(400):x}" for i in range(rows))
-    data = "id,key,text\n" + "\n".join(lines) + "\n"
-    pipelines.write(folder, {"pipeline.yaml": PIPELINE + body, "in.csv": data.encode()})
+    return ("id,key,text\n" + "\n".join(lines) + "\n").encode()
+
+
+def _write(folder: Path, body: str, rows: int, keys: int) -> None:
+    pipelines.write(folder, {"pipeline.yaml": PIPELINE + body, "in.csv": _data(rows, keys)})
 
 
 def _run(folder: Path, limit: int, **options: Any) -> Outcome:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types, values
@@ -165,7 +165,6 @@ def test_columns_convert_like_their_single_texts(static: types.Type) -> None:
         except ValueError:
             return BAD
 
-    @settings(max_examples=40, deadline=None)
     @given(st.lists(mixtures[static], max_size=6), st.integers(0, 3))
     def check(texts: list[str], start: int) -> None:
         column = pa.array(["-", *texts], pa.string()).slice(1).slice(min(start, len(texts)))

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.formats.csv_records import Dialect, next_record_start
@@ -31,7 +31,6 @@ def states(data: bytes, is_inside: bool = False, before: int = 10) -> tuple[list
     return toggles, inside
 
 
-@settings(max_examples=100, deadline=None)
 @given(messy, st.booleans(), st.sampled_from(list(b'a,\n\r"')))
 def test_toggles_leave_every_line_end_where_it_stands(data: bytes, is_inside: bool, before: int) -> None:
     _, inside = states(data, is_inside, before)
@@ -44,7 +43,6 @@ def test_toggles_leave_every_line_end_where_it_stands(data: bytes, is_inside: bo
     assert state == (inside[-1] if inside else is_inside)
 
 
-@settings(max_examples=100, deadline=None)
 @given(messy)
 def test_complete_records_end_with_the_last_line_end_outside_quotes(data: bytes) -> None:
     toggles, inside = states(data)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types, values
@@ -154,7 +154,6 @@ def test_slices_of_a_batch_are_written_as_slices() -> None:
     assert writer.encode(batch.slice(1, 0)) == Encoded(b"", 0)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.text(max_size=5), st.text(max_size=5)), max_size=8))
 def test_what_is_written_reads_back(rows: list[tuple[str, str]]) -> None:
     columns = {"a": (types.STRING, [a for a, _ in rows]), "b": (types.STRING, [b for _, b in rows])}
@@ -162,7 +161,6 @@ def test_what_is_written_reads_back(rows: list[tuple[str, str]]) -> None:
     assert [tuple(row) for row in csv.reader(io.StringIO(text, newline=""), strict=True)] == rows
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.floats() | st.integers(-(2**60), 2**60).map(float), max_size=8))
 def test_floats_read_back_as_the_same_numbers(numbers: list[float]) -> None:
     lines = column_bytes(types.FLOAT, numbers).decode().splitlines()

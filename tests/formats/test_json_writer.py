@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types, values
@@ -90,13 +90,11 @@ def test_large_whole_floats_have_all_their_digits() -> None:
     ]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.floats() | st.integers(-(2**60), 2**60).map(float), max_size=8))
 def test_floats_are_written_like_single_values(numbers: list[float]) -> None:
     assert column_lines(types.FLOAT, numbers) == list(map(values.json_float_text, numbers))
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.text(), max_size=8))
 def test_texts_are_escaped_like_single_values(texts: list[str]) -> None:
     data = bytes(write({"x": (types.STRING, texts)})[1].data).decode()
@@ -119,7 +117,6 @@ rows = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(rows, st.booleans())
 def test_a_null_leaves_its_key_out_unless_nulls_are_preserved(records: list[tuple[Any, ...]], preserve: bool) -> None:
     kinds = {"a": types.INT, 'k"': types.STRING, "c": types.BOOL}

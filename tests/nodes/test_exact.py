@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.nodes.aggregate import exact
@@ -34,7 +34,6 @@ def summed(column: pa.Array) -> pa.Array:
     return pa.array([pc.sum(column).as_py()], pa.float64())
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(FLOATS, min_size=1, max_size=60), st.integers(1, 60))
 def test_the_sum_is_right_whatever_the_cut(terms: list[float], size: int) -> None:
     expected = math.fsum(terms)

@@ -7,7 +7,7 @@ import datetime
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.nodes import partition
@@ -15,7 +15,6 @@ from spark_jobs.nodes import partition
 TEXTS = st.lists(st.one_of(st.none(), st.text(max_size=8)), max_size=40)
 
 
-@settings(max_examples=60, deadline=None)
 @given(TEXTS, st.integers(1, 7))
 def test_equal_texts_meet(texts: list[str | None], partitions: int) -> None:
     table = pa.table({"k": pa.array(texts, pa.string()), "row": pa.array(range(len(texts)), pa.int64())})

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.execute import pipelines, without_spark
@@ -22,11 +21,8 @@ KEYS = st.sampled_from(["a", "b", "c", ""])
 NUMBERS = st.one_of(st.none(), st.integers(-3, 3))
 ROWS = st.lists(st.tuples(NUMBERS, KEYS, NUMBERS), max_size=14)
 SPLITS = st.integers(8, 60)
-_COMMON: dict[str, Any] = {
-    "max_examples": int(os.environ.get("HYPOTHESIS_MAX_EXAMPLES", "60")) // 10,
-    "deadline": None,
-    "suppress_health_check": [HealthCheck.function_scoped_fixture],
-}
+#: A whole run is worth many examples.
+FEW = settings(max_examples=max(settings().max_examples // 10, 4))
 SOURCE = """
   - type: source
     name: {0}
@@ -70,7 +66,7 @@ def output(name: str) -> str:
     return f"\n  - {{type: output, name: o, input: {name}, config: {{name: o, type: csv, path: out/o.csv}}}}\n"
 
 
-@settings(**_COMMON)
+@FEW
 @given(
     match=st.sampled_from(["first", "all"]),
     on_miss=st.sampled_from(["null_fields", "skip"]),
@@ -100,7 +96,7 @@ def test_combine(
     assert found_rows == [[text(cell) for cell in row] for row in expected]
 
 
-@settings(**_COMMON)
+@FEW
 @given(first=ROWS, second=ROWS, split=SPLITS)
 def test_aggregate_behind_a_merge(
     monkeypatch: pytest.MonkeyPatch, first: list[Row], second: list[Row], split: int
@@ -133,7 +129,7 @@ def test_aggregate_behind_a_merge(
     assert found == [[text(cell) for cell in row] for row in expected]
 
 
-@settings(**_COMMON)
+@FEW
 @given(rows=ROWS, split=SPLITS)
 def test_distinct_and_routes(monkeypatch: pytest.MonkeyPatch, rows: list[Row], split: int) -> None:
     nodes = """

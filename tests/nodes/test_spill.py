@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.nodes import ordering, spill
@@ -59,7 +59,6 @@ def _listed(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.table({"key": list(found), ordering.AT: list(found.values())}, tables[0].schema)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 500), min_size=1, max_size=60), max_size=60), st.integers(300, 20_000))
 def test_places_come_back_in_order(parts: list[list[int]], share: int) -> None:
     room = _Room(share)
@@ -86,7 +85,6 @@ def test_many_runs_are_merged_within_the_share() -> None:
 KEYS = st.lists(st.lists(st.one_of(st.none(), st.integers(0, 40)), min_size=1, max_size=40), max_size=40)
 
 
-@settings(max_examples=100, deadline=None)
 @given(KEYS, st.integers(2_000, 60_000))
 def test_a_key_comes_back_once_with_all_its_rows(parts: list[list[int | None]], share: int) -> None:
     room = _Room(share)

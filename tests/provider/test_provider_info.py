@@ -27,6 +27,7 @@ def test_entry_point_gives_it_under_the_name_of_the_distribution() -> None:
     assert INFO["versions"][0] == found.dist.version == clinker_provider.__version__
 
 
+@pytest.mark.airflow
 def test_it_follows_the_schema_of_airflow() -> None:
     import jsonschema
 

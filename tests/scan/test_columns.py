@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.formats.format import FileColumns, FormatError
@@ -109,7 +109,6 @@ def test_a_scheme_that_nobody_knows_is_an_error() -> None:
 names = st.lists(st.sampled_from(["a", "A", "b", "c", "d", "E"]), unique=True, max_size=6)
 
 
-@settings(max_examples=100, deadline=None)
 @given(declared=names, heads=st.lists(names, min_size=1, max_size=4))
 def test_every_plan_covers_every_column_once(declared: list[str], heads: list[list[str]]) -> None:
     tracker = ColumnTracker("s", declared)

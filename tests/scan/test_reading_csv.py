@@ -5,7 +5,7 @@ import io
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types
@@ -38,7 +38,6 @@ def well_formed(rows: list[tuple[str, str]], end: str) -> str:
     return "".join(f"{quoted(a)},{quoted(b)}{end}" for a, b in rows)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(st.tuples(cells, cells), max_size=12),
     end=st.sampled_from(["\n", "\r\n", "\r"]),
@@ -57,7 +56,6 @@ def test_any_split_of_a_well_formed_file_gives_its_records(
     assert got.failures == []
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=messy_text, split_bytes=st.integers(3, 40), block_bytes=st.sampled_from([2, 9, 1 << 20]))
 def test_any_split_of_any_text_gives_what_python_reads(
     tmp_path: Path, body: str, split_bytes: int, block_bytes: int

@@ -5,7 +5,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types, values
@@ -162,7 +162,6 @@ objects = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(objects, st.integers(1, 50), st.booleans())
 def test_lines_arrays_and_documents_hold_the_same_records(
     tmp_path: Path, records: list[dict[str, Any]], split_bytes: int, ascii_only: bool

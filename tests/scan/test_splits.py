@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.formats import csv_reader, csv_records
@@ -47,7 +47,6 @@ messy = st.lists(st.sampled_from(["a", ",", '"', '""', "\n", "\r\n", '","', ',"x
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=messy, positions=st.sets(st.integers(1, 40)), scan_bytes=st.integers(1, 9))
 def test_exact_borders_are_record_starts(tmp_path: Path, data: bytes, positions: set[int], scan_bytes: int) -> None:
     path = tmp_path / "x.csv"

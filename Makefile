@@ -35,7 +35,7 @@ test: setup java ## Run every test (PYTEST_ARGS adds options)
 
 .PHONY: fast
 fast: setup ## Run the tests that need neither Spark nor Airflow
-	@$(PYTEST) -m "not spark and not airflow and not slow" $(PYTEST_ARGS)
+	@$(PYTEST) -m "not spark and not airflow" $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: setup ## Check style, formatting and types

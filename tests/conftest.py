@@ -10,12 +10,9 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import hypothesis
-
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
 # A shell that starts this in the background has it ignore interrupts, and what a test starts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -62,6 +59,14 @@ os.environ.update(
 from tests.cluster import spark_cluster  # noqa: E402  # a fixture for whoever names it; Airflow's settings come first
 
 __all__ = ["spark_cluster"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long is left to those who have the time for a JVM as well."""
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker("spark")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

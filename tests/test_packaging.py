@@ -46,6 +46,7 @@ def test_zip_holds_every_module_and_page_and_nothing_else(package: Path) -> None
     assert not any("__pycache__" in name for name in names)
 
 
+@pytest.mark.slow
 def test_same_files_give_the_same_bytes_in_other_processes(package: Path, tmp_path: Path) -> None:
     code = "from pathlib import Path; from spark_jobs import bundle; bundle.build(Path({!r}))"
     for seed in ("1", "2"):

@@ -37,6 +37,7 @@ def test_a_cached_file_is_used_again(tmp_path):
     assert data.orders(tmp_path, 10).read_bytes() == b"kept"
 
 
+@pytest.mark.slow
 def test_about_one_order_in_a_thousand_is_bad_when_asked_for(tmp_path):
     good, bad = (
         [row["amount"] for row in csv.DictReader(data.orders(tmp_path, 20_000, bad=asked).open())]
@@ -47,6 +48,7 @@ def test_about_one_order_in_a_thousand_is_bad_when_asked_for(tmp_path):
     assert [a for a in bad if a != "n/a"] == [g for g, b in zip(good, bad, strict=True) if b != "n/a"]
 
 
+@pytest.mark.slow
 def test_customers_of_orders_are_among_the_customers(tmp_path):
     names = {row["customer"] for row in csv.DictReader(data.customers(tmp_path).open())}
     assert len(names) == data.CUSTOMERS
@@ -77,6 +79,7 @@ def test_the_output_columns_are_those_that_are_compared(workload, tmp_path, monk
             assert {column.name for column in planned.step.columns} == set(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", run.GOALS)
 def test_duckdb_computes_each_workload(workload, tmp_path, monkeypatch):
     """The baselines' SQL runs, and what they write can be compared."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from spark_jobs.cxl.scope import Mode
 from tests.cxl.checking import compiled, program, refused
 
 
+@pytest.mark.slow
 def test_trees_are_pickled_however_deep() -> None:
     tree = program("emit a = n" + " + n" * 2500 + "\nemit c = " + "s.concat(" * 240 + "s" + ")" * 240)
     again = pickle.loads(pickle.dumps(tree))

@@ -127,6 +127,7 @@ def test_missing_surroundings_are_null() -> None:
     assert by_interpreter(program, [{}], {"source.row": 3})[0].outputs[0][0] == {"a": None, "b": 3}
 
 
+@pytest.mark.slow
 def test_deep_programs_run() -> None:
     chain = " + ".join(["n"] * 1500)
     assert fields(f"emit r = {chain}", {"n": types.INT}, {"n": 2}) == [{"r": 3000}]

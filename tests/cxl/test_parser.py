@@ -293,6 +293,7 @@ def test_the_grammar_works_without_a_writable_cache(tmp_path: Path, monkeypatch:
     assert parser._lark().parse_interactive("emit a = 1", start="program")
 
 
+@pytest.mark.slow
 def test_a_broken_cache_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     parser._lark.__wrapped__()
@@ -301,6 +302,7 @@ def test_a_broken_cache_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert parser._lark.__wrapped__().parse_interactive("emit a = 1", start="program")
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_is_passed_over_in_silence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

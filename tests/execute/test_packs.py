@@ -6,6 +6,7 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,8 +15,6 @@ from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
     from spark_jobs.execute.report import TaskReport
 
@@ -56,6 +55,7 @@ PIPELINE = """
 """
 
 
+@pytest.mark.slow
 def test_many_small_files_are_read_by_few_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)
     packs: list[int] = []

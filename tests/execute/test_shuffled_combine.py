@@ -125,6 +125,7 @@ def _dead(text: bytes) -> list[list[str]]:
     return [line.split(",")[2:] for line in text.decode().splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "splits"), [*((shape, 3) for shape in SHAPES), ("all", 1)])
 def test_bytes_are_those_of_a_small_build_side(
     shape: str, splits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -69,6 +69,7 @@ def test_places_come_back_in_order(parts: list[list[int]], share: int) -> None:
     assert found == sorted(place for part in parts for place in part)
 
 
+@pytest.mark.slow
 def test_many_runs_are_merged_within_the_share() -> None:
     """More runs than are merged at once; no table that comes back is larger than what is held."""
     room = _Room(12_000)

@@ -99,6 +99,7 @@ def test_quotes_inside_unquoted_cells_are_characters(tmp_path: Path) -> None:
         assert got.was_consistent
 
 
+@pytest.mark.slow
 def test_a_cell_of_ten_megabytes_is_a_cell(tmp_path: Path) -> None:
     big = ("text of a cell " * 7_000 + "\n") * 100
     got = read_csv(tmp_path / "in.csv", f'a,b\n1,"{big}"\n2,x\n'.encode(), PAIR, split_bytes=1 << 20)

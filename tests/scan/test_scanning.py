@@ -105,6 +105,7 @@ def test_formats_without_reader_or_writer_are_unknown() -> None:
         writing.open_writer("x12", Schema((Column("a", types.INT),)), None)
 
 
+@pytest.mark.slow
 def test_many_files_are_matched_in_their_order(tmp_path: Path) -> None:
     inputs = []
     for number in range(100):

@@ -17,6 +17,8 @@ from spark_jobs.scan.staged_copy import OnExisting
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 #: Stages a file over and over, reads the copy to its end each time, and says how often it copied and what it read.
 PROGRAM = """
     import hashlib, os, sys, time

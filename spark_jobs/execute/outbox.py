@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spark_jobs.execute import envelopes
+from spark_jobs.nodes import spill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
     from spark_jobs.execute.spill import Block, Space
     from spark_jobs.plan import regions
 
-#: Rows of a payload; a payload of some megabytes is what Spark moves best.
-PAYLOAD_ROWS = 131_072
-#: How many tables a task sends at most with one ordinal, as a number of bits.
-_SEQUENCE_BITS = 20
+#: Bytes of a payload before it is compressed; some megabytes are what Spark moves best.
+PAYLOAD_BYTES = 8 << 20
+#: How many payloads a task sends at most, as a number of bits.
+_SEQUENCE_BITS = 24
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
@@ -45,10 +46,10 @@ class Outbox:
     def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> int:
         """Rows for a partition of an exchange; tables with one ordinal keep their order. Gives the payloads' bytes."""
         total = 0
-        for offset in range(0, table.num_rows, PAYLOAD_ROWS):
+        for piece in spill.pieces(table, PAYLOAD_BYTES):
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, table.schema, options=_LZ4) as stream:
-                stream.write_table(table.slice(offset, PAYLOAD_ROWS))
+                stream.write_table(piece)
             payload = sink.getvalue().to_pybytes()
             total += len(payload)
             self.add(exchange, partition, ordinal << _SEQUENCE_BITS | self._sent, payload)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Of a task's share, what an operator holds before it spills: concatenating and grouping take the rest for a while.
 _HELD = 3
+#: However large the share is: Arrow counts the bytes of a text column in 31 bits.
+_MOST_HELD = 1 << 30
 #: Spilled rows are split by key into this many pieces, each again where it does not fit.
 FAN_OUT = 16
 _MOST_SPLITS = 6
@@ -62,7 +64,7 @@ class Exhausted(Exception):
 
 def held_bytes(room: Room) -> int:
     """How many bytes of rows an operator holds before it does something about it."""
-    return room.share // _HELD
+    return min(room.share // _HELD, _MOST_HELD)
 
 
 def _joined(tables: Sequence[pa.Table]) -> pa.Table:
@@ -115,7 +117,7 @@ class Ordered:
     def _spill(self, tables: Iterable[pa.Table]) -> list[Spilled]:
         """A sorted run, in blocks small enough for one of each run to be held."""
         block = max(self._limit // MOST_RUNS, 1)
-        return [self._room.spill(self._node, piece) for table in tables for piece in _pieces(table, block)]
+        return [self._room.spill(self._node, piece) for table in tables for piece in pieces(table, block)]
 
 
 def _merged(runs: Sequence[Sequence[Spilled]]) -> Iterator[pa.Table]:
@@ -212,7 +214,7 @@ class Keyed:
         numbers = partition.numbers(keys, FAN_OUT, salt=self._splits + 1)
         for number, part in partition.cut(table, numbers):
             blocks = self._pieces.setdefault(number, [])
-            blocks += [self._room.spill(self._node, piece) for piece in _pieces(part, self._limit)]
+            blocks += [self._room.spill(self._node, piece) for piece in pieces(part, self._limit)]
 
     def _keep_or_fail(self, table: pa.Table) -> None:
         """Rows that splitting does not make fewer: they may fill the share, not more."""
@@ -227,7 +229,7 @@ class Keyed:
         self._full = table.nbytes + self._limit
 
 
-def _pieces(table: pa.Table, size: int) -> Iterator[pa.Table]:
+def pieces(table: pa.Table, size: int) -> Iterator[pa.Table]:
     """A table in slices of about `size` bytes."""
     rows = max(1, int(table.num_rows * size / max(table.nbytes, 1)))
     for start in range(0, table.num_rows, rows):

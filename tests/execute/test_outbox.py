@@ -1,0 +1,56 @@
+"""Payloads on their way: of a size that Spark moves well, in their order, and on disk when they are many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from spark_jobs.execute import envelopes, outbox, spill
+from spark_jobs.plan import regions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class _Step:
+    name: str
+
+
+def _outbox(folder: Path, limit: int) -> tuple[outbox.Outbox, spill.Space]:
+    box = regions.Box("g#final", _Step("g"), regions.Role.FINAL, "", 0, silent=False)  # type: ignore[arg-type]
+    exchange = regions.Exchange(0, regions.ExchangeKind.GROUP, 1, 4, "g#final")
+    space = spill.Space(spill.Settings(str(folder)))
+    return outbox.Outbox(regions.Job(0, (), {box.id: box}, (exchange,)), 0, limit, lambda: space), space
+
+
+def _sent(box: outbox.Outbox) -> list[dict[str, Any]]:
+    batches = list(box.batches())
+    assert all(batch.num_rows <= envelopes.BATCH for batch in batches)
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def test_wide_rows_make_small_payloads(tmp_path: Path) -> None:
+    box, space = _outbox(tmp_path, 1 << 30)
+    table = pa.table({"text": [f"{i:04}" * 2000 for i in range(3_000)]})
+    box.send(0, 3, 7, table)
+    rows = _sent(box)
+    assert len(rows) > table.nbytes // outbox.PAYLOAD_BYTES > 1
+    parts = [pa.ipc.open_stream(row["payload"]).read_all() for row in sorted(rows, key=lambda row: row["ordinal"])]
+    assert max(part.nbytes for part in parts) <= outbox.PAYLOAD_BYTES
+    assert pa.concat_tables(parts) == table
+    assert space.spilled == {}
+
+
+def test_what_is_sent_with_one_ordinal_keeps_its_order_on_disk_too(tmp_path: Path) -> None:
+    box, space = _outbox(tmp_path, 3000)
+    for i in range(50):
+        box.send(0, i % 4, 2, pa.table({"i": [i]}))
+    box.send(0, 0, 1, pa.table({"i": [-1]}))
+    rows = sorted(_sent(box), key=lambda row: row["ordinal"])
+    assert [pa.ipc.open_stream(row["payload"]).read_all()["i"][0].as_py() for row in rows] == [-1, *range(50)]
+    assert space.spilled["g"] > 3000
+    assert list(tmp_path.iterdir()) == []
+    space.close()

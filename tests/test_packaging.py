@@ -31,6 +31,7 @@ def python(code: str, **environ: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_zip_holds_every_module_and_page_and_nothing_else(package: Path) -> None:
     root = bundle.package_root()
     modules = {f"spark_jobs/{path.relative_to(root).as_posix()}" for path in root.rglob("*.py")}

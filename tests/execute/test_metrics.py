@@ -93,7 +93,9 @@ def inputs() -> dict[str, str]:
     return {"orders.csv": orders, "cities.json": cities}
 
 
-@pytest.fixture(params=[10**9, 300], ids=["one split", "many splits"])
+@pytest.fixture(
+    params=[pytest.param(10**9, id="one split"), pytest.param(300, id="many splits", marks=pytest.mark.slow)]
+)
 def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     without_spark.install(monkeypatch)
     monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(request.param))

@@ -205,7 +205,10 @@ def test_lookups_in_lookups_are_jobs_in_a_row(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("split_bytes", [10**9, 40], ids=["one split", "many splits"])
+@pytest.mark.parametrize(
+    "split_bytes",
+    [pytest.param(10**9, id="one split"), pytest.param(40, id="many splits", marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_shape_runs_and_counts_once(
     shape: str, split_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

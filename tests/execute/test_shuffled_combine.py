@@ -206,6 +206,7 @@ def test_a_miss_that_is_an_error_ends_the_run(
     assert small.error.code == code
 
 
+@pytest.mark.slow
 def test_a_build_side_without_keys_must_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)
     _write(tmp_path, _combine(where="o.amount > p.f", match="first"))

@@ -54,7 +54,8 @@ def _run(folder: Path, limit: int, **options: Any) -> Outcome:
     return pipelines.run(folder, memory_limit_bytes=limit, force=True, **options)
 
 
-@pytest.mark.parametrize("splits", [pytest.param(1, marks=pytest.mark.slow), 4])
+@pytest.mark.slow
+@pytest.mark.parametrize("splits", [1, 4])
 @pytest.mark.parametrize("body", BODIES)
 def test_bytes_do_not_depend_on_memory(body: str, splits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)

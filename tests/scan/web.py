@@ -79,6 +79,7 @@ class _Listening(ThreadingHTTPServer):
 def serving(answer: Callable[[Request], Answer]) -> Iterator[Server]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
             request = Request(self.path, self.headers)

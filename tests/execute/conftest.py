@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.execute import without_spark
+from tests.execute import network_runs, without_spark
 from tests.execute.bad_runs import run, tree
+from tests.scan import web
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -31,3 +33,20 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         return told.err
 
     return check
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in, without Spark and without proxies."""
+    without_spark.install(monkeypatch)
+    web.without_proxies(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[web.Server]:
+    """Serves the orders by offset and limit."""
+    web.without_proxies(monkeypatch)
+    with web.serving(network_runs.by_offset(network_runs.ORDERS)) as server:
+        yield server

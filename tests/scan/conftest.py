@@ -1,0 +1,22 @@
+"""What tests of scanning share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.scan import staged
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A file to stage, and the folder for its copy."""
+    path = tmp_path / "in" / "a.csv"
+    path.parent.mkdir()
+    (tmp_path / "staging").mkdir()
+    path.write_bytes(staged.DATA)
+    return path

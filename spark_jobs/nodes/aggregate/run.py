@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure
-from spark_jobs.nodes import home, keys, operator, ordering, partition, spill
+from spark_jobs.nodes import keys, meeting, operator, ordering, partition, spill
 from spark_jobs.nodes.aggregate import accumulators, groups
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ class Partial(operator.Operator):
 
 
 @dataclass
-class Final(home.Meeting):
+class Final(meeting.Meeting):
     """Merges the groups of a partition and evaluates the node's emits."""
 
     step: AggregateStep

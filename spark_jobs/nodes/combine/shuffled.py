@@ -7,80 +7,40 @@ With several build sides the others are read whole by each task.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.nodes import home, operator, ordering, partition
+from spark_jobs.nodes import meeting, operator
 from spark_jobs.nodes.combine import build
 from spark_jobs.nodes.combine.run import Combine
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.combine.step import CombineStep
 
-#: Driver records that a task sends at once.
-SPREAD_ROWS = 262_144
-
 
 @dataclass
-class _Lane:
-    """What waits of one lane to be sent."""
-
-    place: int
-    arrived: int = 0
-    waiting: list[pa.Table] = field(default_factory=list)
-    rows: int = 0
-    bytes: int = 0
-
-
-@dataclass
-class Spread(Combine):
+class Spread(meeting.Departure, Combine):
     """Sends driver records to the partitions of their keys."""
 
     step: CombineStep
-    exchange: int = 0
-    partitions: int = 1
-    lanes: tuple[tuple[int, ...], ...] = ((),)
 
-    def open(self) -> None:
-        """Compile the keys."""
-        super().open()
-        self.found: dict[tuple[int, ...], _Lane] = {}
+    @property
+    def key_columns(self) -> list[str]:
+        """The driver's side of the first build side's keys."""
+        return build.key_names(self.step, self.step.builds[0])
 
     def process(self, batch: operator.Batch, port: int) -> None:
-        """Add the keys and the place of each record; what has no usable key goes to the dead letters."""
+        """Compute the keys; what has no usable key goes to the dead letters."""
         self.counters.records_in += batch.count
         kept, columns = self.keyed(self.step.builds[0], batch)
-        self.counters.made -= kept.count
-        lane = self.found.setdefault(kept.lane, _Lane(ordering.place(self.lanes.index(kept.lane), kept.origin.number)))
-        at = ordering.first_rows(lane.place, pa.array(np.arange(lane.arrived, lane.arrived + kept.count)))
-        added = {build.key_name(i): column for i, column in enumerate(columns)}
-        data = operator.overlay(operator.with_origin(kept, kept.data), {**added, ordering.AT: at})
-        lane.arrived += kept.count
-        lane.waiting.append(pa.table(data))
-        lane.rows += kept.count
-        lane.bytes += data.nbytes
-        if lane.rows >= SPREAD_ROWS or lane.bytes >= self.limit:
-            self._send(lane)
-
-    def _send(self, lane: _Lane) -> None:
-        table = pa.concat_tables(lane.waiting, promote_options="default")
-        lane.waiting, lane.rows, lane.bytes = [], 0, 0
-        for number, part in partition.split(table, build.key_names(self.step, self.step.builds[0]), self.partitions):
-            self.context.send(self.exchange, number, lane.place, part)
-
-    def finish(self) -> None:
-        """Send the rest."""
-        for lane in self.found.values():
-            if lane.rows:
-                self._send(lane)
-        self.found.clear()
+        self.depart(kept, dict(zip(self.key_columns, columns, strict=True)))
 
 
 @dataclass
-class Probe(home.Meeting, Combine):
+class Probe(meeting.Meeting, Combine):
     """Looks the driver records of a partition up in the build records of the same."""
 
     step: CombineStep
@@ -136,4 +96,4 @@ def open_part(step: CombineStep, *, role: str, **wiring: Any) -> operator.Operat
     """The operator of a part of a combine."""
     if role == "partial":
         return Spread(step, **wiring)
-    return home.Home(step, **wiring) if role == "home" else Probe(step, **wiring)
+    return meeting.Home(step, **wiring) if role == "home" else Probe(step, **wiring)

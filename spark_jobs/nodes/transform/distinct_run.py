@@ -7,7 +7,7 @@ partition `First` does that itself. Null equals null, 1 equals 1.0 (decision 18)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure
-from spark_jobs.nodes import home, keys, operator, ordering, partition, spill
+from spark_jobs.nodes import keys, meeting, operator, ordering, spill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,51 +23,34 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.transform.distinct_step import DistinctStep
 
 _HASHED = "$hashed."
-#: Records that a task looks through at once.
-GATHER_ROWS = 262_144
 
 
 @dataclass
-class _Lane:
-    """What a task has of one lane: records that wait, and the keys that were sent."""
-
-    place: int
-    arrived: int = 0
-    waiting: list[pa.Table] = field(default_factory=list)
-    waiting_rows: int = 0
-    waiting_bytes: int = 0
-    sent: pa.Table | None = None
-
-
-@dataclass
-class Gather(operator.Operator):
+class Gather(meeting.Departure):
     """Sends the first record of each key that its task sees to the partition of the key."""
 
     step: DistinctStep
-    exchange: int = 0
-    partitions: int = 1
-    lanes: tuple[tuple[int, ...], ...] = ((),)
-    found: dict[tuple[int, ...], _Lane] = field(default_factory=dict)
+
+    def open(self) -> None:
+        """Nothing has been sent yet."""
+        self.known: dict[tuple[int, ...], pa.Table] = {}
+
+    @property
+    def key_columns(self) -> list[str]:
+        """The comparable keys."""
+        return _key_columns(self.step)
 
     def process(self, batch: operator.Batch, port: int) -> None:
-        """Compute comparable keys; look for firsts when enough records have come together."""
+        """Compute comparable keys; what has none goes to the dead letters."""
         self.counters.made += batch.count
-        lane = self.found.get(batch.lane)
-        if lane is None:
-            lane = _Lane(ordering.place(self.lanes.index(batch.lane), batch.origin.number))
-            self.found[batch.lane] = lane
-        data, good = self._keyed(batch)
-        at = ordering.first_rows(lane.place, pa.array(np.arange(lane.arrived, lane.arrived + batch.count)))
-        data = operator.overlay(operator.with_origin(batch, data), {ordering.AT: at})
-        lane.arrived += batch.count
-        lane.waiting.append(pa.table(data) if len(good) == batch.count else pa.table(data).take(good))
-        lane.waiting_rows += len(good)
-        lane.waiting_bytes += data.nbytes
-        if lane.waiting_rows >= GATHER_ROWS or lane.waiting_bytes >= spill.held_bytes(self.context):
-            self._send(lane)
+        columns, good = self._keyed(batch)
+        if len(good) < batch.count:
+            batch, columns = batch.take(good), {name: column.take(good) for name, column in columns.items()}
+        rest = batch.data.drop_columns([name for name, _ in self.step.keys])
+        self.depart(operator.Batch(rest, batch.rows, batch.origin, batch.lane), columns)
 
-    def _keyed(self, batch: operator.Batch) -> tuple[pa.RecordBatch, pa.Array]:
-        """The records with comparable keys, and those of them that have usable ones."""
+    def _keyed(self, batch: operator.Batch) -> tuple[dict[str, pa.Array], pa.Array]:
+        """Comparable keys, and the records that have usable ones."""
         columns: dict[str, pa.Array] = {}
         bad = np.zeros(batch.count, dtype=bool)
         failures: list[engine.RowFailure] = []
@@ -80,33 +63,27 @@ class Gather(operator.Operator):
                 failures.append(engine.RowFailure(int(row), failure.Failure(detail)))
             bad |= wrong
         self.fail(batch, sorted(failures, key=lambda item: item.row))
-        data = batch.data.drop_columns([name for name, _ in self.step.keys])
-        return operator.overlay(data, columns), pa.array(np.flatnonzero(~bad))
+        return columns, pa.array(np.flatnonzero(~bad))
 
-    def _send(self, lane: _Lane) -> None:
-        """Send the records whose keys this task has not sent yet."""
-        by = [_HASHED + name for name, _ in self.step.keys]
-        table = pa.concat_tables(lane.waiting, promote_options="default")
-        lane.waiting, lane.waiting_rows, lane.waiting_bytes = [], 0, 0
-        known = 0 if lane.sent is None else lane.sent.num_rows
-        seen = table.select(by) if lane.sent is None else pa.concat_tables([lane.sent, table.select(by)])
-        firsts = _first_rows(seen, by, pa.array(np.arange(seen.num_rows)))
-        lane.sent = seen.take(firsts)
-        if lane.sent.nbytes > spill.held_bytes(self.context):
-            lane.sent = None  # what this task sends twice is dropped where equal keys meet
+    def sent(self, lane: tuple[int, ...], table: pa.Table) -> pa.Table:
+        """The records whose keys this task has not sent yet."""
+        keys_seen = self.known.get(lane)
+        count = 0 if keys_seen is None else keys_seen.num_rows
+        arrived = table.select(self.key_columns)
+        seen = arrived if keys_seen is None else pa.concat_tables([keys_seen, arrived])
+        firsts = _first_rows(seen, self.key_columns, pa.array(np.arange(seen.num_rows)))
+        self.known[lane] = seen.take(firsts)
+        if self.known[lane].nbytes > spill.held_bytes(self.context):
+            del self.known[lane]  # what this task sends twice is dropped where equal keys meet
         rows = firsts.to_numpy()
-        fresh = table.take(pa.array(rows[rows >= known] - known))
+        fresh = table.take(pa.array(rows[rows >= count] - count))
         self.counters.duplicates += table.num_rows - fresh.num_rows
-        self.counters.made -= fresh.num_rows
-        for number, part in partition.split(fresh, by, self.partitions):
-            self.context.send(self.exchange, number, lane.place, part)
+        self.counters.made += table.num_rows - fresh.num_rows
+        return fresh
 
-    def finish(self) -> None:
-        """Send the rest."""
-        for lane in self.found.values():
-            if lane.waiting:
-                self._send(lane)
-        self.found.clear()
+
+def _key_columns(step: DistinctStep) -> list[str]:
+    return [_HASHED + name for name, _ in step.keys]
 
 
 def _first_rows(table: pa.Table, by: list[str], among: pa.Array) -> pa.Array:
@@ -119,14 +96,14 @@ def _first_rows(table: pa.Table, by: list[str], among: pa.Array) -> pa.Array:
 
 
 @dataclass
-class First(home.Meeting):
+class First(meeting.Meeting):
     """Keeps the first record of each key."""
 
     step: DistinctStep
 
     def open(self) -> None:
         """Nothing has come yet."""
-        self.by = [_HASHED + name for name, _ in self.step.keys]
+        self.by = _key_columns(self.step)
         self.records = spill.Keyed(self.context, self.step.name, self.by, self._firsts)
 
     def receive(self, table: pa.Table) -> None:
@@ -148,7 +125,7 @@ class First(home.Meeting):
             found = spill.Ordered(self.context, self.step.name)
             for table in self.records.tables():
                 found.add(table.drop_columns(self.by))
-            home.push_all(self, found, self.number_of_partition)
+            meeting.push_all(self, found, self.number_of_partition)
             return
         for table in self.records.tables():
             self.counters.made -= table.num_rows
@@ -159,4 +136,4 @@ def open_operator(step: DistinctStep, *, role: str = "", **wiring: Any) -> opera
     """The operator of a part of a distinct."""
     if role == "partial":
         return Gather(step, **wiring)
-    return home.Home(step, **wiring) if role == "home" else First(step, **wiring)
+    return meeting.Home(step, **wiring) if role == "home" else First(step, **wiring)

@@ -46,11 +46,6 @@ class Inputs:
         """The sources whose records are on a network."""
         return {name: step for name, step in self.steps.items() if step.endpoint is not None}
 
-    @property
-    def width(self) -> int:
-        """One more than the highest split number."""
-        return max(self.by_number, default=0) + 1
-
     def file_name(self, split: int, source: int) -> str:
         """The name of the file that a split belongs to; without a split (no record at all) the source's name."""
         if split < 0:

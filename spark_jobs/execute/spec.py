@@ -38,7 +38,7 @@ class JobSpec:
         materialized: files of earlier jobs by box id, in record order.
         memory_share: bytes of Arrow data that a task may hold.
         spill: where a task writes what is more.
-        width: how many splits the run has over all sources; places of home partitions are counted in it.
+        numbers: those of the splits and partitions that records can come from: home partitions share them.
         pack_bytes: splits that together have no more bytes than this are read by one Spark task.
     """
 
@@ -58,7 +58,7 @@ class JobSpec:
     log_level: int = 20
     counts_only: bool = False
     materialized: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    width: int = 1
+    numbers: range = range(1)
     pack_bytes: int = 0
 
     @cached_property

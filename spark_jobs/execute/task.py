@@ -307,7 +307,7 @@ class Task:
                     "role": box.role,
                     "exchange": box.exchange,
                     "partitions": partitions,
-                    "width": self.spec.width,
+                    "numbers": self.spec.numbers,
                     "number_of_partition": self.report.number,
                     "incoming_lanes": len(box.incoming_lanes),
                 }

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 SPLIT_BYTES_VARIABLE = "CLINKER_SPLIT_BYTES"
 PARTITION_BYTES_VARIABLE = "CLINKER_PARTITION_BYTES"
 _MOST_PARTITIONS = 512
+#: The splits, the partitions where equal keys meet, and those of the way home.
+_LEVELS_OF_ONE_MEETING = 3
 #: Starting a Spark task costs as much as reading some megabytes: small files share one.
 _PACK_BYTES = 4 << 20
 
@@ -112,8 +114,15 @@ class Work:
             counts_only=counts_only,
             materialized=dict(materialized),
             pack_bytes=min(_PACK_BYTES, split_bytes()),
-            width=max([self.inputs.width, *(exchange.partitions for exchange in job.exchanges)]),
+            numbers=self._numbers(job),
         )
+
+    def _numbers(self, job: regions.Job) -> range:
+        """The numbers of the job's splits; behind a first home, partitions have numbers of their own."""
+        mine = [place.number for name, place in self.inputs.splits if name in job.sources] or [0]
+        if job.levels <= _LEVELS_OF_ONE_MEETING:
+            return range(min(mine), max(mine) + 1)
+        return range(max([*mine, *(exchange.partitions for exchange in job.exchanges)]) + 1)
 
     def _run(self, wanted: spec.JobSpec) -> list[TaskReport]:
         """Run a job; once more with exact borders when a split was cut inside quotes."""

@@ -95,20 +95,20 @@ class Meeting(operator.Operator):
         exchange: the way home; None with a single partition.
         partitions: how many home partitions there are.
         number_of_partition: which partition of the group exchange this is.
-        width: how many places the home partitions share.
+        numbers: those of the splits and partitions whose records the home partitions share.
         incoming_lanes: how many lanes there were before the exchange.
     """
 
     exchange: int | None = None
     partitions: int = 1
     number_of_partition: int = 0
-    width: int = 1
+    numbers: range = range(1)
     incoming_lanes: int = 1
 
     def send_home(self, table: pa.Table) -> None:
         """Rows, with their places, to the partitions that hold these places."""
         assert self.exchange is not None
-        homes = ordering.homes(table.column(ordering.AT), self.width, self.incoming_lanes, self.partitions)
+        homes = ordering.homes(table.column(ordering.AT), self.numbers, self.incoming_lanes, self.partitions)
         for number, part in partition.cut(table, homes):
             self.context.send(self.exchange, number, self.number_of_partition, part)
 

@@ -30,16 +30,16 @@ def rows_of(at: pa.Array) -> pa.Array:
     return pc.bit_wise_and(at, pa.scalar((1 << ROW_BITS) - 1, pa.int64()))
 
 
-def homes(at: pa.Array, width: int, lanes: int, partitions: int) -> np.ndarray:
+def homes(at: pa.Array, numbers: range, lanes: int, partitions: int) -> np.ndarray:
     """The home partition of each place: monotonous in record order, all about as wide.
 
     Args:
         at: places.
-        width: how many numbers a lane has.
+        numbers: those of the splits and partitions that the records of a lane come from.
         lanes: how many lanes there are.
         partitions: how many home partitions there are.
     """
     tasks = at.to_numpy() >> ROW_BITS
     lane, number = tasks >> _NUMBER_BITS, tasks & ((1 << _NUMBER_BITS) - 1)
-    chosen: np.ndarray = (lane * width + number) * partitions // (lanes * width)
+    chosen: np.ndarray = (lane * len(numbers) + number - numbers.start) * partitions // (lanes * len(numbers))
     return chosen

@@ -71,7 +71,7 @@ def read_typed(path: Path) -> pa.Table:
 
 def read_blocks(path: Path, live: frozenset[str] | None = None, *, texts: bool = False) -> list[pa.RecordBatch]:
     file = files.describe(str(path), path.name)
-    scan = columns.plan_csv("orders", tuple(COLUMNS), [file], CsvOptions())
+    scan = columns.plan_csv(tuple(COLUMNS), [file], CsvOptions())
     want = Reading(
         tuple(SourceColumn(name, static) for name, static in COLUMNS.items()), live=live, failure_texts=texts
     )
@@ -87,7 +87,7 @@ def read_lines(path: Path) -> list[pa.RecordBatch]:
     """The same records from NDJSON; the kinds of its values decide the path through the reader."""
     options = JsonOptions(format=JsonLayout.NDJSON)
     file = files.describe(str(path), path.name)
-    scan = json_columns.plan_json("orders", tuple(COLUMNS), [file], options, columns.OnUnmapped.DROP)
+    scan = json_columns.plan_json(tuple(COLUMNS), [file], options, columns.OnUnmapped.DROP)
     want = Reading(tuple(SourceColumn(name, static) for name, static in COLUMNS.items()))
     return [
         block.batch

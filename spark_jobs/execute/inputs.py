@@ -170,7 +170,7 @@ def _told(plan: plans.Plan, name: str) -> Iterator[None]:
 def _scan(step: SourceStep, matched: matching.Matched) -> columns.ScanPlan:
     """The files of a source with their columns."""
     found = scanning.plan(
-        step.format, step.name, step.column_names, matched.files, step.options,
+        step.format, step.column_names, matched.files, step.options,
         columns.OnUnmapped(step.on_unmapped.value), step.array_paths,
     )  # fmt: skip
     return replace(found, warnings=(*matched.warnings, *found.warnings))

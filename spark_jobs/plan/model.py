@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
+from spark_jobs.formats import date_forms
 from spark_jobs.nodes.model import (
     Config,
     Flag,
@@ -53,6 +54,16 @@ class MetricsConfig(Config):
     spool_dir: Name | None = None
 
 
+def _date_format(form: str) -> str:
+    problem = date_forms.format_problem(form)
+    if problem:
+        raise unfit(f"{problem}; write a form like `%d.%m.%Y`")
+    return form
+
+
+DateFormat = Annotated[Text, AfterValidator(_date_format)]
+
+
 def _listed(value: Any) -> Any:
     return value if isinstance(value, list) else [value]
 
@@ -67,7 +78,9 @@ class PipelineConfig(Config):
     concurrency: ConcurrencyConfig = ConcurrencyConfig()
     metrics: MetricsConfig = MetricsConfig()
     rules_path: Name | None = None
-    date_formats: Annotated[list[Text], BeforeValidator(_listed)] = Field(default_factory=list)
+    date_formats: Annotated[list[Annotated[Text, AfterValidator(_date_format)]], BeforeValidator(_listed)] = Field(
+        default_factory=list
+    )
     date_locale: Text | None = None
     log_rules: Name | None = None
     include_provenance: Flag | None = None

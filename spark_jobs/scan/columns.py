@@ -91,7 +91,6 @@ class Head:
 
 
 def plan_csv(
-    source: str,
     declared: Sequence[str],
     inputs: Iterable[InputFile],
     options: CsvOptions,
@@ -103,7 +102,7 @@ def plan_csv(
         FormatError: a file cannot be read, its header is undecodable or names a column twice, or an undeclared column
             is rejected.
     """
-    tracker = ColumnTracker(source, declared, on_unmapped)
+    tracker = ColumnTracker(declared, on_unmapped)
     heads: list[tuple[InputFile, Head]] = []
     skipped: list[str] = []
     for file, head in _heads(list(inputs), options, declared):
@@ -187,8 +186,7 @@ def _refuse_duplicates(fields: Sequence[str], file: str) -> None:
 class ColumnTracker:
     """Follows the columns of a source over its files."""
 
-    def __init__(self, source: str, declared: Sequence[str], on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN) -> None:
-        self._source = source
+    def __init__(self, declared: Sequence[str], on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN) -> None:
         self._declared = tuple(declared)
         self._on_unmapped = on_unmapped
         self._extras: dict[str, None] = {}
@@ -220,7 +218,7 @@ class ColumnTracker:
         """
         if self._on_unmapped is OnUnmapped.REJECT:
             listed = ", ".join(self._declared)
-            message = f"source '{self._source}': the file has an undeclared column '{name}' (expected {listed})"
+            message = f"the file has an undeclared column '{name}' (expected {listed})"
             raise FormatError(message, file, MISFIT)
         self._extras[name] = None
 

@@ -29,7 +29,6 @@ _HEAD_BYTES = 64 << 10
 
 
 def plan_json(
-    source: str,
     declared: Sequence[str],
     inputs: Iterable[InputFile],
     options: JsonOptions,
@@ -41,7 +40,7 @@ def plan_json(
     Raises:
         FormatError: a file cannot be read or is broken, or an undeclared column is rejected.
     """
-    tracker = columns.ColumnTracker(source, declared, on_unmapped)
+    tracker = columns.ColumnTracker(declared, on_unmapped)
     plans: list[FilePlan] = []
     skipped: list[str] = []
     for file in inputs:

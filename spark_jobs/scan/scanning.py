@@ -24,7 +24,6 @@ PlainArrayPath = tuple[str, bool, str]
 
 def plan(
     name: str,
-    source: str,
     declared: Sequence[str],
     inputs: Iterable[InputFile],
     options: Any,
@@ -35,7 +34,6 @@ def plan(
 
     Args:
         name: the format.
-        source: the source's name, for messages.
         declared: the names of the declared columns in order.
         inputs: the files in reading order.
         options: the format's option dataclass from `formats/options.py`.
@@ -48,9 +46,9 @@ def plan(
     """
     match name:
         case "csv":
-            return columns.plan_csv(source, declared, inputs, options, on_unmapped)
+            return columns.plan_csv(declared, inputs, options, on_unmapped)
         case "json":
-            return json_columns.plan_json(source, declared, inputs, options, on_unmapped, _array_paths(arrays))
+            return json_columns.plan_json(declared, inputs, options, on_unmapped, _array_paths(arrays))
         case _:
             raise KeyError(name)
 
@@ -122,7 +120,7 @@ def records_of(name: str, file: InputFile, options: Any, arrays: Sequence[PlainA
         FormatError: the file cannot be opened, or its container is broken.
         KeyError: the format is not read.
     """
-    scan = plan(name, file.name, (), [file], options, OnUnmapped.DROP, arrays)
+    scan = plan(name, (), [file], options, OnUnmapped.DROP, arrays)
     found = 0
     for split in splits.plan(scan.files, max(file.size, 1)):
         outcome = SplitOutcome()

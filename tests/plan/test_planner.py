@@ -307,3 +307,13 @@ def test_features_that_do_not_run_yet_bind_and_explain(tmp_path: Path, text: str
     plan = planned(tmp_path, text)
     assert [item.code.id for item in pending.pending(plan)] == ["E400"]
     assert "does not run yet" in explain.text(plan)
+
+
+@pytest.mark.parametrize(("form", "says"), [("%H:%M", "no year"), ("%Y-%Y-%m-%d", "twice"), ("%Y-%m", "no day")])
+def test_a_date_format_that_gives_no_date_is_refused(form: str, says: str, tmp_path: Path) -> None:
+    text = ORDERS.replace("name: shop", f"name: shop, date_formats: ['%d.%m.%Y', '{form}']") + output("orders")
+    (problem,) = problems(tmp_path, text)
+    assert problem.code.id == "E007"
+    assert says in problem.message
+    assert problem.span is not None
+    assert problem.span.file.text[problem.span.start : problem.span.end] == f"'{form}'"

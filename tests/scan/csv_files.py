@@ -73,7 +73,7 @@ def read_csv(
     path.write_bytes(data)
     options = options or CsvOptions()
     file = files.describe(str(path), path.name)
-    scan = columns.plan_csv("s", tuple(declared), [file], options, on_unmapped)
+    scan = columns.plan_csv(tuple(declared), [file], options, on_unmapped)
     want = Reading(source_columns(declared, required), scan.widened, **wanted)
     parts = splits.plan(scan.files, split_bytes)
     result, consistent = _read(parts, scan, options, want, block_bytes)

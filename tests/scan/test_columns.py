@@ -22,7 +22,7 @@ def plan(
     for name, data in heads.items():
         (folder / name).write_bytes(data)
         inputs.append(files.describe(str(folder / name), name))
-    return columns.plan_csv("s", declared, inputs, CsvOptions(), on_unmapped)
+    return columns.plan_csv(declared, inputs, CsvOptions(), on_unmapped)
 
 
 def test_each_file_is_matched_by_its_own_header(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_undeclared_columns_can_be_dropped(tmp_path: Path) -> None:
 
 
 def test_undeclared_columns_can_be_rejected_by_the_header_alone(tmp_path: Path) -> None:
-    message = r"b\.csv: source 's': the file has an undeclared column 'tip' \(expected id\)"
+    message = r"b\.csv: the file has an undeclared column 'tip' \(expected id\)"
     with pytest.raises(FormatError, match=message) as caught:
         plan(tmp_path, {"a.csv": b"id\n", "b.csv": b"id,tip"}, ("id",), OnUnmapped.REJECT)
     assert caught.value.code == "E217"
@@ -111,12 +111,12 @@ names = st.lists(st.sampled_from(["a", "A", "b", "c", "d", "E"]), unique=True, m
 
 @given(declared=names, heads=st.lists(names, min_size=1, max_size=4))
 def test_every_plan_covers_every_column_once(declared: list[str], heads: list[list[str]]) -> None:
-    tracker = ColumnTracker("s", declared)
+    tracker = ColumnTracker(declared)
     for number, head in enumerate(heads):
         before = tracker.widened
         tracker.see(f"f{number}", head)
         assert tracker.widened[: len(before)] == before
-    other = ColumnTracker("s", declared)
+    other = ColumnTracker(declared)
     for number, head in enumerate(reversed(heads)):
         other.see(f"f{number}", head)
     assert set(other.widened) == set(tracker.widened)

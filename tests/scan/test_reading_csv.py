@@ -330,7 +330,7 @@ def test_failures_are_found_when_nothing_is_carried(tmp_path: Path) -> None:
 def test_a_file_that_becomes_shorter_is_an_error_and_a_longer_one_is_read_as_planned(tmp_path: Path) -> None:
     path = tmp_path / "in.csv"
     path.write_bytes(b"a,b\n1,2\n")
-    plan = columns.plan_csv("s", ("a",), [files.describe(str(path), "in.csv")], CsvOptions())
+    plan = columns.plan_csv(("a",), [files.describe(str(path), "in.csv")], CsvOptions())
     [split] = splits.plan(plan.files)
     wanted = Reading(source_columns({"a": types.INT}))
 

@@ -37,7 +37,7 @@ def read_json(
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
     options = options or JsonOptions()
     file = files.describe(str(path), path.name)
-    scan = json_columns.plan_json("s", tuple(declared), [file], options, on_unmapped, arrays)
+    scan = json_columns.plan_json(tuple(declared), [file], options, on_unmapped, arrays)
     want = Reading(source_columns(declared, required), scan.widened, **wanted)
     result = Result()
     for split in splits.plan(scan.files, split_bytes):

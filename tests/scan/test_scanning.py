@@ -30,7 +30,7 @@ def test_a_format_is_planned_read_and_counted_by_its_name(
 ) -> None:
     (tmp_path / "in").write_bytes(data)
     file = files.describe(str(tmp_path / "in"), "in")
-    scan = scanning.plan(name, "s", tuple(DECLARED), [file], options)
+    scan = scanning.plan(name, tuple(DECLARED), [file], options)
     assert scan.widened == ("x",)
     wanted = Reading(source_columns(DECLARED))
     records = []
@@ -63,7 +63,7 @@ def test_what_follows_the_records_that_count_is_not_there(
     (tmp_path / "in").write_bytes(data)
     file = replace(files.describe(str(tmp_path / "in"), "in"), most_records=most)
     options = JsonOptions() if name == "json" else CsvOptions()
-    scan = scanning.plan(name, "s", ("id",), [file], options)
+    scan = scanning.plan(name, ("id",), [file], options)
     if name == "json":
         assert scan.widened == (("late",) if most >= 4 else ())
     wanted = Reading(source_columns({"id": types.INT}), failure_texts=True)
@@ -83,7 +83,7 @@ def test_widened_values_are_texts_or_of_any_kind(tmp_path: Path) -> None:
     kinds = []
     for name, data, options in FILES:
         (tmp_path / "in").write_bytes(data)
-        scan = scanning.plan(name, "s", tuple(DECLARED), [files.describe(str(tmp_path / "in"), "in")], options)
+        scan = scanning.plan(name, tuple(DECLARED), [files.describe(str(tmp_path / "in"), "in")], options)
         kinds.append(scan.widened_type)
     assert kinds == [types.STRING.or_null(), types.ANY]
 
@@ -91,7 +91,7 @@ def test_widened_values_are_texts_or_of_any_kind(tmp_path: Path) -> None:
 def test_array_paths_come_in_plain_form(tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes(b'{"id":[1,2,3]}')
     options = JsonOptions()
-    scan = scanning.plan("json", "s", ("id",), [files.describe(str(tmp_path / "in"), "in")], options)
+    scan = scanning.plan("json", ("id",), [files.describe(str(tmp_path / "in"), "in")], options)
     [split] = splits.plan(scan.files)
     outcome = SplitOutcome()
     scanning.count("json", split, scan.files[0], options, outcome, (("id", True, ","),))
@@ -100,7 +100,7 @@ def test_array_paths_come_in_plain_form(tmp_path: Path) -> None:
 
 def test_formats_without_reader_or_writer_are_unknown() -> None:
     with pytest.raises(KeyError):
-        scanning.plan("x12", "s", (), [], None)
+        scanning.plan("x12", (), [], None)
     with pytest.raises(KeyError):
         writing.open_writer("x12", Schema((Column("a", types.INT),)), None)
 
@@ -112,10 +112,10 @@ def test_many_files_are_matched_in_their_order(tmp_path: Path) -> None:
         path = tmp_path / f"{number:03}.csv"
         path.write_text(f"id,x{number % 50}\n{number},1\n")
         inputs.append(files.describe(str(path), path.name))
-    scan = scanning.plan("csv", "s", ("id",), inputs, CsvOptions())
+    scan = scanning.plan("csv", ("id",), inputs, CsvOptions())
     assert scan.widened == tuple(f"x{number}" for number in range(50))
     assert [plan.file.name for plan in scan.files] == [file.name for file in inputs]
     (tmp_path / "007.csv").unlink()
     (tmp_path / "070.csv").unlink()
     with pytest.raises(FormatError, match=r"^007\.csv: file not found"):
-        scanning.plan("csv", "s", ("id",), inputs, CsvOptions())
+        scanning.plan("csv", ("id",), inputs, CsvOptions())

@@ -68,10 +68,9 @@ class Result:
         return self.seconds("clinker") / self.seconds(program) if {program, "clinker"} <= set(self.runs) else None
 
     def cpu_ratio(self, program: str) -> float | None:
-        """The same of processor times, which other work on the machine disturbs less."""
-        return (
-            self.cpu_seconds("clinker") / self.cpu_seconds(program) if {program, "clinker"} <= set(self.runs) else None
-        )
+        """The same of processor times, which other work disturbs less; None where they are too short to be seen."""
+        known = {program, "clinker"} <= set(self.runs) and self.cpu_seconds(program) > 0
+        return self.cpu_seconds("clinker") / self.cpu_seconds(program) if known else None
 
 
 def main() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import logging
 import os
 import shutil
 import signal
@@ -21,6 +22,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Where an environment forbids to keep compiled modules, each process that tests start would compile them anew.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# PySpark says goodbye when the streams that tests captured are closed.
+logging.getLogger("py4j").setLevel(logging.WARNING)
 
 # `.ci/run` asks for many more examples. Filtering too much stays an error.
 hypothesis.settings.register_profile(

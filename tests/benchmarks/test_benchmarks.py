@@ -15,6 +15,7 @@ from spark_jobs.plan.options import PlanOptions
 WORKLOADS = Path(run.__file__).parent / "workloads"
 
 
+@pytest.mark.slow
 def test_orders_are_the_same_bytes_everywhere(tmp_path):
     content = data.orders(tmp_path, 1000).read_bytes()
     assert hashlib.sha256(content).hexdigest() == "80b875e33488862bdacb622ba9517e964ee59e2dcedbe4babd8cac4ef2d0c1e8"

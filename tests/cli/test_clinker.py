@@ -237,6 +237,7 @@ print(sorted(heavy & set(sys.modules)))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "also"),
     [

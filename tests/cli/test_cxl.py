@@ -234,6 +234,7 @@ def test_repl_loads_records_and_survives_mistakes(
     assert printed[5].startswith("error[parse]: expected expression")
 
 
+@pytest.mark.slow
 def test_the_command_starts_without_arrow_or_yaml() -> None:
     program = (
         "import sys; from spark_jobs.cli import cxl; status = cxl.main(['eval', '-e', 'emit a = 1']);"

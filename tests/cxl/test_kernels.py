@@ -234,6 +234,7 @@ def test_user_text_that_looks_like_a_tagged_float_is_no_failure() -> None:
     check_agreement("emit r = a", {"a": types.ANY}, [{"a": {"$float": "nan"}}, {"a": [float("nan")]}])
 
 
+@pytest.mark.slow
 def test_executor_modules_load_without_the_front_end() -> None:
     code = (
         "import sys; from spark_jobs.cxl import interpreter, kernels; from spark_jobs.cxl.builtins import declare;"
@@ -245,6 +246,7 @@ def test_executor_modules_load_without_the_front_end() -> None:
     )
 
 
+@pytest.mark.slow
 def test_declarations_load_without_pyarrow() -> None:
     code = (
         "import sys; from spark_jobs.cxl.builtins import declare; from spark_jobs.cxl import interpreter;"

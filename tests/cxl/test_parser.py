@@ -246,6 +246,7 @@ def test_nesting_is_limited_with_a_message() -> None:
     assert message(blocks) == "emit each nesting too deep (max 32 levels)"
 
 
+@pytest.mark.slow
 def test_a_long_chain_is_not_nesting() -> None:
     assert not problems("emit r = n" + " + n" * 2000)
     assert not problems("emit r = s" + ".trim()" * 2000)
@@ -286,6 +287,7 @@ def grouping_of_predicate(node: ast.Expression) -> str:
     return node.operator
 
 
+@pytest.mark.slow
 def test_the_grammar_works_without_a_writable_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/nowhere")
     monkeypatch.setattr(parser, "_lark", parser._lark.__wrapped__)

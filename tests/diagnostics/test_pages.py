@@ -99,5 +99,8 @@ def test_the_failing_example_raises_the_code_and_the_fixed_one_is_clean(code: st
     assert not [found for found in _codes_of(fixed, tmp_path / "fixed") if found != "E400" or code == "E400"]
 
 
-def test_exempt_codes_exist() -> None:
+def test_codes_without_an_executed_example_are_named_by_other_tests() -> None:
     assert set(codes.by_id()) >= EXEMPT
+    tests = Path(__file__).parents[1].rglob("test_*.py")
+    text = "\n".join(path.read_text(encoding="utf-8") for path in tests if path != Path(__file__))
+    assert [code for code in sorted(EXEMPT) if code not in text] == []

@@ -8,6 +8,7 @@ the same text.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,7 @@ class _Printer:
     def __init__(self, source: str) -> None:
         self.source = source
         self.comments = comments(source)
+        self.starts = [comment.start for comment in self.comments]
         self.next = 0
         self.hoisted: list[str] = []
 
@@ -80,8 +82,9 @@ class _Printer:
         return found
 
     def _pending(self, place: ast.Place) -> bool:
-        """Whether a comment that was not printed yet stands inside a place."""
-        return self.next < len(self.comments) and place[0] <= self.comments[self.next].start < place[1]
+        """Whether some comment that was not printed yet stands inside a place."""
+        found = bisect_left(self.starts, place[0], self.next)
+        return found < len(self.starts) and self.starts[found] < place[1]
 
     def _blank(self, lines: list[str], start: int, end: int) -> None:
         """Keep one of the blank lines between two things."""
@@ -196,10 +199,7 @@ class _Printer:
 
     def _has_comments(self, node: ast.Expression) -> bool:
         """Whether a match inside holds comments, which have their place between its arms."""
-        return self._pending(node.place) and any(self._pending_inside(found.place) for found in _matches(node))
-
-    def _pending_inside(self, place: ast.Place) -> bool:
-        return any(place[0] <= comment.start < place[1] for comment in self.comments[self.next :])
+        return self._pending(node.place) and any(self._pending(found.place) for found in _matches(node))
 
     def _broken(self, node: ast.Expression, indent: str, column: int) -> str | None:
         inner = indent + _STEP
@@ -220,6 +220,17 @@ class _Printer:
             case ast.Method(base=base, name=name, arguments=arguments) if arguments:
                 receiver = self.expression(base, indent, column, inline.POSTFIX)
                 return f"{receiver}.{self._call(name, arguments, indent)}"
+            case ast.Method(base=base, name=name):
+                return f"{self.expression(base, indent, column, inline.POSTFIX)}.{name}()"
+            case ast.Member(base=base, name=name):
+                return f"{self.expression(base, indent, column, inline.POSTFIX)}.{name}"
+            case ast.Index(base=base, index=index):
+                receiver = self.expression(base, indent, column, inline.POSTFIX)
+                return f"{receiver}[{self.expression(index, indent, column + len(receiver) + 1)}]"
+            case ast.Negate(operand=operand):
+                return "-" + self.expression(operand, indent, column + 1, inline.UNARY)
+            case ast.Not(operand=operand):
+                return "not " + self.expression(operand, indent, column + 4, inline.NOT)
             case ast.FunctionCall(name=name, arguments=arguments) if arguments:
                 return self._call(name, arguments, indent)
             case ast.ModuleMember(alias=alias, name=name, arguments=arguments) if arguments:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import compile as front
@@ -134,8 +134,8 @@ _STATEMENTS = st.tuples(_HEADS, _EXPRESSIONS, _COMMENTS).map("".join)
 _BLOCKS = st.tuples(_COMMENTS, _STATEMENTS).map(lambda p: f"emit each v in xs outer {{{p[0]}\n{p[1]}\n}}")
 
 
-# Few and always the same examples: one in some thousands finds docs/roadmap.md, "Formatting".
-@settings(max_examples=60, derandomize=True)
+@example("emit a = (a) + # one\n (match a { # two\n (a) => a, # three\n _ => (a) # four\n\n})")
+@example("emit a = a + -(match a { # one\n (a) => a, # two\n _ => (a) # three\n\n}).trim()[0]")
 @given(st.lists(_STATEMENTS | _BLOCKS, max_size=4).map("\n".join))
 def test_formatting_keeps_the_tree_and_the_comments(text: str) -> None:
     with front.deep_enough():

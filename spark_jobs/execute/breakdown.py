@@ -15,6 +15,7 @@ _JVM_ADVICE = "give it more memory (--conf spark.driver.memory=2g), or look for 
 _TRACEBACK = "Traceback (most recent call last):"
 #: Spark's words around the cause: `Job aborted due to stage failure: … Lost task 0.0 in stage 1.0 (TID 2) (host …): `.
 _LOST_TASK = re.compile(r"Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) \([^)]*\): ")
+_CALL_WITHOUT_OUTCOME = re.compile(r"An error occurred while calling \S+")
 _SYSTEM_ERROR = re.compile(r"(OSError|FileNotFoundError|PermissionError|IsADirectoryError|NotADirectoryError): ")
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -29,7 +30,7 @@ def explain(error: Exception) -> tuple[ExitCode, result.RunError]:
 
 def _error(error: Exception) -> result.RunError:
     told = str(error)
-    if isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError":
+    if _is_connection_lost(error):
         return _of_spark(f"the connection to Spark was lost ({_first_line(told)}): its JVM has ended", _JVM_ADVICE)
     if type(error).__module__.split(".")[0] not in ("pyspark", "py4j", "grpc"):
         cause = f"{type(error).__name__}: {_first_line(told)}"
@@ -42,6 +43,17 @@ def _error(error: Exception) -> result.RunError:
     if "OutOfMemoryError" in cause:
         return _of_spark(f"Spark's JVM ran out of memory: {cause}", _JVM_ADVICE)
     return _of_spark(f"Spark could not finish a job: {cause}", _ADVICE)
+
+
+def _is_connection_lost(error: Exception) -> bool:
+    """Whether Spark's JVM is out of reach.
+
+    py4j says so plainly before it has sent a call. After that it raises an error of its general class, in whose words
+    nothing follows the name of the call.
+    """
+    if isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError":
+        return True
+    return type(error).__name__ == "Py4JError" and _CALL_WITHOUT_OUTCOME.fullmatch(str(error)) is not None
 
 
 def _cause(told: str) -> str:

@@ -17,6 +17,24 @@ LINES_PER_TASK = 1000
 LOG = logging.getLogger("clinker.run")
 
 
+class _GatewayAside(logging.Filter):
+    """py4j logs lost connections, with their tracebacks, as errors of the root logger: they become details of ours."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.pathname.replace("\\", "/").endswith("/py4j/java_gateway.py"):
+            return True
+        LOG.debug(record.getMessage(), exc_info=record.exc_info)
+        return False
+
+
+_GATEWAY_ASIDE = _GatewayAside()
+
+
+def quiet_gateway() -> None:
+    """From now on, what py4j has to say of its connections is written with `--log-level debug` only."""
+    logging.getLogger().addFilter(_GATEWAY_ASIDE)
+
+
 class _Catcher(logging.Handler):
     def __init__(self, take: Callable[[str, str], None]) -> None:
         super().__init__(LEVELS["trace"])

@@ -7,6 +7,8 @@ import sys
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.execute import logs
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -66,6 +68,7 @@ def _build(options: RunOptions, threads: int | None, local_dir: str | None) -> S
     from pyspark.sql import SparkSession
 
     _check_versions()
+    logs.quiet_gateway()
     builder = SparkSession.builder
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted:

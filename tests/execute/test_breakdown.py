@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute import breakdown, publish
+from spark_jobs.execute import breakdown, logs, publish
 from tests.execute import pipelines
 
 if TYPE_CHECKING:
@@ -101,10 +102,43 @@ def test_a_task_without_memory(memory: str) -> None:
     assert "memory.limit" in told.message
 
 
-def test_a_jvm_that_is_gone() -> None:
-    told = explained(ConnectionRefusedError(111, "Connection refused"))
+class Py4JError(Exception):
+    """What py4j raises where a call that was sent has no outcome."""
+
+    __module__ = "py4j.protocol"
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [ConnectionRefusedError(111, "Connection refused"), Py4JError("An error occurred while calling o105.getResult")],
+)
+def test_a_jvm_that_is_gone(lost: Exception) -> None:
+    told = explained(lost)
     assert told.code == "E904"
+    assert "its JVM has ended" in told.message
     assert "spark.driver.memory" in told.message
+
+
+def test_a_call_that_the_jvm_refuses_is_no_lost_connection() -> None:
+    told = explained(Py4JError("An error occurred while calling o9.x. Trace:\npy4j.Py4JException: no method x\n"))
+    assert "its JVM has ended" not in told.message
+
+
+def test_what_py4j_says_of_its_connections_is_a_detail(caplog: pytest.LogCaptureFixture) -> None:
+    root, others = logging.getLogger(), logging.getLogger("others")
+    before = root.filters[:]
+    logs.quiet_gateway()
+    place = (str(Path("/lib/py4j/java_gateway.py")), 1059)
+    try:
+        with caplog.at_level(logging.INFO):
+            root.handle(logging.LogRecord("root", logging.ERROR, *place, "lost", None, None))
+            others.error("kept")
+        assert [record.getMessage() for record in caplog.records] == ["kept"]
+        with caplog.at_level(logging.DEBUG, logger="clinker.run"):
+            root.handle(logging.LogRecord("root", logging.ERROR, *place, "lost again", None, None))
+        assert [record.getMessage() for record in caplog.records] == ["kept", "lost again"]
+    finally:
+        root.filters[:] = before
 
 
 def test_a_bug_on_the_driver_has_its_place() -> None:

@@ -39,6 +39,10 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+#: The file and source of records that are no longer those of a file: groups, and merged streams.
+MERGED = "<merged>"
+
+
 class Status(StrEnum):
     """The word for an exit code, as XCom and the result record carry it."""
 

@@ -26,6 +26,7 @@ from spark_jobs.execute import (
     publish,
     session,
     spill,
+    targets,
     task,
     verdict,
     work,
@@ -127,20 +128,25 @@ def execute(
 
 def _publishing(run: Run) -> ExitCode:
     """All of a run inside its staging folders."""
-    targets = outputs.resolve(run.plan, run.identity, run.options)
-    outputs.refuse_existing(targets, run.options)
+    targets.refuse_existing(targets.resolve(run.plan, run.identity, run.options), run.options)
     opening = _begin(run)
     assert run.inputs is not None
-    outputs.refuse_own_files(run.plan, run.inputs, targets)
-    staging = publish.Staging.open(run.identity.execution_id, targets.home)
+    wanted = targets.resolve(run.plan, run.identity, run.options, run.inputs)
+    targets.refuse_existing(wanted, run.options)
+    targets.refuse_own_files(run.plan, run.inputs, wanted)
+    staging = publish.Staging.open(run.identity.execution_id, wanted.home)
     try:
         _fetch(run, staging.home)
-        folders = {target.name: str(staging.folder(target.path.parent)) for target in targets.outputs}
+        folders = {
+            target.name: str(staging.folder(target.deliveries[0].path.parent))
+            for target in wanted.outputs
+            if target.deliveries
+        }
         spark = _work(run, opening, str(staging.home), folders)
         with run.phase("publish"):
-            renames = outputs.assemble(run, targets, folders)
-            renames += _dead_letters(run, spark, targets, staging)
-            outputs.refuse_existing(targets, run.options)
+            renames = outputs.assemble(run, spark, wanted, staging.folder)
+            renames += _dead_letters(run, spark, wanted, staging)
+            targets.refuse_existing(wanted, run.options)
             with interrupts.ignored():
                 staging.publish(renames)
                 run.is_published = True
@@ -152,18 +158,18 @@ def _publishing(run: Run) -> ExitCode:
 
 def _previewing(run: Run, show: Callable[[str, str], None]) -> ExitCode:
     """A few records through the whole pipeline, to `show`; everything else happens in a folder that is thrown away."""
-    targets = outputs.resolve(run.plan, run.identity, run.options)
     opening = _begin(run)
+    wanted = targets.resolve(run.plan, run.identity, run.options, run.inputs)
     scratch = tempfile.mkdtemp(prefix="clinker-preview-")
     try:
         _fetch(run, Path(scratch))
-        folders = {target.name: scratch for target in targets.outputs}
-        _work(run, opening, scratch, folders)
-        renames = outputs.assemble(run, targets, folders)
+        spark = _work(run, opening, scratch, {target.name: scratch for target in wanted.outputs})
+        renames = outputs.assemble(run, spark, wanted, lambda beside: Path(scratch), is_shown=True)
         staged = {rename.target: rename.source for rename in renames}  # sidecars are among them
-        for target in targets.outputs:
-            text = Path(str(staged[str(target.path)])).read_text(getattr(target.step.options, "encoding", "utf-8"))
-            show(target.name, text)
+        for target in wanted.outputs:
+            for each in target.deliveries:
+                text = Path(str(staged[str(each.path)])).read_text(getattr(target.step.options, "encoding", "utf-8"))
+                show(f"{target.name} ({each.path.name})" if target.step.by_file else target.name, text)
     finally:
         publish.remove(Path(scratch))
     return run.exit_code
@@ -277,11 +283,11 @@ class _SessionOpening:
 
 
 def _dead_letters(
-    run: Run, spark: SparkSession, targets: outputs.Targets, staging: publish.Staging
+    run: Run, spark: SparkSession, wanted: targets.Targets, staging: publish.Staging
 ) -> list[publish.Rename]:
     """The dead-letter files, and the removal of an older run's."""
     assert run.inputs is not None
-    boxes = dead_letter.letterboxes(run.plan.errors, run.inputs, targets.letters)
+    boxes = dead_letter.letterboxes(run.plan.errors, run.inputs, wanted.letters)
     assembly = dead_letter.Assembly(run.plan.errors, run.inputs, work.rows_before(run))
     parts = letter_files.write(spark, assembly, boxes, run.tally.letters, str(staging.home))
     renames = []
@@ -291,7 +297,7 @@ def _dead_letters(
             staged = staging.folder(target.parent) / f"{target.name}.letters"
             publish.join(rows, staged, start=assembly.header(box), separator=b"", end=b"")
             renames.append(publish.Rename(str(staged), box.path))
-            if run.dlq_path is None or box.path == targets.letters.get(""):
+            if run.dlq_path is None or box.path == wanted.letters.get(""):
                 run.dlq_path = box.path
         elif target.exists():
             renames.append(publish.Rename(None, box.path))

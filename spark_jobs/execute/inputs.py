@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.contract import ExitCode
+from spark_jobs.contract import MERGED, ExitCode
 from spark_jobs.cxl import types
 from spark_jobs.execute import verdict
 from spark_jobs.execute.verdict import RunFailed
@@ -54,7 +54,7 @@ class Inputs:
 
     def source_name(self, source: int) -> str:
         """A source's name by its number."""
-        return next((name for name, number in self.numbers.items() if number == source), "<merged>")
+        return next((name for name, number in self.numbers.items() if number == source), MERGED)
 
     def column_names(self, source: int) -> tuple[str, ...]:
         """A source's declared columns by its number."""

@@ -1,173 +1,158 @@
-"""Where a run's files go: paths, what stands there already, and putting part files together."""
+"""Putting the part files of each output together: as they are, in order, or cut into numbered files."""
 
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from spark_jobs.contract import ExitCode
-from spark_jobs.execute import inputs, publish, verdict
-from spark_jobs.execute.verdict import RunFailed
+from spark_jobs.execute import chunks, inputs, logs, merging, publish, targets, verdict
+from spark_jobs.nodes.output import records
 from spark_jobs.nodes.output import run as output_run
 from spark_jobs.nodes.output.step import IfExists
-from spark_jobs.plan import paths
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import SparkSession
 
     from spark_jobs.execute.executor import Run
-    from spark_jobs.execute.identity import Identity
-    from spark_jobs.nodes.output.step import OutputStep
-    from spark_jobs.plan import plan as plans
-    from spark_jobs.plan.options import RunOptions
+    from spark_jobs.execute.report import Part
+    from spark_jobs.formats.format import Writer
+    from spark_jobs.nodes.output.step import Split
 
 
-@dataclass(frozen=True)
-class Target:
-    """An output's final file."""
+def assemble(
+    run: Run, spark: SparkSession, wanted: targets.Targets, folder: Callable[[Path], Path], *, is_shown: bool = False
+) -> list[publish.Rename]:
+    """Put the parts of each output together, in staging folders.
 
-    name: str
-    step: OutputStep
-    path: Path
-
-
-@dataclass(frozen=True)
-class Targets:
-    """All files that a run publishes; `letters` has the dead-letter files by source, the common one under `""`."""
-
-    outputs: tuple[Target, ...]
-    letters: dict[str, str] = field(default_factory=dict)
-    home: Path = field(default_factory=Path)
-
-
-def resolve(plan: plans.Plan, identity: Identity, options: RunOptions) -> Targets:
-    """The final paths of a run."""
-    values = {
-        "execution_id": identity.execution_id,
-        "batch_id": identity.batch_id,
-        "timestamp": identity.started.strftime("%Y-%m-%dT%H-%M-%SZ"),
-    }
-    found: list[Target] = []
-    for planned in plan.nodes:
-        if planned.kind == "output":
-            step: Any = planned.step
-            path = Path(plan.base_dir, paths.render(step.path, values))
-            if step.if_exists is IfExists.UNIQUE_SUFFIX:
-                path = _unused(path, step.unique_suffix_width, {target.path for target in found})
-            found.append(Target(planned.name, step, path))
-    errors = plan.errors
-    letters = {
-        name: str(Path(plan.base_dir, paths.render(target.path, values)))
-        for name, target in [("", errors.dead_letters), *errors.per_source.items()]
-        if target.path
-    }
-    home = (
-        found[0].path.parent if found else Path(next(iter(letters.values()))).parent if letters else Path(plan.base_dir)
-    )
-    return Targets(tuple(found), letters, options.work_dir or home)
-
-
-def _unused(path: Path, width: int, taken: set[Path]) -> Path:
-    """The path, or the first free one with `-1`, `-2`, … before the extension (spec/formats.md 11.7)."""
-    candidate, number = path, 0
-    while candidate.exists() or candidate in taken:
-        number += 1
-        candidate = path.with_name(f"{path.stem}-{number:0{width}d}{path.suffix}")
-    return candidate
-
-
-def refuse_existing(targets: Targets, options: RunOptions) -> None:
-    """Stop before any work when a file is in the way and nobody agreed to replace it (decisions 31 and 54).
-
-    Asked again before publishing: another run may have published meanwhile.
+    Args:
+        run: the run, its jobs done.
+        spark: merges what has to be sorted.
+        wanted: the outputs.
+        folder: gives the staging folder beside the files of a folder.
+        is_shown: whether the files are only looked at, each in one piece.
     """
-    paths = [target.path for target in targets.outputs] + [Path(path) for path in targets.letters.values()]
-    folders = [str(path) for path in paths if path.is_dir()]
-    if folders:
-        raise RunFailed(ExitCode.IO, "E902", f"{', '.join(folders)} is a folder: a file cannot be written there")
-    if options.force:
-        return
-    blocked = [str(t.path) for t in targets.outputs if t.step.if_exists is not IfExists.OVERWRITE and t.path.exists()]
-    blocked += [path for path in targets.letters.values() if os.path.exists(path)]
-    if blocked:
-        raise RunFailed(
-            ExitCode.IO,
-            "E902",
-            f"{', '.join(blocked)} exists already: use --force, or if_exists: overwrite in the output's config",
-        )
-
-
-def refuse_own_files(plan: plans.Plan, found: inputs.Inputs, targets: Targets) -> None:
-    """No consent covers what the run is made of: the pipeline file and its inputs."""
-    own = {os.path.realpath(plan.path): "the pipeline itself"}
-    for name, scan in found.scans.items():
-        files = [known.file.origin or known.file.path for known in scan.files]
-        own |= {os.path.realpath(path): f"an input of source '{name}'" for path in files}
-    for path in [*(str(target.path) for target in targets.outputs), *targets.letters.values()]:
-        if what := own.get(os.path.realpath(path)):
-            raise RunFailed(ExitCode.IO, "E902", f"{path} is {what}: write to another path")
-
-
-def assemble(run: Run, targets: Targets, folders: dict[str, str]) -> list[publish.Rename]:
-    """Put the parts of each output together in their staging folders."""
-    assert run.inputs is not None
-    widened = inputs.widened(run.plan, run.inputs)
     renames: list[publish.Rename] = []
-    for target in targets.outputs:
+    for target in wanted.outputs:
+        assembly = _Assembly(run, target, folder, is_shown)
         try:
-            renames += _assembled(run, target, Path(folders[target.name]), widened[target.name])
+            assembly.put_together(spark)
         except OSError as error:
-            raise verdict.broken(run.plan, "E900", f"{target.path}: {error.strerror or error}", target.name) from error
-        run.output_files.append(str(target.path))
+            path = error.filename or target.deliveries[0].path
+            raise verdict.broken(run.plan, "E900", f"{path}: {error.strerror or error}", target.name) from error
+        except chunks.OversizeGroup as error:
+            raise verdict.broken(run.plan, "E906", str(error), target.name) from error
+        renames += assembly.renames
     return renames
 
 
-def _assembled(run: Run, target: Target, folder: Path, widened: Sequence[str]) -> list[publish.Rename]:
-    """The staged file of an output, and its sidecar."""
-    assert run.inputs is not None
-    writer = output_run.writer(target.step, widened, inputs.widened_type(run.inputs))
-    # Not the file's own name: with a suffix that could be too long for the file system.
-    staged = folder / f"{uuid.uuid5(uuid.NAMESPACE_OID, target.name).hex}.whole"
-    found = run.tally.parts_of(target.name)
-    parts = [part.path for part in found if part.bytes]
-    if parts:
-        publish.join(parts, staged, start=writer.start, separator=writer.separator, end=writer.end)
-    else:
-        staged.write_bytes(writer.empty)
-    renames = [publish.Rename(str(staged), str(target.path))]
-    if target.step.write_meta:
-        renames.append(_sidecar(run, target, staged, sum(part.bytes for part in found)))
-    return renames
+@dataclass
+class _Assembly:
+    """One output's files on their way."""
 
+    run: Run
+    target: targets.Target
+    folder: Callable[[Path], Path]
+    is_shown: bool
+    renames: list[publish.Rename] = field(default_factory=list)
 
-def _sidecar(run: Run, target: Target, staged: Path, size: int) -> publish.Rename:
-    """`<file>.meta.json` beside an output: the facts of the run that wrote it (spec/formats.md 11.8)."""
-    now = datetime.now(UTC)
-    facts = {
-        "pipeline_path": str(run.plan.path),
-        "pipeline_hash": run.plan.source_hash,
-        "pipeline_hash_short": run.plan.source_hash[:8],
-        "clinker_version": _version(),
-        "run_started_at": run.identity.started.isoformat(),
-        "run_finished_at": now.isoformat(),
-        "elapsed_total_ms": int((now - run.identity.started).total_seconds() * 1000),
-        "execution_id": run.identity.execution_id,
-        "batch_id": run.identity.batch_id,
-        "output_name": target.step.label or target.name,
-        "resolved_path": str(target.path),
-        "record_count": run.tally.counters[target.name].records_out if target.name in run.tally.counters else 0,
-        "bytes_written": size,
-        "dlq_counts": run.tally.dead_per_category,
-    }
-    path = staged.with_suffix(".meta")
-    path.write_text(json.dumps(facts, indent=2) + "\n")
-    return publish.Rename(str(path), f"{target.path}.meta.json")
+    def put_together(self, spark: SparkSession) -> None:
+        """Write all files of the output, and note the names that they will get."""
+        found = [part for part in self.run.tally.parts_of(self.target.name) if part.bytes]
+        of_each = [[p for p in found if p.source_file == each.source_file] for each in self.target.deliveries]
+        paths = [[part.path for part in parts] for parts in of_each]
+        step, run = self.target.step, self.run
+        if step.sort_order and found:
+            columns = [records.GROUP] if step.split and step.split.group_key else []
+            share = run.plan.memory_limit_bytes // run.threads
+            paths = merging.merge(spark, paths, columns, str(Path(found[0].path).parent), share)
+        for delivery, own, parts in zip(self.target.deliveries, paths, of_each, strict=True):
+            if step.split and not self.is_shown:
+                self._chunks(delivery.path, own, step.split)
+            else:
+                self._whole(delivery.path, own)
+            if step.write_meta:
+                self._sidecar(delivery.path, parts)
+
+    @property
+    def _writer(self) -> Writer:
+        assert self.run.inputs is not None
+        widened = inputs.widened(self.run.plan, self.run.inputs)[self.target.name]
+        return output_run.writer(self.target.step, widened, inputs.widened_type(self.run.inputs))
+
+    def _staged(self, path: Path, ending: str) -> Path:
+        """Where a file is until it is published; not under its own name, which with an ending could be too long."""
+        name = uuid.uuid5(uuid.NAMESPACE_OID, f"{self.target.name}/{path}").hex
+        return self.folder(path.parent) / f"{name}{ending}"
+
+    def _publish(self, staged: Path, path: Path) -> None:
+        self.renames.append(publish.Rename(str(staged), str(path)))
+        self.run.output_files.append(str(path))
+
+    def _whole(self, path: Path, parts: Sequence[str]) -> None:
+        staged, writer = self._staged(path, ".whole"), self._writer
+        if not parts:
+            staged.write_bytes(writer.empty)
+        elif self.target.step.is_indexed:
+            trailing = len(writer.separator)
+            publish.join(parts, staged, start=writer.start, separator=b"", end=writer.end, trailing=trailing)
+        else:
+            publish.join(parts, staged, start=writer.start, separator=writer.separator, end=writer.end)
+        self._publish(staged, path)
+
+    def _chunks(self, path: Path, parts: Sequence[str], split: Split) -> None:
+        """Numbered files; those of an earlier run that are not written again go (decision 54)."""
+        writer, step = self._writer, self.target.step
+        later = writer.start if split.repeat_header else writer.continued
+        found, warnings = chunks.cut(parts, split, len(writer.start), len(later))
+        for warning in warnings:
+            logs.LOG.warning("output '%s': %s", self.target.name, warning)
+        taken: set[Path] = set()
+        for number, chunk in enumerate(found, 1):
+            final = chunks.named(path, split.naming, number)
+            if step.if_exists is IfExists.UNIQUE_SUFFIX:
+                final = targets.free(final, step, taken)
+            taken.add(final)
+            staged = self._staged(final, ".chunk")
+            if chunk.records:
+                start = writer.start if number == 1 else later
+                trailing = len(writer.separator)
+                publish.copy(chunk.pieces, staged, start=start, end=writer.end, trailing=trailing)
+            else:
+                staged.write_bytes(writer.empty)
+            self._publish(staged, final)
+        if step.if_exists is not IfExists.UNIQUE_SUFFIX:
+            older = set(chunks.existing(path, split.naming)) - taken
+            self.renames += [publish.Rename(None, str(each)) for each in sorted(older)]
+
+    def _sidecar(self, path: Path, parts: Sequence[Part]) -> None:
+        """`<file>.meta.json` beside an output: the facts of the run that wrote it (spec/formats.md 11.8)."""
+        run, now = self.run, datetime.now(UTC)
+        facts = {
+            "pipeline_path": str(run.plan.path),
+            "pipeline_hash": run.plan.source_hash,
+            "pipeline_hash_short": run.plan.source_hash[:8],
+            "clinker_version": _version(),
+            "run_started_at": run.identity.started.isoformat(),
+            "run_finished_at": now.isoformat(),
+            "elapsed_total_ms": int((now - run.identity.started).total_seconds() * 1000),
+            "execution_id": run.identity.execution_id,
+            "batch_id": run.identity.batch_id,
+            "output_name": self.target.step.label or self.target.name,
+            "resolved_path": str(path),
+            "record_count": sum(part.records for part in parts),
+            "bytes_written": sum(part.bytes for part in parts),
+            "dlq_counts": run.tally.dead_per_category,
+        }
+        staged = self._staged(path, ".meta")
+        staged.write_text(json.dumps(facts, indent=2) + "\n")
+        self.renames.append(publish.Rename(str(staged), f"{path}.meta.json"))
 
 
 def _version() -> str:

@@ -9,6 +9,7 @@ files or the new ones.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -35,6 +36,15 @@ class Rename:
 
     source: str | None
     target: str
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of a part file, in bytes."""
+
+    path: str
+    start: int
+    size: int
 
 
 @dataclass
@@ -226,13 +236,13 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def join(parts: Sequence[str], target: Path, *, start: bytes, separator: bytes, end: bytes) -> int:
+def join(parts: Sequence[str], target: Path, *, start: bytes, separator: bytes, end: bytes, trailing: int = 0) -> int:
     """Put part files together into one; gives its size in bytes.
 
     The bytes move inside the kernel where the platform can; the first part is extended in place when nothing stands
-    before it.
+    before it. `trailing` is how many bytes the last part has too much.
     """
-    if parts and not start:
+    if parts and not start and Path(parts[0]).parent == target.parent:
         os.replace(parts[0], target)
         rest, mode = parts[1:], "r+b"
     else:
@@ -243,34 +253,55 @@ def join(parts: Sequence[str], target: Path, *, start: bytes, separator: bytes, 
         for position, part in enumerate(rest):
             if separator and (position > 0 or mode == "r+b"):
                 file.write(separator)
-            file.flush()
-            _append(file, part)
-        file.write(end)
-        file.flush()
-        return file.tell()
+            _append(file, Piece(part, 0, os.path.getsize(part)))
+            os.unlink(part)
+        return _ended(file, end, trailing)
 
 
-def _append(file: IO[bytes], part: str) -> None:
-    with open(part, "rb", buffering=0) as source:
-        left = os.fstat(source.fileno()).st_size
+def copy(pieces: Sequence[Piece], target: Path, *, start: bytes, end: bytes, trailing: int) -> int:
+    """Put pieces of part files, which stay, together into one file; gives its size in bytes."""
+    with target.open("wb") as file:
+        file.write(start)
+        for piece in pieces:
+            _append(file, piece)
+        return _ended(file, end, trailing)
+
+
+def _ended(file: IO[bytes], end: bytes, trailing: int) -> int:
+    file.flush()
+    if trailing:
+        file.truncate(file.seek(-trailing, os.SEEK_END))
+    file.write(end)
+    file.flush()
+    return file.tell()
+
+
+def _append(file: IO[bytes], piece: Piece) -> None:
+    file.flush()
+    at, left = piece.start, piece.size
+    with open(piece.path, "rb", buffering=0) as source:
         while left > 0:
-            moved = _move(source, file, min(left, _COPY_BYTES))
+            moved = _move(source, file, at, min(left, _COPY_BYTES))
             if not moved:
                 break
+            at += moved
             left -= moved
-        if left:
-            shutil.copyfileobj(source, file, 1 << 20)
-    os.unlink(part)
-    file.seek(0, os.SEEK_END)
+        file.seek(0, os.SEEK_END)
+        source.seek(at)
+        while left > 0 and (data := source.read(min(left, 1 << 20))):
+            file.write(data)
+            left -= len(data)
+    if left:
+        raise OSError(errno.EIO, "is shorter than it was when it was written", piece.path)
 
 
-def _move(source: IO[bytes], target: IO[bytes], count: int) -> int:
+def _move(source: IO[bytes], target: IO[bytes], start: int, count: int) -> int:
     """Move bytes inside the kernel; 0 where that does not work."""
     sendfile = getattr(os, "sendfile", None)
     if sendfile is None:
         return 0
     try:
-        moved: int = sendfile(target.fileno(), source.fileno(), None, count)
+        moved: int = sendfile(target.fileno(), source.fileno(), start, count)
     except OSError:
         return 0
     return moved

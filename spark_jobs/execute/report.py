@@ -11,13 +11,18 @@ from spark_jobs.nodes.operator import Counters
 
 @dataclass
 class Part:
-    """A part file. `box` is the output's name, or the box that wrote a build side; order: lane, then number."""
+    """A part file. `box` is the output's name, or the box that wrote a build side; order: lane, then number.
+
+    `source_file` is the input file that it is about, where each has an output of its own.
+    """
 
     box: str
     lane: tuple[int, ...]
     number: int
     path: str
     bytes: int
+    records: int = 0
+    source_file: str | None = None
 
 
 @dataclass

@@ -45,7 +45,7 @@ class Task:
         self.outbox = Outbox(spec.job, level, held, lambda: self._disk)
         self.passing = Outbox(spec.job, level, held, lambda: self._disk)
         self.gathered = letters.Gathered()
-        self._open_parts: list[tuple[report.Part, Any]] = []
+        self._parts: list[tuple[report.Part, Any]] = []
 
     # ---- what operators ask for
     # ----------------------------------------------------------------------------------------
@@ -150,14 +150,15 @@ class Task:
     def _disk(self) -> disk.Space:
         return disk.Space(self.spec.spill)
 
-    def part(self, output: str, lane: tuple[int, ...], opener: Callable[[str], Any]) -> Any:
+    def part(
+        self, output: str, lane: tuple[int, ...], opener: Callable[[str], Any], source_file: str | None = None
+    ) -> Any:
         """A new part file of an output or a build side."""
         folder = self.spec.staging.get(output, self.spec.scratch)
         name = f"{uuid.uuid5(uuid.NAMESPACE_OID, output).hex[:8]}-{self.level}-{self.report.number}"
-        lane_name = "-".join(map(str, lane)) or "all"
-        path = os.path.join(folder, f"{name}-{lane_name}-{self.attempt}.part")
+        path = os.path.join(folder, f"{name}-{len(self._parts)}-{self.attempt}.part")
         file = _PartFile(opener, path)
-        self._open_parts.append((report.Part(output, lane, self.report.number, path, 0), file))
+        self._parts.append((report.Part(output, lane, self.report.number, path, 0, 0, source_file), file))
         return file
 
     def materialized(self, name: str, partition: int | None = None) -> pa.Table:
@@ -227,7 +228,7 @@ class Task:
 
     def _break(self, error: OSError, root: str = "") -> None:
         """Note what the system refused, with the node whose part file it is about; the first trouble counts."""
-        node = next((part.box for part, _ in self._open_parts if part.path == error.filename), root)
+        node = next((part.box for part, _ in self._parts if part.path == error.filename), root)
         self.report.broken = self.report.broken or report.Broken("E900", describe(error), node.split("#")[0])
 
     def _finish(self, operators: list[operator.Operator]) -> None:
@@ -238,7 +239,8 @@ class Task:
 
     def close(self) -> None:
         """Close all files and write the dead letters."""
-        for part, file in self._open_parts:
+        for part, file in self._parts:
+            part.records = file.records
             try:
                 file.close()
                 part.bytes = os.path.getsize(part.path)
@@ -330,19 +332,24 @@ class _PartFile:
 
     def __init__(self, opener: Callable[[str], Any], path: str) -> None:
         self._path = path
+        self._is_open = True
         self._file = self._named(opener, path)
+        #: How many records it has; its writer counts.
+        self.records = 0
 
-    def write(self, data: Any) -> None:
-        """Append bytes."""
-        self._named(self._file.write, data)
+    def write(self, *data: Any) -> None:
+        """Append what the file takes."""
+        self._named(self._file.write, *data)
 
     def write_batch(self, batch: pa.RecordBatch, metadata: Mapping[str, str] | None = None) -> None:
         """Append records, where the file holds records."""
         self._named(self._file.write_batch, batch, metadata)
 
     def close(self) -> None:
-        """Write what is held back."""
-        self._named(self._file.close)
+        """Write what is held back; may be said again."""
+        if self._is_open:
+            self._is_open = False
+            self._named(self._file.close)
 
     def _named(self, function: Callable[..., Any], *arguments: Any) -> Any:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -37,6 +38,15 @@ def view(column: pa.StringArray) -> memoryview:
     offsets = memoryview(column.buffers()[1]).cast("i")
     first, last = offsets[column.offset], offsets[column.offset + len(column)]
     return memoryview(column.buffers()[2]).cast("B")[first:last]
+
+
+def ends(column: pa.StringArray) -> np.ndarray:
+    """Where each text ends in what `view` gives."""
+    if len(column) == 0:
+        return np.zeros(0, dtype=np.int64)
+    offsets = np.frombuffer(column.buffers()[1], dtype=np.int32)[column.offset : column.offset + len(column) + 1]
+    found: np.ndarray = offsets[1:].astype(np.int64) - offsets[0]
+    return found
 
 
 def characters(column: pa.StringArray) -> bytes:

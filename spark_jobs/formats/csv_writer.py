@@ -7,8 +7,10 @@ for quoting only when a character that needs quotes occurs in it at all.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -39,15 +41,16 @@ class CsvWriter:
         self._special = tuple(character.encode() for character in (options.delimiter, '"', "\n", "\r"))
         self._needs_quotes = "[" + re.escape(options.delimiter) + '"\\n\\r]'
         self.header = self._header() if include_header else b""
-        self.start = self._encoding.mark + self.header
+        self.continued = self._encoding.mark
+        self.start = self.continued + self.header
         self.empty = self.start
 
     def _header(self) -> bytes:
         names = [self._quoted(pa.array([column.name], pa.string())) for column in self._columns]
         return self._encoding.encode(self._joined(names).to_pylist()[0]) if names else b""
 
-    def encode(self, batch: pa.RecordBatch) -> format.Encoded:
-        """The bytes of a batch that has the writer's columns, in their order."""
+    def encode(self, batch: pa.RecordBatch, *, ends: bool = False) -> format.Encoded:
+        """The bytes of a batch that has the writer's columns, in their order; with `ends` where its records end."""
         failures: list[RowFailure] = []
         cells = []
         for column, array in zip(self._columns, batch.columns, strict=True):
@@ -56,12 +59,12 @@ class CsvWriter:
         if failures:
             kept = _others(batch.num_rows, failures)
             cells = [column.take(kept) for column in cells]
-        encoded = self._bytes(cells, batch.num_rows - len(failures))
+        encoded = self._bytes(cells, batch.num_rows - len(failures), ends)
         if not encoded.failures:
-            return format.Encoded(encoded.data, encoded.rows, failures)
+            return replace(encoded, failures=failures)
         rows = kept.to_pylist() if failures else range(batch.num_rows)
         moved = [RowFailure(rows[failure.row], failure.failure) for failure in encoded.failures]
-        return format.Encoded(encoded.data, encoded.rows, sorted(failures + moved, key=lambda failure: failure.row))
+        return replace(encoded, failures=sorted(failures + moved, key=lambda failure: failure.row))
 
     def _cells(self, column: Column, array: pa.Array, failures: list[RowFailure]) -> pa.StringArray:
         if column.type.is_dynamic:
@@ -101,23 +104,21 @@ class CsvWriter:
             pc.binary_join_element_wise(*others, ended, self._delimiter, null_handling="replace") if others else ended
         )
 
-    def _bytes(self, cells: list[pa.StringArray], rows: int) -> format.Encoded:
+    def _bytes(self, cells: list[pa.StringArray], rows: int, ends: bool) -> format.Encoded:
         if rows == 0:
             return format.Encoded(b"", 0)
         if not cells:
-            return format.Encoded(self._encoding.encode("\n") * rows, rows)
+            line = self._encoding.encode("\n")
+            return format.Encoded(line * rows, rows, ends=np.arange(1, rows + 1) * len(line))
         try:
             lines = self._joined(cells)
         except pa.ArrowCapacityError:
             # More than 2 GB of text: halves fit.
             half = rows // 2
-            first = self._bytes([column.slice(0, half) for column in cells], half)
-            second = self._bytes([column.slice(half) for column in cells], rows - half)
-            moved = [RowFailure(failure.row + half, failure.failure) for failure in second.failures]
-            return format.Encoded(
-                bytes(first.data) + bytes(second.data), first.rows + second.rows, first.failures + moved
-            )
-        return self._encoding.encode_column(lines)
+            first = self._bytes([column.slice(0, half) for column in cells], half, ends)
+            second = self._bytes([column.slice(half) for column in cells], rows - half, ends)
+            return format.concatenated(first, second, half)
+        return self._encoding.encode_column(lines, ends=ends)
 
 
 def _map_refused(column: Column, value: object) -> Failure:

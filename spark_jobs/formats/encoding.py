@@ -5,8 +5,7 @@ from __future__ import annotations
 import codecs
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import numpy as np
 
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.failure import Failure
@@ -14,6 +13,8 @@ from spark_jobs.formats import cell_text, format
 
 if TYPE_CHECKING:
     from typing import Protocol
+
+    import pyarrow as pa
 
     class _ByteStream(Protocol):
         def read(self, size: int, /) -> bytes: ...
@@ -88,10 +89,12 @@ class Encoding:
         """
         return text.encode(self._body)
 
-    def encode_column(self, lines: pa.StringArray) -> format.Encoded:
+    def encode_column(self, lines: pa.StringArray, *, ends: bool = False) -> format.Encoded:
         """The bytes of records, one text each; records with an unwritable character fail (decision 55)."""
         if self._is_utf8:
-            return format.Encoded(cell_text.view(lines), len(lines))
+            return format.Encoded(cell_text.view(lines), len(lines), ends=cell_text.ends(lines) if ends else None)
+        if ends:
+            return self._encode_each(lines.to_pylist())
         try:
             return format.Encoded(self.encode(cell_text.characters(lines).decode()), len(lines))
         except UnicodeEncodeError:
@@ -105,7 +108,8 @@ class Encoding:
                 pieces.append(self.encode(line))
             except UnicodeEncodeError as error:
                 failures.append(RowFailure(row, self._unwritable(line[error.start])))
-        return format.Encoded(b"".join(pieces), len(pieces), failures)
+        ends = np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
+        return format.Encoded(b"".join(pieces), len(pieces), failures, ends)
 
     def _unwritable(self, character: str) -> Failure:
         return Failure(

@@ -8,10 +8,11 @@ plans import it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
     from spark_jobs.cxl import types
@@ -150,28 +151,46 @@ class Encoded:
         data: the bytes of the records that could be written; empty when there are none.
         rows: how many they are.
         failures: the records that could not, by their index in the batch, ascending.
+        ends: where each record ends in `data`, the separator behind it included (also the last one's, which `data`
+            lacks); int64. None unless it was asked for.
     """
 
     data: bytes | memoryview
     rows: int
     failures: list[RowFailure] = field(default_factory=list)
+    ends: np.ndarray | None = field(default=None, compare=False)
+
+
+def concatenated(first: Encoded, second: Encoded, start: int, separator: bytes = b"") -> Encoded:
+    """What a writer made of the two parts of a batch; `start` is where the second one begins in it."""
+    failures = first.failures + [replace(failed, row=failed.row + start) for failed in second.failures]
+    if not first.rows or not second.rows:
+        return replace(first if first.rows else second, failures=failures)
+    data = b"".join((first.data, separator, second.data))
+    ends = None
+    if first.ends is not None and second.ends is not None:
+        import numpy as np
+
+        ends = np.concatenate([first.ends, second.ends + len(first.data) + len(separator)])
+    return Encoded(data, first.rows + second.rows, failures, ends)
 
 
 class Writer(Protocol):
     """Records of one output to bytes.
 
     A file is `start`, the non-empty pieces that `encode` gave with `separator` between them, and `end`; without any
-    record it is `empty`. Pieces are independent of each other, so that tasks can write parts of one file at the same
-    time.
+    record it is `empty`. One that goes on from another begins with `continued`, which has no header. Pieces are
+    independent of each other, so that tasks can write parts of one file at the same time.
     """
 
     start: bytes
+    continued: bytes
     separator: bytes
     end: bytes
     empty: bytes
 
-    def encode(self, batch: pa.RecordBatch) -> Encoded:
-        """The bytes of a batch that has the writer's columns, in their order."""
+    def encode(self, batch: pa.RecordBatch, *, ends: bool = False) -> Encoded:
+        """The bytes of a batch that has the writer's columns, in their order; with `ends` where its records end."""
 
 
 class WriterFactory(Protocol):

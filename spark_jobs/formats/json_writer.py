@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import values
-from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, encoding, format
 from spark_jobs.formats.options import JsonLayout
@@ -44,29 +43,25 @@ class JsonWriter:
         self._ending = "\n" if is_lines else ",\n"
         self.separator = b"" if is_lines else encode(",\n")
         self.start = mark + (b"" if is_lines else encode("[\n"))
+        self.continued = self.start
         self.end = b"" if is_lines else encode("\n]\n")
         self.empty = mark + (b"" if is_lines else encode("[]\n"))
 
-    def encode(self, batch: pa.RecordBatch) -> format.Encoded:
-        """The bytes of a batch that has the writer's columns, in their order."""
+    def encode(self, batch: pa.RecordBatch, *, ends: bool = False) -> format.Encoded:
+        """The bytes of a batch that has the writer's columns, in their order; with `ends` where its records end."""
         if batch.num_rows == 0:
             return format.Encoded(b"", 0)
         try:
             lines = self._pretty_lines(batch) if self._pretty else self._lines(batch)
         except pa.ArrowCapacityError:
-            return self._encode_halves(batch)
-        encoded = self._encoding.encode_column(lines)
+            # More than 2 GB of text: halves fit.
+            half = batch.num_rows // 2
+            first, second = (self.encode(part, ends=ends) for part in (batch.slice(0, half), batch.slice(half)))
+            return format.concatenated(first, second, half, self.separator)
+        encoded = self._encoding.encode_column(lines, ends=ends)
         if self.separator and encoded.rows:
             encoded.data = encoded.data[: -len(self.separator)]
         return encoded
-
-    def _encode_halves(self, batch: pa.RecordBatch) -> format.Encoded:
-        """A batch of more than 2 GB of text in two halves, which fit."""
-        half = batch.num_rows // 2
-        first, second = self.encode(batch.slice(0, half)), self.encode(batch.slice(half))
-        pieces = [bytes(part.data) for part in (first, second) if part.rows]
-        moved = [RowFailure(failed.row + half, failed.failure) for failed in second.failures]
-        return format.Encoded(self.separator.join(pieces), first.rows + second.rows, first.failures + moved)
 
     def _lines(self, batch: pa.RecordBatch) -> pa.StringArray:
         """One text per record with its line end.

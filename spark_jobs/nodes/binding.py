@@ -53,6 +53,7 @@ class Flow:
         documents: envelope sections: section to field to type.
         joined: the nearest merge or combine above, after which bare `$source` variables are ambiguous (E172).
         ordered_by: the declared order of the records, as far as it holds here.
+        files_of: the source of whose files each record is of one; None behind a merge or an aggregate.
     """
 
     schema: Schema
@@ -61,6 +62,7 @@ class Flow:
     documents: Mapping[str, Mapping[str, types.Type]] = field(default_factory=dict)
     joined: str | None = None
     ordered_by: tuple[str, ...] = ()
+    files_of: str | None = None
 
     @property
     def widens(self) -> bool:
@@ -171,8 +173,11 @@ class BindScope(Protocol):
     def part(self, *path: str | int) -> Any:
         """The model of a part (see `NodeType.parts`), None where it is not written."""
 
-    def output_path(self, template: str, *path: str | int) -> str:
-        """An output's path template, checked, with the tokens filled in that are known at plan time."""
+    def output_path(self, template: str, *path: str | int) -> tuple[str, bool]:
+        """An output's path template, checked, with the tokens filled in that are known at plan time.
+
+        Also whether those are left that stand for the input file.
+        """
 
     def pending(self, what: str, *path: str | int) -> Diagnostic:
         """The diagnostic that says that this node binds but does not run yet."""

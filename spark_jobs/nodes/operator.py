@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from spark_jobs.contract import MERGED
 from spark_jobs.cxl import engine, values
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ BATCH_ROWS = 65_536
 ORIGIN_COLUMNS = ("$origin.source", "$origin.split", "$origin.row")
 #: Beside them on records that are no longer those of a file: groups.
 IS_GROUP = "$origin.group"
-#: The file and source of such.
-MERGED = "<merged>"
-
 #: The metadata of a written batch that says whose it is, where a node's records are written in partitions.
 PARTITION = "partition"
 
@@ -171,8 +169,13 @@ class Context(Protocol):
     def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:
         """Give rows to an exchange."""
 
-    def part(self, output: str, lane: tuple[int, ...], opener: Callable[[str], Any]) -> Any:
-        """A new part file of an output; `opener` gets its path. The task closes it and reports it."""
+    def part(
+        self, output: str, lane: tuple[int, ...], opener: Callable[[str], Any], source_file: str | None = None
+    ) -> Any:
+        """A new part file of an output; `opener` gets its path. The task closes it and reports it.
+
+        `source_file` is the input file that the part is about, where each has an output of its own.
+        """
 
     def abort(self, code: str, message: str, batch: Batch, row: int) -> None:
         """End the run because of a record, whatever the strategy. Raises `StopTask`."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.contract import MERGED
 from spark_jobs.cxl import compile as cxl_compile
 from spark_jobs.cxl import types
 from spark_jobs.cxl.scope import Mode, Scope
@@ -202,14 +203,16 @@ class NodeScope:
         """The model of a part."""
         return self.node.parts.get(path)
 
-    def output_path(self, template: str, *path: str | int) -> str:
-        """An output's path with the tokens filled in that are known at plan time."""
+    def output_path(self, template: str, *path: str | int) -> tuple[str, bool]:
+        """An output's path with the tokens filled in that are known at plan time, and whether some are left."""
+        flow = self.feeds[0].flow if self.feeds else None
+        files = {} if flow and flow.files_of else dict.fromkeys(paths.FAN_OUT_TOKENS, MERGED)
         try:
-            rendered = paths.fill(template, {**self.bindings.tokens, **self._source_names(template)})
+            rendered = paths.fill(template, {**self.bindings.tokens, **self._source_names(template), **files})
         except paths.TemplateError as error:
             self.add(codes.E014.at(self.span(*path), f'output "{self.name}": {error}'))
-            return template
-        return rendered
+            return template, False
+        return rendered, bool(paths.tokens(rendered) & paths.FAN_OUT_TOKENS)
 
     def _source_names(self, template: str) -> dict[str, str]:
         """Values of `{source_name}`: the stem of the literal path of the source that the records come from."""

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 from spark_jobs.diagnostics import codes
 from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.merge.step import MergeStep
-from spark_jobs.nodes.output.step import OutputStep
 from spark_jobs.nodes.source.step import SourceStep
 from spark_jobs.nodes.transform.step import TransformStep
-from spark_jobs.plan import paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,10 +46,3 @@ def _properties(planned: PlannedNode) -> Iterator[str]:
                 yield "`log_rule`"
         case MergeStep(interleave=True):
             yield "`mode: interleave`"
-        case OutputStep() as step:
-            if step.sort_order:
-                yield "`sort_order`"
-            if step.split is not None:
-                yield "`split`"
-            if paths.tokens(step.path) & paths.FAN_OUT_TOKENS:
-                yield "an output file per source file"

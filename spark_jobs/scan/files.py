@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from pyarrow import fs
 
 
+def network_file(source: str) -> str:
+    """What `$source.file` is for the records of a network source."""
+    return f"<source:{source}>"
+
+
 @dataclass(frozen=True)
 class InputFile:
     """A file of a source.

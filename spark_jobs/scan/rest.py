@@ -16,7 +16,7 @@ from spark_jobs.formats import json_values
 from spark_jobs.formats.format import FormatError
 from spark_jobs.scan import addresses, http, scanning
 from spark_jobs.scan.endpoint import Strategy
-from spark_jobs.scan.files import InputFile
+from spark_jobs.scan.files import InputFile, network_file
 from spark_jobs.scan.matching import Matched
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class _Walk:
             path = folder / f"{prefix}-{number:06}.page"
             name = self._name(url, number)
             reply = self._client.get(url, path, name)
-            file = InputFile(str(path), name, path.stat().st_size, source_file=f"<source:{self._wanted.source}>")
+            file = InputFile(str(path), name, path.stat().st_size, source_file=network_file(self._wanted.source))
             url = self._next(file, path, reply, number)
             if left is not None:
                 records = self._records(file, self._wanted.arrays)

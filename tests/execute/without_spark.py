@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark_jobs.execute import envelopes, executor, report, work
+from spark_jobs.execute import envelopes, executor, merging, report, work
 from spark_jobs.execute import level as levels
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pytest
 
     from spark_jobs.execute.spec import JobSpec
@@ -37,8 +40,17 @@ def _rows(batches: object) -> list[dict[str, object]]:
     return [row for batch in batches for row in batch.to_pylist()]  # type: ignore[attr-defined]
 
 
+def merge_ranges(spark: object, wanted: Sequence[merging.Range]) -> list[str]:
+    """What `merging` does by tasks, without Spark."""
+    numbers = pa.RecordBatch.from_pydict({"id": range(len(wanted))})
+    told = [batch.to_pylist()[0] for batch in merging.run_task(pickle.dumps(tuple(wanted)), iter([numbers]))]
+    assert [row["number"] for row in told] == [*range(len(wanted))]
+    return [row["path"] for row in told]
+
+
 def install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run jobs here from now on."""
     monkeypatch.setattr(work.chain, "run", run_chain)
+    monkeypatch.setattr(merging, "_run", merge_ranges)
     monkeypatch.setattr(executor.session, "open_session", lambda *_: object())
     monkeypatch.setattr(executor.session, "describe", lambda spark: {"application_id": "none"})

@@ -162,6 +162,7 @@ def bind(config: CombineConfig, scope: BindScope) -> Bound | None:
         sources=tuple(dict.fromkeys(name for feed in scope.feeds for name in feed.flow.sources)),
         documents=driving.flow.documents,
         joined=scope.name,
+        files_of=driving.flow.files_of,
     )
     return Bound(step, {"": flow})
 

@@ -12,6 +12,7 @@ from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes import formats
 from spark_jobs.nodes.binding import CORRELATION, META, BindScope, Bound, Flow, NodeType, Wiring, plain, report
 from spark_jobs.nodes.model import Config, Flag, Name, Natural, Order, Positive, Size, SortFields, Text, choice, unfit
+from spark_jobs.nodes.output.step import Field as RecordField
 from spark_jobs.nodes.output.step import IfExists, OutputColumn, OutputStep, Oversize, SortField, Split
 
 if TYPE_CHECKING:
@@ -111,8 +112,8 @@ def _check_split(split: SplitConfig, scope: BindScope) -> None:
 def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
     """The step of an output."""
     flow = scope.feeds[0].flow
-    path = scope.output_path(config.path, "config", "path")
-    _check_sort_fields(config, scope, flow)
+    path, by_file = scope.output_path(config.path, "config", "path")
+    _check_fields(config, scope, flow)
     options = formats.frozen(config.type, scope.part("options"))
     step = OutputStep(
         name=scope.name,
@@ -126,9 +127,11 @@ def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
         if_exists=config.if_exists,
         unique_suffix_width=config.unique_suffix_width,
         sort_order=tuple(
-            SortField(field.field, field.order is Order.DESC, str(field.null_order)) for field in config.sort_order
+            SortField(_field(field.field, flow), field.order is Order.DESC, str(field.null_order))
+            for field in config.sort_order
         ),
-        split=Split(**dict(config.split)) if config.split else None,
+        split=_split(config, flow),
+        by_file=flow.files_of if by_file else None,
         write_meta=config.write_meta,
         label=config.name if config.name != scope.name else None,
         include_header=config.include_header,
@@ -139,6 +142,26 @@ def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
     return Bound(step, {}, _pending(config, scope))
 
 
+def _field(name: str, flow: Flow) -> RecordField:
+    """A field of the record by its name; one that no schema declares may be in the files."""
+    column = flow.schema.get(name)
+    return RecordField(name, column.type if column else None)
+
+
+def _split(config: OutputConfig, flow: Flow) -> Split | None:
+    if config.split is None:
+        return None
+    known = dict(config.split)
+    if config.split.group_key is not None:
+        known["group_key"] = _field(_group_source(config, config.split.group_key), flow)
+    return Split(**known)
+
+
+def _group_source(config: OutputConfig, name: str) -> str:
+    """The record's field behind a `group_key`, which may name the written column or the record's own."""
+    return config.mapping.get(name, name)
+
+
 def _pending(config: OutputConfig, scope: BindScope) -> Any:
     if config.type not in formats.RUNNING:
         return scope.pending(f"writing {config.type} files", "config", "type")
@@ -147,13 +170,19 @@ def _pending(config: OutputConfig, scope: BindScope) -> Any:
     return None
 
 
-def _check_sort_fields(config: OutputConfig, scope: BindScope, flow: Flow) -> None:
+def _check_fields(config: OutputConfig, scope: BindScope, flow: Flow) -> None:
+    """Whether the record has what the output is sorted and split by."""
+    wanted: list[tuple[str, str, tuple[str | int, ...]]] = [
+        (field.field, "sort_order", ("sort_order", index, "field")) for index, field in enumerate(config.sort_order)
+    ]
+    if config.split and config.split.group_key is not None:
+        name = _group_source(config, config.split.group_key)
+        wanted.append((name, "split.group_key", ("split", "group_key")))
     known = [column.name for column in flow.schema.user_columns]
-    for index, field in enumerate(config.sort_order):
-        if field.field not in flow.schema and not flow.widens:
-            message = f"output '{scope.name}': sort_order names '{field.field}', which the input does not have"
-            hint = nearest.hint(field.field, known)
-            report(scope, codes.E007, message, "config", "sort_order", index, "field", help=hint)
+    for name, key, place in wanted:
+        if name not in flow.schema and not flow.widens:
+            message = f"output '{scope.name}': {key} names '{name}', which the input does not have"
+            report(scope, codes.E007, message, "config", *place, help=nearest.hint(name, known))
 
 
 def _columns(config: OutputConfig, flow: Flow) -> tuple[OutputColumn, ...]:
@@ -189,9 +218,10 @@ def _kept(config: OutputConfig, flow: Flow) -> list[Column]:
 
 
 def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
-    group_key = {step.split.group_key} if step.split and step.split.group_key else set()
-    named = {column.source for column in step.columns if column.name in group_key}
-    return (frozenset({c.source for c in step.columns} | {f.field for f in step.sort_order} | group_key | named),)
+    fields = [each.field for each in step.sort_order]
+    if step.split and step.split.group_key:
+        fields.append(step.split.group_key)
+    return (frozenset({c.source for c in step.columns} | {f.name for f in fields if f.type is not None}),)
 
 
 NODE = NodeType("output", Wiring.ONE, OutputConfig, bind, _reads, check=check, parts=_parts)

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from spark_jobs.cxl import engine, schema, types
+from spark_jobs.cxl import schema, types
 from spark_jobs.formats import format, writing
 from spark_jobs.nodes import operator
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from spark_jobs.nodes.output.step import OutputStep
 
@@ -55,7 +56,8 @@ class Output(operator.Operator):
     #: The undeclared columns that reach this output, in first-seen order.
     widened: tuple[str, ...] = ()
     widened_type: types.Type = TEXT
-    files: dict[tuple[int, ...], Any] = field(default_factory=dict)
+    #: The part that a lane's records go to, and the input file that it is about where each has an output of its own.
+    parts: dict[tuple[int, ...], tuple[str | None, Any]] = field(default_factory=dict)
 
     def open(self) -> None:
         """Fix the columns."""
@@ -67,23 +69,57 @@ class Output(operator.Operator):
     def process(self, batch: operator.Batch, port: int) -> None:
         """Encode a batch; records that cannot be written are dead letters of this output alone (decision 79)."""
         self.counters.records_in += batch.count
-        present = set(batch.data.schema.names)
-        arrays = [
-            batch.data.column(source) if source in present else pa.nulls(batch.count, pa.string())
-            for source, _ in self.pairs
-        ]
-        data = pa.RecordBatch.from_arrays(arrays, names=self.names) if arrays else batch.data.select([])
-        encoded = self.writer.encode(data)
-        self.fail(batch, [engine.RowFailure(item.row, item.failure) for item in encoded.failures])
-        self.counters.records_out += encoded.rows
-        if not encoded.rows:
+        for file, piece in self._by_file(batch):
+            self.write(piece, file)
+
+    def _by_file(self, batch: operator.Batch) -> Iterator[tuple[str | None, operator.Batch]]:
+        """The batch, or its records by the input file that they are from."""
+        if not self.step.by_file:
+            yield None, batch
             return
-        part = self.files.get(batch.lane)
-        if part is None:
-            part = self.files[batch.lane] = self.context.part(self.step.name, batch.lane, _create)
-        else:
-            part.write(self.writer.separator)
-        part.write(encoded.data)
+        files = batch.origin.surroundings(batch)["source.file"]
+        if isinstance(files, str):
+            yield files, batch
+            return
+        for file in pc.unique(files).to_pylist():
+            yield file, batch.take(pc.indices_nonzero(pc.equal(files, file)))
+
+    def write(self, batch: operator.Batch, file: str | None) -> None:
+        """Write a batch's records to the part of their lane."""
+        encoded, _ = self.encode(batch)
+        if encoded.rows:
+            part = self.part(batch.lane, file, _create)
+            if part.records:
+                part.write(self.writer.separator)
+            part.write(encoded.data)
+            part.records += encoded.rows
+
+    def part(self, lane: tuple[int, ...], file: str | None, opener: Callable[[str], Any]) -> Any:
+        """The part that takes a lane's records about an input file. Those of a file are together, as a rule."""
+        known, part = self.parts.get(lane, (None, None))
+        if part is None or known != file:
+            if part is not None:
+                part.close()
+            part = self.context.part(self.step.name, lane, opener, file)
+            self.parts[lane] = (file, part)
+        return part
+
+    def encode(self, batch: operator.Batch, *, ends: bool = False) -> tuple[format.Encoded, operator.Batch]:
+        """The bytes of the records that can be written, and those records."""
+        arrays = [self.column(batch, source) for source, _ in self.pairs]
+        data = pa.RecordBatch.from_arrays(arrays, names=self.names) if arrays else batch.data.select([])
+        encoded = self.writer.encode(data, ends=ends)
+        self.counters.records_out += encoded.rows
+        if not encoded.failures:
+            return encoded, batch
+        self.fail(batch, encoded.failures)
+        return encoded, batch.take(operator.indices_except(batch.count, [item.row for item in encoded.failures]))
+
+    def column(self, batch: operator.Batch, name: str) -> pa.Array:
+        """A column of the records; nulls where no file of the batch has it."""
+        if name in batch.data.schema.names:
+            return batch.data.column(name)
+        return pa.nulls(batch.count, pa.string())
 
 
 def _create(path: str) -> IO[bytes]:
@@ -92,4 +128,8 @@ def _create(path: str) -> IO[bytes]:
 
 def open_operator(step: OutputStep, **wiring: Any) -> Output:
     """The operator of an output."""
+    if step.is_indexed:
+        from spark_jobs.nodes.output.indexed import IndexedOutput
+
+        return IndexedOutput(step, **wiring)
     return Output(step, **wiring)

@@ -30,10 +30,18 @@ class OutputColumn:
 
 
 @dataclass(frozen=True)
+class Field:
+    """A field of the record, whether it is written or not; `type` None is an undeclared column."""
+
+    name: str
+    type: types.Type | None
+
+
+@dataclass(frozen=True)
 class SortField:
     """A field of `sort_order`; null_order is absolute, not flipped by descending order (spec/exec.md 1.2)."""
 
-    field: str
+    field: Field
     descending: bool = False
     null_order: str = "last"
 
@@ -50,13 +58,12 @@ class Oversize(StrEnum):
 class Split:
     """How an output is cut into numbered files.
 
-    `naming` has `{stem}`, `{ext}` and `{seq}` or `{seq:0N}`. `group_key` is a column as it is written, or the
-    record's own.
+    `naming` has `{stem}`, `{ext}` and `{seq}` or `{seq:0N}`.
     """
 
     max_records: int | None = None
     max_bytes: int | None = None
-    group_key: str | None = None
+    group_key: Field | None = None
     naming: str = "{stem}_{seq:04}.{ext}"
     repeat_header: bool = True
     oversize_group: Oversize = Oversize.WARN
@@ -86,7 +93,9 @@ class OutputStep(node.Step):
     if_exists: IfExists = IfExists.ERROR
     unique_suffix_width: int = 0
     sort_order: tuple[SortField, ...] = ()
-    split: Any = None
+    split: Split | None = None
+    #: The source each of whose files has an output file of its own (spec/formats.md 11.6).
+    by_file: str | None = None
     write_meta: bool = False
     label: str | None = None
     #: CSV: whether the header row is written.
@@ -97,3 +106,8 @@ class OutputStep(node.Step):
     layout: Any = None
     #: Overrides the pipeline's `correlation_fanout_policy` for this output.
     correlation_fanout_policy: str | None = None
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether records move after they were written, so that parts need an index."""
+        return bool(self.sort_order) or self.split is not None

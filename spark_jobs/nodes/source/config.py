@@ -242,6 +242,7 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
         sources=(scope.name,),
         documents=_documents(config),
         ordered_by=tuple(field.field for field in config.sort_order),
+        files_of=scope.name,
     )
     return Bound(step, {"": flow}, _pending(config, declared, scope), tuple(_origins(config, declared, scope)))
 

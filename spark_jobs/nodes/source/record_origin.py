@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.contract import MERGED
 from spark_jobs.nodes import operator
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class RecordOrigin(operator.GroupOrigin):
             split = pc.if_else(is_group, pa.scalar(None, split.type), split)
         places = {"file": self.places.files, "path": self.places.paths, "name": self.places.sources}
         known: dict[str, Any] = {
-            f"source.{key}": pc.fill_null(column.take(split), operator.MERGED) for key, column in places.items()
+            f"source.{key}": pc.fill_null(column.take(split), MERGED) for key, column in places.items()
         }
         if self.places.rows is not None:
             known["source.row"] = pc.add(pc.add(self.places.rows.take(split), row), 1)

@@ -1,0 +1,125 @@
+"""Outputs that are sorted or split: parts with an index, sorted runs where an order is asked for (see `records.py`)."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.formats import cell_text, format
+from spark_jobs.nodes import keys, operator, sorting, spill
+from spark_jobs.nodes.output import records, run
+
+if TYPE_CHECKING:
+    from spark_jobs.cxl import types
+    from spark_jobs.nodes.output.step import Field
+
+
+@dataclass
+class _Held:
+    """Records that wait to be sorted."""
+
+    records: list[pa.Array] = field(default_factory=list)
+    columns: list[dict[str, pa.Array]] = field(default_factory=list)
+
+
+@dataclass
+class IndexedOutput(run.Output):
+    """Writes parts with an index.
+
+    A sorted output holds its records, up to a part of the task's memory, and writes them as sorted runs, each a part of
+    its own; the run merges them. Every record's key has its place behind it, so that equal keys keep their order.
+    """
+
+    held: dict[str | None, _Held] = field(default_factory=dict)
+    held_bytes: int = 0
+    count: int = 0
+
+    def open(self) -> None:
+        """Fix the columns of the index."""
+        super().open()
+        self.limit = spill.held_bytes(self.context)
+        group = self.step.split.group_key if self.step.split else None
+        self.group: Field | None = group
+        names = [*([records.KEY] if self.step.sort_order else []), *([records.GROUP] if group else [])]
+        self.opener = partial(records.IndexedFile, columns=tuple(names))
+
+    def process(self, batch: operator.Batch, port: int) -> None:
+        """Records without a value in a field that drops nulls are not written."""
+        kept = batch
+        for each in self.step.sort_order:
+            if each.null_order == "drop" and (column := self._values(kept, each.field)[0]).null_count:
+                kept = kept.take(pc.indices_nonzero(column.is_valid()))
+        dropped = batch.count - kept.count
+        self.counters.records_in += dropped
+        self.counters.filtered += dropped
+        super().process(kept, port)
+
+    def write(self, batch: operator.Batch, file: str | None) -> None:
+        """Write a batch, or hold it to be sorted."""
+        encoded, written = self.encode(batch, ends=True)
+        if not encoded.rows or encoded.ends is None:
+            return
+        found = records.of(encoded.data, encoded.ends, self.writer.separator)
+        columns = {}
+        if self.group:
+            columns[records.GROUP] = _texts(*self._values(written, self.group))
+        if not self.step.sort_order:
+            part = self.part(batch.lane, file, self.opener)
+            part.write(found, columns)
+            part.records += len(found)
+            return
+        columns[records.KEY] = self._keys(written)
+        held = self.held.setdefault(file, _Held())
+        held.records.append(found)
+        held.columns.append(columns)
+        self.held_bytes += found.nbytes + sum(column.nbytes for column in columns.values())
+        if self.held_bytes > self.limit:
+            self._write_runs()
+
+    def finish(self) -> None:
+        """Write what is held."""
+        self._write_runs()
+
+    def _write_runs(self) -> None:
+        """One sorted run for each file that an output is about."""
+        held, self.held, self.held_bytes = self.held, {}, 0
+        for file, each in held.items():
+            part = self.context.part(self.step.name, (), self.opener, file)
+            columns = {name: pa.concat_arrays([found[name] for found in each.columns]) for name in each.columns[0]}
+            part.records = records.write_sorted(part, pa.concat_arrays(each.records), columns)
+            part.close()
+
+    def _keys(self, batch: operator.Batch) -> pa.Array:
+        """Each record's sort key, with its place behind it: lane, task, and position in the task."""
+        fields = []
+        for each in self.step.sort_order:
+            column, static = self._values(batch, each.field)
+            first = each.null_order == "first"
+            fields.append(sorting.field(column, static, descending=each.descending, nulls_first=first))
+        lane = b"".join(struct.pack(">H", number + 1) for number in batch.lane)
+        task = lane + struct.pack(">HI", 0, batch.origin.number)
+        places = np.empty((batch.count, len(task) + 8), dtype=np.uint8)
+        places[:, : len(task)] = np.frombuffer(task, dtype=np.uint8)
+        places[:, len(task) :] = sorting.big_endian(np.arange(self.count, self.count + batch.count))
+        self.count += batch.count
+        return sorting.joined([*fields, sorting.fixed(places)])
+
+    def _values(self, batch: operator.Batch, wanted: Field) -> tuple[pa.Array, types.Type]:
+        """A field that the output is sorted or split by, with its type."""
+        if wanted.type is None:
+            return self.column(batch, format.WIDENED + wanted.name), self.widened_type
+        return batch.data.column(wanted.name), wanted.type
+
+
+def _texts(column: pa.Array, static: types.Type) -> pa.Array:
+    """A text for each value, the same for equal ones; null has none."""
+    if not static.is_dynamic:
+        return cell_text.texts(column, static)
+    comparable, _ = keys.column(column, static)
+    return pc.coalesce(comparable, column)

@@ -1,0 +1,85 @@
+"""Part files whose records can be told apart: beside each lies an index of its records.
+
+Outputs that are sorted or split need to move records after they were written. Their parts hold the records one after
+another, each with the separator behind it, and `<part>.index` has a row per record, in blocks of `BLOCK_ROWS`:
+
+- `size`: its bytes, the separator included;
+- `key` (sorted outputs): its sort key with its place in the run behind it, so that no two are alike;
+- `group` (outputs split by a key): the text of its `group_key`.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.nodes import sorting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+SUFFIX = ".index"
+SIZE, KEY, GROUP = "size", "key", "group"
+#: Small enough that merging hundreds of sorted parts can hold a block of each.
+BLOCK_ROWS = 4096
+_WRITTEN_ROWS = 16 * BLOCK_ROWS
+_TYPES = {SIZE: pa.int64(), KEY: sorting.KEY, GROUP: pa.string()}
+
+
+class IndexedFile:
+    """A part file with its index; `columns` are those that the index has beside the sizes."""
+
+    def __init__(self, path: str, columns: Sequence[str]) -> None:
+        self._schema = pa.schema([(name, _TYPES[name]) for name in (SIZE, *columns)])
+        self._data = open(path, "wb")  # noqa: SIM115 - held until the task closes its parts
+        self._index = pa.ipc.new_file(path + SUFFIX, self._schema)
+
+    def write(self, records: pa.Array, columns: Mapping[str, pa.Array]) -> None:
+        """Append records, as a binary column, with what the index says of them."""
+        ends = _ends(records)
+        self._data.write(_bytes(records, ends))
+        known = {SIZE: pa.array(np.diff(ends)), **columns}
+        batch = pa.RecordBatch.from_arrays([known[name] for name in self._schema.names], schema=self._schema)
+        for start in range(0, batch.num_rows, BLOCK_ROWS):
+            self._index.write_batch(batch.slice(start, BLOCK_ROWS))
+
+    def close(self) -> None:
+        """Write what is held back."""
+        self._index.close()
+        self._data.close()
+
+
+def write_sorted(file: Any, records: pa.Array, columns: Mapping[str, pa.Array]) -> int:
+    """Append records in the order of their keys; gives how many."""
+    order = pc.sort_indices(columns[KEY])
+    for start in range(0, len(order), _WRITTEN_ROWS):
+        chosen = order.slice(start, _WRITTEN_ROWS)
+        file.write(records.take(chosen), {name: column.take(chosen) for name, column in columns.items()})
+    return len(order)
+
+
+@contextmanager
+def index(part: str) -> Iterator[pa.RecordBatchFileReader]:
+    """The index of a part, to read it block by block."""
+    with pa.memory_map(part + SUFFIX) as source:
+        yield pa.ipc.open_file(source)
+
+
+def of(data: Any, ends: np.ndarray, separator: bytes) -> pa.Array:
+    """What a writer made of a batch as one binary value per record, each with its separator behind it."""
+    return sorting.binary(np.concatenate([[0], ends]), b"".join((data, separator)) if separator else data)
+
+
+def _ends(records: pa.Array) -> np.ndarray:
+    found: np.ndarray = np.frombuffer(records.buffers()[1], dtype=np.int64)
+    return found[records.offset : records.offset + len(records) + 1]
+
+
+def _bytes(records: pa.Array, ends: np.ndarray) -> memoryview:
+    if not len(records):
+        return memoryview(b"")
+    return memoryview(records.buffers()[2]).cast("B")[ends[0] : ends[-1]]

@@ -1,0 +1,140 @@
+"""Sort keys as bytes: one binary value per record whose order as bytes is the order that a list of fields asks for.
+
+Whatever the fields are, sorting, merging and cutting at ranges then compare one column. Each field takes one byte that
+says where its nulls go, and the bytes of the value, inverted where the order is descending: numbers as 8 bytes, most
+significant first; texts in UTF-8 with an end mark. Values that carry their kind are ordered by kind first (see
+`_dynamic`). The rule is spec/exec.md 1.2.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import types, values
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+KEY = pa.large_binary()
+_SIGN = np.uint64(1 << 63)
+_NULL_FIRST, _VALUE, _NULL_LAST = 0, 1, 2
+#: Ends a text, below every byte that can go on: a zero byte in a text is followed by one that is no end.
+_END, _ZERO = b"\0\0", b"\0\xff"
+#: The order of kinds in a column that has several; containers are alike.
+_RANKS = {
+    types.Kind.BOOL: b"\0", types.Kind.INT: b"\1", types.Kind.FLOAT: b"\1", types.Kind.STRING: b"\2",
+    types.Kind.DATE: b"\3", types.Kind.DATETIME: b"\4", types.Kind.ARRAY: b"\5", types.Kind.MAP: b"\5",
+}  # fmt: skip
+
+
+def field(column: pa.Array, static: types.Type, *, descending: bool = False, nulls_first: bool = False) -> pa.Array:
+    """The bytes of one field for each record.
+
+    Args:
+        column: its values.
+        static: their type.
+        descending: whether large values come first.
+        nulls_first: whether nulls come before all values, else after them; `descending` has no part in it.
+    """
+    if static.is_dynamic or static.kind is types.Kind.ARRAY:
+        body = _dynamic(column, static)
+    elif static.kind is types.Kind.STRING:
+        body = _text(column)
+    else:
+        body = fixed(big_endian(_number(column, static)))
+    if descending:
+        body = _inverted(body)
+    valid = column.is_valid().to_numpy(zero_copy_only=False)
+    marks = np.where(valid, _VALUE, _NULL_FIRST if nulls_first else _NULL_LAST).astype(np.uint8)
+    if column.null_count:
+        body = pc.if_else(pa.array(valid), body, pa.scalar(b"", KEY))
+    return joined([fixed(marks.reshape(len(column), 1)), body])
+
+
+def joined(parts: Sequence[pa.Array]) -> pa.Array:
+    """The bytes of several fields, one after another."""
+    if len(parts) == 1:
+        return parts[0]
+    return pc.binary_join_element_wise(*parts, pa.scalar(b"", KEY))
+
+
+def big_endian(numbers: Any) -> np.ndarray:
+    """Unsigned numbers as rows of 8 bytes that have their order."""
+    wide = np.asarray(numbers, dtype=">u8")
+    return wide.view(np.uint8).reshape(len(wide), 8)
+
+
+def fixed(matrix: np.ndarray) -> pa.Array:
+    """Bytes of equal length from a matrix with a row per record."""
+    rows, width = matrix.shape
+    ends = np.arange(rows + 1, dtype=np.int64) * width
+    return binary(ends, np.ascontiguousarray(matrix))
+
+
+def binary(ends: np.ndarray, data: Any) -> pa.Array:
+    """Bytes by where they end, in something that holds them."""
+    return pa.Array.from_buffers(KEY, len(ends) - 1, [None, pa.py_buffer(ends), pa.py_buffer(data)])
+
+
+def _number(column: pa.Array, static: types.Type) -> np.ndarray:
+    """Numbers, dates and truth values as unsigned numbers in the same order."""
+    if static.kind is types.Kind.FLOAT:
+        return _float(column.fill_null(0.0).to_numpy(zero_copy_only=False))
+    if static.kind is types.Kind.DATE:
+        column = pc.cast(column, pa.int32())
+    plain = pc.cast(column, pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    ordered: np.ndarray = plain.view(np.uint64) ^ _SIGN
+    return ordered
+
+
+def _float(numbers: np.ndarray) -> np.ndarray:
+    """0.0 and -0.0 are alike; NaN comes after all numbers."""
+    plain = numbers + 0.0
+    plain[np.isnan(plain)] = np.nan
+    bits = plain.view(np.uint64)
+    ordered: np.ndarray = np.where(bits & _SIGN, ~bits, bits | _SIGN)
+    return ordered
+
+
+def _text(column: pa.Array) -> pa.Array:
+    texts = pc.cast(pc.cast(column.fill_null(""), pa.large_string()), KEY)
+    if pc.any(pc.match_substring(texts, b"\0")).as_py():
+        texts = pc.replace_substring(texts, b"\0", _ZERO)
+    return pc.binary_join_element_wise(texts, pa.scalar(_END, KEY), pa.scalar(b"", KEY))
+
+
+def _inverted(body: pa.Array) -> pa.Array:
+    """The opposite order. Bodies end in a mark or are as long as all of their kind, so that none begins another."""
+    ends = np.frombuffer(body.buffers()[1], dtype=np.int64)[body.offset : body.offset + len(body) + 1]
+    data = np.frombuffer(body.buffers()[2], dtype=np.uint8)[ends[0] : ends[-1]] if len(body) else np.zeros(0, np.uint8)
+    return binary(np.ascontiguousarray(ends - ends[0]), ~data)
+
+
+def _dynamic(column: pa.Array, static: types.Type) -> pa.Array:
+    """Values that carry their kind: truth values, numbers, texts, dates, date-times, containers (all alike)."""
+    found = values.from_arrow(column, static)
+    return pa.array([b"" if value is None else _value(value) for value in found], KEY)
+
+
+def _value(value: Any) -> bytes:
+    kind = values.kind_of(value)
+    rank = _RANKS[kind]
+    match kind:
+        case types.Kind.INT | types.Kind.FLOAT:
+            # As a float, and behind it what an integer has more than that, so that all 64 bits count.
+            near = float(value)
+            more = value - int(near) if kind is types.Kind.INT else 0
+            return rank + struct.pack(">QQ", int(_float(np.array([near]))[0]), more + int(_SIGN))
+        case types.Kind.STRING:
+            text: bytes = value.encode()
+            return rank + text.replace(b"\0", _ZERO) + _END
+        case types.Kind.ARRAY | types.Kind.MAP:
+            return rank
+        case _:
+            static = types.Type(kind)
+            return rank + struct.pack(">Q", int(_number(values.to_arrow([value], static), static)[0]))

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.execute.publish import Piece
+from spark_jobs.execute.joining import Piece
 from spark_jobs.nodes.output import records
 from spark_jobs.nodes.output.step import Oversize, Split
 

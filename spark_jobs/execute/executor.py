@@ -6,6 +6,7 @@ import os
 import tempfile
 import threading
 import time
+import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from spark_jobs.execute import (
     dead_letter,
     inputs,
     interrupts,
+    joining,
     letter_files,
     logs,
     metrics,
@@ -128,11 +130,11 @@ def execute(
 
 def _publishing(run: Run) -> ExitCode:
     """All of a run inside its staging folders."""
-    targets.refuse_existing(targets.resolve(run.plan, run.identity, run.options), run.options)
+    targets.check(targets.resolve(run.plan, run.identity, run.options), run.options)
     opening = _begin(run)
     assert run.inputs is not None
     wanted = targets.resolve(run.plan, run.identity, run.options, run.inputs)
-    targets.refuse_existing(wanted, run.options)
+    targets.check(wanted, run.options)
     targets.refuse_own_files(run.plan, run.inputs, wanted)
     staging = publish.Staging.open(run.identity.execution_id, wanted.home)
     try:
@@ -142,11 +144,15 @@ def _publishing(run: Run) -> ExitCode:
             for target in wanted.outputs
             if target.deliveries
         }
+        for folder in wanted.folders:
+            staging.folder(folder)
         spark = _work(run, opening, str(staging.home), folders)
-        with run.phase("publish"):
+        with run.phase("publish"), publish.alone(folder.parent for folder in staging.folders):
+            # Another run may have published meanwhile: names that were free need not be so any more.
+            wanted = targets.resolve(run.plan, run.identity, run.options, run.inputs)
+            targets.refuse_existing(wanted, run.options)
             renames = outputs.assemble(run, spark, wanted, staging.folder)
             renames += _dead_letters(run, spark, wanted, staging)
-            targets.refuse_existing(wanted, run.options)
             with interrupts.ignored():
                 staging.publish(renames)
                 run.is_published = True
@@ -294,8 +300,8 @@ def _dead_letters(
     for box, rows in zip(boxes, parts, strict=True):
         target = Path(box.path)
         if rows:
-            staged = staging.folder(target.parent) / f"{target.name}.letters"
-            publish.join(rows, staged, start=assembly.header(box), separator=b"", end=b"")
+            staged = staging.folder(target.parent) / f"{uuid.uuid5(uuid.NAMESPACE_OID, box.path).hex}.letters"
+            joining.join(rows, staged, start=assembly.header(box), separator=b"", end=b"")
             renames.append(publish.Rename(str(staged), box.path))
             if run.dlq_path is None or box.path == wanted.letters.get(""):
                 run.dlq_path = box.path

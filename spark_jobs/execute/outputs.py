@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_jobs.execute import chunks, inputs, logs, merging, publish, targets, verdict
+from spark_jobs.execute import chunks, inputs, joining, logs, merging, publish, targets, verdict
 from spark_jobs.nodes.output import records
 from spark_jobs.nodes.output import run as output_run
 from spark_jobs.nodes.output.step import IfExists
@@ -101,9 +101,9 @@ class _Assembly:
             staged.write_bytes(writer.empty)
         elif self.target.step.is_indexed:
             trailing = len(writer.separator)
-            publish.join(parts, staged, start=writer.start, separator=b"", end=writer.end, trailing=trailing)
+            joining.join(parts, staged, start=writer.start, separator=b"", end=writer.end, trailing=trailing)
         else:
-            publish.join(parts, staged, start=writer.start, separator=writer.separator, end=writer.end)
+            joining.join(parts, staged, start=writer.start, separator=writer.separator, end=writer.end)
         self._publish(staged, path)
 
     def _chunks(self, path: Path, parts: Sequence[str], split: Split) -> None:
@@ -123,7 +123,7 @@ class _Assembly:
             if chunk.records:
                 start = writer.start if number == 1 else later
                 trailing = len(writer.separator)
-                publish.copy(chunk.pieces, staged, start=start, end=writer.end, trailing=trailing)
+                joining.copy(chunk.pieces, staged, start=start, end=writer.end, trailing=trailing)
             else:
                 staged.write_bytes(writer.empty)
             self._publish(staged, final)
@@ -152,7 +152,7 @@ class _Assembly:
         }
         staged = self._staged(path, ".meta")
         staged.write_text(json.dumps(facts, indent=2) + "\n")
-        self.renames.append(publish.Rename(str(staged), f"{path}.meta.json"))
+        self.renames.append(publish.Rename(str(staged), str(targets.sidecar(path))))
 
 
 def _version() -> str:

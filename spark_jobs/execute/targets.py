@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute import chunks
+from spark_jobs.execute import chunks, publish
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.output.step import IfExists
 from spark_jobs.plan import paths
@@ -23,6 +22,10 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.output.step import OutputStep
     from spark_jobs.plan import plan as plans
     from spark_jobs.plan.options import RunOptions
+
+
+#: Bytes of a file name, on the usual file systems.
+_LONGEST_NAME = 255
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,28 @@ class Target:
     step: OutputStep
     deliveries: tuple[Delivery, ...]
 
+    @property
+    def sidecars(self) -> list[Path]:
+        """The files of facts beside its files."""
+        return [sidecar(each.path) for each in self.deliveries] if self.step.write_meta else []
+
+    @property
+    def paths(self) -> list[Path]:
+        """All its files, those of a split output before it is split."""
+        return [each.path for each in self.deliveries] + self.sidecars
+
     def in_the_way(self) -> list[Path]:
-        """The files that are there and would be replaced."""
+        """What is there and would be replaced."""
         split = self.step.split
         if split is None:
-            return [each.path for each in self.deliveries if each.path.exists()]
-        return [path for each in self.deliveries for path in chunks.existing(each.path, split.naming)]
+            return [path for path in self.paths if os.path.lexists(path)]
+        chunked = [path for each in self.deliveries for path in chunks.existing(each.path, split.naming)]
+        return chunked + [path for path in self.sidecars if os.path.lexists(path)]
+
+
+def sidecar(path: Path) -> Path:
+    """The file of facts beside a file (spec/formats.md 11.8)."""
+    return Path(f"{path}.meta.json")
 
 
 @dataclass(frozen=True)
@@ -60,11 +79,20 @@ class Targets:
     @property
     def paths(self) -> list[Path]:
         """All of them."""
-        outputs = [each.path for target in self.outputs for each in target.deliveries]
-        return outputs + [Path(path) for path in self.letters.values()]
+        return [path for target in self.outputs for path in target.paths] + [*map(Path, self.letters.values())]
+
+    @property
+    def folders(self) -> list[Path]:
+        """The folders that get them."""
+        return [*dict.fromkeys(path.parent for path in self.paths)]
+
+    def in_the_way(self) -> list[Path]:
+        """What is there and would be replaced."""
+        letters = [Path(path) for path in self.letters.values() if os.path.lexists(path)]
+        return [path for target in self.outputs for path in target.in_the_way()] + letters
 
 
-def resolve(plan: plans.Plan, identity: Identity, options: RunOptions, found: Inputs | None = None) -> Targets:
+def resolve(plan: plans.Plan, identity: Identity, options: RunOptions, files: Inputs | None = None) -> Targets:
     """The final paths of a run.
 
     Without the inputs, outputs with a file for each input file have none yet.
@@ -84,7 +112,7 @@ def resolve(plan: plans.Plan, identity: Identity, options: RunOptions, found: In
             step: Any = planned.step
             deliveries = [
                 Delivery(Path(plan.base_dir, paths.render(step.path, {**values, **tokens})), file)
-                for file, tokens in _files(step, found)
+                for file, tokens in _files(step, files)
             ]
             if step.if_exists is IfExists.UNIQUE_SUFFIX and step.split is None:
                 deliveries = [Delivery(free(each.path, step, taken), each.source_file) for each in deliveries]
@@ -95,10 +123,10 @@ def resolve(plan: plans.Plan, identity: Identity, options: RunOptions, found: In
         for name, target in [("", errors.dead_letters), *errors.per_source.items()]
         if target.path
     }
-    _refuse_same(outputs)
-    first = [each.path.parent for target in outputs for each in target.deliveries]
-    first += [Path(path).parent for path in letters.values()]
-    return Targets(tuple(outputs), letters, options.work_dir or (first or [Path(plan.base_dir)])[0])
+    found = Targets(tuple(outputs), letters)
+    _refuse_same(found)
+    home = options.work_dir or (found.folders or [Path(plan.base_dir)])[0]
+    return replace(found, home=home)
 
 
 def _files(step: OutputStep, found: Inputs | None) -> Iterable[tuple[str | None, dict[str, str]]]:
@@ -124,37 +152,61 @@ def free(path: Path, step: OutputStep, taken: set[Path]) -> Path:
     return candidate
 
 
-def _refuse_same(outputs: Iterable[Target]) -> None:
-    counts = Counter(each.path for target in outputs for each in target.deliveries)
-    for target in outputs:
+def _refuse_same(found: Targets) -> None:
+    """No two files of a run are one; asked again here, where links are followed and input files are known."""
+    writers: dict[str, list[str]] = {}
+    for target in found.outputs:
         for each in target.deliveries:
-            if counts[each.path] > 1:
-                files = [str(other.source_file) for other in target.deliveries if other.path == each.path]
-                what = f"{', '.join(files)} would all be" if len(files) > 1 else "it would be"
-                advice = "; {source_path} in the path tells files of several folders apart" if len(files) > 1 else ""
-                message = f"output '{target.name}': {what} written to {each.path}{advice}"
-                raise RunFailed(ExitCode.CONFIG, "E322", message)
+            of = f" of {each.source_file}" if each.source_file else ""
+            writers.setdefault(os.path.realpath(each.path), []).append(f"the records of output '{target.name}'{of}")
+        for path in target.sidecars:
+            writers.setdefault(os.path.realpath(path), []).append(f"the facts of output '{target.name}'")
+    for real in {os.path.realpath(path) for path in found.letters.values()}:
+        writers.setdefault(real, []).append("dead letters")
+    several = any(target.step.by_file for target in found.outputs)
+    for real, what in writers.items():
+        if len(what) > 1:
+            advice = "; {source_path} in the path tells files of several folders apart" if several else ""
+            raise RunFailed(ExitCode.CONFIG, "E322", f"{', '.join(what)} would all be written to {real}{advice}")
+
+
+def check(targets: Targets, options: RunOptions) -> None:
+    """Stop before any work when a file cannot be written, or one is in the way that nobody agreed to replace.
+
+    What dead runs had begun to publish is completed first: it would be in the way of itself.
+    """
+    for path in targets.paths:
+        if len(os.fsencode(path.name)) > _LONGEST_NAME:
+            raise RunFailed(ExitCode.IO, "E900", f"{path}: the name has more than {_LONGEST_NAME} bytes")
+    for folder in targets.folders:
+        publish.recover(folder)
+    refuse_existing(targets, options)
 
 
 def refuse_existing(targets: Targets, options: RunOptions) -> None:
-    """Stop before any work when a file is in the way and nobody agreed to replace it (decisions 31, 54 and 79).
+    """Stop when something is in the way that nobody agreed to replace (decisions 31, 54 and 79).
 
     Asked again before publishing: another run may have published meanwhile.
     """
-    folders = [str(path) for path in targets.paths if path.is_dir()]
-    if folders:
-        raise RunFailed(ExitCode.IO, "E902", f"{', '.join(folders)} is a folder: a file cannot be written there")
+    found = targets.in_the_way()
+    for path in sorted({*found, *targets.paths}):
+        if os.path.lexists(path) and not path.is_file():
+            what = "a folder" if path.is_dir() else "no regular file"
+            raise RunFailed(ExitCode.IO, "E902", f"{path} is {what}: a file cannot be written there")
     if options.force:
         return
     strict = [target for target in targets.outputs if target.step.if_exists is IfExists.ERROR]
     blocked = [str(path) for target in strict for path in target.in_the_way()]
-    blocked += [path for path in targets.letters.values() if os.path.exists(path)]
     if blocked:
-        raise RunFailed(
-            ExitCode.IO,
-            "E902",
-            f"{', '.join(blocked)} exists already: use --force, or if_exists: overwrite in the output's config",
+        text = f"{', '.join(blocked)} exists already: use --force, or if_exists: overwrite in the output's config"
+        raise RunFailed(ExitCode.IO, "E902", text)
+    letters = [path for path in targets.letters.values() if os.path.lexists(path)]
+    if letters and not all(target.step.if_exists is IfExists.OVERWRITE for target in targets.outputs):
+        text = (
+            f"{', '.join(letters)} exists already, with the dead letters of an earlier run: use --force, or "
+            "if_exists: overwrite in the config of every output"
         )
+        raise RunFailed(ExitCode.IO, "E902", text)
 
 
 def refuse_own_files(plan: plans.Plan, found: Inputs, targets: Targets) -> None:
@@ -163,7 +215,6 @@ def refuse_own_files(plan: plans.Plan, found: Inputs, targets: Targets) -> None:
     for name, scan in found.scans.items():
         files = [known.file.origin or known.file.path for known in scan.files]
         own |= {os.path.realpath(path): f"an input of source '{name}'" for path in files}
-    replaced = [path for target in targets.outputs for path in target.in_the_way()]
-    for path in [*targets.paths, *replaced]:
+    for path in [*targets.paths, *targets.in_the_way()]:
         if what := own.get(os.path.realpath(path)):
             raise RunFailed(ExitCode.IO, "E902", f"{path} is {what}: write to another path")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.execute import letters, outputs, publish
+from spark_jobs.execute import joining, letters, publish, work
 from spark_jobs.nodes.output import run as output_run
 from tests.execute import pipelines, without_spark
 from tests.execute.bad_runs import GOOD, LIMITED, PIPELINE, prepare, run, tree
@@ -57,13 +57,13 @@ def test_files_in_the_way(tmp_path: Path, refused: Any) -> None:
 def test_a_file_that_appears_while_the_run_works(tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     prepare(tmp_path)
     (tmp_path / "out/copy.csv").unlink()
-    assemble = outputs.assemble
+    all_jobs = work.Work.all_jobs
 
-    def meanwhile(*arguments: Any) -> Any:
+    def meanwhile(jobs: work.Work) -> None:
+        all_jobs(jobs)
         (tmp_path / "out/copy.csv").write_text("another run's")
-        return assemble(*arguments)
 
-    monkeypatch.setattr(outputs, "assemble", meanwhile)
+    monkeypatch.setattr(work.Work, "all_jobs", meanwhile)
     refused(4, "error[E902]: ", "out/copy.csv exists already", options=(), unchanged=False)
     assert pipelines.outputs(tmp_path) == {"copy.csv": b"another run's"}
 
@@ -129,7 +129,7 @@ def test_the_disk_is_full_while_parts_are_written(
 
 @pytest.mark.parametrize(
     ("where", "name"),
-    [(publish, "join"), (publish, "_sync"), (letters.Gathered, "write"), (os, "replace"), (os, "fsync")],
+    [(joining, "join"), (publish, "_sync"), (letters.Gathered, "write"), (os, "replace"), (os, "fsync")],
 )
 def test_the_disk_is_full_later(
     where: Any, name: str, tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.execute import java, outputs, session, work
+from spark_jobs.execute import java, session, work
 from tests.execute import pipelines, without_spark
 from tests.execute.bad_runs import GOOD, LIMITED, PIPELINE, prepare, run
 
@@ -73,16 +73,16 @@ def test_two_runs_in_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "other/out").symlink_to(tmp_path / "out")
     both = (tmp_path / "other/pipeline.yaml").read_text().replace("out/copy.csv", "out/second.csv")
     (tmp_path / "other/pipeline.yaml").write_text(both)
-    assemble = outputs.assemble
+    all_jobs = work.Work.all_jobs
     inside: list[int] = []
 
-    def meanwhile(*arguments: Any) -> Any:
+    def meanwhile(jobs: work.Work) -> None:
+        all_jobs(jobs)
         if not inside:
             inside.append(-1)
             inside.append(run(tmp_path / "other", "--quiet", "--base-dir", str(tmp_path)))
-        return assemble(*arguments)
 
-    monkeypatch.setattr(outputs, "assemble", meanwhile)
+    monkeypatch.setattr(work.Work, "all_jobs", meanwhile)
     assert run(tmp_path, "--force", "--quiet") == 0
     assert inside == [-1, 0]
     assert pipelines.outputs(tmp_path) == {"copy.csv": GOOD.encode(), "second.csv": GOOD.encode()}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute import breakdown, logs, publish
+from spark_jobs.execute import breakdown, joining, logs
 from tests.execute import pipelines
 
 if TYPE_CHECKING:
@@ -143,13 +143,13 @@ def test_what_py4j_says_of_its_connections_is_a_detail(caplog: pytest.LogCapture
 
 def test_a_bug_on_the_driver_has_its_place() -> None:
     def divide() -> None:
-        publish.join([], Path("/"), start=1, separator=b"", end=b"")  # type: ignore[arg-type]
+        joining.join([], Path("/"), start=1, separator=b"", end=b"")  # type: ignore[arg-type]
 
     with pytest.raises(IsADirectoryError) as caught:
         divide()
     told = explained(TypeError("two\nlines").with_traceback(caught.value.__traceback__))
     assert told.code == "E905"
-    assert told.message.startswith("internal error: TypeError: two (spark_jobs/execute/publish.py:")
+    assert told.message.startswith("internal error: TypeError: two (spark_jobs/execute/joining.py:")
 
 
 # ---- with Spark --------------------------------------------------------------------------------------------------

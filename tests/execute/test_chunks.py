@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types
-from spark_jobs.execute import chunks, publish
+from spark_jobs.execute import chunks, joining
 from spark_jobs.nodes import sorting
 from spark_jobs.nodes.output import records
 from spark_jobs.nodes.output.step import Field, Oversize, Split
@@ -79,7 +79,7 @@ def test_chunks_are_those_of_the_rules(
     assert not warnings
     whole = b"".join((folder / f"{number}.part").read_bytes() for number in range(len(parts)))
     for number, (chunk, file) in enumerate(zip(found, expected, strict=True)):
-        publish.copy(chunk.pieces, folder / f"{number}.chunk", start=b"", end=b"", trailing=0)
+        joining.copy(chunk.pieces, folder / f"{number}.chunk", start=b"", end=b"", trailing=0)
         assert (folder / f"{number}.chunk").stat().st_size == sum(size for size, _ in file)
     assert b"".join((folder / f"{number}.chunk").read_bytes() for number in range(len(found))) == whole
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
+import shutil
+import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.execute import publish
+from spark_jobs.execute import joining, publish
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
 
 def staged(staging: publish.Staging, name: str, content: bytes) -> str:
@@ -47,35 +49,145 @@ def test_a_failed_run_keeps_folders_that_were_there(tmp_path: Path) -> None:
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["old.csv"]
 
 
-def dead_staging(out: Path, run: str, *, journal: bool) -> None:
-    """What a killed run leaves: a folder whose lock nobody holds, with or without a journal."""
-    folder = out / f"{publish.PREFIX}{run}"
-    folder.mkdir(parents=True)
-    (folder / "lock").touch()
-    renames = []
-    for name in ("a.csv", "b.csv"):
-        (folder / name).write_text("new")
-        renames.append([str(folder / name), str(out / name)])
-    if journal:
-        (folder / "journal.json").write_text(json.dumps(renames))
+def dies(number: int, files: Mapping[Path, str], home: Path, gone: Sequence[Path] = ()) -> None:
+    """What a run leaves that dies before its rename with this number; `gone` are files that it removes."""
+    child = os.fork()
+    if child:
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+        return
+    try:
+        done = [0]
+        rename = publish._rename
+
+        def dying(each: publish.Rename) -> None:
+            if done[0] == number:
+                os._exit(9)
+            done[0] += 1
+            rename(each)
+
+        publish._rename = dying
+        staging = publish.Staging.open("dead", home)
+        renames = []
+        for target, content in files.items():
+            source = staging.folder(target.parent) / target.name
+            source.write_text(content)
+            renames.append(publish.Rename(str(source), str(target)))
+        if number >= 0:
+            staging.publish(renames + [publish.Rename(None, str(each)) for each in gone])
+        os._exit(9)
+    finally:
+        os._exit(1)
+
+
+def everything(folder: Path) -> dict[str, str]:
+    return {str(p.relative_to(folder)): p.read_text() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 @pytest.mark.parametrize("renamed", [0, 1, 2])
-def test_a_death_among_the_renames_is_completed(tmp_path: Path, renamed: int) -> None:
-    for name in ("a.csv", "b.csv"):
-        (tmp_path / name).write_text("old")
-    dead_staging(tmp_path, "dead", journal=True)
-    for name in ("a.csv", "b.csv")[:renamed]:
-        os.replace(tmp_path / ".clinker-dead" / name, tmp_path / name)
-    publish.recover(tmp_path)
-    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {"a.csv": "new", "b.csv": "new"}
+@pytest.mark.parametrize("found_by", ["out", "other"])
+def test_a_death_among_the_renames_is_completed(tmp_path: Path, renamed: int, found_by: str) -> None:
+    """Whichever of its folders the next run touches: all files get their names, once."""
+    targets = [tmp_path / "out/a.csv", tmp_path / "other/b.csv"]
+    for target in targets:
+        target.parent.mkdir()
+        target.write_text("old")
+    dies(renamed, dict.fromkeys(targets, "new"), tmp_path / "work")
+    shutil.rmtree(tmp_path / "work")  # a scheduler may do that
+    publish.recover(tmp_path / found_by)
+    assert [target.read_text() for target in targets] == ["new", "new"]
+    targets[1].write_text("newer")
+    for folder in ("out", "other"):
+        publish.recover(tmp_path / folder)
+    assert everything(tmp_path) == {"other/b.csv": "newer", "out/a.csv": "new"}
 
 
 def test_a_death_before_the_renames_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("old")
-    dead_staging(tmp_path, "dead", journal=False)
+    dies(-1, {tmp_path / "a.csv": "new"}, tmp_path)
+    assert everything(tmp_path) != {"a.csv": "old"}
     publish.recover(tmp_path)
-    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {"a.csv": "old"}
+    assert everything(tmp_path) == {"a.csv": "old"}
+
+
+def test_a_death_leaves_what_a_later_run_wrote(tmp_path: Path) -> None:
+    """What was to be removed is known by more than its name."""
+    old = tmp_path / "letters.csv"
+    old.write_text("old letters")
+    dies(1, {tmp_path / "a.csv": "new"}, tmp_path, gone=[old])
+    old.unlink()
+    old.write_text("new letters")
+    publish.recover(tmp_path)
+    assert everything(tmp_path) == {"a.csv": "new", "letters.csv": "new letters"}
+
+
+def test_a_file_that_still_cannot_get_its_name_is_told(tmp_path: Path) -> None:
+    dies(0, {tmp_path / "a.csv": "new"}, tmp_path)
+    (tmp_path / "a.csv").mkdir()
+    with pytest.raises(OSError, match=r"a run that died while .* make room for it, or remove that folder") as told:
+        publish.recover(tmp_path)
+    assert told.value.filename == str(tmp_path / "a.csv")
+    assert "new" in everything(tmp_path).values()
+
+
+@pytest.mark.parametrize("how", ["no lock", "another lock", "a link", "a file"])
+def test_what_is_not_ours_is_left_alone(tmp_path: Path, how: str) -> None:
+    mine = tmp_path / ".clinker-notes"
+    if how == "a file":
+        mine.write_text("precious")
+    else:
+        folder = tmp_path / "elsewhere" if how == "a link" else mine
+        folder.mkdir()
+        (folder / "gold.txt").write_text("precious")
+        if how == "a link":
+            mine.symlink_to(folder)
+        if how == "another lock":
+            (folder / "lock").write_text("of mine")
+    before = everything(tmp_path)
+    assert publish.recover(tmp_path) == []
+    publish.Staging.open("one", tmp_path).close(failed=True)
+    assert everything(tmp_path) == before
+    with pytest.raises(FileExistsError):
+        publish.Staging.open("notes", tmp_path)
+
+
+@pytest.mark.parametrize("left", ["nothing", "an empty lock"])
+def test_the_folder_of_a_run_that_died_making_it_goes(tmp_path: Path, left: str) -> None:
+    (tmp_path / ".clinker-dead").mkdir()
+    if left == "an empty lock":
+        (tmp_path / ".clinker-dead/lock").touch()
+    publish.recover(tmp_path)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_folder_has_one_lock_however_it_is_spelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "link").symlink_to("out")
+    monkeypatch.chdir(tmp_path)
+    staging = publish.Staging.open("one", Path("out"))
+    assert staging.folder(tmp_path / "link").samefile(staging.home)
+    assert staging.folder(tmp_path / "out/../link") == staging.home
+    staging.close(failed=True)
+    assert everything(tmp_path) == {}
+
+
+def test_runs_publish_one_after_another(tmp_path: Path) -> None:
+    """The second one waits; in whatever order they name the folders, they do not wait for each other."""
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+    order: list[str] = []
+
+    def second() -> None:
+        with publish.alone(reversed(folders)):
+            order.append("second")
+
+    waiting = threading.Thread(target=second)
+    with publish.alone(folders):
+        waiting.start()
+        waiting.join(0.3)
+        order.append("first")
+    waiting.join()
+    assert order == ["first", "second"]
 
 
 def test_a_living_run_is_left_alone(tmp_path: Path) -> None:
@@ -105,7 +217,7 @@ def test_parts_are_joined_in_order(tmp_path: Path, start: bytes, separator: byte
         path = tmp_path / f"{i}.part"
         path.write_bytes(content)
         paths.append(str(path))
-    size = publish.join(paths, tmp_path / "whole", start=start, separator=separator, end=b"END")
+    size = joining.join(paths, tmp_path / "whole", start=start, separator=separator, end=b"END")
     whole = start + separator.join(contents) + b"END"
     assert (tmp_path / "whole").read_bytes() == whole
     assert size == len(whole)
@@ -131,13 +243,6 @@ def test_a_folder_that_another_run_takes_for_a_dead_ones_is_made_again(
     assert (staging.home / "lock").exists()
     assert publish.recover(tmp_path) == [], "now it is locked"
     staging.close(failed=False)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_without_lock_is_cleared(tmp_path: Path) -> None:
-    """A run that died between making the folder and its lock."""
-    (tmp_path / f"{publish.PREFIX}dead").mkdir()
-    publish.recover(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from spark_jobs import result
 from spark_jobs.cli import clinker
-from spark_jobs.execute import interrupts, metrics, outputs, publish, targets, work
+from spark_jobs.execute import interrupts, joining, metrics, outputs, publish, targets, work
 from tests import connect
 from tests.execute import pipelines, without_spark
 
@@ -68,7 +68,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize(
     ("where", "name"),
-    [(targets, "resolve"), (work.Work, "all_jobs"), (outputs, "assemble"), (publish, "join")],
+    [(targets, "resolve"), (work.Work, "all_jobs"), (outputs, "assemble"), (joining, "join")],
 )
 def test_before_the_renames_nothing_is_published(
     where: Any,

@@ -232,7 +232,7 @@ class TestByFile:
         by_name = output(path="out/{source_file}.csv")
         error = refused(tmp_path, files | {"pipeline.yaml": pipeline(self.source, by_name)})
         assert error.code == "E322"
-        assert "in/x/a.csv, in/y/a.csv would all be written to" in error.message
+        assert "of in/x/a.csv, the records of output 'o' of in/y/a.csv would all be written to" in error.message
         assert "{source_path}" in error.message
         assert not (tmp_path / "out").exists()
         run(tmp_path, {"pipeline.yaml": pipeline(self.source, output(path="out/{source_path}"))})

@@ -37,6 +37,12 @@ RESULTS: dict[str, dict[str, dict[str, str]]] = {
             "segment": "VARCHAR", "price": "DOUBLE", "day": "DATE",
         }
     },
+    "sort": {
+        "sorted": {
+            "id": "BIGINT", "customer": "VARCHAR", "region": "VARCHAR", "status": "VARCHAR",
+            "amount": "DOUBLE", "quantity": "BIGINT", "day": "DATE", "note": "VARCHAR",
+        }
+    },
     "join": {
         "joined": {
             "id": "BIGINT", "customer": "VARCHAR", "amount": "DOUBLE", "quantity": "BIGINT", "note": "VARCHAR",

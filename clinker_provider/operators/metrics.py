@@ -64,9 +64,11 @@ class ClinkerMetricsCollectOperator(BaseOperator):
             raise ClinkerIOError(f"metrics cannot be collected: {error}", exit_code=contract.ExitCode.IO) from error
         for path, reason in collected.skipped:
             self.log.warning("%s is left alone: %s", path, reason)
-        self.log.info("%d metrics files collected into %s", len(collected.files), self.output_file)
+        for path, reason in collected.kept:
+            self.log.warning("%s is collected and could not be removed: %s", path, reason)
+        self.log.info("%d metrics files collected into %s", len(collected.documents), self.output_file)
         return {
-            "collected": len(collected.files),
+            "collected": len(collected.documents),
             "skipped": len(collected.skipped),
             "output_file": self.output_file,
         }

@@ -207,6 +207,14 @@ def test_collecting_appends_and_deletes_what_it_understands(here: Path, capsys: 
     assert len(archive.read_text().splitlines()) == 2
 
 
+def test_collecting_never_glues_metrics_onto_a_torn_line(here: Path) -> None:
+    metrics(here / "spool", "a")
+    (here / "all.ndjson").write_text('{"execution_id":"torn')
+    argv = ["metrics", "collect", "--spool-dir", "spool", "--output-file", "all.ndjson", "--delete-after-collect"]
+    assert clinker.main(argv) == 0
+    assert json.loads((here / "all.ndjson").read_text().splitlines()[1])["execution_id"] == "a"
+
+
 def test_a_spool_folder_that_is_missing_is_exit_1(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert clinker.main(["metrics", "collect", "--spool-dir", "gone", "--output-file", "a"]) == 1
     assert "gone" in capsys.readouterr().err

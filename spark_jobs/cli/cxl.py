@@ -174,8 +174,10 @@ def _eval(options: argparse.Namespace) -> int:
     from spark_jobs.cxl.scope import Scope
     from spark_jobs.diagnostics.source import Text
 
+    if options.expr and options.file:
+        raise InputError(f"two programs: give the FILE '{options.file}' or -e CXL")
     if options.expr:
-        text = Text.whole("\n".join(options.expr), options.file or INLINE)
+        text = Text.whole("\n".join(options.expr), INLINE)
     elif options.file:
         text = read_program(options.file)
     else:

@@ -171,16 +171,16 @@ def _whole(minimum: int) -> Callable[[str], int]:
 
 
 def _memory(text: str) -> int:
-    units = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
-    word = text.strip().upper().removesuffix("IB").removesuffix("B")
-    number, unit = (word[:-1], word[-1]) if word[-1:] in units else (word, "")
+    """What `memory.limit` of a pipeline takes, as it is written there."""
+    from pydantic_core import PydanticCustomError
+
+    from spark_jobs.nodes import model
+    from spark_jobs.plan import scalars
+
     try:
-        size = int(float(number) * 1024 ** units[unit])
-    except (ValueError, OverflowError):
-        size = 0
-    if size <= 0:
-        raise argparse.ArgumentTypeError(f"expected an amount of memory like 512M or 2G, found '{text}'")
-    return size
+        return model.memory_bytes(scalars.resolve(text.strip()))
+    except PydanticCustomError as error:
+        raise argparse.ArgumentTypeError(error.message()) from None
 
 
 def _execution_id(text: str) -> str:

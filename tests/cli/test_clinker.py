@@ -95,6 +95,14 @@ def test_every_option_of_run_reaches_execution(here: Path, executed: list[tuple[
     )
 
 
+@pytest.mark.parametrize("text", ["67108864", "64M", "64MiB", "64 mb", "65536k", "0.0625G"])
+def test_memory_is_written_as_in_a_pipeline(text: str, here: Path, executed: list[tuple[Plan, RunOptions]]) -> None:
+    (here / "p.yaml").write_text(GOOD.replace("name: shop", f"name: shop, memory: {{ limit: {text} }}"))
+    assert clinker.main(["run", "good.yaml", "--memory-limit", text]) == 2
+    assert clinker.main(["run", "p.yaml"]) == 2
+    assert executed[0][1].memory_limit_bytes == executed[1][0].memory_limit_bytes == 64 << 20
+
+
 @pytest.mark.parametrize(
     "argv",
     [
@@ -106,6 +114,9 @@ def test_every_option_of_run_reaches_execution(here: Path, executed: list[tuple[
         ["run", "good.yaml", "--threads", "0"],
         ["run", "good.yaml", "-n", "-1"],
         ["run", "good.yaml", "--memory-limit", "lots"],
+        ["run", "good.yaml", "--memory-limit", ""],
+        ["run", "good.yaml", "--memory-limit", "1e9"],
+        ["run", "good.yaml", "--memory-limit", "99999999999999999999G"],
         ["run", "good.yaml", "--explain", "svg"],
         ["run", "good.yaml", "--conf", "a"],
         ["metrics"],

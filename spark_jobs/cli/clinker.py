@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -37,11 +38,40 @@ def main(argv: Sequence[str]) -> int:
     return int(streams.completed("clinker", lambda: _main(argv), ExitCode.IO))
 
 
+class WrongCommandLine(Exception):
+    """The command line asks for something that there is not; the message says what."""
+
+    def __init__(self, parser: argparse.ArgumentParser, message: str) -> None:
+        super().__init__(message)
+        self.shown = f"{parser.format_usage()}{parser.prog}: error: {message}\n"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise WrongCommandLine(self, message)
+
+
+def check(argv: Sequence[str]) -> None:
+    """Look at a command line without doing what it says, for those who build one.
+
+    Raises:
+        WrongCommandLine: when `main` would refuse it.
+    """
+    parser = _parser()
+    try:
+        parser.parse_args(_with_format(list(argv)))
+    except SystemExit:
+        raise WrongCommandLine(parser, "--help and --version do nothing else") from None
+
+
 def _main(argv: Sequence[str]) -> int:
     try:
         arguments = _parser().parse_args(_with_format(list(argv)))
-    except SystemExit as stop:
-        return ExitCode.SUCCESS if not stop.code else ExitCode.CONFIG
+    except WrongCommandLine as error:
+        sys.stderr.write(error.shown)
+        return ExitCode.CONFIG
+    except SystemExit:
+        return ExitCode.SUCCESS
     try:
         with interrupts.raised():
             return _COMMANDS[arguments.command](arguments)
@@ -136,8 +166,9 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+@cache
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="clinker", description="Run, check and explain Clinker pipelines on Spark.", allow_abbrev=False
     )
     parser.add_argument("--version", action=_Version)

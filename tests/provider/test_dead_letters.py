@@ -60,6 +60,13 @@ def sensor(path: object, **arguments: Any) -> Any:
 
 
 @pytest.mark.airflow
+def test_a_path_is_kept_as_text(letters: Path) -> None:
+    from clinker_provider.sensors.dead_letters import ClinkerDeadLettersSensor
+
+    assert ClinkerDeadLettersSensor(task_id="wait", path=letters).path == str(letters)
+
+
+@pytest.mark.airflow
 def test_sensor_gives_paths_and_count(letters: Path) -> None:
     assert sensor(letters).execute({}) == {"paths": [str(letters)], "count": 2}
     assert sensor(letters, deferrable=True).execute({}) == {"paths": [str(letters)], "count": 2}

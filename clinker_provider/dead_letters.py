@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import glob
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,16 +16,27 @@ class Found:
 
 
 def look(pattern: str) -> Found:
-    """The files that match a path or a glob pattern, and their entries without the headers.
+    """The file of this path, or else those that match it as a glob pattern; and their entries without the headers.
 
     Raises:
         OSError: when a file cannot be read.
     """
-    paths = tuple(sorted(path for path in glob.glob(pattern, recursive=True) if Path(path).is_file()))
+    # A run's own path may hold characters that mean something in patterns.
+    candidates = [pattern] if Path(pattern).is_file() else glob.glob(pattern, recursive=True)
+    paths = tuple(sorted(path for path in candidates if Path(path).is_file()))
     return Found(paths, sum(_entries(Path(path)) for path in paths))
 
 
 def _entries(path: Path) -> int:
-    # An entry may span lines: a failing value can hold newlines.
-    with path.open(encoding="utf-8", newline="") as file:
-        return max(sum(1 for row in csv.reader(file) if row) - 1, 0)
+    """How many records begin, the header not counted.
+
+    An entry may span lines: a failing value can hold newlines, and then it stands between quotes. Fields may have any
+    length, which the `csv` module would have to be told for the whole process.
+    """
+    count, is_quoted = 0, False
+    with path.open("rb") as file:
+        for line in file:
+            if not is_quoted and line.strip(b"\r\n"):
+                count += 1
+            is_quoted ^= line.count(b'"') % 2 == 1
+    return max(count - 1, 0)

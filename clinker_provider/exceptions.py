@@ -46,4 +46,4 @@ class ClinkerConnectionError(ClinkerError, AirflowFailException):
 
 
 class ClinkerPipelineInvalid(ValueError):
-    """The pipeline is wrong, and the DAG file that names it was parsed just now. Becomes an import error."""
+    """The pipeline or what is asked of it is wrong, and the DAG file was parsed just now. Becomes an import error."""

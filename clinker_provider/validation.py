@@ -10,7 +10,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
@@ -125,6 +125,22 @@ def shortened(text: str, limit: int) -> str:
         return text
     note = "\n… (`clinker run --explain` shows all of it)"
     return text[: max(text.rfind("\n", 0, max(limit - len(note), 0)), 0)] + note
+
+
+def wrong_arguments(arguments: Sequence[str]) -> str | None:
+    """Why `clinker run` would refuse its command line; None when it takes it."""
+    from spark_jobs.cli import clinker
+
+    try:
+        clinker.check(["run", *arguments])
+    except clinker.WrongCommandLine as error:
+        return f"`clinker run` does not take what it would be given: {error}"
+    return None
+
+
+def as_text(value: Any) -> Any:
+    """A path as text, as everything goes on that a template or a command line may hold; the rest as it is."""
+    return str(value) if isinstance(value, PurePath) else value
 
 
 def message(problems: Sequence[Problem]) -> str:

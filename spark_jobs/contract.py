@@ -8,6 +8,8 @@ from __future__ import annotations
 from enum import IntEnum, StrEnum
 
 RESULT_SCHEMA_VERSION = 1
+#: The version of metrics files that runs write and collections take.
+METRICS_SCHEMA_VERSION = 1
 RESULT_FILE = "result.json"
 #: The job prints one line that starts with this word, followed by the result record as compact JSON.
 RESULT_SENTINEL = "CLINKER_RESULT"

@@ -124,7 +124,8 @@ def write(work_dir: Path, result: RunResult) -> Path:
     handle, name = tempfile.mkstemp(prefix=f".{contract.RESULT_FILE}.", dir=target.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(result.to_dict(), file, ensure_ascii=False, indent=2)
+            # ASCII only: the name of a file may have bytes that UTF-8 cannot hold.
+            json.dump(result.to_dict(), file, indent=2)
             file.write("\n")
             file.flush()
             os.fsync(file.fileno())

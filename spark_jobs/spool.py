@@ -11,20 +11,39 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from spark_jobs import contract
+
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Collected:
-    """What a collection found: the files it took (or would take), and those that hold no metrics, with the reason."""
+class Document:
+    """A metrics file: where it is, what names it, and its content as one line."""
 
-    files: tuple[Path, ...]
+    path: Path
+    execution_id: str
+    pipeline_name: str
+    line: bytes
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What a collection found.
+
+    Args:
+        documents: what it took (or would take).
+        skipped: the files that hold no metrics, with the reason.
+        kept: the files that are in the archive and could not be removed, with the reason.
+    """
+
+    documents: tuple[Document, ...]
     skipped: tuple[tuple[Path, str], ...] = ()
+    kept: tuple[tuple[Path, str], ...] = ()
 
 
 def collect(spool_dir: Path, archive: Path, *, delete: bool = False, dry_run: bool = False) -> Collected:
-    """Append each metrics file of the folder to the archive as one line, in the order of the file names.
+    """Append each metrics file of the folder to the archive as one line, in the order of the execution ids.
 
     Args:
         spool_dir: the folder; only `*.json` directly in it is looked at.
@@ -36,33 +55,41 @@ def collect(spool_dir: Path, archive: Path, *, delete: bool = False, dry_run: bo
         OSError: when the folder cannot be read (`FileNotFoundError`: it does not exist), or the archive cannot be
             written; then no file is deleted.
     """
-    taken: list[Path] = []
-    lines: list[str] = []
+    taken: list[Document] = []
     skipped: list[tuple[Path, str]] = []
     # A run writes aside under a name with a leading dot.
     candidates = (path for path in spool_dir.iterdir() if path.suffix == ".json" and not path.name.startswith("."))
     for path in sorted(candidates):
         try:
-            lines.append(_line(path))
-            taken.append(path)
-        except ValueError as error:
+            taken.append(_read(path))
+        except (OSError, ValueError) as error:
             skipped.append((path, str(error)))
-    if lines and not dry_run:
-        _append(archive, lines)
+        except RecursionError:
+            skipped.append((path, "no metrics: it is nested too deeply"))
+    taken.sort(key=lambda document: document.execution_id)
+    kept: list[tuple[Path, str]] = []
+    if taken and not dry_run:
+        _append(archive, taken)
         if delete:
-            for path in taken:
-                path.unlink()
-    return Collected(tuple(taken), tuple(skipped))
+            kept = _remove(taken)
+    return Collected(tuple(taken), tuple(skipped), tuple(kept))
 
 
-def _line(path: Path) -> str:
-    document = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(document, dict) or "execution_id" not in document:
+def _read(path: Path) -> Document:
+    if not path.is_file():
+        raise ValueError("it is not a file")
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(content, dict) or "execution_id" not in content:
         raise ValueError("no metrics: `execution_id` is missing")
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    version = content.get("schema_version")
+    if version != contract.METRICS_SCHEMA_VERSION:
+        raise ValueError(f"schema_version {version} is not known, only {contract.METRICS_SCHEMA_VERSION}")
+    # ASCII only, like the files themselves: what UTF-8 cannot hold, as in the name of a file, stays as it is.
+    line = json.dumps(content, separators=(",", ":")).encode("ascii")
+    return Document(path, str(content["execution_id"]), str(content.get("pipeline_name", "?")), line)
 
 
-def _append(archive: Path, lines: list[str]) -> None:
+def _append(archive: Path, documents: list[Document]) -> None:
     archive.parent.mkdir(parents=True, exist_ok=True)
     with archive.open("ab+") as file:
         # An earlier process may have died in the middle of a line.
@@ -70,6 +97,17 @@ def _append(archive: Path, lines: list[str]) -> None:
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":
                 file.write(b"\n")
-        file.write("".join(f"{line}\n" for line in lines).encode())
+        file.write(b"".join(document.line + b"\n" for document in documents))
         file.flush()
         os.fsync(file.fileno())
+
+
+def _remove(documents: list[Document]) -> list[tuple[Path, str]]:
+    """Remove what is in the archive; gives the files for which that did not work."""
+    kept = []
+    for document in documents:
+        try:
+            document.path.unlink()
+        except OSError as error:
+            kept.append((document.path, error.strerror or str(error)))
+    return kept

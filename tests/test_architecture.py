@@ -27,7 +27,7 @@ FREE = {"contract", "discovery", "result", "bundle", "spool"}
 #: From this rank on modules may import pyspark.
 PYSPARK_RANK = RANKS["execute"]
 #: What the provider may import of the engine (DESIGN.md, the tree).
-PROVIDER_MAY = {"contract", "result", "bundle", "spool", "plan", "diagnostics"}
+PROVIDER_MAY = {"contract", "result", "bundle", "spool", "plan", "diagnostics", "cli"}
 
 FILES = sorted(ROOT.glob("spark_jobs/**/*.py"))
 PROVIDER_FILES = sorted(ROOT.glob("clinker_provider/**/*.py"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -106,3 +107,9 @@ def test_failed_write_leaves_no_litter(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.undo()
     assert [item.name for item in (tmp_path / "orders.1").iterdir()] == [contract.RESULT_FILE]
     assert result.read(tmp_path, "orders.1") == FULL
+
+
+def test_record_names_files_that_utf_8_cannot(tmp_path: Path) -> None:
+    record = replace(FULL, error=result.RunError("E900", "cannot read dir\udcff/a.csv"))
+    result.write(tmp_path, record)
+    assert result.read(tmp_path, "orders.1") == record

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from clinker_provider import validation
 from clinker_provider.exceptions import ClinkerIOError
 from spark_jobs import contract, spool
 
@@ -35,15 +36,15 @@ class ClinkerMetricsCollectOperator(BaseOperator):
     def __init__(
         self,
         *,
-        spool_dir: str,
-        output_file: str,
+        spool_dir: str | Path,
+        output_file: str | Path,
         delete_after_collect: bool = False,
         dry_run: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.spool_dir = spool_dir
-        self.output_file = output_file
+        self.spool_dir = validation.as_text(spool_dir)
+        self.output_file = validation.as_text(output_file)
         self.delete_after_collect = delete_after_collect
         self.only_look = dry_run
 
@@ -64,9 +65,11 @@ class ClinkerMetricsCollectOperator(BaseOperator):
             raise ClinkerIOError(f"metrics cannot be collected: {error}", exit_code=contract.ExitCode.IO) from error
         for path, reason in collected.skipped:
             self.log.warning("%s is left alone: %s", path, reason)
-        self.log.info("%d metrics files collected into %s", len(collected.files), self.output_file)
+        for path, reason in collected.kept:
+            self.log.warning("%s is collected and could not be removed: %s", path, reason)
+        self.log.info("%d metrics files collected into %s", len(collected.documents), self.output_file)
         return {
-            "collected": len(collected.files),
+            "collected": len(collected.documents),
             "skipped": len(collected.skipped),
             "output_file": self.output_file,
         }

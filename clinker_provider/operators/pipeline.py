@@ -45,11 +45,11 @@ class PipelineOperator(BaseOperator):
     def __init__(
         self,
         *,
-        pipeline: str,
-        pipeline_root: str | None = None,
-        base_dir: str | None = None,
-        rules_path: str | None = None,
-        channel: str | None = None,
+        pipeline: str | Path,
+        pipeline_root: str | Path | None = None,
+        base_dir: str | Path | None = None,
+        rules_path: str | Path | None = None,
+        channel: str | Path | None = None,
         environment: str | None = None,
         allow_absolute_paths: bool = False,
         env_vars: dict[str, Any] | None = None,
@@ -57,11 +57,11 @@ class PipelineOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.pipeline = pipeline
-        self.pipeline_root = pipeline_root
-        self.base_dir = base_dir
-        self.rules_path = rules_path
-        self.channel = channel
+        self.pipeline = validation.as_text(pipeline)
+        self.pipeline_root = validation.as_text(pipeline_root)
+        self.base_dir = validation.as_text(base_dir)
+        self.rules_path = validation.as_text(rules_path)
+        self.channel = validation.as_text(channel)
         self.environment = environment
         self.allow_absolute_paths = allow_absolute_paths
         self.env_vars = env_vars
@@ -106,9 +106,14 @@ class PipelineOperator(BaseOperator):
             folder = str(Path(dag.fileloc).parent)
         return validation.resolve(str(self.pipeline), root=self.pipeline_root, dag_folder=folder)
 
-    def _validate_when_parsed(self) -> None:
+    @property
+    def is_checked_when_parsed(self) -> bool:
+        """Whether what is known now is checked now."""
         # A worker parses the file once more for every try; there `execute` does the checking.
-        if self.validate is not validation.Validate.PARSE or get_parsing_context().task_id is not None:
+        return self.validate is validation.Validate.PARSE and get_parsing_context().task_id is None
+
+    def _validate_when_parsed(self) -> None:
+        if not self.is_checked_when_parsed:
             return
         values = (
             self.pipeline,

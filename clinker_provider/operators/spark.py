@@ -7,8 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from clinker_provider import execution, outcome, validation, xcoms
-from clinker_provider.callbacks import resolve_callback
+from clinker_provider import callbacks, execution, outcome, validation, xcoms
 from clinker_provider.exceptions import (
     ClinkerConfigError,
     ClinkerDeadLettersError,
@@ -16,6 +15,7 @@ from clinker_provider.exceptions import (
     ClinkerEvaluationError,
     ClinkerInterrupted,
     ClinkerIOError,
+    ClinkerPipelineInvalid,
     ClinkerResultMissing,
 )
 from clinker_provider.links.clinker import DeadLettersLink, MetricsLink, SparkHistoryLink
@@ -87,14 +87,14 @@ class ClinkerSparkOperator(SubmittingOperator):
         memory_limit: str | None = None,
         threads: int | None = None,
         error_threshold: int | None = None,
-        metrics_spool_dir: str | None = None,
+        metrics_spool_dir: str | Path | None = None,
         log_level: str | None = None,
         force: bool = False,
         run_args: list[str] | None = None,
         fail_on_dlq: bool = False,
         on_dlq: Callable[[Context, result.RunResult], object] | str | None = None,
-        work_dir: str | None = None,
-        package: str | None = None,
+        work_dir: str | Path | None = None,
+        package: str | Path | None = None,
         link_templates: dict[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
@@ -103,18 +103,19 @@ class ClinkerSparkOperator(SubmittingOperator):
         self.memory_limit = memory_limit
         self.threads = threads
         self.error_threshold = error_threshold
-        self.metrics_spool_dir = metrics_spool_dir
+        self.metrics_spool_dir = validation.as_text(metrics_spool_dir)
         self.log_level = log_level
         self.force = force
         self.run_args = run_args
         self.fail_on_dlq = fail_on_dlq
         self.on_dlq = on_dlq
-        self.work_dir = work_dir
-        self.package = package
+        self.work_dir = validation.as_text(work_dir)
+        self.package = validation.as_text(package)
         self.link_templates = link_templates
         self.plan_text: str | None = None
         self.link_values: Mapping[str, object] = {}
         self._hook: ClinkerSparkSubmitHook | None = None
+        self._check_options_when_parsed()
 
     def execute(self, context: Context) -> dict[str, Any] | None:
         """Run the pipeline; gives the XCom `return_value`.
@@ -123,6 +124,7 @@ class ClinkerSparkOperator(SubmittingOperator):
             ClinkerError: one of its kinds; those that also are `AirflowFailException` are not retried.
         """
         execution_id = _execution_id(context)
+        callback = self._callback()
         subject = self.subject()
         record = self._refused(subject, execution_id)
         ended = outcome.decide(record.exit_code, record) if record else None
@@ -138,7 +140,9 @@ class ClinkerSparkOperator(SubmittingOperator):
         failure = self._failure(ended, record)
         self._push(context, pushed, failure)
         if record and record.dlq_count and ended.verdict.is_success:
-            self._report_dead_letters(context, record)
+            self.log.warning("%d records died, see %s", record.dlq_count, record.dlq_path)
+            if callback:
+                callback(context, record)
         if failure:
             raise failure
         self.log.info("%s: %s, %s", execution_id, ended.status.value, pushed[xcoms.RETURN_VALUE]["records"])
@@ -150,8 +154,12 @@ class ClinkerSparkOperator(SubmittingOperator):
             self._hook.on_kill()
 
     def _refused(self, subject: validation.Subject, execution_id: str) -> result.RunResult | None:
-        """A record of exit 1 when the pipeline is found wrong here; else None, and the plan is ready to be shown."""
-        if self.validate is validation.Validate.OFF or validation.is_remote(self.pipeline):
+        """A record of exit 1 when something is found wrong here; else None, and the plan is ready to be shown."""
+        if self.validate is validation.Validate.OFF:
+            return None
+        if reason := validation.wrong_arguments(self._arguments(subject, execution_id, "work")):
+            return _config_record(subject, execution_id, reason)
+        if validation.is_remote(self.pipeline):
             return None
         problems = validation.problems_of(subject)
         errors = validation.errors_of(problems)
@@ -160,8 +168,7 @@ class ClinkerSparkOperator(SubmittingOperator):
                 self.log.warning("%s", warning)
             self._show_plan(subject)
             return None
-        error = result.RunError(code="", message=validation.message(errors))
-        return result.RunResult(execution_id, contract.ExitCode.CONFIG, subject.pipeline.stem, error=error)
+        return _config_record(subject, execution_id, validation.message(errors))
 
     def _show_plan(self, subject: validation.Subject) -> None:
         try:
@@ -179,9 +186,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         folder = Path(tempfile.mkdtemp(prefix="clinker-", dir=parent))
         try:
             package = Path(self.package) if self.package else bundle.build(folder / f"{bundle.PACKAGE}.zip")
-            arguments = self._options().arguments(
-                str(subject.pipeline), execution_id=execution_id, work_dir=str(folder)
-            )
+            arguments = self._arguments(subject, execution_id, str(folder))
             self._hook = self.make_hook(
                 execution_id=execution_id, pipeline=subject.pipeline, package=package, arguments=arguments
             )
@@ -215,22 +220,51 @@ class ClinkerSparkOperator(SubmittingOperator):
             hook.on_kill()
             raise
 
-    def _options(self) -> execution.RunOptions:
+    def _arguments(self, subject: validation.Subject, execution_id: str, work_dir: str) -> list[str]:
+        if isinstance(self.run_args, str):
+            raise ClinkerConfigError(_no_list(self.run_args), exit_code=contract.ExitCode.CONFIG)
+        return self._options().arguments(str(subject.pipeline), execution_id=execution_id, work_dir=work_dir)
+
+    def _options(self, *, is_known: Callable[[object], bool] = lambda value: True) -> execution.RunOptions:
+        """The options of `clinker run`, without those that are not known."""
+        further = list(self.run_args or ()) if is_known(self.run_args) else []
+        values = {
+            "base_dir": self.base_dir,
+            "rules_path": self.rules_path,
+            "channel": self.channel,
+            "environment": self.environment,
+            "batch_id": self.batch_id,
+            "memory_limit": self.memory_limit,
+            "threads": self.threads,
+            "error_threshold": self.error_threshold,
+            "metrics_spool_dir": self.metrics_spool_dir,
+            "log_level": self.log_level,
+        }
         return execution.RunOptions(
-            base_dir=self.base_dir,
-            rules_path=self.rules_path,
-            channel=self.channel,
-            environment=self.environment,
-            batch_id=self.batch_id,
-            memory_limit=self.memory_limit,
-            threads=self.threads,
-            error_threshold=self.error_threshold,
-            metrics_spool_dir=self.metrics_spool_dir,
-            log_level=self.log_level,
+            **{name: value for name, value in values.items() if is_known(value)},
             force=self.force,
             allow_absolute_paths=self.allow_absolute_paths,
-            further=list(self.run_args or ()),
+            further=further,
         )
+
+    def _check_options_when_parsed(self) -> None:
+        if not self.is_checked_when_parsed:
+            return
+        if isinstance(self.run_args, str) and validation.is_static(self.run_args):
+            raise ClinkerPipelineInvalid(_no_list(self.run_args))
+        options = self._options(is_known=validation.is_static)
+        arguments = options.arguments("pipeline.yaml", execution_id="parsed", work_dir="work")
+        if reason := validation.wrong_arguments(arguments):
+            raise ClinkerPipelineInvalid(reason)
+        if reason := callbacks.problem(self.on_dlq):
+            raise ClinkerPipelineInvalid(f"on_dlq: {reason}")
+
+    def _callback(self) -> Callable[[Context, result.RunResult], object] | None:
+        """The function for dead letters; looked for before the run, which could not be taken back."""
+        try:
+            return callbacks.resolve_callback(self.on_dlq)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise ClinkerConfigError(f"on_dlq: {error}", exit_code=contract.ExitCode.CONFIG) from error
 
     def _read_record(self, folder: Path, execution_id: str) -> result.RunResult | None:
         try:
@@ -264,11 +298,14 @@ class ClinkerSparkOperator(SubmittingOperator):
             # The run's own failure says more than the failure to report it.
             self.log.exception("The XComs of a failed run could not be pushed")
 
-    def _report_dead_letters(self, context: Context, record: result.RunResult) -> None:
-        self.log.warning("%d records died, see %s", record.dlq_count, record.dlq_path)
-        callback = resolve_callback(self.on_dlq)
-        if callback:
-            callback(context, record)
+
+def _no_list(run_args: str) -> str:
+    return f"run_args is a list of arguments such as ['--quiet', '--force'], not the text {run_args!r}"
+
+
+def _config_record(subject: validation.Subject, execution_id: str, message: str) -> result.RunResult:
+    error = result.RunError(code="", message=message)
+    return result.RunResult(execution_id, contract.ExitCode.CONFIG, subject.pipeline.stem, error=error)
 
 
 def _execution_id(context: Context) -> str:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
 
-from clinker_provider import dead_letters
+from clinker_provider import dead_letters, validation
 from clinker_provider.exceptions import ClinkerIOError
 from clinker_provider.triggers.dead_letters import DeadLettersTrigger
 from spark_jobs import contract
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from airflow.sdk import Context
 
@@ -33,11 +34,11 @@ class ClinkerDeadLettersSensor(BaseSensorOperator):
     ui_color = "#f3dada"
     custom_operator_name = "Clinker dead letters"
 
-    def __init__(self, *, path: str, min_count: int = 1, deferrable: bool | None = None, **kwargs: Any) -> None:
+    def __init__(self, *, path: str | Path, min_count: int = 1, deferrable: bool | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if min_count < 1:
             raise ValueError(f"min_count is a number of entries from 1 on, not {min_count}")
-        self.path = path
+        self.path = validation.as_text(path)
         self.min_count = min_count
         if deferrable is None:
             deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)

@@ -9,18 +9,22 @@ means dead letters (decision 81).
 from __future__ import annotations
 
 import argparse
-import os
 import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from spark_jobs.cli import streams
 from spark_jobs.contract import ExitCode
+from spark_jobs.execute import interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _LEVELS = ("error", "warn", "info", "debug", "trace")
 _DIAGNOSTICS = ("full", "concise", "json", "sarif")
+#: File names have 255 bytes almost everywhere; the id gets a prefix or a suffix.
+_LONGEST_ID_BYTES = 200
 
 
 def run() -> NoReturn:
@@ -30,22 +34,50 @@ def run() -> NoReturn:
 
 def main(argv: Sequence[str]) -> int:
     """Run one command; gives the exit code of `contract.ExitCode`."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    streams.prepare()
+    return int(streams.completed("clinker", lambda: _main(argv), ExitCode.IO))
+
+
+class WrongCommandLine(Exception):
+    """The command line asks for something that there is not; the message says what."""
+
+    def __init__(self, parser: argparse.ArgumentParser, message: str) -> None:
+        super().__init__(message)
+        self.shown = f"{parser.format_usage()}{parser.prog}: error: {message}\n"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise WrongCommandLine(self, message)
+
+
+def check(argv: Sequence[str]) -> None:
+    """Look at a command line without doing what it says, for those who build one.
+
+    Raises:
+        WrongCommandLine: when `main` would refuse it.
+    """
+    parser = _parser()
+    try:
+        parser.parse_args(_with_format(list(argv)))
+    except SystemExit:
+        raise WrongCommandLine(parser, "--help and --version do nothing else") from None
+
+
+def _main(argv: Sequence[str]) -> int:
     try:
         arguments = _parser().parse_args(_with_format(list(argv)))
-    except SystemExit as stop:
-        return int(ExitCode.SUCCESS) if not stop.code else int(ExitCode.CONFIG)
+    except WrongCommandLine as error:
+        sys.stderr.write(error.shown)
+        return ExitCode.CONFIG
+    except SystemExit:
+        return ExitCode.SUCCESS
     try:
-        return int(_COMMANDS[arguments.command](arguments))
+        with interrupts.raised():
+            return _COMMANDS[arguments.command](arguments)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
-        return int(ExitCode.INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of a pipe is gone; there is nobody to tell.
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - stays open until the process ends
-        return int(ExitCode.SUCCESS)
+        return ExitCode.INTERRUPTED
 
 
 def _with_format(argv: list[str]) -> list[str]:
@@ -134,8 +166,9 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+@cache
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="clinker", description="Run, check and explain Clinker pipelines on Spark.", allow_abbrev=False
     )
     parser.add_argument("--version", action=_Version)
@@ -169,16 +202,25 @@ def _whole(minimum: int) -> Callable[[str], int]:
 
 
 def _memory(text: str) -> int:
-    units = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
-    word = text.strip().upper().removesuffix("IB").removesuffix("B")
-    number, unit = (word[:-1], word[-1]) if word[-1:] in units else (word, "")
+    """What `memory.limit` of a pipeline takes, as it is written there."""
+    from pydantic_core import PydanticCustomError
+
+    from spark_jobs.nodes import model
+    from spark_jobs.plan import scalars
+
     try:
-        size = int(float(number) * 1024 ** units[unit])
-    except (ValueError, OverflowError):
-        size = 0
-    if size <= 0:
-        raise argparse.ArgumentTypeError(f"expected an amount of memory like 512M or 2G, found '{text}'")
-    return size
+        return model.memory_bytes(scalars.resolve(text.strip()))
+    except PydanticCustomError as error:
+        raise argparse.ArgumentTypeError(error.message()) from None
+
+
+def _execution_id(text: str) -> str:
+    """The id is part of the names of the staging folder, the result record and the metrics file."""
+    is_name = Path(text).name == text and text not in ("", "..") and text.isprintable()
+    if not is_name or len(text.encode("utf-8", "surrogateescape")) > _LONGEST_ID_BYTES:
+        message = f"expected a name of at most {_LONGEST_ID_BYTES} bytes without `/`, found '{text}'"
+        raise argparse.ArgumentTypeError(message + ", which cannot name a file")
+    return text
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -214,7 +256,9 @@ def _add_run(commands: Any) -> None:
         "--error-threshold", type=_whole(0), default=0, metavar="N", help="fail when more records are dead; 0: no limit"
     )
     command.add_argument("--batch-id", metavar="ID", help="$pipeline.batch_id; default: a new UUID")
-    command.add_argument("--execution-id", metavar="ID", help="the run's identity; default: a new UUID")
+    command.add_argument(
+        "--execution-id", type=_execution_id, metavar="ID", help="the run's identity; default: a new UUID"
+    )
     command.add_argument("--work-dir", type=Path, metavar="DIR", help="folder for staged files and result.json")
     command.add_argument(
         "--explain", nargs="?", const="text", choices=("text", "json", "dot"), help="print the plan instead of running"

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from spark_jobs.cli import cxl_input
+from spark_jobs.cli import cxl_input, streams
 from spark_jobs.cli.cxl_input import InputError
 
 if TYPE_CHECKING:
@@ -35,9 +35,11 @@ def run() -> NoReturn:
 
 def main(argv: Sequence[str]) -> int:
     """Run one command; gives the exit status."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    streams.prepare()
+    return streams.completed("cxl", lambda: _main(argv), UNREADABLE)
+
+
+def _main(argv: Sequence[str]) -> int:
     try:
         options = _arguments().parse_args(list(argv))
     except SystemExit as stop:
@@ -48,8 +50,6 @@ def main(argv: Sequence[str]) -> int:
     except InputError as error:
         _say_error(f"error: {error}")
         return UNREADABLE
-    except BrokenPipeError:
-        return OK
 
 
 def _arguments() -> argparse.ArgumentParser:
@@ -174,8 +174,10 @@ def _eval(options: argparse.Namespace) -> int:
     from spark_jobs.cxl.scope import Scope
     from spark_jobs.diagnostics.source import Text
 
+    if options.expr and options.file:
+        raise InputError(f"two programs: give the FILE '{options.file}' or -e CXL")
     if options.expr:
-        text = Text.whole("\n".join(options.expr), options.file or INLINE)
+        text = Text.whole("\n".join(options.expr), INLINE)
     elif options.file:
         text = read_program(options.file)
     else:

@@ -28,7 +28,9 @@ _WORDS = {
     "any": types.ANY,
 }
 _NULLABLE = re.compile(r"nullable\(\s*(\w+)\s*\)")
-_INT = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_INT = re.compile(r"([+-]?)0*([0-9]+)", re.ASCII)
+#: Texts with more digits are no Int, and may be longer than Python converts.
+_INT_DIGITS = 19
 _FLOAT = re.compile(r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|inf|infinity|nan)", re.ASCII | re.IGNORECASE)
 
 
@@ -40,10 +42,24 @@ def declared(text: str) -> schema.Schema:
     """The columns of a `--schema` argument: an object of names and types, or a list of `{name, type}`."""
     given = _json(text, "schema")
     if isinstance(given, list):
-        given = {item.get("name"): item.get("type", "any") if isinstance(item, dict) else None for item in given}
+        given = dict(_listed(item) for item in given)
     if not isinstance(given, dict):
         raise InputError("--schema must be a JSON object of column names and types")
-    return schema.Schema(tuple(schema.Column(str(name), _type(name, spelled)) for name, spelled in given.items()))
+    return schema.Schema(tuple(schema.Column(name, _type(name, spelled)) for name, spelled in given.items()))
+
+
+def _listed(item: Any) -> tuple[str, Any]:
+    """The name and the type of a column in a list."""
+    if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+        raise InputError(
+            f'--schema as a list has objects like {{"name": "amount", "type": "float"}}, got {_short(item)}'
+        )
+    return item["name"], item.get("type", "any")
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 def _type(name: Any, spelled: Any) -> types.Type:
@@ -61,7 +77,7 @@ def _type(name: Any, spelled: Any) -> types.Type:
         if spelled.strip() in _WORDS:
             return _WORDS[spelled.strip()]
     raise InputError(
-        f"unknown type {json.dumps(spelled)} of column '{name}'; the types are {', '.join(_WORDS)}, nullable(T)"
+        f"unknown type {_short(spelled)} of column '{name}'; the types are {', '.join(_WORDS)}, nullable(T)"
     )
 
 
@@ -85,7 +101,7 @@ def record(text: str) -> dict[str, Any]:
 def _number_limits(value: Any) -> Any:
     """JSON numbers beyond 64 bits are Floats."""
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
-        return float(value)
+        return float(str(value))  # which is infinity where `float(value)` raises
     if isinstance(value, list):
         return [_number_limits(item) for item in value]
     if isinstance(value, dict):
@@ -105,8 +121,10 @@ def fields(given: Sequence[str]) -> dict[str, Any]:
 
 
 def _inferred(text: str) -> Any:
-    if _INT.fullmatch(text) and -(2**63) <= int(text[:25]) < 2**63:
-        return int(text)
+    if (found := _INT.fullmatch(text)) and len(found[2]) <= _INT_DIGITS:
+        number = int(found[1] + found[2])
+        if -(2**63) <= number < 2**63:
+            return number
     if _FLOAT.fullmatch(text):
         return float(text)
     return {"true": True, "false": False, "null": None}.get(text, text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cli import pipeline
+from spark_jobs.cli import pipeline, report
 from spark_jobs.contract import ExitCode
 
 if TYPE_CHECKING:
@@ -24,12 +24,13 @@ def main(arguments: argparse.Namespace) -> int:
         return _wrong(f"a pipeline config path is required when using --field ({_USAGE})")
     if arguments.field is None and arguments.format is None:
         return _wrong(f"either --field or --code is required ({_USAGE})")
-    plan = pipeline.planned(arguments.pipeline, pipeline.plan_options(arguments), arguments.diagnostics)
+    options = pipeline.plan_options(arguments)
+    with report.opened(arguments.diagnostics) as told:
+        plan = pipeline.planned(arguments.pipeline, options, told)
     if plan is None:
         return ExitCode.CONFIG
     if arguments.field is not None:
         return _field(plan, arguments.field)
-    options = pipeline.plan_options(arguments)
     return show(plan, arguments.format, allow_outside=options.allow_absolute_paths)
 
 

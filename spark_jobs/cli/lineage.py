@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from spark_jobs.cli import pipeline
+from spark_jobs.cli import pipeline, report
 from spark_jobs.contract import ExitCode
 
 if TYPE_CHECKING:
@@ -17,7 +17,8 @@ def main(arguments: argparse.Namespace) -> int:
     """Print the lineage of a pipeline's outputs."""
     from spark_jobs.plan import lineage
 
-    plan = pipeline.planned(arguments.pipeline, pipeline.plan_options(arguments), arguments.diagnostics)
+    with report.opened(arguments.diagnostics) as told:
+        plan = pipeline.planned(arguments.pipeline, pipeline.plan_options(arguments), told)
     if plan is None:
         return ExitCode.CONFIG
     origins = lineage.of_outputs(plan)

@@ -7,12 +7,13 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.cli import report
 from spark_jobs.contract import ExitCode
-from spark_jobs.diagnostics import render
+from spark_jobs.result import RunError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.plan.inputs import Discovered
@@ -66,14 +67,7 @@ def run_options(arguments: argparse.Namespace) -> RunOptions:
     )
 
 
-def tell(diagnostics: Iterable[Diagnostic], style: str) -> None:
-    """Show diagnostics on standard error."""
-    colour = render.wants_colour(sys.stderr)
-    sys.stderr.write(render.render(diagnostics, render.Style(style), colour=colour))
-    sys.stderr.flush()
-
-
-def planned(path: os.PathLike[str], options: PlanOptions, style: str, *, quiet: bool = False) -> Plan | None:
+def planned(path: os.PathLike[str], options: PlanOptions, told: report.Report, *, quiet: bool = False) -> Plan | None:
     """The plan of a pipeline, None when it has errors; what was found is told (`quiet` leaves warnings out)."""
     from spark_jobs import plan as planning
     from spark_jobs.diagnostics.diagnostic import DiagnosticError
@@ -81,17 +75,26 @@ def planned(path: os.PathLike[str], options: PlanOptions, style: str, *, quiet: 
     try:
         plan = planning.load(path, options)
     except DiagnosticError as error:
-        tell(error.diagnostics, style)
+        told.tell(error.diagnostics)
         return None
-    if plan.warnings and not quiet:
-        tell(plan.warnings, style)
+    if not quiet:
+        told.tell(plan.warnings)
     return plan
 
 
 def run(arguments: argparse.Namespace) -> int:
     """`clinker run`: plan, then explain, check, preview or execute."""
     options = run_options(arguments)
-    plan = planned(arguments.pipeline, options, options.diagnostics, quiet=options.quiet)
+    with report.opened(options.diagnostics) as told:
+        try:
+            return _run(arguments, options, told)
+        except KeyboardInterrupt:
+            told.tell([report.of_run(RunError("interrupted", "the run was interrupted before it began"))])
+            return ExitCode.INTERRUPTED
+
+
+def _run(arguments: argparse.Namespace, options: RunOptions, told: report.Report) -> int:
+    plan = planned(arguments.pipeline, options, told, quiet=options.quiet)
     if plan is None:
         return ExitCode.CONFIG
     if options.explain:
@@ -102,15 +105,15 @@ def run(arguments: argparse.Namespace) -> int:
     discover = discovery(plan, options)
     problems = storage(plan, discover) + (_missing(plan, discover) if is_check else _pending(plan))
     failed = any(problem.is_error for problem in problems)
-    if failed or (problems and not options.quiet):
-        tell(problems, options.diagnostics)
+    if failed or not options.quiet:
+        told.tell(problems)
     if failed:
         return ExitCode.CONFIG
     if is_check:
         return _say_valid(plan, options)
     from spark_jobs.cli import run as execution
 
-    return execution.execute(plan, options)
+    return execution.execute(plan, options, told)
 
 
 def discovery(plan: Plan, options: PlanOptions) -> Callable[[], Mapping[str, Discovered]]:

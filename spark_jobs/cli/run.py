@@ -4,61 +4,60 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs import contract, result
+from spark_jobs.cli import report, streams
+from spark_jobs.diagnostics import codes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.execute.metrics import Outcome
     from spark_jobs.plan.options import RunOptions
     from spark_jobs.plan.plan import Plan
 
-#: File names have 255 bytes almost everywhere; the id gets a prefix or a suffix.
-_LONGEST_ID = 200
 
-
-def execute(plan: Plan, options: RunOptions) -> int:
+def execute(plan: Plan, options: RunOptions, told: report.Report) -> int:
     """Run a plan; gives the exit code of `contract.ExitCode`."""
     from spark_jobs.execute import executor, identity, interrupts
 
-    if options.execution_id is not None and not _names_a_file(options.execution_id):
-        sys.stderr.write(f"clinker run error: --execution-id '{options.execution_id}' cannot name a file\n")
-        return contract.ExitCode.CONFIG
     names = identity.Identity.new(options.execution_id, options.batch_id)
     previews: list[tuple[str, str]] = []
-    with interrupts.raised(), _logging(options):
+    with _logging(options):
         outcome = executor.execute(plan, options, names, lambda name, text: previews.append((name, text)))
-        is_shown = options.preview is None or _show(previews, options)
+        problems = [report.of_run(outcome.result.error, plan)] if outcome.result.error else []
+        if options.preview is not None:
+            problems += _show(previews, options)
         with interrupts.ignored():
             _record(outcome.result, options)
-            _tell(outcome, options)
-    return outcome.result.exit_code if is_shown else contract.ExitCode.IO
+            told.tell(problems)
+            with streams.given_up("clinker run", sys.stdout):
+                _tell(outcome, options)
+    return outcome.result.exit_code if outcome.result.error or not problems else contract.ExitCode.IO
 
 
-def _names_a_file(execution_id: str) -> bool:
-    """The id is part of the names of the staging folder, the result record and the metrics file."""
-    is_name = Path(execution_id).name == execution_id and execution_id not in ("", "..")
-    return is_name and execution_id.isprintable() and len(execution_id) <= _LONGEST_ID
-
-
-def _show(previews: list[tuple[str, str]], options: RunOptions) -> bool:
-    """Each output as its file would be, under its name when there are several; whether that could be written."""
+def _show(previews: list[tuple[str, str]], options: RunOptions) -> list[Diagnostic]:
+    """Each output as its file would be, under its name when there are several; what is wrong with their file."""
     texts = [f"--- {name}\n{text}" if len(previews) > 1 else text for name, text in previews]
-    if options.dry_run_output is None:
-        sys.stdout.write("".join(texts))
-        return True
     try:
-        options.dry_run_output.write_text("".join(texts), encoding="utf-8")
+        if options.dry_run_output is not None:
+            options.dry_run_output.write_text("".join(texts), encoding="utf-8")
+            return []
+        sys.stdout.write("".join(texts))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        streams.discard(sys.stdout)  # the reader has seen enough
     except OSError as error:
-        sys.stderr.write(f"error[E900]: {options.dry_run_output}: {error.strerror or error}\n")
-        return False
-    return True
+        if options.dry_run_output is None:
+            streams.discard(sys.stdout)
+        place = options.dry_run_output or "standard output"
+        return [codes.E900.at(None, f"{place}: {error.strerror or error}")]
+    return []
 
 
 @contextmanager
@@ -96,26 +95,15 @@ def _record(record: result.RunResult, options: RunOptions) -> None:
             result.write(Path(options.work_dir), record)
         except OSError as error:
             # The line on standard output tells the scheduler as well.
-            sys.stderr.write(f"warning: the result record is not written: {error}\n")
+            logging.getLogger("clinker").warning("the result record is not written: %s", error)
 
 
 def _tell(outcome: Outcome, options: RunOptions) -> None:
-    """The summary for people, and the record as a line; the exit status stands even when nobody reads them."""
-    record = outcome.result
-    try:
-        if record.error:
-            place = f"  --> {record.error.span}\n" if record.error.span else ""
-            sys.stderr.write(f"error[{record.error.code}]: {record.error.message}\n{place}")
-        if not options.quiet and options.preview is None:
-            sys.stdout.write(_summary(record, outcome.nodes))
-        if options.work_dir:
-            sys.stdout.write(result.sentinel_line(record) + "\n")
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Python writes what is left when it ends, and would complain once more.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        for stream in (sys.stdout, sys.stderr):
-            os.dup2(nowhere, stream.fileno())
+    """The summary for people, and the record as a line."""
+    if not options.quiet and options.preview is None:
+        sys.stdout.write(_summary(outcome.result, outcome.nodes))
+    if options.work_dir:
+        sys.stdout.write(result.sentinel_line(outcome.result) + "\n")
 
 
 def _summary(outcome: result.RunResult, nodes: Mapping[str, Mapping[str, Any]]) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from spark_jobs.cli import pipeline
+from spark_jobs.cli import pipeline, report
 from spark_jobs.contract import ExitCode
+from spark_jobs.diagnostics import render
 
 if TYPE_CHECKING:
     import argparse
@@ -22,11 +23,10 @@ def main(arguments: argparse.Namespace) -> int:
     found: list[Diagnostic] = []
     for path in arguments.pipeline:
         found += _problems(path, options, look_for_inputs=not arguments.no_inputs)
-    machine = arguments.diagnostics in ("json", "sarif")
-    if found or machine:
-        pipeline.tell(found, arguments.diagnostics)
+    with report.opened(arguments.diagnostics) as told:
+        told.tell(found)
     failed = any(item.is_error for item in found)
-    if not failed and not machine:
+    if not failed and not render.Style(arguments.diagnostics).is_document:
         files = ", ".join(str(path) for path in arguments.pipeline)
         sys.stdout.write(f"{files}: valid\n")
     return ExitCode.CONFIG if failed else ExitCode.SUCCESS

@@ -29,6 +29,11 @@ class Style(StrEnum):
     JSON = "json"
     SARIF = "sarif"
 
+    @property
+    def is_document(self) -> bool:
+        """Whether programs read it: all diagnostics in one document, an empty one when there are none."""
+        return self in (Style.JSON, Style.SARIF)
+
 
 def wants_colour(stream: IO[str]) -> bool:
     """Whether a stream is a terminal that shows colours; `NO_COLOR` (any value) says no."""

@@ -13,10 +13,19 @@ from functools import cached_property
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file's name, as messages print it, and its decoded text."""
+    """A file's name, as messages print it, and its decoded text.
+
+    Stretches of the text can be hidden: they are credentials, and whoever shows lines shows stars there.
+    """
 
     name: str
     text: str = field(repr=False)
+    _hidden: list[tuple[int, int]] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def hide(self, start: int, end: int) -> None:
+        """Show this stretch to nobody."""
+        if start < end:
+            self._hidden.append((start, end))
 
     @cached_property
     def _line_starts(self) -> list[int]:
@@ -38,10 +47,15 @@ class SourceFile:
         return min(self._line_starts[min(line, len(self._line_starts)) - 1] + column - 1, len(self.text))
 
     def line(self, number: int) -> str:
-        """The text of a 1-based line without its line end."""
+        """The text of a 1-based line as everybody may see it, without its line end."""
         start = self._line_starts[number - 1]
         end = self._line_starts[number] - 1 if number < len(self._line_starts) else len(self.text)
-        return self.text[start:end].rstrip("\r\n")
+        shown = self.text[start:end].rstrip("\r\n")
+        for first, last in self._hidden:
+            first, last = max(first - start, 0), min(last - start, len(shown))
+            if first < last:
+                shown = shown[:first] + "*" * (last - first) + shown[last:]
+        return shown
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs import result
+from spark_jobs import contract, result
 from spark_jobs.execute import logs
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from spark_jobs.contract import ExitCode
     from spark_jobs.execute.executor import Run
 
-SCHEMA_VERSION = 1
 DIRECTORY_VARIABLE = "CLINKER_METRICS_SPOOL_DIR"
 
 
@@ -99,7 +98,7 @@ def _document(run: Run, finished: datetime, exit_code: ExitCode, error: result.R
     counters = run.tally.counters
     return {
         "execution_id": run.identity.execution_id,
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": contract.METRICS_SCHEMA_VERSION,
         "batch_id": run.identity.batch_id,
         "pipeline_name": run.plan.name,
         "config_path": str(run.plan.path),

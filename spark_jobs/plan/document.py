@@ -12,7 +12,7 @@ from spark_jobs.diagnostics.source import SourceFile, Span
 from spark_jobs.nodes import registry
 from spark_jobs.nodes.binding import NodeType, Wiring
 from spark_jobs.nodes.model import kind_of
-from spark_jobs.plan import model, reader, yaml_tree
+from spark_jobs.plan import model, reader, secrecy, yaml_tree
 from spark_jobs.plan.yaml_tree import Entry, Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ def open_text(path: Path, found: Diagnostics, name: str | None = None) -> Source
     except UnicodeDecodeError as error:
         before = raw[: error.start].decode("utf-8", "replace")
         file = SourceFile(shown, before)
+        secrecy.hide_unread(file, 0, len(before))
         message = f"the file is not UTF-8: byte 0x{raw[error.start]:02x} at offset {error.start}"
         found.add(codes.E000.at(Span(file, len(before), len(before)), message, help="save the file as UTF-8"))
         return None

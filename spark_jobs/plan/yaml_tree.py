@@ -15,7 +15,7 @@ import yaml
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.diagnostic import Label
 from spark_jobs.diagnostics.source import SourceFile, Span, Text
-from spark_jobs.plan import interpolation, scalars
+from spark_jobs.plan import interpolation, scalars, secrecy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -97,8 +97,14 @@ class _Open:
 
     node: Sequence | Mapping
     anchor: str | None
+    role: secrecy.Role = secrecy.Role.OPEN
     key: Scalar | None = None
     merges: list[Mapping] = field(default_factory=list)
+
+    @property
+    def role_of_next(self) -> secrecy.Role:
+        """What the value is for that comes next."""
+        return self.role.below(self.key.written) if self.key else self.role
 
 
 class _Stop(Exception):
@@ -116,6 +122,8 @@ class _Builder:
         self.anchors: dict[str, Node] = {}
         self.root: Node | None = None
         self.nodes = 0
+        #: How far the text has been understood.
+        self.end = 0
         self.documents = 0
 
     def run(self, events: Iterable[Any]) -> Node | None:
@@ -133,12 +141,14 @@ class _Builder:
             handler = handlers.get(type(event).__name__)
             if handler:
                 handler(event)
+                self.end = event.end_mark.index
         return self.root
 
     def _span(self, event: Any) -> Span:
         return Span(self.file, event.start_mark.index, max(event.start_mark.index, event.end_mark.index))
 
     def _stop(self, span: Span, message: str, help: str | None = None) -> None:
+        secrecy.hide_unread(self.file, self.end, span.end)
         self.found.add(codes.E000.at(span, message, help=help))
         raise _Stop
 
@@ -161,6 +171,8 @@ class _Builder:
         written = event.value
         is_key = bool(self.stack) and isinstance(self.stack[-1].node, Mapping) and self.stack[-1].key is None
         text = written
+        if not is_key and self.stack:
+            secrecy.hide(span, self.stack[-1].role_of_next)
         if not is_key and "$" in written:
             text = self._interpolate(span, event.style, written)
         plain = event.style in (None, "") and event.tag != "tag:yaml.org,2002:str"
@@ -185,6 +197,8 @@ class _Builder:
         if target is None:
             self._stop(self._span(event), f"the alias `*{event.anchor}` has no anchor before it")
         else:
+            if self.stack:
+                _hide(target, self.stack[-1].role_of_next)
             self._put(target)
 
     def _open(self, event: Any) -> None:
@@ -195,7 +209,8 @@ class _Builder:
         node = Mapping(span) if isinstance(event, yaml.MappingStartEvent) else Sequence(span)
         if self.stack and isinstance(self.stack[-1].node, Mapping) and self.stack[-1].key is None:
             self._stop(span, "a key must be a single value")
-        self.stack.append(_Open(node, event.anchor))
+        role = self.stack[-1].role_of_next if self.stack else secrecy.Role.OPEN
+        self.stack.append(_Open(node, event.anchor, role))
 
     def _close(self, event: Any) -> None:
         frame = self.stack.pop()
@@ -256,6 +271,19 @@ class _Builder:
         return [item for item in items if isinstance(item, Mapping)]
 
 
+def _hide(node: Node, role: secrecy.Role) -> None:
+    """Hide what a value has that nobody may see where an alias has put it."""
+    match node:
+        case Scalar():
+            secrecy.hide(node.span, role)
+        case Sequence():
+            for item in node.items:
+                _hide(item, role)
+        case Mapping():
+            for key, entry in node.entries.items():
+                _hide(entry.value, role.below(key))
+
+
 def read(file: SourceFile, variables: MappingType[str, str], found: Diagnostics) -> Node | None:
     """The tree of a file's only document; None when it is empty or cannot be read, which `found` then says."""
     if len(file.text) > MAX_CHARACTERS:
@@ -267,7 +295,9 @@ def read(file: SourceFile, variables: MappingType[str, str], found: Diagnostics)
     except _Stop:
         return None
     except yaml.YAMLError as error:
-        found.add(_syntax_error(file, error))
+        problem = _syntax_error(file, error)
+        secrecy.hide_unread(file, builder.end, problem.span.end)
+        found.add(problem)
         return None
     if root is None:
         found.add(codes.E000.at(Span(file, 0, 0), "the file is empty"))

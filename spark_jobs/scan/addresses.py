@@ -98,7 +98,12 @@ def _shown_pair(pair: str) -> str:
     name, equals, value = pair.partition("=")
     if not equals:
         return HIDDEN if len(name) >= OPAQUE_LENGTH else name
-    return f"{name}={HIDDEN if _SECRET_NAME.search(unquote(name)) or len(value) >= OPAQUE_LENGTH else value}"
+    return f"{name}={HIDDEN if is_secret(unquote(name)) or len(value) >= OPAQUE_LENGTH else value}"
+
+
+def is_secret(name: str) -> bool:
+    """Whether something is called like a secret."""
+    return bool(_SECRET_NAME.search(name))
 
 
 def masked(text: str, secrets: Sequence[str]) -> str:

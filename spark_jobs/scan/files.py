@@ -55,6 +55,9 @@ def _local() -> fs.LocalFileSystem:
 
 
 def _filesystem(path: str, name: str) -> tuple[fs.FileSystem, str]:
+    if not _is_unicode(path):
+        shown = path.encode("utf-8", "backslashreplace").decode()
+        raise FormatError(f"cannot be read: the path {shown} is not UTF-8; rename the file or its folder", name)
     if "://" not in path:
         return _local(), path
     import pyarrow as pa
@@ -65,6 +68,14 @@ def _filesystem(path: str, name: str) -> tuple[fs.FileSystem, str]:
     except (OSError, pa.ArrowInvalid) as error:
         raise FormatError(f"cannot be read: {error}", name) from error
     return found
+
+
+def _is_unicode(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:  # a byte that the system's encoding does not have, as Python spells it
+        return False
+    return True
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_jobs import plan as planning
 from spark_jobs.cli import clinker, run
+from spark_jobs.plan import planner
 from spark_jobs.plan.options import RunOptions
+from tests.execute import without_spark
 
 if TYPE_CHECKING:
+    from spark_jobs.cli.report import Report
     from spark_jobs.plan.plan import Plan
 
 GOOD = """
@@ -42,7 +47,7 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Plan, RunOptions]]:
     """What would have been executed."""
     calls: list[tuple[Plan, RunOptions]] = []
 
-    def execute(plan: Plan, options: RunOptions) -> int:
+    def execute(plan: Plan, options: RunOptions, told: Report) -> int:
         calls.append((plan, options))
         return 2
 
@@ -90,6 +95,14 @@ def test_every_option_of_run_reaches_execution(here: Path, executed: list[tuple[
     )
 
 
+@pytest.mark.parametrize("text", ["67108864", "64M", "64MiB", "64 mb", "65536k", "0.0625G"])
+def test_memory_is_written_as_in_a_pipeline(text: str, here: Path, executed: list[tuple[Plan, RunOptions]]) -> None:
+    (here / "p.yaml").write_text(GOOD.replace("name: shop", f"name: shop, memory: {{ limit: {text} }}"))
+    assert clinker.main(["run", "good.yaml", "--memory-limit", text]) == 2
+    assert clinker.main(["run", "p.yaml"]) == 2
+    assert executed[0][1].memory_limit_bytes == executed[1][0].memory_limit_bytes == 64 << 20
+
+
 @pytest.mark.parametrize(
     "argv",
     [
@@ -101,6 +114,9 @@ def test_every_option_of_run_reaches_execution(here: Path, executed: list[tuple[
         ["run", "good.yaml", "--threads", "0"],
         ["run", "good.yaml", "-n", "-1"],
         ["run", "good.yaml", "--memory-limit", "lots"],
+        ["run", "good.yaml", "--memory-limit", ""],
+        ["run", "good.yaml", "--memory-limit", "1e9"],
+        ["run", "good.yaml", "--memory-limit", "99999999999999999999G"],
         ["run", "good.yaml", "--explain", "svg"],
         ["run", "good.yaml", "--conf", "a"],
         ["metrics"],
@@ -207,6 +223,14 @@ def test_collecting_appends_and_deletes_what_it_understands(here: Path, capsys: 
     assert len(archive.read_text().splitlines()) == 2
 
 
+def test_collecting_never_glues_metrics_onto_a_torn_line(here: Path) -> None:
+    metrics(here / "spool", "a")
+    (here / "all.ndjson").write_text('{"execution_id":"torn')
+    argv = ["metrics", "collect", "--spool-dir", "spool", "--output-file", "all.ndjson", "--delete-after-collect"]
+    assert clinker.main(argv) == 0
+    assert json.loads((here / "all.ndjson").read_text().splitlines()[1])["execution_id"] == "a"
+
+
 def test_a_spool_folder_that_is_missing_is_exit_1(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert clinker.main(["metrics", "collect", "--spool-dir", "gone", "--output-file", "a"]) == 1
     assert "gone" in capsys.readouterr().err
@@ -218,6 +242,82 @@ def test_completion_scripts_are_valid_shell(here: Path, capsys: pytest.CaptureFi
     subprocess.run(["bash", "-n"], input=script.encode(), check=True)
     assert "--dry-run-output" in script
     assert "collect" in script
+
+
+WARNED = GOOD.replace("emit twice = amount * 2.0", "filter amount != null")
+
+
+@pytest.mark.parametrize("options", [["--dry-run"], [], ["-n", "1"]], ids=" ".join)
+@pytest.mark.parametrize("is_there", [True, False])
+def test_run_tells_programs_everything_in_one_document(
+    options: list[str],
+    is_there: bool,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    without_spark.install(monkeypatch)
+    (here / "warned.yaml").write_text(WARNED)
+    if not is_there:
+        (here / "orders.csv").unlink()
+    status = clinker.main(["run", "warned.yaml", *options, "--diagnostics", "json"])
+    assert status == (0 if is_there else 1 if options == ["--dry-run"] else 4)
+    report = json.loads(capsys.readouterr().err)
+    assert [item["code"] for item in report["diagnostics"]] == ["W200"] + ([] if is_there else ["E216"])
+    assert all(item["file"] == "warned.yaml" for item in report["diagnostics"])
+
+
+def test_what_nobody_complains_about_is_an_empty_document(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (
+        ["run", "good.yaml", "--dry-run"],
+        ["explain", "good.yaml", "--format", "text"],
+        ["lineage", "good.yaml"],
+    ):
+        assert clinker.main([*command, "--diagnostics", "json"]) == 0
+        assert json.loads(capsys.readouterr().err)["diagnostics"] == []
+
+
+def test_an_interrupt_is_in_the_document(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(planning, "load", lambda *_: signal.raise_signal(signal.SIGTERM))
+    assert clinker.main(["run", "good.yaml", "--diagnostics", "sarif"]) == 130
+    (found,) = json.loads(capsys.readouterr().err)["runs"][0]["results"]
+    assert found["ruleId"] == "interrupted"
+
+
+@pytest.mark.parametrize(
+    "argv", [["validate", "good.yaml"], ["explain", "good.yaml", "--format", "text"]], ids=" ".join
+)
+def test_sigterm_is_exit_130_in_every_command(argv: list[str], here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in ((planning, "load"), (planner, "plan")):
+        monkeypatch.setattr(module, name, lambda *_: signal.raise_signal(signal.SIGTERM))
+    assert clinker.main(argv) == 130
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "é" * 101, "a" * 201, "a\nb"])
+def test_an_execution_id_has_to_name_a_file(
+    name: str, here: Path, executed: list[tuple[Plan, RunOptions]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert clinker.main(["run", "good.yaml", "--execution-id", name]) == 1
+    assert "200 bytes" in capsys.readouterr().err
+    assert clinker.main(["run", "good.yaml", "--execution-id", "é" * 100]) == 2
+
+
+@pytest.mark.parametrize(
+    ("module", "argv", "status"),
+    [
+        ("clinker", ["validate", "good.yaml"], 4),
+        ("clinker", ["explain", "--code", "E101"], 4),
+        ("cxl", ["eval", "-e", "emit a = 1"], 2),
+    ],
+)
+def test_a_full_standard_output_is_told_in_one_line(module: str, argv: list[str], status: int, here: Path) -> None:
+    program = f"import sys; from spark_jobs.cli import {module}; sys.exit({module}.main({argv!r}))"
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run([sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == status
+    assert ended.stderr == f"{module} error: standard output: No space left on device\n"
 
 
 def test_an_interrupt_is_exit_130(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

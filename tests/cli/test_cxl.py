@@ -72,6 +72,26 @@ def test_fields_have_the_types_of_their_spelling(capsys: Captured) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0" * 25 + "999999999999999999999999", "Float"),
+        ("0" * 5000 + "7", "Int"),
+        ("9" * 5000, "Float"),
+        ("-9223372036854775808", "Int"),
+        ("9223372036854775808", "Float"),
+    ],
+    ids=lambda text: text[-20:],
+)
+def test_a_field_beyond_64_bits_is_a_float(text: str, expected: str, capsys: Captured) -> None:
+    assert evaluated(capsys, "-e", "emit a = x.type_of()", "--field", f"x={text}") == {"a": expected}
+
+
+def test_a_number_beyond_all_floats_is_infinite(capsys: Captured) -> None:
+    record = '{"x": 1' + "0" * 400 + "}"
+    assert evaluated(capsys, "-e", "emit a = x.type_of()", "--record", record) == {"a": "Float"}
+
+
 def test_a_schema_gives_types_and_converts(capsys: Captured) -> None:
     schema = (
         '{"d": "date", "t": "nullable(date_time)", "x": {"nullable": "float"}, "xs": ["string"], "m": {"a": "int"}}'
@@ -134,6 +154,10 @@ def test_both_engines_say_the_same_as_one_json_object(capsys: Captured) -> None:
             1,
             "cannot convert 'q' to Int",
         ),
+        (["eval", "-e", "emit a = 1", "nofile.cxl"], 2, "error: two programs: give the FILE 'nofile.cxl' or -e CXL"),
+        (["eval", "-e", "emit a = 1", "--schema", '["a"]'], 2, 'error: --schema as a list has objects like {"name"'),
+        (["eval", "-e", "emit a = 1", "--schema", '[{"name": ["x"]}]'], 2, 'got {"name": ["x"]}'),
+        (["eval", "-e", "emit a = 1", "--schema", '[{"name": "x", "type": ["a", 1]}]'], 2, "unknown type"),
         (["nope"], 2, "invalid choice"),
         (["check", "nowhere.cxl"], 2, "error: cannot read"),
     ],

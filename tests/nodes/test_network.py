@@ -85,6 +85,56 @@ def test_messages_do_not_show_the_secret(config: str, tmp_path: Path, monkeypatc
     assert KEY not in render.full(found)
 
 
+WRONG = "transport: { kind: rest, max_pages: 0, url: http://h/a"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        f'transport: {{ kind: rest, max_pages: 1, url: "http://me:{KEY}@h/x" }}',
+        f'transport: {{ kind: rest, max_pages: 0, url: "http://h/x?mail=a@b&api_key={KEY}" }}',
+        f"transport: {{ kind: rest, max_pages: 1, url: 'me:{KEY}@h/x' }}",
+        WRONG + f", auth: {{ scheme: bearer, token: {KEY} }} }}",
+        WRONG + f', auth: {{ scheme: bearer, token: "${{NOT_SET_HERE:-{KEY}}}" }} }}',
+        REST + f", auth: {{ scheme: header, token: {KEY}, name: a, value: b }} }}",
+        REST + f", auth: {{ scheme: header, name: 'X: {KEY}', value: b }} }}",
+        REST + f", auth: {{ scheme: bearer, token: a, token: {KEY} }} }}",
+        REST + f", auth: {{ scheme: bearer, token: a, password: {KEY} }} }}",
+        REST + f", auth: {KEY} }}",
+        REST + f", auth: [{KEY}] }}",
+        REST + f", password: {KEY} }}",
+        f"transport: http://me:{KEY}@h/x",
+        REST + f", auth: !secret {KEY} }}",
+        WRONG + f", _notes: &n {{ scheme: bearer, token: {KEY} }}, auth: *n }}",
+        REST + f", pagination: {{ a: ], auth: {{ scheme: bearer, token: {KEY} }} }}",
+        f"transport:\n  kind: rest\n  auth:\n    token: {KEY}: x",
+        f"transport:\n  kind: rest\n  auth:\n    scheme: bearer\n    token: |\n      {KEY}\n      ü\n  url: http://h/a\n"
+        "  max_pages: 1",
+    ],
+)
+def test_excerpts_do_not_show_what_is_written_in_the_pipeline(config: str, tmp_path: Path) -> None:
+    found = planning.validate(written(tmp_path, config))
+    assert found
+    for style in render.Style:
+        assert KEY not in render.render(found, style)
+
+
+def test_excerpts_show_the_rest_of_the_line(tmp_path: Path) -> None:
+    config = 'transport: { kind: rest, url: "http://me:pw@h/x?y=1", auth: { token: "${NAME:-pw}" }, max_pages: 0 }'
+    (line,) = {
+        line for line in render.full(planning.validate(written(tmp_path, config))).splitlines() if "kind" in line
+    }
+    assert line.endswith(
+        'transport: { kind: rest, url: "http://******h/x*****, auth: { token: *${NAME:-**** }, max_pages: 0 }'
+    )
+
+
+def test_a_file_that_is_no_text_shows_no_secret(tmp_path: Path) -> None:
+    path = written(tmp_path, REST + f", auth: {{ scheme: bearer, token: {KEY}ü }} }}")
+    path.write_bytes(path.read_bytes().replace("ü".encode(), b"\xff"))
+    assert KEY not in render.full(planning.validate(path))
+
+
 def test_the_endpoint_has_what_was_written(tmp_path: Path) -> None:
     config = """transport:
   kind: rest

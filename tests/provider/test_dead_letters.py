@@ -26,6 +26,20 @@ def test_entries_are_counted_not_lines(letters: Path) -> None:
     assert dead_letters.look(str(letters)) == dead_letters.Found((str(letters),), 2)
 
 
+def test_a_path_is_a_path_before_it_is_a_pattern(tmp_path: Path) -> None:
+    (tmp_path / "d[1].csv").write_text(HEADER + "1,x\n")
+    assert dead_letters.look(str(tmp_path / "d[1].csv")).count == 1
+    (tmp_path / "d1.csv").write_text(HEADER + "1,x\n2,x\n")
+    assert dead_letters.look(str(tmp_path / "d[1].csv")).count == 1
+    assert dead_letters.look(str(tmp_path / "d[0-9].csv")).count == 2
+
+
+def test_entries_may_be_of_any_length(tmp_path: Path) -> None:
+    path = tmp_path / "dead.csv"
+    path.write_bytes(HEADER.encode() + b'1,%b\n\n2,"a""\n%b"\r\n3,z' % (b"x" * 200_000, b"\n\xff" * 200_000))
+    assert dead_letters.look(str(path)).count == 3
+
+
 def test_patterns_add_up_files(letters: Path, tmp_path: Path) -> None:
     (tmp_path / "more.csv").write_text(HEADER + "3,x\n")
     (tmp_path / "empty.csv").write_text(HEADER)
@@ -43,6 +57,13 @@ def sensor(path: object, **arguments: Any) -> Any:
     from clinker_provider.sensors.dead_letters import ClinkerDeadLettersSensor
 
     return ClinkerDeadLettersSensor(task_id="wait", path=str(path), **arguments)
+
+
+@pytest.mark.airflow
+def test_a_path_is_kept_as_text(letters: Path) -> None:
+    from clinker_provider.sensors.dead_letters import ClinkerDeadLettersSensor
+
+    assert ClinkerDeadLettersSensor(task_id="wait", path=letters).path == str(letters)
 
 
 @pytest.mark.airflow

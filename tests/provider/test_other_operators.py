@@ -84,14 +84,14 @@ def collect(folder: Path, **arguments: Any) -> Any:
 def test_metrics_are_collected_and_counted(tmp_path: Path, context: Any) -> None:
     spool = tmp_path / "spool"
     spool.mkdir()
-    (spool / "a.json").write_text(json.dumps({"execution_id": "a"}))
+    (spool / "a.json").write_text(json.dumps({"execution_id": "a", "schema_version": 1}))
     (spool / "b.json").write_text("no metrics")
     archive = str(tmp_path / "all.ndjson")
     wanted = {"collected": 1, "skipped": 1, "output_file": archive}
     assert collect(tmp_path, dry_run=True).execute(context) == wanted
     assert not Path(archive).exists()
     assert collect(tmp_path, delete_after_collect=True).execute(context) == wanted
-    assert Path(archive).read_text() == '{"execution_id":"a"}\n'
+    assert Path(archive).read_text() == '{"execution_id":"a","schema_version":1}\n'
     assert [path.name for path in spool.iterdir()] == ["b.json"]
 
 

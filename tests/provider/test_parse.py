@@ -105,6 +105,45 @@ def test_what_is_not_static_or_not_wanted_is_not_checked(folder: Path, arguments
     assert parse(folder, arguments).import_errors == {}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ('memory_limit="lots"', "argument --memory-limit: expected an amount of memory like `512M` or `2G`"),
+        ('memory_limit=""', "argument --memory-limit: "),
+        ('log_level="INFO"', "argument --log-level: invalid choice: 'INFO'"),
+        ("threads=0", "argument --threads: expected a whole number of at least 1"),
+        ("error_threshold=-1", "argument --error-threshold: "),
+        ('run_args=["--quite"]', "unrecognized arguments: --quite"),
+        ('run_args="--quiet --force"', "run_args is a list of arguments"),
+        ('on_dlq="nomodule.f"', "on_dlq: there is no module 'nomodule'"),
+    ],
+)
+def test_options_that_a_run_would_refuse_are_import_errors(folder: Path, arguments: str, reason: str) -> None:
+    ((_, text),) = parse(folder, f'pipeline="p.yaml", {arguments}').import_errors.items()
+    assert reason in text
+    assert parse(folder, f'pipeline="p.yaml", {arguments}, validate="execute"').import_errors == {}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        'memory_limit="{{ params.limit }}", run_args=["--threads", "{{ params.threads }}"]',
+        'run_args="{{ params.arguments }}"',
+        'memory_limit="2G", threads=2, log_level="debug", run_args=["--quiet"], on_dlq="json.dumps"',
+    ],
+)
+def test_options_that_are_right_or_not_known_yet_are_parsed(folder: Path, arguments: str) -> None:
+    assert parse(folder, f'pipeline="p.yaml", {arguments}').import_errors == {}
+
+
+def test_paths_may_be_paths(folder: Path) -> None:
+    path = f"__import__('pathlib').Path({str(folder)!r})"
+    arguments = f"pipeline={path} / 'p.yaml', base_dir={path}, work_dir={path}, metrics_spool_dir={path}"
+    bag = parse(folder, arguments)
+    assert bag.import_errors == {}
+    assert bag.dags["parsed"].task_dict["run"].pipeline == str(folder / "p.yaml")
+
+
 def test_setting_of_the_installation_decides_for_operators_that_do_not(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

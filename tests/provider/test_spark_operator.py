@@ -150,8 +150,34 @@ def test_fail_on_dlq_fails_without_retry_after_the_callback(spark: Any, context:
 
 def test_callback_is_not_called_for_a_clean_run(spark: Any, context: Any) -> None:
     spark.operator({"exit": 0, "record": {}}, on_dlq="json.dumps").execute(context)
-    with pytest.raises(ValueError, match="no import path"):
-        spark.operator({"exit": 2, "record": DEAD}, on_dlq="nothing").execute(context)
+
+
+@pytest.mark.parametrize(
+    ("callback", "reason"),
+    [
+        ("nothing", "no import path"),
+        ("nomodule.f", "there is no module 'nomodule'"),
+        ("no.module.f", "there is no module 'no.module'"),
+        ("json.nothing", "no attribute 'nothing'"),
+    ],
+)
+def test_a_callback_that_is_not_there_is_found_before_the_run(
+    callback: str, reason: str, spark: Any, context: Any
+) -> None:
+    with pytest.raises(exceptions.ClinkerConfigError, match=f"on_dlq: .*{reason}"):
+        spark.operator({"exit": 2, "record": DEAD}, on_dlq=callback).execute(context)
+    assert not (spark.folder / "notes.json").exists()
+
+
+def test_rendered_options_are_checked_before_the_run(spark: Any, context: Any, diagnosed: Any) -> None:
+    operator = spark.operator({"exit": 0, "record": {}}, validate="execute", memory_limit="{{ limit }}")
+    operator.memory_limit = "lots"
+    with pytest.raises(exceptions.ClinkerConfigError, match="--memory-limit: expected an amount of memory"):
+        operator.execute(context)
+    operator.memory_limit, operator.run_args = "1G", "--quiet --force"
+    with pytest.raises(exceptions.ClinkerConfigError, match="run_args is a list"):
+        operator.execute(context)
+    assert not (spark.folder / "notes.json").exists()
 
 
 @pytest.mark.parametrize("code", [0, 3])

@@ -127,3 +127,10 @@ def test_every_plan_covers_every_column_once(declared: list[str], heads: list[li
         assert [head[field].casefold() for field in plan.declared if field is not None] == [
             column.casefold() for column, field in zip(declared, plan.declared, strict=True) if field is not None
         ]
+
+
+def test_a_path_that_is_no_unicode_is_named(tmp_path: Path) -> None:
+    path = f"{tmp_path}/dir\udcff/a.csv"
+    for ask in (lambda: files.describe(path, "a.csv"), lambda: files.open_input(path, "a.csv").__enter__()):
+        with pytest.raises(FormatError, match=r"a\.csv: cannot be read: the path .*dir\\udcff/a\.csv is not UTF-8"):
+            ask()

@@ -166,6 +166,15 @@ class TransportConfig(Config):
     timeout_secs: Positive = 30
 
 
+def _transport(value: Any) -> Any:
+    """The long form of a kind; another text may be an address with a password, which no message shows."""
+    if not isinstance(value, str):
+        return value
+    if value not in list(TransportKind):
+        raise unfit("expected `file`, `rest`, or a mapping with `kind: rest` and `url`")
+    return {"kind": value}
+
+
 class SourceConfig(Config):
     """`config:` of a source (spec/formats.md 1.2)."""
 
@@ -173,9 +182,7 @@ class SourceConfig(Config):
     type: choice(formats.Format)  # type: ignore[valid-type]
     columns: Columns | None = Field(None, alias="schema")
     options: dict[str, Any] | None = None
-    transport: Annotated[TransportConfig, BeforeValidator(_long_form("kind"))] = TransportConfig(
-        kind=TransportKind.FILE
-    )
+    transport: Annotated[TransportConfig, BeforeValidator(_transport)] = TransportConfig(kind=TransportKind.FILE)
     path: Name | None = None
     glob: Name | None = None
     regex: Name | None = None

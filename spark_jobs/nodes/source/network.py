@@ -59,9 +59,7 @@ def problems(config: SourceConfig, name: str) -> Iterator[Problem]:
     yield from _choice_problems(transport.pagination, "pagination", "strategy", _PAGINATION)
     yield from _choice_problems(transport.auth, "auth", "scheme", _AUTH)
     if transport.url is not None and (reason := addresses.problem(transport.url)):
-        # A message shows the line that it points at, which should not be the one with the password.
-        at = "kind" if "@" in transport.url else "url"
-        yield codes.E007, f"`url`: the address {reason}", ("transport", at), None
+        yield codes.E007, f"`url`: the address {reason}", ("transport", "url"), None
     pointer = transport.pagination.next_token_pointer
     if pointer is not None and not pointer.startswith("/"):
         path = ("transport", "pagination", "next_token_pointer")
@@ -102,7 +100,7 @@ def _header_problems(auth: AuthConfig) -> Iterator[Problem]:
         text = getattr(auth, key)
         if text is not None and not (text.isascii() and text.isprintable()):
             message = f"`{key}`: has a character that no header may have, such as a line end"
-            yield codes.E007, message, ("transport", "auth", "scheme"), "check the environment variable behind it"
+            yield codes.E007, message, ("transport", "auth", key), "check the environment variable behind it"
 
 
 def endpoint(transport: TransportConfig) -> Endpoint | None:

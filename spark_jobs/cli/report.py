@@ -1,0 +1,59 @@
+"""What a command has to tell about a pipeline: at once as text, and for programs as one document at the end."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from spark_jobs.cli import streams
+from spark_jobs.diagnostics import codes, render
+from spark_jobs.diagnostics.diagnostic import Code
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from spark_jobs.diagnostics.diagnostic import Diagnostic
+    from spark_jobs.plan.plan import Plan
+    from spark_jobs.result import RunError
+
+
+class Report:
+    """The diagnostics of a command, on standard error."""
+
+    def __init__(self, style: render.Style) -> None:
+        self._style = style
+        self._waiting: list[Diagnostic] = []
+
+    def tell(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Tell what was found, now or with everything else."""
+        if self._style.is_document:
+            self._waiting += diagnostics
+        else:
+            self._write(diagnostics)
+
+    def close(self) -> None:
+        """Write the document, an empty one too."""
+        if self._style.is_document:
+            self._write(self._waiting)
+
+    def _write(self, diagnostics: Iterable[Diagnostic]) -> None:
+        with streams.given_up("clinker", sys.stderr):
+            sys.stderr.write(render.render(diagnostics, self._style, colour=render.wants_colour(sys.stderr)))
+
+
+@contextmanager
+def opened(style: str) -> Iterator[Report]:
+    """A report that is whole when the command ends, however it ends."""
+    report = Report(render.Style(style))
+    try:
+        yield report
+    finally:
+        report.close()
+
+
+def of_run(error: RunError, plan: Plan | None = None) -> Diagnostic:
+    """What ended a run, as a diagnostic; its place is one that the plan knows."""
+    code = codes.by_id().get(error.code) or Code(error.code, "the run was ended")
+    places = [*plan.places.values(), *(node.span for node in plan.nodes), *plan.storage.places.values()] if plan else []
+    return code.at(next((place for place in places if str(place) == error.span), None), error.message)

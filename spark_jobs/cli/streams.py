@@ -1,0 +1,59 @@
+"""Standard output and error of the commands: their encoding, and what happens when they cannot be written."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def prepare() -> None:
+    """Write UTF-8, whatever the system's settings are; what it cannot hold is escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def completed(name: str, command: Callable[[], int], failed: int) -> int:
+    """Run a command until its output is written; gives its exit status, and `failed` when that cannot be done."""
+    try:
+        status = command()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of a pipe is gone; there is nobody to tell.
+        discard(sys.stdout)
+        discard(sys.stderr)
+        return 0
+    except OSError as error:
+        _complain(name, error)
+        discard(sys.stdout)
+        return failed
+    return status
+
+
+@contextmanager
+def given_up(name: str, stream: TextIO) -> Iterator[None]:
+    """Within, what a stream does not take is given up: what was done stands, and so does the exit status."""
+    try:
+        yield
+        stream.flush()
+    except OSError as error:
+        if stream is not sys.stderr and not isinstance(error, BrokenPipeError):
+            _complain(name, error)
+        discard(stream)
+
+
+def discard(stream: TextIO) -> None:
+    """Throw away what is still to be written: Python would try it again when it ends, and complain."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def _complain(name: str, error: OSError) -> None:
+    with given_up(name, sys.stderr):
+        sys.stderr.write(f"{name} error: {error.filename or 'standard output'}: {error.strerror or error}\n")

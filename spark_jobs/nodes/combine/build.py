@@ -36,11 +36,7 @@ def common(equality: Equality) -> types.Type:
 
 def comparable(key: pa.Array, static: types.Type, target: types.Type) -> pa.Array:
     """A key column as both sides compare it; what cannot be a key (NaN) is null and matches nothing."""
-    if target.is_dynamic and not static.is_dynamic:
-        key = values.to_arrow(values.from_arrow(key, static), types.ANY)
-    elif target.kind is types.Kind.FLOAT and static.kind is types.Kind.INT:
-        key = pc.cast(key, pa.float64(), safe=False)
-    column, bad = keys.column(key, target)
+    column, bad = keys.column(values.retyped(key, static, target), target)
     return pc.if_else(pa.array(bad), pa.scalar(None, column.type), column) if bad.any() else column
 
 

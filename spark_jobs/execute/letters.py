@@ -99,17 +99,12 @@ def _table(
         pa.array([route] * count, pa.string()),
         pa.array([str(failure.category) for failure in failures], pa.string()),
         pa.array([failure.detail for failure in failures], pa.string()),
-        pa.array([_field(failure) for failure in failures], pa.string()),
+        pa.array([failure.field or "" for failure in failures], pa.string()),
         pa.array([values.text_of(failure.value) for failure in failures], pa.string()),
         pa.array([trigger] * count, pa.string()),
         pa.nulls(count, SCHEMA.field("record").type) if texts is None else _records(texts),
     ]
     return pa.Table.from_arrays(columns, schema=SCHEMA)
-
-
-def _field(failure: Failure) -> str:
-    """The emit that failed; what a node computes for itself (`$arg.0`) is no field of the user's."""
-    return "" if failure.field is None or failure.field.startswith("$") else failure.field
 
 
 def _records(texts: pa.RecordBatch) -> pa.ListArray:

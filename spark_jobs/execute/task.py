@@ -162,15 +162,19 @@ class Task:
         return file
 
     def materialized(self, name: str, partition: int | None = None) -> pa.Table:
-        """The records that an earlier job wrote down for a box, in order; mapped where the file system allows it."""
+        """The records that an earlier job wrote down for a box, in order; mapped where the file system allows it.
+
+        What the records of some lane or file lack is null there.
+        """
         files = [pa.ipc.open_file(pa.memory_map(path)) for path in self.spec.materialized[name]]
         if partition is None:
             tables = [file.read_all() for file in files]
-            return pa.concat_tables(tables) if tables else pa.table({})
-        found = [file.get_batch_with_custom_metadata(i) for file in files for i in range(file.num_record_batches)]
-        wanted = str(partition).encode()
-        batches = [each.batch for each in found if each.custom_metadata[operator.PARTITION] == wanted]
-        return pa.Table.from_batches(batches) if batches else pa.table({})
+        else:
+            found = [file.get_batch_with_custom_metadata(i) for file in files for i in range(file.num_record_batches)]
+            wanted = str(partition).encode()
+            batches = [each.batch for each in found if each.custom_metadata[operator.PARTITION] == wanted]
+            tables = [pa.Table.from_batches([batch]) for batch in batches]
+        return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
 
     # ---- the work
     # -------------------------------------------------------------------------------------------------------

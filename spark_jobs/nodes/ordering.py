@@ -21,6 +21,11 @@ def places(task: int, first: int, count: int) -> pa.Array:
     return pa.array(np.arange(start, start + count))
 
 
+def of(data: pa.RecordBatch) -> pa.Array:
+    """The places that records carry; 0 for each where they come in their order."""
+    return data.column(AT) if AT in data.schema.names else pa.array(np.zeros(data.num_rows, dtype=np.int64))
+
+
 def homes(at: pa.Array, numbers: range, lanes: int, partitions: int) -> np.ndarray:
     """The home partition of each place: monotonous in record order, all about as wide.
 

@@ -224,7 +224,7 @@ class Combine(operator.Operator):
             result = self.run(program, self._joined(batch, pairs, equality.driver), engine.Surroundings())
             key = result.emits[KEY]
             if result.failures:
-                failing = self._of_drivers(pairs, result.failures)
+                failing = self._of_drivers(batch, pairs, result.failures)
                 is_kept = ~np.isin(pairs.driver, [item.row for item in failing])
                 assert result.rows is not None  # those that did not fail
                 key = key.filter(pa.array(is_kept[result.rows.to_numpy(zero_copy_only=False)]))
@@ -257,21 +257,23 @@ class Combine(operator.Operator):
         if not len(pairs.driver):
             return pairs, []
         result = self.run(self.residual, self._joined(batch, pairs, self.step.residual), engine.Surroundings())
-        failed = self._of_drivers(pairs, result.failures)
+        failed = self._of_drivers(batch, pairs, result.failures)
         return (pairs if result.rows is None else pairs.take(result.rows.to_numpy(zero_copy_only=False))), failed
 
-    def _of_drivers(self, pairs: _Pairs, failures: Sequence[engine.RowFailure]) -> list[engine.RowFailure]:
+    def _of_drivers(
+        self, batch: operator.Batch, pairs: _Pairs, failures: Sequence[engine.RowFailure]
+    ) -> list[engine.RowFailure]:
         """Failures of pairs as failures of their drivers, the first of each, with the build rows that took part."""
         found: dict[int, engine.RowFailure] = {}
         for item in failures:
             driver = int(pairs.driver[item.row])
             if driver not in found:
                 found[driver] = build.combine_error(engine.RowFailure(driver, item.failure))
-                self._companions(pairs, item)
+                self._companions(batch.record(driver), pairs, item)
         return [found[driver] for driver in sorted(found)]
 
-    def _companions(self, pairs: _Pairs, item: engine.RowFailure) -> None:
-        """An entry for each build record of a failing pair (decision 62)."""
+    def _companions(self, driver: operator.Batch, pairs: _Pairs, item: engine.RowFailure) -> None:
+        """An entry for each build record of a driver's failing pair (decision 62)."""
         for qualifier, rows in pairs.builds.items():
             row = int(rows[item.row])
             if row >= 0:
@@ -279,7 +281,8 @@ class Combine(operator.Operator):
                 self.counters.made += 1
                 record = self.tables[qualifier].records.slice(row, 1)
                 companion = operator.Batch(record, pa.array([0]), operator.GroupOrigin(0))
-                self.context.fail(self, companion, [build.combine_error(engine.RowFailure(0, item.failure))])
+                error = build.combine_error(engine.RowFailure(0, item.failure))
+                self.context.fail(self, companion, [error], cause=driver)
 
     def _with_misses(self, pairs: _Pairs, missed: np.ndarray) -> _Pairs:
         """Unmatched drivers in their places, without build records."""
@@ -295,7 +298,7 @@ class Combine(operator.Operator):
         joined = self._joined(batch, pairs, self.step.body)
         result = self.run(self.body, joined, engine.Surroundings())
         rows = np.arange(len(pairs.driver)) if result.rows is None else result.rows.to_numpy(zero_copy_only=False)
-        failed = self._of_drivers(pairs, result.failures)
+        failed = self._of_drivers(batch, pairs, result.failures)
         emits = result.emits
         if failed:
             self.fail(batch, failed)

@@ -35,7 +35,8 @@ class Failure(Exception):
         detail: the kind of error in the words of spec/exec.md 2.9, without row or field.
         category: the dead-letter category.
         value: the offending value, for `_cxl_dlq_triggering_value`.
-        field: the emit that was being computed, filled in by the statement.
+        field: the emit that was being computed, filled in by the statement; None for what is no field of the user's,
+            like the argument of an aggregate.
     """
 
     def __init__(

@@ -142,9 +142,12 @@ def _emit(statement: typed.Emit) -> Step:
             raise
         row.fields[name] = row.slots[slot] = result
 
+    def unnamed(row: Row) -> None:
+        row.fields[name] = row.slots[slot] = value(row)
+
     static = statement.value.type
     if name.startswith("$"):  # a value on its way to another part of the node, not a field
-        return plain
+        return unnamed
     return checked if static.kind is Kind.FLOAT or static.is_dynamic or static.kind is Kind.ARRAY else plain
 
 

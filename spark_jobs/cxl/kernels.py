@@ -314,10 +314,4 @@ def _result(program: typed.Program, state: State, count: int) -> engine.BatchRes
 
 def _typed(found: tuple[pa.Array, types.Type] | None, wanted: types.Type, count: int) -> pa.Array:
     """An emitted column in the type that the program declares for it."""
-    target = values.arrow_type(wanted)
-    if found is None:
-        return pa.nulls(count, target)
-    array, static = found
-    if static.is_dynamic == wanted.is_dynamic:
-        return array if array.type == target else pc.cast(array, target)
-    return values.to_arrow(values.from_arrow(array, static), wanted)
+    return pa.nulls(count, values.arrow_type(wanted)) if found is None else values.retyped(*found, wanted)

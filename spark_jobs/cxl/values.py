@@ -292,6 +292,16 @@ def to_arrow(values: Iterable[Any], static: types.Type) -> pa.Array:
     return pa.array(values, arrow_type(static))
 
 
+def retyped(array: pa.Array, static: types.Type, wanted: types.Type) -> pa.Array:
+    """A column of one CXL type as a column of a type that holds its values: an Int as a Float, anything as `Any`."""
+    import pyarrow.compute as pc
+
+    if static.is_dynamic is not wanted.is_dynamic:
+        return to_arrow(from_arrow(array, static), wanted)
+    target = arrow_type(wanted)
+    return array if array.type == target else pc.cast(array, target, safe=False)  # a large Int is a rounded Float
+
+
 def from_arrow(array: pa.Array, static: types.Type) -> list[Any]:
     """The Python values of an Arrow array (or chunked array) of a CXL type."""
     items: list[Any] = array.to_pylist()

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.failure import Failure
 
 #: A dead letter before it has its row number: `number` orders the entries of one record by their node's place in the
-#: plan.
+#: plan, then its `cause`: the driver's record of a combine that a build record was refused with, -1 for a record's own
+#: failures, which come first. `at` is the place of the failing record, or of the driver's, where several may be of one
+#: row (see `nodes/ordering.py`), and 0 where they come in their order.
 #: `record` has the texts of the source's declared columns, null where they have to be read again.
 SCHEMA = pa.schema(
     [
@@ -23,6 +25,10 @@ SCHEMA = pa.schema(
         ("split", pa.int32()),
         ("row", pa.int64()),
         ("number", pa.int32()),
+        ("cause_source", pa.int32()),
+        ("cause_split", pa.int32()),
+        ("cause_row", pa.int64()),
+        ("at", pa.int64()),
         ("stage", pa.string()),
         ("route", pa.string()),
         ("category", pa.string()),
@@ -33,7 +39,8 @@ SCHEMA = pa.schema(
         ("record", pa.list_(pa.string())),
     ]
 )
-ORDER = [("source", "ascending"), ("split", "ascending"), ("row", "ascending"), ("number", "ascending")]
+_ORDERED = ("source", "split", "row", "number", "cause_source", "cause_split", "cause_row", "at")
+ORDER = [(name, "ascending") for name in _ORDERED]
 
 
 class Gathered:
@@ -51,6 +58,7 @@ class Gathered:
         self,
         failures: Sequence[Failure],
         places: tuple[pa.Array, pa.Array, pa.Array],
+        causes: tuple[pa.Array, pa.Array, pa.Array, pa.Array],
         texts: pa.RecordBatch | None,
         stages: Sequence[str],
         number: int,
@@ -69,7 +77,7 @@ class Gathered:
         for failure in failures:
             self.per_category[failure.category] = self.per_category.get(failure.category, 0) + 1
         if keep:
-            self._tables.append(_table(failures, places, texts, stages, number, route, trigger))
+            self._tables.append(_table(failures, places, causes, texts, stages, number, route, trigger))
 
     def write(self, path: str) -> bool:
         """Write what was kept; False when there is nothing."""
@@ -82,9 +90,16 @@ class Gathered:
         return True
 
 
+def own(at: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:
+    """The causes of records that fail by themselves, by their places."""
+    none = pa.array(np.full(len(at), -1))
+    return none.cast(pa.int32()), none.cast(pa.int32()), none, at
+
+
 def _table(
     failures: Sequence[Failure],
     places: tuple[pa.Array, pa.Array, pa.Array],
+    causes: tuple[pa.Array, pa.Array, pa.Array, pa.Array],
     texts: pa.RecordBatch | None,
     stages: Sequence[str],
     number: int,
@@ -95,21 +110,17 @@ def _table(
     columns = [
         *places,
         pa.array(np.full(count, number, dtype=np.int32)),
+        *causes,
         pa.array(stages, pa.string()),
         pa.array([route] * count, pa.string()),
         pa.array([str(failure.category) for failure in failures], pa.string()),
         pa.array([failure.detail for failure in failures], pa.string()),
-        pa.array([_field(failure) for failure in failures], pa.string()),
+        pa.array([failure.field or "" for failure in failures], pa.string()),
         pa.array([values.text_of(failure.value) for failure in failures], pa.string()),
         pa.array([trigger] * count, pa.string()),
         pa.nulls(count, SCHEMA.field("record").type) if texts is None else _records(texts),
     ]
     return pa.Table.from_arrays(columns, schema=SCHEMA)
-
-
-def _field(failure: Failure) -> str:
-    """The emit that failed; what a node computes for itself (`$arg.0`) is no field of the user's."""
-    return "" if failure.field is None or failure.field.startswith("$") else failure.field
 
 
 def _records(texts: pa.RecordBatch) -> pa.ListArray:

@@ -16,7 +16,7 @@ from spark_jobs.execute import letters, logs, report
 from spark_jobs.execute import spill as disk
 from spark_jobs.execute.outbox import Outbox
 from spark_jobs.formats.format import FormatError
-from spark_jobs.nodes import node, operator, spill
+from spark_jobs.nodes import node, operator, ordering, spill
 from spark_jobs.nodes.source import record_origin as origins
 from spark_jobs.plan import plan as plans
 from spark_jobs.plan import regions
@@ -60,15 +60,22 @@ class Task:
         batch: operator.Batch,
         failures: Sequence[engine.RowFailure],
         trigger: str = "",
+        cause: operator.Batch | None = None,
     ) -> None:
         """Send rows of a batch to the dead letters."""
         indices = pa.array([item.row for item in failures], pa.int64())
         texts = batch.origin.texts(batch, indices) if self.spec.keep_texts else None
         places = batch.origin.identify(batch, indices)
+        if cause is None:
+            causes = letters.own(ordering.of(batch.data).take(indices))
+        else:
+            driver = cause.origin.identify(cause, pa.array(range(cause.count), pa.int64()))
+            causes = (*driver, ordering.of(cause.data))
         self._note(
             operator_,
             [item.failure for item in failures],
             places,
+            causes,
             texts,
             [operator_.step.stage] * len(failures),
             trigger,
@@ -83,13 +90,15 @@ class Task:
         stages: Sequence[str],
     ) -> None:
         """Note dead letters by the places of their records."""
-        self._note(operator_, failures, places, texts, stages, "")
+        causes = letters.own(pa.array([0] * len(failures), pa.int64()))
+        self._note(operator_, failures, places, causes, texts, stages, "")
 
     def _note(
         self,
         operator_: operator.Operator,
         failures: Sequence[failure.Failure],
         places: tuple[pa.Array, pa.Array, pa.Array],
+        causes: tuple[pa.Array, pa.Array, pa.Array, pa.Array],
         texts: pa.RecordBatch | None,
         stages: Sequence[str],
         trigger: str,
@@ -98,7 +107,7 @@ class Task:
             return
         keep = self.spec.strategy is plans.Strategy.CONTINUE
         self.gathered.add(
-            failures, places, texts, stages, operator_.number, operator_.route, trigger, keep=keep
+            failures, places, causes, texts, stages, operator_.number, operator_.route, trigger, keep=keep
         )  # fmt: skip
         first = pc.index(places[2], pc.min(places[2])).as_py()
         source, split, row = (column[first].as_py() for column in places)
@@ -162,15 +171,19 @@ class Task:
         return file
 
     def materialized(self, name: str, partition: int | None = None) -> pa.Table:
-        """The records that an earlier job wrote down for a box, in order; mapped where the file system allows it."""
+        """The records that an earlier job wrote down for a box, in order; mapped where the file system allows it.
+
+        What the records of some lane or file lack is null there.
+        """
         files = [pa.ipc.open_file(pa.memory_map(path)) for path in self.spec.materialized[name]]
         if partition is None:
             tables = [file.read_all() for file in files]
-            return pa.concat_tables(tables) if tables else pa.table({})
-        found = [file.get_batch_with_custom_metadata(i) for file in files for i in range(file.num_record_batches)]
-        wanted = str(partition).encode()
-        batches = [each.batch for each in found if each.custom_metadata[operator.PARTITION] == wanted]
-        return pa.Table.from_batches(batches) if batches else pa.table({})
+        else:
+            found = [file.get_batch_with_custom_metadata(i) for file in files for i in range(file.num_record_batches)]
+            wanted = str(partition).encode()
+            batches = [each.batch for each in found if each.custom_metadata[operator.PARTITION] == wanted]
+            tables = [pa.Table.from_batches([batch]) for batch in batches]
+        return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
 
     # ---- the work
     # -------------------------------------------------------------------------------------------------------

@@ -112,7 +112,10 @@ class Tally:
         wrong = []
         for name, c in self.counters.items():
             if c.records_in + c.made != c.records_out + c.filtered + c.duplicates + c.dead:
-                wrong.append(f"{name}: {c}")
+                wrong.append(
+                    f"{name}: {c.records_in} in and {c.made} made are not {c.records_out} out, {c.filtered} filtered, "
+                    f"{c.duplicates} duplicates and {c.dead} dead"
+                )
         return wrong
 
 

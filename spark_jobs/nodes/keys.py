@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from spark_jobs.cxl import types, values
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
@@ -25,7 +26,7 @@ def column(key: pa.Array, static: types.Type) -> tuple[pa.Array, np.ndarray]:
     -0.0 becomes 0.0. A dynamic value becomes a text in which 1 and 1.0 are alike and kinds do not mix.
     """
     if static.is_dynamic:
-        return _dynamic(key)
+        return _dynamic(key, _is_key)
     if static.kind is types.Kind.ARRAY:
         return pa.nulls(len(key), pa.string()), key.is_valid().to_numpy(zero_copy_only=False)
     if static.kind is types.Kind.FLOAT:
@@ -34,32 +35,48 @@ def column(key: pa.Array, static: types.Type) -> tuple[pa.Array, np.ndarray]:
     return key, np.zeros(len(key), dtype=bool)
 
 
-def _dynamic(key: pa.Array) -> tuple[pa.Array, np.ndarray]:
+def equal_column(key: pa.Array, static: types.Type) -> pa.Array:
+    """The comparable column of a side of `==`: containers compare deeply, and what equals nothing (NaN) is null."""
+    found, bad = _dynamic(key, _equals_itself) if static.is_dynamic else column(key, static)
+    return pc.if_else(pa.array(bad), pa.scalar(None, found.type), found) if bad.any() else found
+
+
+def _dynamic(key: pa.Array, is_key: Callable[[Any], bool]) -> tuple[pa.Array, np.ndarray]:
     codes = key.dictionary_encode()
-    texts: list[str | None] = []
-    bad: list[bool] = []
-    for text in codes.dictionary.to_pylist():
-        value = values.decode(text)
-        try:
-            values.key_of(value)
-        except TypeError:
-            texts.append(None)
-            bad.append(True)
-        else:
-            texts.append(_canonical(value))
-            bad.append(False)
+    found = [values.decode(text) for text in codes.dictionary.to_pylist()]
+    good = [is_key(value) for value in found]
+    texts = [values.encode(_canonical(value)) if fit else None for value, fit in zip(found, good, strict=True)]
     if not texts:
         return pa.nulls(len(key), pa.string()), np.zeros(len(key), dtype=bool)
     chosen = codes.indices.fill_null(0).to_numpy(zero_copy_only=False)
-    return pa.array(texts, pa.string()).take(codes.indices), np.array(bad)[chosen] & key.is_valid().to_numpy(
-        zero_copy_only=False
-    )
+    bad = ~np.array(good)[chosen] & key.is_valid().to_numpy(zero_copy_only=False)
+    return pa.array(texts, pa.string()).take(codes.indices), bad
 
 
-def _canonical(value: Any) -> str | None:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return values.encode(value)
+def _is_key(value: Any) -> bool:
+    try:
+        values.key_of(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _equals_itself(value: Any) -> bool:
+    """False where a NaN is inside."""
+    return values.equal(value, value)
+
+
+def _canonical(value: Any) -> Any:
+    """The same for all values that are equal: 1 for 1.0, keys in alphabetical order."""
+    match value:
+        case float() if value.is_integer():
+            return int(value)
+        case list():
+            return [_canonical(item) for item in value]
+        case dict():
+            return {name: _canonical(value[name]) for name in sorted(value)}
+        case _:
+            return value
 
 
 def name(value: Any) -> str:

@@ -64,7 +64,7 @@ class Departure(operator.Operator):
         if lane is None:
             lane = _Lane(ordering.place(self.lanes.index(batch.lane), batch.origin.number))
             self._waiting[batch.lane] = lane
-        at = ordering.first_rows(lane.place, pa.array(np.arange(lane.arrived, lane.arrived + batch.count)))
+        at = ordering.places(lane.place, lane.arrived, batch.count)
         data = operator.overlay(operator.with_origin(batch, batch.data), {**keys, ordering.AT: at})
         lane.arrived += batch.count
         lane.waiting.append(pa.table(data))

@@ -75,6 +75,10 @@ class Batch:
         """These records, in this order."""
         return replace(self, data=self.data.take(indices), rows=self.rows.take(indices))
 
+    def record(self, row: int) -> Batch:
+        """One of its records."""
+        return replace(self, data=self.data.slice(row, 1), rows=self.rows.slice(row, 1))
+
     def slices(self, size: int = BATCH_ROWS) -> Iterable[Batch]:
         """The batch in pieces of at most `size` records."""
         if self.count <= size:
@@ -144,8 +148,15 @@ class Context(Protocol):
     def counters(self, name: str) -> Counters:
         """The counters of a node in this task."""
 
-    def fail(self, operator: Operator, batch: Batch, failures: Sequence[engine.RowFailure], trigger: str = "") -> None:
-        """Send rows of a batch to the dead letters."""
+    def fail(
+        self,
+        operator: Operator,
+        batch: Batch,
+        failures: Sequence[engine.RowFailure],
+        trigger: str = "",
+        cause: Batch | None = None,
+    ) -> None:
+        """Send rows of a batch to the dead letters; `cause` has the driver of each build record of a combine."""
 
     def pause(self) -> None:
         """Said after each stretch of input. Raises `StopTask` when a failure ends the run."""

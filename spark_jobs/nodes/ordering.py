@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-
-if TYPE_CHECKING:
-    import numpy as np
 
 #: The column of a record's place; a group's is that of its first record.
 AT = "$at"
@@ -20,14 +15,15 @@ def place(lane: int, number: int) -> int:
     return lane << _NUMBER_BITS | number
 
 
-def first_rows(task: int, rows: pa.Array) -> pa.Array:
-    """The places of the records of a task, by their positions in it."""
-    return pc.add(rows, pa.scalar(task << ROW_BITS, pa.int64()))
+def places(task: int, first: int, count: int) -> pa.Array:
+    """The places of records of a task, by the order in which it has them: several may be of one row of its input."""
+    start = (task << ROW_BITS) + first
+    return pa.array(np.arange(start, start + count))
 
 
-def rows_of(at: pa.Array) -> pa.Array:
-    """The positions of places in their tasks."""
-    return pc.bit_wise_and(at, pa.scalar((1 << ROW_BITS) - 1, pa.int64()))
+def of(data: pa.RecordBatch) -> pa.Array:
+    """The places that records carry; 0 for each where they come in their order."""
+    return data.column(AT) if AT in data.schema.names else pa.array(np.zeros(data.num_rows, dtype=np.int64))
 
 
 def homes(at: pa.Array, numbers: range, lanes: int, partitions: int) -> np.ndarray:

@@ -245,7 +245,8 @@ def test_records_that_do_not_add_up_are_a_failure(folder: Path, monkeypatch: pyt
     monkeypatch.setattr(Counters, "add", forgetful)
     ended, document = run(folder)
     assert ended == 3
-    assert "E903 records do not add up, nothing is published: priced: " in document["error"]
+    text = "priced: 196 in and 0 made are not 160 out, 0 filtered, 0 duplicates and 20 dead"
+    assert f"E903 records do not add up, nothing is published: {text}" in document["error"]
     assert not (folder / "out").exists()
 
 

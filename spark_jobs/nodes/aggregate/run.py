@@ -74,6 +74,7 @@ class _Lane:
     """What a task has grouped of one lane."""
 
     place: int
+    arrived: int = 0
     raw: list[dict[str, pa.Array]] = field(default_factory=list)
     raw_rows: int = 0
     raw_bytes: int = 0
@@ -119,8 +120,9 @@ class Partial(operator.Operator):
         if lane is None:
             lane = _Lane(ordering.place(self.lanes.index(batch.lane), batch.origin.number))
             self.found[batch.lane] = lane
-        prepared = self._prepared(batch, emits, lane.place)
+        prepared = self._prepared(batch, emits, lane)
         lane.raw.append(prepared)
+        lane.arrived += batch.count
         lane.raw_rows += batch.count
         lane.raw_bytes += sum(column.nbytes for column in prepared.values())
         if lane.raw_rows >= GROUP_ROWS or lane.raw_bytes >= self.limit:
@@ -156,7 +158,7 @@ class Partial(operator.Operator):
             batch, columns = batch.take(kept), {name: column.take(kept) for name, column in columns.items()}
         return batch, columns, len(failures)
 
-    def _prepared(self, batch: operator.Batch, columns: dict[str, pa.Array], place: int) -> dict[str, pa.Array]:
+    def _prepared(self, batch: operator.Batch, columns: dict[str, pa.Array], lane: _Lane) -> dict[str, pa.Array]:
         """Keys, arguments and places of a batch's records."""
         prepared = {name: columns[name] for name in self.grouping.keys}
         prepared |= {
@@ -167,11 +169,12 @@ class Partial(operator.Operator):
         for call in self.step.program.calls:
             for name in call.arguments:
                 prepared[name] = columns[name] if name in columns else batch.data.column(name)
-        prepared[ordering.AT] = ordering.first_rows(place, batch.rows)
+        prepared[ordering.AT] = ordering.places(lane.place, lane.arrived, batch.count)
         if operator.ORIGIN_COLUMNS[0] in batch.data.schema.names:
             prepared |= {name: batch.data.column(name) for name in operator.ORIGIN_COLUMNS}
         else:
             self.split_origin = batch.origin
+            prepared[operator.ORIGIN_COLUMNS[2]] = batch.rows
         return prepared
 
     def _group(self, lane: _Lane) -> None:
@@ -194,9 +197,11 @@ class Partial(operator.Operator):
                 self._send(lane)
 
     def _with_origin(self, table: pa.Table) -> pa.Table:
-        """Where the first record of each group was read: the task's split, and the row from the group's place."""
-        rows = ordering.rows_of(_array(table, ordering.AT))
-        for name, column in zip(operator.ORIGIN_COLUMNS, self.split_origin.of_rows(rows), strict=True):
+        """Where the first record of each group was read: the task's split, and the row there."""
+        row = operator.ORIGIN_COLUMNS[2]
+        origin = self.split_origin.of_rows(_array(table, row))
+        table = table.drop_columns([row])
+        for name, column in zip(operator.ORIGIN_COLUMNS, origin, strict=True):
             table = table.append_column(name, column)
         leading = [*self.grouping.keys, ordering.AT, *self.grouping.carried]
         return table.select([*leading, *(name for name in table.schema.names if name not in leading)])

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure, types, values
 from spark_jobs.nodes import keys, operator, partition, spill
+from spark_jobs.nodes.combine.step import KEY
 from spark_jobs.nodes.operator import PARTITION
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ def key_type(program_emits: tuple[tuple[str, types.Type], ...]) -> types.Type:
 
 
 def common(equality: Equality) -> types.Type:
-    """The type in which both sides of an equality are compared: 1 matches 1.0 (decision 40)."""
+    """The type in which both sides of an equality are compared: 1 matches 1.0, arrays compare deeply (decision 40)."""
     left, right = key_type(equality.driver.emits), key_type(equality.build.emits)
-    if left.is_dynamic or right.is_dynamic:
+    if left.is_dynamic or right.is_dynamic or left.kind is types.Kind.ARRAY:
         return types.ANY
     if {left.kind, right.kind} == {types.Kind.INT, types.Kind.FLOAT}:
         return types.FLOAT
@@ -36,12 +37,7 @@ def common(equality: Equality) -> types.Type:
 
 def comparable(key: pa.Array, static: types.Type, target: types.Type) -> pa.Array:
     """A key column as both sides compare it; what cannot be a key (NaN) is null and matches nothing."""
-    if target.is_dynamic and not static.is_dynamic:
-        key = values.to_arrow(values.from_arrow(key, static), types.ANY)
-    elif target.kind is types.Kind.FLOAT and static.kind is types.Kind.INT:
-        key = pc.cast(key, pa.float64(), safe=False)
-    column, bad = keys.column(key, target)
-    return pc.if_else(pa.array(bad), pa.scalar(None, column.type), column) if bad.any() else column
+    return keys.equal_column(values.retyped(key, static, target), target)
 
 
 def key_name(number: int) -> str:
@@ -93,10 +89,11 @@ class Store(operator.Operator):
             named = operator.Batch(qualified(batch.data, self.qualifier), batch.rows, batch.origin, batch.lane)
             result = self.run(program, named, engine.Surroundings())
             if result.failures:
+                self.counters.made += len(result.failures)  # what comes in are the driver's records
                 self.fail(batch, [combine_error(item) for item in result.failures])
                 kept = operator.indices_except(batch.count, [item.row for item in result.failures])
                 batch, found = batch.take(kept), [column.take(kept) for column in found]
-            found.append(comparable(result.emits["key"], key_type(equality.build.emits), common(equality)))
+            found.append(comparable(result.emits[KEY], key_type(equality.build.emits), common(equality)))
         if not batch.count:
             return
         columns = {key_name(i): column for i, column in enumerate(found)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import typed, types
 from spark_jobs.nodes import tree
-from spark_jobs.nodes.combine.step import Equality
+from spark_jobs.nodes.combine.step import KEY, Equality
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -84,12 +84,12 @@ def _inputs(expression: typed.Expression) -> frozenset[str]:
 
 
 def _key(where: typed.Program, expression: typed.Expression) -> typed.Program:
-    emit = typed.Emit(expression.place, where.slots, "key", expression)
+    emit = typed.Emit(expression.place, where.slots, KEY, expression)
     return typed.Program(
         text=where.text,
         statements=(emit,),
         slots=where.slots + 1,
-        emits=(("key", expression.type),),
+        emits=((KEY, expression.type),),
         metas=(),
         columns=tree.columns(expression),
         system=tree.system(expression),

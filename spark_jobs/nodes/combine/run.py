@@ -16,7 +16,7 @@ import pyarrow as pa
 from spark_jobs.cxl import engine, values
 from spark_jobs.nodes import operator, ordering, spill
 from spark_jobs.nodes.combine import build
-from spark_jobs.nodes.combine.step import Match, OnMiss
+from spark_jobs.nodes.combine.step import KEY, Match, OnMiss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,15 +152,15 @@ class Combine(operator.Operator):
                 kept = operator.indices_except(batch.count, [item.row for item in result.failures])
                 batch, found = batch.take(kept), [column.take(kept) for column in found]
             found.append(
-                build.comparable(result.emits["key"], build.key_type(equality.driver.emits), build.common(equality))
+                build.comparable(result.emits[KEY], build.key_type(equality.driver.emits), build.common(equality))
             )
         return batch, found
 
     def _join(self, batch: operator.Batch, located: tuple[np.ndarray, np.ndarray] | None) -> None:
-        pairs = self._candidates(batch, located)
-        failed: list[engine.RowFailure] = []
+        pairs, failed = self._candidates(batch, located)
         if self.residual is not None:
-            pairs, failed = self._filtered(batch, pairs)
+            pairs, failing = self._filtered(batch, pairs)
+            failed = sorted((*failed, *failing), key=lambda item: item.row)
         broken = {item.row for item in failed}
         if self.step.match is Match.COLLECT:
             self.fail(batch, failed)
@@ -186,15 +186,21 @@ class Combine(operator.Operator):
         self._emit(batch, pairs.take(np.flatnonzero(pairs.driver < row)), 0)
         self.context.abort("E319", f"combine '{self.step.name}': on_miss: error — no matching build row", batch, row)
 
-    def _candidates(self, batch: operator.Batch, located: tuple[np.ndarray, np.ndarray] | None) -> _Pairs:
-        """All chains of build records whose keys match, in driver order, then build order."""
+    def _candidates(
+        self, batch: operator.Batch, located: tuple[np.ndarray, np.ndarray] | None
+    ) -> tuple[_Pairs, list[engine.RowFailure]]:
+        """All chains of build records whose keys match, in driver order, then build order; drivers with a failing key.
+
+        The keys of the first build side are known (`located`); a later one's are computed on the chains so far.
+        """
         pairs = _Pairs(np.arange(batch.count), {})
+        failed: list[engine.RowFailure] = []
         for position, qualifier in enumerate(self.step.builds):
             table = self.tables[qualifier]
-            if position > 0 and self.key_programs[qualifier]:
-                located = table.find(self._chained_keys(batch, pairs, qualifier))
-            elif position > 0 or located is None:
-                located = None
+            if position > 0:
+                pairs, keys, failing = self._chained_keys(batch, pairs, qualifier)
+                failed += failing
+                located = table.find(keys) if keys else None
             if located is None:
                 size = table.records.num_rows
                 chosen = np.repeat(np.arange(len(pairs.driver)), size)
@@ -206,20 +212,26 @@ class Combine(operator.Operator):
                 rows = table.order[np.repeat(starts, counts) + offsets]
             pairs = pairs.take(chosen)
             pairs.builds[qualifier] = rows
-        return pairs
+        return pairs, failed
 
-    def _chained_keys(self, batch: operator.Batch, pairs: _Pairs, qualifier: str) -> list[pa.Array]:
-        found = []
+    def _chained_keys(
+        self, batch: operator.Batch, pairs: _Pairs, qualifier: str
+    ) -> tuple[_Pairs, list[pa.Array], list[engine.RowFailure]]:
+        """The pairs without the drivers of which a key fails, the keys of the others, and those drivers."""
+        found: list[pa.Array] = []
+        failed: list[engine.RowFailure] = []
         for equality, program in self.key_programs[qualifier]:
-            joined = self._joined(batch, pairs, equality.driver)
-            result = self.run(program, joined, engine.Surroundings())
-            key = result.emits["key"]
-            if result.rows is not None:
-                whole = np.full(joined.count, -1)
-                whole[result.rows.to_numpy(zero_copy_only=False)] = np.arange(len(key))
-                key = key.take(pa.array(whole, mask=whole < 0))
+            result = self.run(program, self._joined(batch, pairs, equality.driver), engine.Surroundings())
+            key = result.emits[KEY]
+            if result.failures:
+                failing = self._of_drivers(batch, pairs, result.failures)
+                is_kept = ~np.isin(pairs.driver, [item.row for item in failing])
+                assert result.rows is not None  # those that did not fail
+                key = key.filter(pa.array(is_kept[result.rows.to_numpy(zero_copy_only=False)]))
+                found = [column.filter(pa.array(is_kept)) for column in found]
+                pairs, failed = pairs.take(np.flatnonzero(is_kept)), failed + failing
             found.append(build.comparable(key, build.key_type(equality.driver.emits), build.common(equality)))
-        return found
+        return pairs, found, failed
 
     def _joined(self, batch: operator.Batch, pairs: _Pairs, program: typed.Program) -> operator.Batch:
         """The candidate pairs as records of qualified columns: those that a program reads."""
@@ -245,21 +257,23 @@ class Combine(operator.Operator):
         if not len(pairs.driver):
             return pairs, []
         result = self.run(self.residual, self._joined(batch, pairs, self.step.residual), engine.Surroundings())
-        failed = self._of_drivers(pairs, result.failures)
+        failed = self._of_drivers(batch, pairs, result.failures)
         return (pairs if result.rows is None else pairs.take(result.rows.to_numpy(zero_copy_only=False))), failed
 
-    def _of_drivers(self, pairs: _Pairs, failures: Sequence[engine.RowFailure]) -> list[engine.RowFailure]:
+    def _of_drivers(
+        self, batch: operator.Batch, pairs: _Pairs, failures: Sequence[engine.RowFailure]
+    ) -> list[engine.RowFailure]:
         """Failures of pairs as failures of their drivers, the first of each, with the build rows that took part."""
         found: dict[int, engine.RowFailure] = {}
         for item in failures:
             driver = int(pairs.driver[item.row])
             if driver not in found:
                 found[driver] = build.combine_error(engine.RowFailure(driver, item.failure))
-                self._companions(pairs, item)
+                self._companions(batch.record(driver), pairs, item)
         return [found[driver] for driver in sorted(found)]
 
-    def _companions(self, pairs: _Pairs, item: engine.RowFailure) -> None:
-        """An entry for each build record of a failing pair (decision 62)."""
+    def _companions(self, driver: operator.Batch, pairs: _Pairs, item: engine.RowFailure) -> None:
+        """An entry for each build record of a driver's failing pair (decision 62)."""
         for qualifier, rows in pairs.builds.items():
             row = int(rows[item.row])
             if row >= 0:
@@ -267,7 +281,8 @@ class Combine(operator.Operator):
                 self.counters.made += 1
                 record = self.tables[qualifier].records.slice(row, 1)
                 companion = operator.Batch(record, pa.array([0]), operator.GroupOrigin(0))
-                self.context.fail(self, companion, [build.combine_error(engine.RowFailure(0, item.failure))])
+                error = build.combine_error(engine.RowFailure(0, item.failure))
+                self.context.fail(self, companion, [error], cause=driver)
 
     def _with_misses(self, pairs: _Pairs, missed: np.ndarray) -> _Pairs:
         """Unmatched drivers in their places, without build records."""
@@ -283,7 +298,7 @@ class Combine(operator.Operator):
         joined = self._joined(batch, pairs, self.step.body)
         result = self.run(self.body, joined, engine.Surroundings())
         rows = np.arange(len(pairs.driver)) if result.rows is None else result.rows.to_numpy(zero_copy_only=False)
-        failed = self._of_drivers(pairs, result.failures)
+        failed = self._of_drivers(batch, pairs, result.failures)
         emits = result.emits
         if failed:
             self.fail(batch, failed)

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from spark_jobs.cxl import schema, typed
 
 
+#: The emit of a key program. A name with a dollar sign is no field: NaN is among its values, and matches nothing.
+KEY = "$key"
+
+
 class Match(StrEnum):
     """How many build records a driver record meets."""
 

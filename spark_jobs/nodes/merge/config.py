@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import reduce
 from typing import Any
 
 from spark_jobs.cxl import types
@@ -47,8 +48,9 @@ def bind(config: MergeConfig, scope: BindScope) -> Bound | None:
             report(scope, codes.E315, message, "inputs", index, help="give the sources the same `on_unmapped`")
     if not fits:
         return None
+    row = _unified([feed.flow.schema for feed in scope.feeds])
     flow = Flow(
-        _unified([feed.flow for feed in scope.feeds], scope.name),
+        row,
         sources=tuple(dict.fromkeys(name for feed in scope.feeds for name in feed.flow.sources)),
         documents={key: value for feed in reversed(scope.feeds) for key, value in feed.flow.documents.items()},
         joined=scope.name,
@@ -57,6 +59,7 @@ def bind(config: MergeConfig, scope: BindScope) -> Bound | None:
     step = MergeStep(
         name=scope.name,
         columns=tuple(names),
+        conversions=tuple(_conversions(feed.flow.schema, row) for feed in scope.feeds),
         interleave=config.mode is MergeMode.INTERLEAVE,
         seed=config.interleave_seed,
     )
@@ -72,21 +75,30 @@ def _difference(name: str, first: str, names: list[str], other: str, others: lis
     return f"merge '{name}': the columns of '{other}' differ from those of '{first}': {'; '.join(parts)}"
 
 
-def _unified(flows: list[Flow], name: str) -> Schema:
+def _unified(rows: list[Schema]) -> Schema:
     """The first input's columns with types for all inputs; correlation keys that all have, metadata that any has."""
-    row: dict[str, Column] = {}
-    for column in flows[0].schema:
-        if column.name.startswith(CORRELATION) and not all(column.name in flow.schema for flow in flows):
-            continue
-        row[column.name] = column
-    for flow in flows[1:]:
-        for column in flow.schema:
-            known = row.get(column.name)
-            if known is not None:
-                row[column.name] = Column(column.name, types.unify(known.type, column.type) or types.ANY, known.origin)
-            elif column.is_engine and not column.name.startswith(CORRELATION):
-                row[column.name] = column
-    return Schema(tuple(row.values()))
+    found: dict[str, list[Column]] = {}
+    for row in rows:
+        for column in row:
+            found.setdefault(column.name, []).append(column)
+    unified = []
+    for name, columns in found.items():
+        everywhere = len(columns) == len(rows)
+        if everywhere or not name.startswith(CORRELATION):
+            static = reduce(_both, (column.type for column in columns))
+            unified.append(Column(name, static if everywhere else static.or_null(), columns[0].origin))
+    return Schema(tuple(unified))
+
+
+def _both(left: types.Type, right: types.Type) -> types.Type:
+    return types.unify(left, right) or types.ANY
+
+
+def _conversions(given: Schema, row: Schema) -> tuple[tuple[str, types.Type, types.Type], ...]:
+    """The columns of the merged row that have another type in an input; what the input lacks is null there."""
+    found = ((column, given.get(column.name)) for column in row)
+    kinds = ((column, known.type if known else types.NULL) for column, known in found)
+    return tuple((column.name, static, column.type) for column, static in kinds if static != column.type)
 
 
 def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:

@@ -1,10 +1,16 @@
-"""How a concat merge treats batches: it notes the input they came from; parts are put in order at the end."""
+"""How a concat merge treats batches: each gets the result's types and notes the input that it came from.
+
+Parts are put in order at the end.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from spark_jobs.cxl import values
 from spark_jobs.nodes import operator
 
 if TYPE_CHECKING:
@@ -17,12 +23,17 @@ class Merge(operator.Operator):
     step: MergeStep
 
     def process(self, batch: operator.Batch, port: int) -> None:
-        """Put the columns in order and remember the input."""
+        """Put the columns in order, in the types that all inputs fit in, and remember the input."""
         self.counters.records_in += batch.count
-        engine_columns = [name for name in batch.data.schema.names if name.startswith("$")]
-        data = batch.data.select(
-            [*(name for name in self.step.columns if name in batch.data.schema.names), *engine_columns]
-        )
+        names = batch.data.schema.names
+        order = [*(name for name in self.step.columns if name in names), *(name for name in names if name[:1] == "$")]
+        columns = {name: batch.data.column(name) for name in order}
+        for name, static, wanted in self.step.conversions[port]:
+            if name in names:
+                columns[name] = values.retyped(columns[name], static, wanted)
+            elif name.startswith("$meta."):
+                columns[name] = pa.nulls(batch.count, values.arrow_type(wanted))
+        data = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         self.push(replace(batch, data=data, lane=(port, *batch.lane)))
 
 

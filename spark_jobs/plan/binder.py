@@ -43,6 +43,8 @@ class Bindings:
     graph: Graph
     base_dir: Path
     rules_path: Path | None
+    #: The folders that modules must not lead out of.
+    module_roots: tuple[Path, ...]
     variables: Variables
     date_formats: tuple[str, ...]
     #: Values of path tokens that are known at plan time.
@@ -116,6 +118,7 @@ class NodeScope:
             documents=flow.documents,
             metas=flow.metas,
             rules_path=self.bindings.rules_path,
+            module_roots=self.bindings.module_roots,
             **surroundings,
         )
         compiled = cxl_compile.compile_program(text, scope, self.name)

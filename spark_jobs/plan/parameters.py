@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.plan import composition, reader
+from spark_jobs.plan.composition import ParameterType
 from spark_jobs.plan.yaml_tree import Entry, Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from collections.abc import Mapping as MappingType
 
     from spark_jobs.cxl import types
@@ -42,9 +44,17 @@ class Parameter:
 
 
 def settle(
-    node: NodeSource, called: Composition, path: str, channel: Channel | None, found: Diagnostics
+    node: NodeSource,
+    called: Composition,
+    path: str,
+    channel: Channel | None,
+    refused: Callable[[str], tuple[str, str] | None],
+    found: Diagnostics,
 ) -> dict[str, Parameter]:
-    """The parameters of a call; undeclared, missing and unfit values are reported."""
+    """The parameters of a call; undeclared, missing and unfit values are reported.
+
+    `refused` says why a path is refused, with help, or None.
+    """
     declared = called.signature.config_schema
     written = node.body if isinstance(node.body, Mapping) else None
     for name, entry in (written.entries if written else {}).items():
@@ -66,6 +76,8 @@ def settle(
         if not layers and parameter.required:
             message = f'composition node "{node.name}": missing required config parameter "{name}"'
             found.add(codes.E104.at(node.span, message, help=f"add `config: {{{name}: …}}`"))
+        if parameter.type is ParameterType.PATH:
+            _check_paths(node.name, name, layers, refused, found)
         settled[name] = _checked(node.name, name, parameter, layers, found)
     return settled
 
@@ -102,6 +114,17 @@ def _checked(node: str, name: str, parameter: ParameterConfig, layers: list[Laye
         else:
             checked.append(replace(layer, value=value))
     return Parameter(kind, checked[0].value if checked else None, tuple(checked))
+
+
+def _check_paths(
+    node: str, name: str, layers: list[Layer], refused: Callable[[str], tuple[str, str] | None], found: Diagnostics
+) -> None:
+    """Paths are checked where they are given, whatever the body does with them."""
+    for layer in layers:
+        problem = refused(layer.value) if isinstance(layer.value, str) else None
+        if problem:
+            message = f'composition node "{node}": parameter "{name}": {problem[0]}'
+            found.add(codes.E_SEC_001.at(layer.span, message, help=problem[1]))
 
 
 def substituted(node: Node, values: MappingType[str, Parameter]) -> Node:

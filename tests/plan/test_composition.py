@@ -110,6 +110,7 @@ def test_nested_calls_expand_to_paths(folder: Path) -> None:
         ("percent: 5.0", "precent: 5.0", "E103"),
         ("percent: 5.0", "percent: 500.0", "E105"),
         ("percent: 5.0", "percent: much", "E105"),
+        ("percent: 5.0", f"percent: {'9' * 390}", "E105"),
         ("fees.high", "fees.hihg", "E102"),
         ("use: rated.comp.yaml", "use: ../rated.comp.yaml", "E-SEC-001"),
         ("input: orders\n    use", "inputs: { row: orders }\n    use", "E104"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.diagnostics import codes, nearest
-from spark_jobs.plan import composition, reader
+from spark_jobs.plan import composition, interpolation, reader
 from spark_jobs.plan.composition import ParameterType
 from spark_jobs.plan.yaml_tree import Entry, Mapping, Node, Scalar, Sequence
 
@@ -144,14 +144,16 @@ def substituted(node: Node, values: MappingType[str, Parameter]) -> Node:
 def _filled(node: Scalar, values: MappingType[str, Parameter]) -> Scalar:
     if "{{" not in node.text:
         return node
-    whole = _TEMPLATE.fullmatch(node.text.strip())
-    if whole and whole.group(1) in values:
-        value = values[whole.group(1)].value
-        return replace(node, text=_text(value), value=value)
-    text = _TEMPLATE.sub(
-        lambda match: _text(values[match.group(1)].value) if match.group(1) in values else match.group(), node.text
+    text, edits = interpolation.replaced(
+        _TEMPLATE,
+        node.text,
+        lambda match: _text(values[match.group(1)].value) if match.group(1) in values else match.group(),
     )
-    return node if text == node.text else replace(node, text=text, value=text)
+    if text == node.text:
+        return node
+    whole = _TEMPLATE.fullmatch(node.text.strip())
+    value = values[whole.group(1)].value if whole and whole.group(1) in values else text
+    return replace(node, text=text, value=value, edits=(*node.edits, edits))
 
 
 def _text(value: Any) -> str:

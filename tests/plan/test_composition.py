@@ -211,3 +211,31 @@ def test_explain_names_the_file_of_a_node_that_stands_in_another(folder: Path) -
     nodes = {node["name"]: (node["file"], node["line"]) for node in json.loads(explain.as_json(plan))["nodes"]}
     assert nodes["orders"] == (str(plan.path), 4)
     assert nodes["fees/rate"] == ("rated.comp.yaml", 13)
+
+
+def test_errors_after_a_parameter_stand_in_their_line(folder: Path) -> None:
+    body = """
+    _compose:
+      name: labelled
+      inputs: { rows: {} }
+      config_schema: { label: { type: string, default: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa } }
+    nodes:
+      - type: transform
+        name: t
+        input: rows
+        config:
+          cxl: |
+            emit l = '{{ label }}${TAIL}'
+            emit k = '{{ label }}' + nosuch
+            emit m = nosuch
+    """
+    write(folder, body, "rated.comp.yaml")
+    call = (
+        "  - { type: composition, name: c, input: orders, use: rated.comp.yaml }\n"
+        "  - { type: output, name: out, input: c, config: { type: csv, path: out.csv } }\n"
+    )
+    items = problems(folder, ORDERS + call, variables={"TAIL": "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"})
+    places = [
+        (item.span.line, item.span.file.line(item.span.line)[item.span.column - 1 :]) for item in items if item.span
+    ]
+    assert places == [(12, "nosuch"), (13, "nosuch")]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.execute import chunks, inputs, logs, merging, publish, targets, verdict
 from spark_jobs.nodes.output import records
 from spark_jobs.nodes.output import run as output_run
-from spark_jobs.nodes.output.step import IfExists
+from spark_jobs.nodes.output.step import SIDECAR, IfExists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -152,7 +152,7 @@ class _Assembly:
         }
         staged = self._staged(path, ".meta")
         staged.write_text(json.dumps(facts, indent=2) + "\n")
-        self.renames.append(publish.Rename(str(staged), f"{path}.meta.json"))
+        self.renames.append(publish.Rename(str(staged), f"{path}{SIDECAR}"))
 
 
 def _version() -> str:

@@ -240,6 +240,9 @@ class NodeScope:
                 raise paths.TemplateError(message)
             step: Any = steps[known[token.argument] if token.argument else sources[0]]
             values[key] = Path(step.match.path).stem if step.match.path else ""
+            problem = paths.value_problem(values[key]) if values[key] else None
+            if problem:
+                raise paths.TemplateError(f"{{{key}}} cannot stand in a path: {problem}")
         return values
 
     def pending(self, what: str, *path: str | int) -> Diagnostic:

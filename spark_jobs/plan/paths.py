@@ -51,7 +51,7 @@ def security_problem(
         return f'path contains encoded directory traversal: "{shown}"', "write the path without `%2e`"
     if _climbs(path):
         return f'path contains directory traversal (..): "{shown}"', "paths stay below the base folder; see --base-dir"
-    if _REMOTE.match(path):
+    if is_remote(path):
         return None
     if os.path.isabs(path) or re.match(r"[A-Za-z]:[\\/]", path):
         if allow_absolute:
@@ -76,6 +76,11 @@ def _escape(path: str, shown: str, start: Path, roots: tuple[Path, ...]) -> tupl
     return f'path escapes base directory via symlink: "{shown}" -> "{real}"', "put the file below the base folder"
 
 
+def is_remote(path: str) -> bool:
+    """Whether a path is a URI: it has a scheme."""
+    return _REMOTE.match(path) is not None
+
+
 def is_inside(path: str | Path, folder: Path) -> bool:
     """Whether a path is a folder or below it, behind all links."""
     real, root = os.path.realpath(path), os.path.realpath(folder)
@@ -96,7 +101,7 @@ def value_problem(value: str) -> str | None:
 
 def resolve(path: str, base_dir: Path) -> str:
     """A path of the pipeline as an absolute path or URI."""
-    if _REMOTE.match(path):
+    if is_remote(path):
         return path
     return os.path.normpath(os.path.join(base_dir, path))
 

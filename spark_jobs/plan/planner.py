@@ -70,8 +70,8 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
     if found.has_errors:
         return None
     nodes = liveness.prune(tuple(_planned(bindings)), bindings.programs)
-    errors = _error_handling(read.errors, bindings.tokens)
-    overlap.check_targets(nodes, errors, read, bindings.expansion.nodes, found)
+    errors = _error_handling(read.errors, read.tree, bindings.tokens)
+    overlap.check_targets(nodes, errors, bindings.expansion.nodes, base_dir, found)
     limit = _memory_limit(read, options, found)
     sizes.check(nodes, bindings.graph, base_dir, limit, found)
     if found.has_errors:
@@ -285,8 +285,9 @@ def _planned(bindings: binder.Bindings) -> Iterator[PlannedNode]:
         yield PlannedNode(name, node.kind, inputs, outputs, bound.step, node.span, bound.pending, bound.origins)
 
 
-def _error_handling(config: ErrorHandlingConfig, tokens: Mapping[str, str]) -> ErrorHandling:
+def _error_handling(config: ErrorHandlingConfig, tree: yaml_tree.Mapping, tokens: Mapping[str, str]) -> ErrorHandling:
     dlq = config.dlq
+    block = ("error_handling", "dlq")
     if dlq is None:
         return ErrorHandling(
             strategy=config.strategy,
@@ -299,12 +300,15 @@ def _error_handling(config: ErrorHandlingConfig, tokens: Mapping[str, str]) -> E
             _filled(entry.path, tokens),
             entry.max_rate,
             dlq.min_records if entry.min_records is None else entry.min_records,
+            reader.value_span(tree, (*block, "per_source", name, "path")),
         )
         for name, entry in dlq.per_source.items()
     }
     return ErrorHandling(
         strategy=config.strategy,
-        dead_letters=DeadLetterTarget(_filled(dlq.path, tokens), dlq.max_rate, dlq.min_records),
+        dead_letters=DeadLetterTarget(
+            _filled(dlq.path, tokens), dlq.max_rate, dlq.min_records, reader.value_span(tree, (*block, "path"))
+        ),
         per_source=per_source,
         include_reason=dlq.include_reason,
         include_source_row=dlq.include_source_row,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.plan import planner
+from spark_jobs.plan import inputs, pending, planner
 from spark_jobs.plan.options import RunOptions
 from tests.plan.pipelines import ORDERS, found, planned, problems, write
 
@@ -225,3 +225,70 @@ def test_a_target_names_a_file(path: str, tmp_path: Path) -> None:
     (item,) = problems(tmp_path, text)
     assert (item.code.id, item.span.line if item.span else 0) == ("E007", 13)
     assert "names a folder" in item.message
+
+
+# ---- writers that meet
+
+
+def outputs(*written: str) -> str:
+    nodes = (
+        f"  - {{ type: output, name: o{number}, input: orders, config: {{ type: csv, path: {path} }} }}\n"
+        for number, path in enumerate(written)
+    )
+    return ORDERS + "".join(nodes)
+
+
+LETTERS = "error_handling: {{ strategy: continue, dlq: {{ path: {}, per_source: {{ orders: {{ path: {} }} }} }} }}\n"
+
+
+@pytest.mark.parametrize(
+    ("paths", "letters", "codes"),
+    [
+        (("out/x.csv", "out/./x.csv"), None, ["E322"]),
+        (("out/x.csv", "link/x.csv"), None, ["E322"]),
+        (("out/n", "out/n/two.csv"), None, ["E322"]),
+        (("link/n/two.csv", "out/n"), None, ["E322"]),
+        (("x.csv, write_meta: true", "x.csv.meta.json"), None, ["E322"]),
+        (("x.csv.meta.json", "x.csv, write_meta: true"), None, ["E322"]),
+        (("x.csv", "x.csv.meta.json"), None, []),
+        (("out/x.csv",), ("link/x.csv", "d.csv"), ["E322"]),
+        (("out/x.csv",), ("out", "d.csv"), ["E322"]),
+        (("x.csv, write_meta: true",), ("x.csv.meta.json", "d.csv"), ["E322"]),
+        (("x.csv",), ("out/d.csv", "link/d.csv"), ["E318"]),
+        (("x.csv",), ("out/d", "out/d/e.csv"), ["E318"]),
+        (("out/x.csv", "out/n.csv"), ("out/d.csv", "link/e.csv"), []),
+    ],
+)
+def test_no_two_writers_meet(
+    paths: tuple[str, ...], letters: tuple[str, str] | None, codes: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    text = outputs(*paths) + (LETTERS.format(*letters) if letters else "")
+    items = problems(tmp_path, text)
+    assert [item.code.id for item in items] == codes
+    assert all(item.span and item.help for item in items)
+
+
+# ---- URIs
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/x.csv", "S3://bucket/x.csv", "file:///tmp/x.csv"])
+def test_uris_are_planned_and_not_run(uri: str, tmp_path: Path) -> None:
+    text = outputs(uri, "fine.csv") + LETTERS.format(uri + ".d", "d.csv")
+    plan = planned(tmp_path, text)
+    assert [(item.code.id, item.span.line if item.span else 0) for item in pending.pending(plan)] == [
+        ("E400", 13),
+        ("E400", 15),
+    ]
+
+
+@pytest.mark.parametrize(
+    "matcher", ["path: s3://b/x.csv", "glob: s3://b/*.csv", "paths: [a.csv, file:///tmp/x.csv]", "path: file:///x.csv"]
+)
+def test_uris_of_sources_are_planned_and_not_run(matcher: str, tmp_path: Path) -> None:
+    plan = planned(tmp_path, outputs("fine.csv").replace("path: orders.csv", matcher))
+    (item,) = pending.pending(plan)
+    assert item.code.id == "E400"
+    assert "source 'orders'" in item.message
+    assert inputs.missing(plan, inputs.discover(plan)) == []

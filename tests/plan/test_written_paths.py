@@ -210,6 +210,13 @@ def test_tokens_do_not_put_paths_together_that_lead_out(path: str, tmp_path: Pat
     assert [code for code, _ in found(tmp_path, text)] == ["E-SEC-001"]
 
 
+def test_a_sources_name_stays_a_part_of_a_name(tmp_path: Path) -> None:
+    text = ORDERS.replace("path: orders.csv", "path: in/...csv")
+    (item,) = problems(tmp_path, text + OUTPUT.format(of="orders", path="{source_name}/out.csv"))
+    assert (item.code.id, item.span is not None) == ("E014", True)
+    assert "{source_name} cannot stand in a path" in item.message
+
+
 def test_paths_of_dead_letters_have_tokens(tmp_path: Path) -> None:
     write(tmp_path, "channel: { name: k, target: pipeline.yaml }\n", "k.channel.yaml")
     letters = "error_handling: { strategy: continue, dlq: { path: 'd/{channel}-{batch_id}.csv' } }\n"

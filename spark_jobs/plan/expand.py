@@ -142,7 +142,7 @@ class Expander:
         called = self._open(node, level, stack)
         path = (*level.path, node.name)
         prefix = "/".join(path)
-        if called is None or len(self.result.instances) >= MAX_INSTANCES:
+        if called is None:
             level.broken.add(node.name)
             self.result.unopened.add(prefix)
             return []
@@ -201,6 +201,10 @@ class Expander:
         if len(stack) >= MAX_DEPTH:
             message = f'composition nesting too deep (>{MAX_DEPTH}) at node "{node.name}"'
             self.found.add(codes.E107.at(use.span, message))
+            return None
+        if len(self.result.instances) >= MAX_INSTANCES:
+            message = f'more than {MAX_INSTANCES} calls of compositions, at node "{node.name}"'
+            self.found.add(codes.E107.at(use.span, message, help="split the pipeline"))
             return None
         if path not in self.files:
             shown = os.path.relpath(path, self.base_dir)

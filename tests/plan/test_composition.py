@@ -9,7 +9,7 @@ import pytest
 
 from spark_jobs.cxl import typed
 from spark_jobs.nodes import tree
-from spark_jobs.plan import explain
+from spark_jobs.plan import expand, explain
 from tests.plan.pipelines import ORDERS, found, planned, problems, write
 
 if TYPE_CHECKING:
@@ -239,3 +239,11 @@ def test_errors_after_a_parameter_stand_in_their_line(folder: Path) -> None:
         (item.span.line, item.span.file.line(item.span.line)[item.span.column - 1 :]) for item in items if item.span
     ]
     assert places == [(12, "nosuch"), (13, "nosuch")]
+
+
+def test_too_many_calls_are_an_error_at_the_first_beyond(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expand, "MAX_INSTANCES", 1)
+    more = CALL.replace("fees", "more").replace("name: all", "name: b").replace("name: high", "name: c")
+    items = problems(folder, ORDERS + CALL + more)
+    assert [item.code.id for item in items] == ["E107"]
+    assert '"more"' in items[0].message

@@ -26,9 +26,9 @@ MAX_INLINED = 10_000
 def use(session: Session, statement: ast.Use) -> None:
     """Import a module under its alias; what is wrong with it is reported in its own file."""
     try:
-        module = modules.load(session.scope.rules_path, statement.path)
+        module = modules.load(session.scope.rules_path, statement.path, roots=session.scope.module_roots)
     except modules.ModuleError as error:
-        session.unresolved(str(error), statement.place, error.help_text)
+        session.unresolved(str(error), statement.place, error.help_text, error.code)
         return
     session.adopt(module.findings)
     if statement.alias in session.modules:

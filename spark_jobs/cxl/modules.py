@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import ast, parser
 from spark_jobs.cxl.findings import Finding, Stage
+from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.source import SourceFile, Text
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spark_jobs.cxl.ast import Place
+    from spark_jobs.diagnostics.diagnostic import Code
 
 MAX_BYTES = 1_048_576
 _NOT_ALLOWED = {
@@ -52,18 +54,22 @@ class Module:
 class ModuleError(Exception):
     """A module that cannot be read; the message says why, `help_text` what to do."""
 
-    def __init__(self, message: str, help_text: str | None = None) -> None:
+    def __init__(self, message: str, help_text: str | None = None, code: Code = codes.E200) -> None:
         super().__init__(message)
         self.help_text = help_text
+        self.code = code
 
 
-def load(folder: Path | None, segments: tuple[str, ...], importing: tuple[str, ...] = ()) -> Module:
+def load(
+    folder: Path | None, segments: tuple[str, ...], importing: tuple[str, ...] = (), roots: tuple[Path, ...] = ()
+) -> Module:
     """The module at a path below the rules path; raises `ModuleError`.
 
     Args:
         folder: the rules path; None where there is none.
         segments: the path that `use` names, always from the rules path (decision 72).
         importing: the modules whose imports lead here.
+        roots: folders that must hold every module, behind all links; without any, links may lead anywhere.
     """
     name = ".".join(segments)
     if name in importing:
@@ -71,6 +77,7 @@ def load(folder: Path | None, segments: tuple[str, ...], importing: tuple[str, .
     if folder is None:
         raise ModuleError(f"module '{name}' not found: there is no rules path here", "set `rules_path`")
     path = folder.joinpath(*segments).with_suffix(".cxl")
+    _refuse_escape(name, path, roots)
     source = _read(name, path, folder)
     text = Text(source, SourceFile(_shown(path), source))
     imports: dict[str, Module] = {}
@@ -79,23 +86,36 @@ def load(folder: Path | None, segments: tuple[str, ...], importing: tuple[str, .
         if isinstance(statement, ast.Use):
             findings += [
                 Finding(Stage.RESOLVE, *problem, text=text)
-                for problem in _import(folder, statement, (*importing, name), imports)
+                for problem in _import(folder, statement, (*importing, name), roots, imports)
             ]
     return _module(name, text, tuple(imports.items()), tuple(findings))
 
 
 def _import(
-    folder: Path, statement: ast.Use, importing: tuple[str, ...], imports: dict[str, Module]
-) -> Iterator[tuple[str, Place, str | None]]:
+    folder: Path,
+    statement: ast.Use,
+    importing: tuple[str, ...],
+    roots: tuple[Path, ...],
+    imports: dict[str, Module],
+) -> Iterator[tuple[str, Place, str | None, Code]]:
     """Add what a statement imports; gives what is wrong with it."""
     try:
-        module = load(folder, statement.path, importing)
+        module = load(folder, statement.path, importing, roots)
     except ModuleError as error:
-        yield str(error), statement.place, error.help_text
+        yield str(error), statement.place, error.help_text, error.code
         return
     if statement.alias in imports:
-        yield f"two modules are imported as '{statement.alias}'", statement.place, "name one of them with `as`"
+        message = f"two modules are imported as '{statement.alias}'"
+        yield message, statement.place, "name one of them with `as`", codes.E200
     imports[statement.alias] = module
+
+
+def _refuse_escape(name: str, path: Path, roots: tuple[Path, ...]) -> None:
+    """A symbolic link must not lead out of the roots (decision 6)."""
+    real = path.resolve()
+    if roots and not any(real.is_relative_to(root.resolve()) for root in roots):
+        message = f'module \'{name}\': path escapes base directory via symlink: "{path}" -> "{real}"'
+        raise ModuleError(message, "put the file below the base folder", codes.E_SEC_001)
 
 
 def _read(name: str, path: Path, folder: Path) -> str:

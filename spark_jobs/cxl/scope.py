@@ -49,6 +49,7 @@ class Scope:
         metas: `$meta` keys that upstream nodes write; others are null, with a warning.
         window: set where `analytic_window` is configured.
         rules_path: the folder that `use` searches; None where modules cannot be used.
+        module_roots: folders that must hold every module, behind all links; without any, links may lead anywhere.
         max_expansion: the cap of `emit each`.
         is_open: whether a bare name that nothing declares is a column of type `any` (`cxl check` without a schema).
         expected: in VALUE mode, the type that the value must have (a validation's `check`: Bool); None for any.
@@ -63,6 +64,7 @@ class Scope:
     metas: Mapping[str, types.Type] = field(default_factory=dict)
     window: WindowScope | None = None
     rules_path: Path | None = None
+    module_roots: tuple[Path, ...] = ()
     max_expansion: int = 10_000
     is_open: bool = False
     expected: types.Type | None = None

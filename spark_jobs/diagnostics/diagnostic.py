@@ -69,12 +69,16 @@ class Diagnostic:
 class Diagnostics:
     """The problems that a stage found, in the order of their places."""
 
-    items: list[Diagnostic] = field(default_factory=list)
+    _items: dict[Diagnostic, None] = field(default_factory=dict)
+
+    @property
+    def items(self) -> list[Diagnostic]:
+        """All problems in the order in which they were found."""
+        return list(self._items)
 
     def add(self, diagnostic: Diagnostic) -> None:
         """Note one problem; the same problem twice is noted once."""
-        if diagnostic not in self.items:
-            self.items.append(diagnostic)
+        self._items.setdefault(diagnostic)
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
         """Note several problems."""
@@ -84,19 +88,19 @@ class Diagnostics:
     @property
     def has_errors(self) -> bool:
         """Whether the work cannot go on."""
-        return any(item.is_error for item in self.items)
+        return any(item.is_error for item in self._items)
 
     def sorted(self) -> list[Diagnostic]:
         """All problems by file and position; those without a place come first."""
         return sorted(
-            self.items, key=lambda d: (d.span.file.name, d.span.start, d.code.id) if d.span else ("", -1, d.code.id)
+            self._items, key=lambda d: (d.span.file.name, d.span.start, d.code.id) if d.span else ("", -1, d.code.id)
         )
 
     def __iter__(self) -> Iterator[Diagnostic]:
         return iter(self.sorted())
 
     def __len__(self) -> int:
-        return len(self.items)
+        return len(self._items)
 
 
 class DiagnosticError(Exception):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.contract import ExitCode
 from spark_jobs.execute import chunks, publish
 from spark_jobs.execute.verdict import RunFailed
-from spark_jobs.nodes.output.step import IfExists
+from spark_jobs.nodes.output.step import SIDECAR, IfExists
 from spark_jobs.plan import paths
 from spark_jobs.scan.files import network_file
 
@@ -65,7 +65,7 @@ class Target:
 
 def sidecar(path: Path) -> Path:
     """The file of facts beside a file (spec/formats.md 11.8)."""
-    return Path(f"{path}.meta.json")
+    return Path(f"{path}{SIDECAR}")
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,8 @@ def resolve(plan: plans.Plan, identity: Identity, options: RunOptions, files: In
     Without the inputs, outputs with a file for each input file have none yet.
 
     Raises:
-        RunFailed: two outputs, or two input files of one, would be written to the same file (E322).
+        RunFailed: two outputs, or two input files of one, would be written to the same file (E322), or the name of
+            an input file leads to another folder (E-SEC-001).
     """
     values = {
         "execution_id": identity.execution_id,
@@ -139,6 +140,11 @@ def _files(step: OutputStep, found: Inputs | None) -> Iterable[tuple[str | None,
         name = network_file(step.by_file)
         return [(name, dict.fromkeys(paths.FAN_OUT_TOKENS, name))]
     names = [plan.file.name for plan in found.scans[step.by_file].files]
+    for name in names:
+        problem = paths.value_problem(Path(name).stem)
+        if problem and "source_file" in paths.tokens(step.path):
+            message = f"output '{step.name}': {{source_file}} of {name} cannot stand in a path: {problem}"
+            raise RunFailed(ExitCode.CONFIG, "E-SEC-001", message)
     return [(name, {"source_file": Path(name).stem, "source_path": name.lstrip("/")}) for name in names]
 
 

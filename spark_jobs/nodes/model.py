@@ -9,6 +9,7 @@ becomes that diagnostic.
 from __future__ import annotations
 
 import re
+import sys
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, TypeVar
@@ -83,6 +84,8 @@ def _integer(value: Any) -> int:
 
 def _number(value: Any) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if isinstance(value, int) and abs(value) > sys.float_info.max:
+            raise unfit("the number is too large")
         return float(value)
     raise unfit(f"expected a number, found {kind_of(value)}")
 

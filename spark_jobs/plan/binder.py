@@ -43,6 +43,8 @@ class Bindings:
     graph: Graph
     base_dir: Path
     rules_path: Path | None
+    #: The folders that modules must not lead out of.
+    module_roots: tuple[Path, ...]
     variables: Variables
     date_formats: tuple[str, ...]
     #: Values of path tokens that are known at plan time.
@@ -116,6 +118,7 @@ class NodeScope:
             documents=flow.documents,
             metas=flow.metas,
             rules_path=self.bindings.rules_path,
+            module_roots=self.bindings.module_roots,
             **surroundings,
         )
         compiled = cxl_compile.compile_program(text, scope, self.name)
@@ -237,6 +240,9 @@ class NodeScope:
                 raise paths.TemplateError(message)
             step: Any = steps[known[token.argument] if token.argument else sources[0]]
             values[key] = Path(step.match.path).stem if step.match.path else ""
+            problem = paths.value_problem(values[key]) if values[key] else None
+            if problem:
+                raise paths.TemplateError(f"{{{key}}} cannot stand in a path: {problem}")
         return values
 
     def pending(self, what: str, *path: str | int) -> Diagnostic:

@@ -5,20 +5,82 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.diagnostics.diagnostic import Diagnostics, Label
-from spark_jobs.plan import document, reader, variables, yaml_tree
-from spark_jobs.plan.yaml_tree import Entry, Mapping, Scalar, Sequence
+from spark_jobs.nodes.model import Config, Name, Text, unfit
+from spark_jobs.plan import document, paths, reader, variables, yaml_tree
+from spark_jobs.plan.yaml_tree import Entry, Mapping, Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping as MappingType
 
     from spark_jobs.diagnostics.source import Span
+    from spark_jobs.plan.expand import Expansion
     from spark_jobs.plan.variables import Variable, Variables
 
 SUFFIX = ".channel.yaml"
+
+
+def _name(value: str) -> str:
+    problem = paths.value_problem(value)
+    if problem:
+        raise unfit(f"{problem}; the name stands for `{{channel}}` in paths")
+    return value
+
+
+class _HeaderConfig(Config):
+    """`channel:`."""
+
+    name: Annotated[Name, AfterValidator(_name)]
+    target: Name
+    description: Text | None = None
+
+
+def _or_empty(value: Any) -> Any:
+    """A block without entries may be left empty."""
+    return {} if value is None else value
+
+
+_Block = Annotated[dict[str, Any], BeforeValidator(_or_empty)]
+
+
+class _LayersConfig(Config):
+    """`config:`, parameters of compositions by `call.parameter`."""
+
+    default: _Block = Field(default_factory=dict)
+    fixed: _Block = Field(default_factory=dict)
+
+
+class _VarsConfig(Config):
+    """`vars:`; what a variable is written like says `variables.py`."""
+
+    static: _Block = Field(default_factory=dict)
+    pipeline: _Block = Field(default_factory=dict)
+    source: Annotated[dict[str, _Block], BeforeValidator(_or_empty)] = Field(default_factory=dict)
+    record: _Block = Field(default_factory=dict)
+
+
+class _File(Config):
+    """A channel file."""
+
+    channel: _HeaderConfig
+    config: Annotated[_LayersConfig, BeforeValidator(_or_empty)] = _LayersConfig()
+    resources: Annotated[_LayersConfig, BeforeValidator(_or_empty)] = _LayersConfig()
+    vars: Annotated[_VarsConfig, BeforeValidator(_or_empty)] = _VarsConfig()
+
+
+def _listed(value: Any) -> Any:
+    return value if isinstance(value, list) else [value]
+
+
+class _WhenConfig(Config):
+    """`when:`, the environments that an entry is for."""
+
+    env: Annotated[list[Name], BeforeValidator(_listed), Field(min_length=1)]
 
 
 @dataclass
@@ -68,37 +130,21 @@ def load(named: str, folders: list[Path], lookup: MappingType[str, str], found: 
     return None if problems.has_errors else channel
 
 
-_TOP = ["channel", "config", "resources", "vars"]
-
-
 def _read(tree: Mapping, path: Path, problems: Diagnostics) -> Channel | None:
-    for key in tree.entries:
-        if key not in (*_TOP, "_notes"):
-            problems.add(reader.unknown_key(tree, (key,), _TOP))
-    header = tree.get("channel")
-    if not isinstance(header, Mapping):
-        problems.add(codes.E112.at(reader.head(tree.span), "the key `channel` with `name` and `target` is required"))
+    read = reader.read(_File, tree, problems)
+    target = reader.locate(tree, ("channel", "target"))[0]
+    if read is None or not isinstance(target, Scalar):
         return None
-    for key in header.entries:
-        if key not in ("name", "target", "description", "_notes"):
-            problems.add(reader.unknown_key(header, (key,), ["name", "target", "description"]))
-    name, target = header.get("name"), header.get("target")
-    if not isinstance(name, Scalar) or not isinstance(target, Scalar):
-        missing = "name" if not isinstance(name, Scalar) else "target"
-        problems.add(reader.missing_key(tree, ("channel", missing), codes.E112))
-        return None
-    blocks = [_block(tree, kind, problems) for kind in ("default", "fixed")]
-    return Channel(name.text, tree, target, blocks[0], blocks[1], path.parent)
+    default, fixed = (_entries(tree, ("config", kind)) for kind in ("default", "fixed"))
+    return Channel(read.channel.name, tree, target, default, fixed, path.parent)
 
 
-def _block(tree: Mapping, kind: str, problems: Diagnostics) -> dict[str, Entry]:
-    config, place, depth = reader.locate(tree, ("config", kind))
-    if depth < 2:
+def _entries(tree: Mapping, path: tuple[str, ...]) -> dict[str, Entry]:
+    """The entries of a block; nothing where it is absent or empty."""
+    block, _, depth = reader.locate(tree, path)
+    if depth < len(path) or not isinstance(block, Mapping):
         return {}
-    if not isinstance(config, Mapping):
-        problems.add(codes.E112.at(reader.head(place), f"`config.{kind}` maps `call.parameter` to values"))
-        return {}
-    return dict(config.entries)
+    return {key: entry for key, entry in block.entries.items() if key != "_notes"}
 
 
 def check_target(channel: Channel, pipeline: Path, found: Diagnostics) -> None:
@@ -126,40 +172,34 @@ def check_used(channel: Channel, found: Diagnostics) -> None:
 
 
 def overlay(
-    channel: Channel, declared: Variables, sources: list[str], environment: str | None, found: Diagnostics
+    channel: Channel, declared: Variables, expansion: Expansion, environment: str | None, found: Diagnostics
 ) -> None:
     """Lay the channel's variables over the declared ones: overrides must keep the type, additions declare."""
-    block = channel.tree.get("vars")
-    if not isinstance(block, Mapping) or channel.target.text.endswith(".comp.yaml"):
+    if channel.target.text.endswith(".comp.yaml"):
         return
-    for key, entry in block.entries.items():
-        if key not in variables.NAMESPACES or not isinstance(entry.value, Mapping):
-            found.add(reader.unknown_key(block, (key,), list(variables.NAMESPACES)))
-        elif key == "source":
-            _overlay_sources(channel, entry.value, declared, sources, environment, found)
-        else:
-            for name, inner in entry.value.entries.items():
-                variable = _variable(channel, variables.NAMESPACES[key], name, inner, declared, environment, found)
-                if variable is not None:
-                    declared.declared[variables.NAMESPACES[key]][name] = variable
+    _overlay_sources(channel, declared, expansion, environment, found)
+    for key, namespace in variables.NAMESPACES.items():
+        for name, entry in _entries(channel.tree, ("vars", key)).items() if key != "source" else ():
+            variable = _variable(channel, namespace, name, entry, declared, environment, found)
+            if variable is not None:
+                declared.declared[namespace][name] = variable
 
 
 def _overlay_sources(
     channel: Channel,
-    block: Mapping,
     declared: Variables,
-    sources: list[str],
+    expansion: Expansion,
     environment: str | None,
     found: Diagnostics,
 ) -> None:
-    for source, entry in block.entries.items():
-        if source not in sources:
-            message = (
-                f'channel "{channel.name}": source "{source}" not declared in pipeline (known: {", ".join(sources)})'
-            )
-            found.add(codes.E111.at(entry.key, message, help=nearest.hint(source, sources)))
+    for source, entry in _entries(channel.tree, ("vars", "source")).items():
+        if source not in expansion.sources:
+            if not expansion.may_have(source):
+                known = ", ".join(expansion.sources)
+                message = f'channel "{channel.name}": source "{source}" not declared in pipeline (known: {known})'
+                found.add(codes.E111.at(entry.key, message, help=nearest.hint(source, expansion.sources)))
             continue
-        for name, inner in entry.value.entries.items() if isinstance(entry.value, Mapping) else ():
+        for name, inner in _entries(channel.tree, ("vars", "source", source)).items():
             variable = _variable(channel, "source", name, inner, declared, environment, found)
             if variable is not None:
                 declared.per_source[source, name] = variable.default
@@ -182,7 +222,7 @@ def _variable(
         return None
     written = entry.value
     if isinstance(written, Mapping) and "when" in written.entries:
-        if not _applies(written.entries["when"], environment):
+        if not _applies(channel, written.entries["when"], environment, found):
             return None
         written = Mapping(written.span, {k: e for k, e in written.entries.items() if k != "when"}, written.size)
     known = declared.declared[namespace].get(name)
@@ -210,13 +250,13 @@ def _declared_here(span: Span) -> Label:
     return Label(span, "declared here")
 
 
-def _applies(when: Entry, environment: str | None) -> bool:
+def _applies(channel: Channel, when: Entry, environment: str | None, found: Diagnostics) -> bool:
     """Whether a `when:` condition names the active environment: a name, a list of names, or `{env: …}`."""
     value = when.value
-    if isinstance(value, Mapping):
-        inner = value.get("env")
-        value = inner if inner is not None else value
-    names = [item.text for item in value.items if isinstance(item, Scalar)] if isinstance(value, Sequence) else []
-    if isinstance(value, Scalar):
-        names = [value.text]
-    return environment in names
+    written = value if isinstance(value, Mapping) else Mapping(value.span, {"env": Entry(when.key, value)})
+    problems = Diagnostics()
+    condition = reader.read(_WhenConfig, written, problems, key="when", place=when.key)
+    for problem in problems:
+        message = f'channel "{channel.name}": in `when`, {problem.message}'
+        found.add(codes.E112.at(problem.span, message, help=problem.help))
+    return condition is not None and environment in condition.env

@@ -202,6 +202,8 @@ def parameter_problem(parameter: ParameterConfig, value: Any) -> tuple[str | Non
 
     kind = TYPES[parameter.type]
     fits, converted = variables.convert(value, kind)
+    if variables.is_too_large(value, kind):
+        return f"{kind_of(value)} is beyond what {kind.kind} holds", None
     if not fits:
         return f"expected {parameter.type}, found {kind_of(value)}", None
     if parameter.enum is not None and converted not in [variables.convert(one, kind)[1] for one in parameter.enum]:

@@ -63,11 +63,21 @@ class Instance:
 
 @dataclass
 class Expansion:
-    """The result: flat nodes, and the instances by path."""
+    """The result: flat nodes, and the instances by path; `unopened` are the calls whose nodes nobody knows."""
 
     nodes: list[NodeSource] = field(default_factory=list)
     instances: dict[tuple[str, ...], Instance] = field(default_factory=dict)
     needs: dict[str, PortNeed] = field(default_factory=dict)
+    unopened: set[str] = field(default_factory=set)
+
+    @property
+    def sources(self) -> list[str]:
+        """The names of all sources."""
+        return [node.name for node in self.nodes if node.kind == "source"]
+
+    def may_have(self, name: str) -> bool:
+        """Whether a node that is not known may stand in a call that could not be opened."""
+        return any(name.startswith(f"{call}/") for call in self.unopened)
 
 
 @dataclass
@@ -130,13 +140,14 @@ class Expander:
     def _call(self, node: NodeSource, level: _Level, stack: tuple[Path, ...]) -> list[NodeSource]:
         """The body of a call, as flat nodes."""
         called = self._open(node, level, stack)
-        if called is None or len(self.result.instances) >= MAX_INSTANCES:
-            level.broken.add(node.name)
-            return []
         path = (*level.path, node.name)
-        values = parameters.settle(node, called, "/".join(path), self.channel, self.found)
-        self.result.instances[path] = Instance(path, called, values, node.span)
         prefix = "/".join(path)
+        if called is None:
+            level.broken.add(node.name)
+            self.result.unopened.add(prefix)
+            return []
+        values = parameters.settle(node, called, prefix, self.channel, self._refused, self.found)
+        self.result.instances[path] = Instance(path, called, values, node.span)
         body = self._body(called, values)
         ports = {port: f"{_PORT}{prefix}:{port}" for port in called.signature.inputs}
         for port, need in called.signature.inputs.items():
@@ -172,12 +183,13 @@ class Expander:
             place = node.span if use is None else reader.value_span(node.tree, ("use",))
             self.found.add(codes.E006.at(place, "a composition needs the key `use`: the path of a .comp.yaml file"))
             return None
-        problem = paths.security_problem(use.text, self.base_dir, allow_absolute=self.allow_absolute)
+        folder = self._folder(use.text, level.folder)
+        problem = self._refused(use.text, folder)
         if problem:
             self.found.add(codes.E_SEC_001.at(use.span, problem[0], help=problem[1]))
             return None
-        path = self._find(use.text, level.folder)
-        if path is None:
+        path = Path(os.path.normpath(folder / use.text))
+        if not os.path.isfile(path):
             known = [str(p.relative_to(level.folder)) for p in sorted(level.folder.glob("*.comp.yaml"))[:50]]
             message = f'composition node "{node.name}": `use: {use.text}` does not match any .comp.yaml'
             self.found.add(codes.E103.at(use.span, message, help=nearest.hint(use.text, known) or "check the path"))
@@ -190,18 +202,23 @@ class Expander:
             message = f'composition nesting too deep (>{MAX_DEPTH}) at node "{node.name}"'
             self.found.add(codes.E107.at(use.span, message))
             return None
+        if len(self.result.instances) >= MAX_INSTANCES:
+            message = f'more than {MAX_INSTANCES} calls of compositions, at node "{node.name}"'
+            self.found.add(codes.E107.at(use.span, message, help="split the pipeline"))
+            return None
         if path not in self.files:
             shown = os.path.relpath(path, self.base_dir)
             self.files[path] = composition.load(path, shown, self.variables, self.found)
         return self.files[path]
 
-    def _find(self, use: str, folder: Path) -> Path | None:
-        for start in (folder, self.base_dir):
-            path = Path(os.path.normpath(start / use))
-            # A name that no file system takes is no file either.
-            if os.path.isfile(path):
-                return path
-        return None
+    def _refused(self, path: str, folder: Path | None = None) -> tuple[str, str] | None:
+        return paths.security_problem(path, self.base_dir, allow_absolute=self.allow_absolute, folder=folder)
+
+    def _folder(self, use: str, nearest_folder: Path) -> Path:
+        """The folder that a call's file is found from: that of the calling file, else the base folder."""
+        folders = (nearest_folder, self.base_dir)
+        # A name that no file system takes is no file either.
+        return next((each for each in folders if os.path.isfile(os.path.normpath(each / use))), nearest_folder)
 
     def _exports(self, called: Composition, inner: _Level) -> dict[str, tuple[str, str]]:
         """Where the records of each output port come from."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.diagnostics import codes
 from spark_jobs.formats.format import FormatError
 from spark_jobs.nodes.source.step import SourceStep
+from spark_jobs.plan import paths
 from spark_jobs.scan import matching
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Discovered:
-    """The files of a source in reading order, or why they cannot be told; a network source has neither."""
+    """The files of a source in reading order, or why they cannot be told; a source on the network has neither."""
 
     files: tuple[InputFile, ...] = ()
     problem: FormatError | None = None
@@ -39,7 +40,7 @@ def discover(plan: Plan, *, allow_outside: bool = False) -> dict[str, Discovered
         step = planned.step
         if not isinstance(step, SourceStep):
             continue
-        if step.endpoint is not None:
+        if step.endpoint is not None or any(map(paths.is_remote, step.match.named)):
             found[planned.name] = Discovered(is_network=True)
             continue
         try:

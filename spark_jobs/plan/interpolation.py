@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _TOKEN = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
@@ -27,11 +27,35 @@ class Problem:
 
 
 @dataclass(frozen=True)
+class Edit:
+    """A stretch of a text that was replaced: its offsets in the text before, and the length of what stands there."""
+
+    start: int
+    end: int
+    length: int
+
+
+@dataclass(frozen=True)
 class Result:
     """The text with its variables filled in; where a variable has no value its token stays."""
 
     text: str
     problems: tuple[Problem, ...]
+    edits: tuple[Edit, ...]
+
+
+def replaced(
+    pattern: re.Pattern[str], text: str, value: Callable[[re.Match[str]], str]
+) -> tuple[str, tuple[Edit, ...]]:
+    """A text with a value for each match of a pattern, and what has changed."""
+    edits: list[Edit] = []
+
+    def noted(match: re.Match[str]) -> str:
+        found = value(match)
+        edits.append(Edit(match.start(), match.end(), len(found)))
+        return found
+
+    return pattern.sub(noted, text), tuple(edits)
 
 
 def interpolate(text: str, variables: Mapping[str, str]) -> Result:
@@ -66,13 +90,14 @@ def interpolate(text: str, variables: Mapping[str, str]) -> Result:
         )
         return match.group()
 
-    return Result(_TOKEN.sub(value, text), tuple(problems))
+    filled, edits = replaced(_TOKEN, text, value)
+    return Result(filled, tuple(problems), edits)
 
 
-def shift(written: str, segments: tuple[tuple[int, int], ...], text: str) -> tuple[tuple[int, int], ...]:
-    """The places of an interpolated text's characters; those of a filled-in value stand at its `${`.
+def shift(segments: tuple[tuple[int, int], ...], edits: tuple[Edit, ...]) -> tuple[tuple[int, int], ...]:
+    """The places of an edited text's characters, from those of the text before; `edits` are in order.
 
-    The lengths of the values are found by matching the written text's constant parts against the result.
+    Those of what was put in stand where its token stood.
     """
     starts = [segment[0] for segment in segments]
 
@@ -80,25 +105,13 @@ def shift(written: str, segments: tuple[tuple[int, int], ...], text: str) -> tup
         value_offset, file_offset = segments[max(bisect_right(starts, offset) - 1, 0)]
         return file_offset + offset - value_offset
 
-    shifted: list[tuple[int, int]] = []
-    at, result_at = 0, 0
-    matches = list(_TOKEN.finditer(written))
-    for number, match in enumerate([*matches, None]):
-        end = match.start() if match else len(written)
-        shifted.append((result_at, place(at)))
-        shifted.extend((result_at + start - at, file) for start, file in segments if at < start < end)
-        result_at += end - at
-        if match is None:
-            break
-        shifted.append((result_at, place(match.start())))
-        following_end = matches[number + 1].start() if number + 1 < len(matches) else len(written)
-        constant = written[match.end() : following_end]
-        if match.group() == "$$":
-            result_at += 1
-        elif number + 1 == len(matches):
-            result_at = len(text) - len(constant)
-        else:
-            found = text.find(constant, result_at) if constant else -1
-            result_at = found if found >= 0 else result_at
-        at = match.end()
-    return tuple(dict(shifted).items())
+    shifted: dict[int, int] = {}
+    at, grown = 0, 0
+    for edit in (*edits, None):
+        shifted[at + grown] = place(at)
+        kept = slice(bisect_right(starts, at), bisect_left(starts, edit.start) if edit else len(starts))
+        shifted.update((start + grown, file) for start, file in segments[kept])
+        if edit is not None:
+            shifted[edit.start + grown] = place(edit.start)
+            at, grown = edit.end, grown + edit.length - (edit.end - edit.start)
+    return tuple(shifted.items())

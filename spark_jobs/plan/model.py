@@ -88,10 +88,10 @@ class PipelineConfig(Config):
 
 
 def _share(value: Any) -> float:
-    number = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else -1.0
-    if not 0 <= number <= 1:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= 1:
         raise unfit("must be a fraction between 0.0 and 1.0", "E318")
-    return number
+    return float(value)
 
 
 class DeadLetterSourceConfig(Config):

@@ -3,52 +3,90 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
-from spark_jobs.plan import reader
+from spark_jobs.nodes.output.step import SIDECAR, OutputStep
+from spark_jobs.plan import paths, reader
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from spark_jobs.diagnostics.diagnostic import Diagnostics
+    from spark_jobs.diagnostics.source import Span
     from spark_jobs.plan.binder import Bindings
-    from spark_jobs.plan.document import Document, NodeSource
+    from spark_jobs.plan.document import NodeSource
     from spark_jobs.plan.plan import ErrorHandling, PlannedNode
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """A file that the run writes: its path behind all links, how it is written and where, and who writes it."""
+
+    path: str
+    written: str
+    owner: str
+    place: Span | None
+    is_letters: bool = False
 
 
 def check_targets(
     nodes: tuple[PlannedNode, ...],
     errors: ErrorHandling,
-    read: Document,
     written: list[NodeSource],
+    base_dir: Path,
     found: Diagnostics,
 ) -> None:
-    """No two outputs may have one path (E322), no two dead-letter files either (E318)."""
-    taken: dict[str, str] = {}
+    """No two outputs may have one path (E322), no two dead-letter files either (E318).
+
+    Nor may one need a folder where another has its file.
+    """
+    files: dict[str, _Claim] = {}
+    folders: dict[str, _Claim] = {}
+    for claim in (*_outputs(nodes, written, base_dir), *_letters(errors, base_dir)):
+        above = _above(claim.path)
+        around = folders.get(claim.path) or next((files[folder] for folder in above if folder in files), None)
+        other = files.get(claim.path) or around
+        if other is not None:
+            code = codes.E318 if claim.is_letters and other.is_letters else codes.E322
+            why = "; a file cannot be a folder too" if other is around else ""
+            message = f'{claim.owner} "{claim.written}" collides with {other.owner} "{other.written}"{why}'
+            found.add(code.at(claim.place, message, help="give each a path of its own"))
+        files.setdefault(claim.path, claim)
+        for folder in above:
+            folders.setdefault(folder, claim)
+
+
+def _outputs(nodes: tuple[PlannedNode, ...], written: list[NodeSource], base_dir: Path) -> Iterator[_Claim]:
     by_name = {node.name: node for node in written}
     for planned in nodes:
-        template = getattr(planned.step, "path", None)
-        if planned.kind != "output" or template is None:
-            continue
-        path = os.path.normpath(template)
-        if path in taken:
-            place = reader.value_span(by_name[planned.name].tree, ("config", "path"))
-            found.add(codes.E322.at(place, f"output '{planned.name}' path \"{template}\" collides with {taken[path]}"))
-        taken.setdefault(path, f"output '{planned.name}'")
-    block = ("error_handling", "dlq")
-    targets: list[tuple[tuple[str, ...], str | None]]
-    targets = [((*block, "path"), errors.dead_letters.path)]
-    targets += [((*block, "per_source", name, "path"), target.path) for name, target in errors.per_source.items()]
-    letters: dict[str, str] = {}
-    for where, template in targets:
-        if template is None:
-            continue
-        path, label = os.path.normpath(template), ".".join(map(str, where))
-        place = reader.value_span(read.tree, where)
-        if path in taken:
-            found.add(codes.E322.at(place, f'{label} "{template}" collides with {taken[path]}'))
-        if path in letters:
-            found.add(codes.E318.at(place, f'{label} "{template}" collides with {letters[path]}'))
-        letters.setdefault(path, label)
+        step = planned.step
+        if isinstance(step, OutputStep):
+            tree = by_name[planned.name].tree
+            place = reader.value_span(tree, ("config", "path"))
+            owner = f"output '{planned.name}' path"
+            yield _Claim(_real(step.path, base_dir), step.path, owner, place)
+            if step.write_meta:
+                sidecar = step.path + SIDECAR
+                yield _Claim(_real(sidecar, base_dir), sidecar, f"the `write_meta` file of {owner}", place)
+
+
+def _letters(errors: ErrorHandling, base_dir: Path) -> Iterator[_Claim]:
+    for label, target in errors.targets.items():
+        if target.path is not None:
+            yield _Claim(_real(target.path, base_dir), target.path, label, target.place, is_letters=True)
+
+
+def _real(template: str, base_dir: Path) -> str:
+    return template if paths.is_remote(template) else os.path.realpath(os.path.join(base_dir, template))
+
+
+def _above(path: str) -> list[str]:
+    """All folders that a path leads through."""
+    parts = path.split(os.sep)
+    return [os.sep.join(parts[:end]) for end in range(2, len(parts))]
 
 
 def check_shadows(bindings: Bindings) -> None:

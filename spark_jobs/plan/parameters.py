@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.diagnostics import codes, nearest
-from spark_jobs.plan import composition, reader
+from spark_jobs.plan import composition, interpolation, reader
+from spark_jobs.plan.composition import ParameterType
 from spark_jobs.plan.yaml_tree import Entry, Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from collections.abc import Mapping as MappingType
 
     from spark_jobs.cxl import types
@@ -42,9 +44,17 @@ class Parameter:
 
 
 def settle(
-    node: NodeSource, called: Composition, path: str, channel: Channel | None, found: Diagnostics
+    node: NodeSource,
+    called: Composition,
+    path: str,
+    channel: Channel | None,
+    refused: Callable[[str], tuple[str, str] | None],
+    found: Diagnostics,
 ) -> dict[str, Parameter]:
-    """The parameters of a call; undeclared, missing and unfit values are reported."""
+    """The parameters of a call; undeclared, missing and unfit values are reported.
+
+    `refused` says why a path is refused, with help, or None.
+    """
     declared = called.signature.config_schema
     written = node.body if isinstance(node.body, Mapping) else None
     for name, entry in (written.entries if written else {}).items():
@@ -66,6 +76,8 @@ def settle(
         if not layers and parameter.required:
             message = f'composition node "{node.name}": missing required config parameter "{name}"'
             found.add(codes.E104.at(node.span, message, help=f"add `config: {{{name}: …}}`"))
+        if parameter.type is ParameterType.PATH:
+            _check_paths(node.name, name, layers, refused, found)
         settled[name] = _checked(node.name, name, parameter, layers, found)
     return settled
 
@@ -104,6 +116,17 @@ def _checked(node: str, name: str, parameter: ParameterConfig, layers: list[Laye
     return Parameter(kind, checked[0].value if checked else None, tuple(checked))
 
 
+def _check_paths(
+    node: str, name: str, layers: list[Layer], refused: Callable[[str], tuple[str, str] | None], found: Diagnostics
+) -> None:
+    """Paths are checked where they are given, whatever the body does with them."""
+    for layer in layers:
+        problem = refused(layer.value) if isinstance(layer.value, str) else None
+        if problem:
+            message = f'composition node "{node}": parameter "{name}": {problem[0]}'
+            found.add(codes.E_SEC_001.at(layer.span, message, help=problem[1]))
+
+
 def substituted(node: Node, values: MappingType[str, Parameter]) -> Node:
     """A body node as it is written, with `{{ parameter }}` replaced by the parameters' values."""
     match node:
@@ -121,14 +144,16 @@ def substituted(node: Node, values: MappingType[str, Parameter]) -> Node:
 def _filled(node: Scalar, values: MappingType[str, Parameter]) -> Scalar:
     if "{{" not in node.text:
         return node
-    whole = _TEMPLATE.fullmatch(node.text.strip())
-    if whole and whole.group(1) in values:
-        value = values[whole.group(1)].value
-        return replace(node, text=_text(value), value=value)
-    text = _TEMPLATE.sub(
-        lambda match: _text(values[match.group(1)].value) if match.group(1) in values else match.group(), node.text
+    text, edits = interpolation.replaced(
+        _TEMPLATE,
+        node.text,
+        lambda match: _text(values[match.group(1)].value) if match.group(1) in values else match.group(),
     )
-    return node if text == node.text else replace(node, text=text, value=text)
+    if text == node.text:
+        return node
+    whole = _TEMPLATE.fullmatch(node.text.strip())
+    value = values[whole.group(1)].value if whole and whole.group(1) in values else text
+    return replace(node, text=text, value=value, edits=(*node.edits, edits))
 
 
 def _text(value: Any) -> str:

@@ -26,12 +26,23 @@ TOKENS = (
 #: Tokens whose value differs by record: the output fans out into one file per input file.
 FAN_OUT_TOKENS = frozenset({"source_file", "source_path"})
 _WITH_ARGUMENT = frozenset({"source_name", "pipeline_hash", "source_file", "source_path"})
-_REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://")
+_REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _PATTERN_SIGNS = re.compile(r"[*?\[]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-def security_problem(path: str, base_dir: Path, *, allow_absolute: bool) -> tuple[str, str] | None:
-    """Why a path is refused, with help, or None when it is fine (decisions 6 and 51)."""
+def security_problem(
+    path: str, base_dir: Path, *, allow_absolute: bool, folder: Path | None = None
+) -> tuple[str, str] | None:
+    """Why a path is refused, with help, or None when it is fine (decisions 6 and 51).
+
+    Args:
+        path: the path as it is written.
+        base_dir: what it must not lead out of.
+        allow_absolute: whether absolute paths are fine.
+        folder: what a relative path starts at; None is the base folder. It may lie elsewhere where an absolute path
+            was allowed to lead there, and is then what the path must not lead out of.
+    """
     shown = path if len(path) <= 200 else path[:200] + "…"
     if "\0" in path:
         return f'path contains null byte: "{shown}"'.replace("\0", "\\0"), "remove it"
@@ -40,7 +51,7 @@ def security_problem(path: str, base_dir: Path, *, allow_absolute: bool) -> tupl
         return f'path contains encoded directory traversal: "{shown}"', "write the path without `%2e`"
     if _climbs(path):
         return f'path contains directory traversal (..): "{shown}"', "paths stay below the base folder; see --base-dir"
-    if _REMOTE.match(path):
+    if is_remote(path):
         return None
     if os.path.isabs(path) or re.match(r"[A-Za-z]:[\\/]", path):
         if allow_absolute:
@@ -49,25 +60,48 @@ def security_problem(path: str, base_dir: Path, *, allow_absolute: bool) -> tupl
             f'absolute path not allowed: "{shown}" — use --allow-absolute-paths to override',
             "or write it relative to the pipeline",
         )
-    return _escape(path, shown, base_dir)
+    start = folder or base_dir
+    return _escape(path, shown, start, (base_dir, start) if allow_absolute else (base_dir,))
 
 
 def _climbs(path: str) -> bool:
     return ".." in re.split(r"[\\/]", path)
 
 
-def _escape(path: str, shown: str, base_dir: Path) -> tuple[str, str] | None:
+def _escape(path: str, shown: str, start: Path, roots: tuple[Path, ...]) -> tuple[str, str] | None:
     literal = _PATTERN_SIGNS.split(re.split(r"\{", path)[0])[0]
-    real = os.path.realpath(os.path.join(base_dir, literal))
-    root = os.path.realpath(base_dir)
-    if real == root or real.startswith(root.rstrip(os.sep) + os.sep):
+    real = os.path.realpath(os.path.join(start, literal))
+    if any(is_inside(real, root) for root in roots):
         return None
     return f'path escapes base directory via symlink: "{shown}" -> "{real}"', "put the file below the base folder"
 
 
+def is_remote(path: str) -> bool:
+    """Whether a path is a URI: it has a scheme."""
+    return _REMOTE.match(path) is not None
+
+
+def is_inside(path: str | Path, folder: Path) -> bool:
+    """Whether a path is a folder or below it, behind all links."""
+    real, root = os.path.realpath(path), os.path.realpath(folder)
+    return real == root or real.startswith(root.rstrip(os.sep) + os.sep)
+
+
+def value_problem(value: str) -> str | None:
+    """Why a text cannot stand for a token of a path, None when it can: it stays a part of one name."""
+    shown = value if len(value) <= 200 else value[:200] + "…"
+    if not value.strip("."):
+        return f"`{shown}` is no name" if value else "it is empty"
+    if "/" in value or "\\" in value:
+        return f"`{shown}` holds a path separator"
+    if _CONTROL.search(value):
+        return f"{shown!r} holds a control character"
+    return None
+
+
 def resolve(path: str, base_dir: Path) -> str:
     """A path of the pipeline as an absolute path or URI."""
-    if _REMOTE.match(path):
+    if is_remote(path):
         return path
     return os.path.normpath(os.path.join(base_dir, path))
 

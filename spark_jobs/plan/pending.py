@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from spark_jobs.diagnostics import codes
 from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.merge.step import MergeStep
+from spark_jobs.nodes.output.step import OutputStep
 from spark_jobs.nodes.source.step import SourceStep
 from spark_jobs.nodes.transform.step import TransformStep
+from spark_jobs.plan import paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,13 +32,26 @@ def pending(plan: Plan) -> list[Diagnostic]:
         for what in _properties(planned):
             message = f"{planned.kind} '{planned.name}': {what} does not run yet; it is checked and explained only"
             found.append(codes.E400.at(planned.span, message))
+    for label, target in plan.errors.targets.items():
+        for what in _uris(target.path):
+            message = f"{label}: {what} does not run yet; it is checked and explained only"
+            found.append(codes.E400.at(target.place, message))
     return found
+
+
+def _uris(*named: str | None) -> Iterator[str]:
+    if any(path is not None and paths.is_remote(path) for path in named):
+        yield "a path that is a URI"
 
 
 def _properties(planned: PlannedNode) -> Iterator[str]:
     match planned.step:
-        case SourceStep(correlation_key=key) if key:
-            yield "`correlation_key`"
+        case SourceStep() as step:
+            if step.correlation_key:
+                yield "`correlation_key`"
+            yield from _uris(*step.match.named)
+        case OutputStep(path=path):
+            yield from _uris(path)
         case AggregateStep(time_window=window) if window is not None:
             yield "`time_window`"
         case TransformStep() as step:

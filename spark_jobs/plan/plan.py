@@ -44,6 +44,8 @@ class DeadLetterTarget:
     path: str | None = None
     max_rate: float | None = None
     min_records: int = 100
+    #: Where the path is written.
+    place: source.Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,12 @@ class ErrorHandling:
     type_error_threshold: float | None = None
     max_group_buffer: int = 100_000
     correlation_fanout_policy: str = "any"
+
+    @property
+    def targets(self) -> dict[str, DeadLetterTarget]:
+        """All targets by the keys that their paths stand under."""
+        per_source = {f"error_handling.dlq.per_source.{name}.path": each for name, each in self.per_source.items()}
+        return {"error_handling.dlq.path": self.dead_letters, **per_source}
 
 
 @dataclass(frozen=True)

@@ -31,13 +31,14 @@ from spark_jobs.plan import (
     sizes,
     variables,
     workspace,
+    written_paths,
     yaml_tree,
 )
 from spark_jobs.plan.options import PlanOptions, RunOptions
 from spark_jobs.plan.plan import LEAST_TASK_BYTES, DeadLetterTarget, ErrorHandling, Input, Plan, PlannedNode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from spark_jobs.diagnostics.source import Span
     from spark_jobs.plan.document import Document, NodeSource
@@ -69,8 +70,8 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
     if found.has_errors:
         return None
     nodes = liveness.prune(tuple(_planned(bindings)), bindings.programs)
-    errors = _error_handling(read.errors)
-    overlap.check_targets(nodes, errors, read, bindings.expansion.nodes, found)
+    errors = _error_handling(read.errors, read.tree, bindings.tokens)
+    overlap.check_targets(nodes, errors, bindings.expansion.nodes, base_dir, found)
     limit = _memory_limit(read, options, found)
     sizes.check(nodes, bindings.graph, base_dir, limit, found)
     if found.has_errors:
@@ -88,21 +89,20 @@ def _prepared(
     declared = variables.read(vars_tree, found)
     _declare_inline(read.nodes, declared, found)
     channel = _channel(path, base_dir, options, space, found)
-    if channel is not None:
-        sources = [node.name for node in read.nodes if node.kind == "source"]
-        channels.overlay(channel, declared, sources, options.environment, found)
-    layouts.load(read.nodes, base_dir, options.lookup, found, allow_absolute=allow_absolute)
-    _default_correlation(read, found)
     expander = expand.Expander(base_dir, options.lookup, channel, found, allow_absolute=allow_absolute)
     expansion = expander.run(read.nodes, base_dir)
     if channel is not None:
+        channels.overlay(channel, declared, expansion, options.environment, found)
         channels.check_used(channel, found)
     _check_exposed(expansion, declared, found)
     layouts.load(expansion.nodes, base_dir, options.lookup, found, allow_absolute=allow_absolute)
+    _default_correlation(read, expansion, found)
+    rules_path, module_roots = _rules(read, base_dir, options)
     return binder.Bindings(
         graph=graph.build(expansion.nodes, found, read.broken),
         base_dir=base_dir,
-        rules_path=_rules_path(read, base_dir, options),
+        rules_path=rules_path,
+        module_roots=module_roots,
         variables=declared,
         date_formats=tuple(read.pipeline.date_formats) if read.pipeline else (),
         tokens={"pipeline_hash": read.source_hash, "channel": channel.name if channel else ""},
@@ -111,14 +111,14 @@ def _prepared(
     )
 
 
-def _default_correlation(read: Document, found: Diagnostics) -> None:
+def _default_correlation(read: Document, expansion: expand.Expansion, found: Diagnostics) -> None:
     """`error_handling.correlation_key` is the default of sources that declare none (decision 60)."""
     key = read.errors.correlation_key if read.errors else None
     if not key:
         return
     place = reader.value_span(read.tree, ("error_handling", "correlation_key"))
     without = []
-    for node in read.nodes:
+    for node in expansion.nodes:
         if node.kind != "source" or node.config is None or getattr(node.config, "correlation_key", None):
             continue
         assert isinstance(node.config, SourceConfig)
@@ -214,11 +214,14 @@ def _matcher_place(node: NodeSource) -> Span:
     return reader.value_span(node.tree, ("config", *matchers[:1]))
 
 
-def _rules_path(read: Document, base_dir: Path, options: PlanOptions) -> Path:
+def _rules(read: Document, base_dir: Path, options: PlanOptions) -> tuple[Path, tuple[Path, ...]]:
+    """The folder of modules, and the folders that hold all of them."""
     if options.rules_path is not None:
-        return Path(os.path.abspath(options.rules_path))
+        chosen = Path(os.path.abspath(options.rules_path))
+        return chosen, (base_dir, chosen)
     written = read.pipeline.rules_path if read.pipeline else None
-    return Path(paths.resolve(written or "rules", base_dir))
+    named = Path(paths.resolve(written or "rules", base_dir))
+    return named, (base_dir, named) if options.allow_absolute_paths else (base_dir,)
 
 
 def _declare_inline(nodes: list[NodeSource], declared: variables.Variables, found: Diagnostics) -> None:
@@ -241,63 +244,29 @@ def _check_statically(read: Document, bindings: binder.Bindings, options: PlanOp
     for node in bindings.graph.nodes.values():
         if node.config is not None and node.type.check:
             node.type.check(node.config, binder.NodeScope(node, bindings))
-    for where, path, tree in _written_paths(read):
-        problem = paths.security_problem(path, bindings.base_dir, allow_absolute=options.allow_absolute_paths)
-        if problem:
-            found.add(codes.E_SEC_001.at(reader.value_span(tree, where), problem[0], help=problem[1]))
-    if (read.nodes and not any(node.kind == "source" for node in read.nodes) and not read.broken) or (
-        not read.nodes and not read.broken and "nodes" in read.tree.entries and not found.has_errors
-    ):
-        found.add(
-            codes.E012.at(
-                reader.head(read.tree.entries["nodes"].key), "pipeline declares no source nodes; nothing to execute"
-            )
-        )
-    _check_dead_letter_sources(read, found)
+    written_paths.check(read, bindings, options)
+    _check_sources(read, bindings.expansion, found)
+    _check_dead_letter_sources(read, bindings.expansion, found)
 
 
-_NODE_PATHS = {
-    "source": (("path",), ("glob",), ("paths",), ("exclude",), ("format_schema",)),
-    "output": (("path",), ("schema",)),
-}
-
-
-def _written_paths(read: Document) -> Iterator[tuple[tuple[str | int, ...], str, yaml_tree.Node]]:
-    """Every path that the pipeline names, with its place."""
-    for node in read.nodes:
-        for key in _NODE_PATHS.get(node.kind, ()):
-            yield from _texts(node.tree, ("config", *key))
-    yield from _texts(read.tree, ("pipeline", "rules_path"))
-    yield from _texts(read.tree, ("error_handling", "dlq", "path"))
-    per_source, _, depth = reader.locate(read.tree, ("error_handling", "dlq", "per_source"))
-    if depth == 3 and isinstance(per_source, yaml_tree.Mapping):
-        for name in per_source.entries:
-            yield from _texts(read.tree, ("error_handling", "dlq", "per_source", name, "path"))
-
-
-def _texts(
-    tree: yaml_tree.Node, where: tuple[str | int, ...]
-) -> Iterator[tuple[tuple[str | int, ...], str, yaml_tree.Node]]:
-    value, _, depth = reader.locate(tree, where)
-    if depth < len(where):
+def _check_sources(read: Document, expansion: expand.Expansion, found: Diagnostics) -> None:
+    """A pipeline needs a source, in its own file or in a composition (E012)."""
+    if "nodes" not in read.tree.entries or read.broken or expansion.unopened or expansion.sources:
         return
-    if isinstance(value, yaml_tree.Scalar) and value.value is not None:
-        yield where, value.text, tree
-    elif isinstance(value, yaml_tree.Sequence):
-        for index in range(len(value.items)):
-            yield from _texts(tree, (*where, index))
+    if read.nodes or not found.has_errors:
+        message = "pipeline declares no source nodes; nothing to execute"
+        found.add(codes.E012.at(reader.head(read.tree.entries["nodes"].key), message))
 
 
-def _check_dead_letter_sources(read: Document, found: Diagnostics) -> None:
+def _check_dead_letter_sources(read: Document, expansion: expand.Expansion, found: Diagnostics) -> None:
     where = ("error_handling", "dlq", "per_source")
     per_source, _, depth = reader.locate(read.tree, where)
     if depth < len(where) or not isinstance(per_source, yaml_tree.Mapping):
         return
-    sources = [node.name for node in read.nodes if node.kind == "source"]
     for name, entry in per_source.entries.items():
-        if name not in sources and name not in read.broken:
+        if name not in expansion.sources and name not in read.broken and not expansion.may_have(name):
             message = f'error_handling.dlq.per_source key "{name}" does not match any declared Source node'
-            found.add(codes.E317.at(entry.key, message, help=f"sources here: {', '.join(sources)}"))
+            found.add(codes.E317.at(entry.key, message, help=f"sources here: {', '.join(expansion.sources)}"))
 
 
 def _planned(bindings: binder.Bindings) -> Iterator[PlannedNode]:
@@ -316,8 +285,9 @@ def _planned(bindings: binder.Bindings) -> Iterator[PlannedNode]:
         yield PlannedNode(name, node.kind, inputs, outputs, bound.step, node.span, bound.pending, bound.origins)
 
 
-def _error_handling(config: ErrorHandlingConfig) -> ErrorHandling:
+def _error_handling(config: ErrorHandlingConfig, tree: yaml_tree.Mapping, tokens: Mapping[str, str]) -> ErrorHandling:
     dlq = config.dlq
+    block = ("error_handling", "dlq")
     if dlq is None:
         return ErrorHandling(
             strategy=config.strategy,
@@ -327,13 +297,18 @@ def _error_handling(config: ErrorHandlingConfig) -> ErrorHandling:
         )
     per_source = {
         name: DeadLetterTarget(
-            entry.path, entry.max_rate, dlq.min_records if entry.min_records is None else entry.min_records
+            _filled(entry.path, tokens),
+            entry.max_rate,
+            dlq.min_records if entry.min_records is None else entry.min_records,
+            reader.value_span(tree, (*block, "per_source", name, "path")),
         )
         for name, entry in dlq.per_source.items()
     }
     return ErrorHandling(
         strategy=config.strategy,
-        dead_letters=DeadLetterTarget(dlq.path, dlq.max_rate, dlq.min_records),
+        dead_letters=DeadLetterTarget(
+            _filled(dlq.path, tokens), dlq.max_rate, dlq.min_records, reader.value_span(tree, (*block, "path"))
+        ),
         per_source=per_source,
         include_reason=dlq.include_reason,
         include_source_row=dlq.include_source_row,
@@ -341,3 +316,7 @@ def _error_handling(config: ErrorHandlingConfig) -> ErrorHandling:
         max_group_buffer=config.max_group_buffer,
         correlation_fanout_policy=str(config.correlation_fanout_policy),
     )
+
+
+def _filled(template: str | None, tokens: Mapping[str, str]) -> str | None:
+    return None if template is None else paths.fill(template, tokens)

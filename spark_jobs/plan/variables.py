@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,8 @@ RESERVED: dict[str, frozenset[str]] = {
     ),
     "source": frozenset(["file", "row", "path", "name", "count", "batch", "ingestion_timestamp"]),
 }
+#: The smallest and the largest number that CXL's Int holds.
+_INTS = (-(2**63), 2**63 - 1)
 _ALLOWED = (Kind.STRING, Kind.INT, Kind.FLOAT, Kind.BOOL, Kind.DATE, Kind.DATETIME)
 
 
@@ -133,7 +136,11 @@ def _variable(label: str, value: Node, place: Span, found: Diagnostics) -> Varia
                 )
             )
             return None
-        return Variable(inferred, plain(value.value), place)
+        fits, converted = convert(value.value, inferred)
+        if not fits:
+            found.add(codes.E015.at(value.span, misfit(label, value.value, inferred)))
+            return None
+        return Variable(inferred, converted, place)
     if not isinstance(value, Mapping):
         found.add(codes.E015.at(place, f"{label}: a variable is a value or `{{type, default}}`"))
         return None
@@ -159,6 +166,8 @@ def misfit(label: str, value: Any, kind: types.Type) -> str:
     """The message for a default of another type."""
     if value is None:
         return f"{label}: default value cannot be null"
+    if is_too_large(value, kind):
+        return f"{label}: {kind_of(value)} is beyond what {kind.kind} holds"
     return f"{label}: default value does not match declared type {kind.kind}: found {kind_of(value)}"
 
 
@@ -192,11 +201,13 @@ def _inferred(value: Any) -> types.Type | None:
             return None
 
 
-def plain(value: Any) -> Any:
-    """A YAML number without its spelling."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return value
-    return int(value) if isinstance(value, int) else float(value)
+def is_too_large(value: Any, kind: types.Type) -> bool:
+    """Whether a whole number is beyond the 64 bits of an Int, or beyond all Floats."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return False
+    if kind.kind is Kind.INT:
+        return not _INTS[0] <= value <= _INTS[1]
+    return kind.kind is Kind.FLOAT and abs(value) > sys.float_info.max
 
 
 def convert(value: Any, kind: types.Type) -> tuple[bool, Any]:
@@ -205,6 +216,8 @@ def convert(value: Any, kind: types.Type) -> tuple[bool, Any]:
         case Kind.BOOL, bool():
             return True, value
         case ((Kind.INT | Kind.FLOAT | Kind.STRING), bool()):
+            return False, None
+        case ((Kind.INT | Kind.FLOAT), int()) if is_too_large(value, kind):
             return False, None
         case Kind.INT, int():
             return True, int(value)

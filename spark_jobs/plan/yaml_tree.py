@@ -37,9 +37,9 @@ _CORE_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "b
 class Scalar:
     """A single value.
 
-    `written` is the scalar's text as YAML reads it, `text` the same after interpolation, `value` what the core schema
-    makes of it (quoted
-    and block scalars are texts).
+    `written` is the scalar's text as YAML reads it, `text` the same with variables and parameters filled in, `value`
+    what the core schema makes of it (quoted and block scalars are texts). `edits` lead from `written` to `text`, one
+    pass after another.
     """
 
     span: Span
@@ -48,12 +48,13 @@ class Scalar:
     value: Any
     style: str | None
     size: int = 1
+    edits: tuple[tuple[interpolation.Edit, ...], ...] = ()
 
     def located(self) -> Text:
         """The text with the places of its characters in the file, for programs that stand in a scalar."""
         segments = scalars.segments(self.span.file.text, self.span.start, self.style, self.written)
-        if self.text is not self.written:
-            segments = interpolation.shift(self.written, segments, self.text)
+        for edits in self.edits:
+            segments = interpolation.shift(segments, edits)
         return Text(self.text, self.span.file, segments)
 
 
@@ -173,16 +174,19 @@ class _Builder:
         text = written
         if not is_key and self.stack:
             secrecy.hide(span, self.stack[-1].role_of_next)
+        edits: tuple[tuple[interpolation.Edit, ...], ...] = ()
         if not is_key and "$" in written:
-            text = self._interpolate(span, event.style, written)
+            result = self._interpolate(span, event.style, written)
+            text, edits = result.text, (result.edits,) if result.edits else ()
         plain = event.style in (None, "") and event.tag != "tag:yaml.org,2002:str"
         value = scalars.resolve(text) if plain else text
-        node = Scalar(span, written, text, value, None if event.style in (None, "") else event.style)
+        style = None if event.style in (None, "") else event.style
+        node = Scalar(span, written, text, value, style, edits=edits)
         if event.anchor:
             self.anchors[event.anchor] = node
         self._put(node)
 
-    def _interpolate(self, span: Span, style: str | None, written: str) -> str:
+    def _interpolate(self, span: Span, style: str | None, written: str) -> interpolation.Result:
         result = interpolation.interpolate(written, self.variables)
         if result.problems:
             place = Text(written, self.file, scalars.segments(self.file.text, span.start, style, written))
@@ -190,7 +194,7 @@ class _Builder:
                 self.found.add(
                     codes.E009.at(place.span(problem.start, problem.end), problem.message, help=problem.help)
                 )
-        return result.text
+        return result
 
     def _alias(self, event: Any) -> None:
         target = self.anchors.get(event.anchor)

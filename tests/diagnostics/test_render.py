@@ -8,7 +8,7 @@ import json
 import pytest
 
 from spark_jobs.diagnostics import codes, nearest, render
-from spark_jobs.diagnostics.diagnostic import Diagnostic, Label
+from spark_jobs.diagnostics.diagnostic import Diagnostic, Diagnostics, Label
 from spark_jobs.diagnostics.source import SourceFile, Span
 
 
@@ -128,3 +128,20 @@ def test_every_code_is_raised_somewhere() -> None:
     names = {name for name, value in vars(codes).items() if isinstance(value, codes.Code)}
     silent = {name for name in names if f"codes.{name}" not in text and f'"{getattr(codes, name).id}"' not in text}
     assert silent == set()
+
+
+def test_each_problem_is_kept_once_without_looking_at_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+    equals = Diagnostic.__eq__
+
+    def counted(self: Diagnostic, other: object) -> bool:
+        nonlocal compared
+        compared += 1
+        return equals(self, other)
+
+    monkeypatch.setattr(Diagnostic, "__eq__", counted)
+    found = Diagnostics()
+    for number in [*range(1000), 5]:
+        found.add(Diagnostic(codes.E005, f"unknown key `k{number}`"))
+    assert len(found) == 1000
+    assert compared < 100

@@ -238,6 +238,13 @@ class TestByFile:
         run(tmp_path, {"pipeline.yaml": pipeline(self.source, output(path="out/{source_path}"))})
         assert {*pipelines.outputs(tmp_path)} == {*files}
 
+    def test_a_name_of_dots_leads_nowhere(self, tmp_path: Path) -> None:
+        by_name = output(path="{source_file}/o.csv")
+        error = refused(tmp_path, {"in/...csv": csv(rows(1)), "pipeline.yaml": pipeline(self.source, by_name)})
+        assert error.code == "E-SEC-001"
+        assert "in/...csv" in error.message
+        assert not (tmp_path.parent / "o.csv").exists()
+
     def test_behind_a_merge_no_file_is_meant(self, tmp_path: Path) -> None:
         files = {"in.csv": csv(rows(2)), "pipeline.yaml": pipeline(
             SOURCE, SOURCE.replace("name: s", "name: s2"), "{type: merge, name: m, inputs: [s, s2]}",

@@ -9,7 +9,7 @@ import pytest
 
 from spark_jobs.cxl import typed
 from spark_jobs.nodes import tree
-from spark_jobs.plan import explain
+from spark_jobs.plan import expand, explain
 from tests.plan.pipelines import ORDERS, found, planned, problems, write
 
 if TYPE_CHECKING:
@@ -110,6 +110,7 @@ def test_nested_calls_expand_to_paths(folder: Path) -> None:
         ("percent: 5.0", "precent: 5.0", "E103"),
         ("percent: 5.0", "percent: 500.0", "E105"),
         ("percent: 5.0", "percent: much", "E105"),
+        ("percent: 5.0", f"percent: {'9' * 390}", "E105"),
         ("fees.high", "fees.hihg", "E102"),
         ("use: rated.comp.yaml", "use: ../rated.comp.yaml", "E-SEC-001"),
         ("input: orders\n    use", "inputs: { row: orders }\n    use", "E104"),
@@ -210,3 +211,39 @@ def test_explain_names_the_file_of_a_node_that_stands_in_another(folder: Path) -
     nodes = {node["name"]: (node["file"], node["line"]) for node in json.loads(explain.as_json(plan))["nodes"]}
     assert nodes["orders"] == (str(plan.path), 4)
     assert nodes["fees/rate"] == ("rated.comp.yaml", 13)
+
+
+def test_errors_after_a_parameter_stand_in_their_line(folder: Path) -> None:
+    body = """
+    _compose:
+      name: labelled
+      inputs: { rows: {} }
+      config_schema: { label: { type: string, default: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa } }
+    nodes:
+      - type: transform
+        name: t
+        input: rows
+        config:
+          cxl: |
+            emit l = '{{ label }}${TAIL}'
+            emit k = '{{ label }}' + nosuch
+            emit m = nosuch
+    """
+    write(folder, body, "rated.comp.yaml")
+    call = (
+        "  - { type: composition, name: c, input: orders, use: rated.comp.yaml }\n"
+        "  - { type: output, name: out, input: c, config: { type: csv, path: out.csv } }\n"
+    )
+    items = problems(folder, ORDERS + call, variables={"TAIL": "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"})
+    places = [
+        (item.span.line, item.span.file.line(item.span.line)[item.span.column - 1 :]) for item in items if item.span
+    ]
+    assert places == [(12, "nosuch"), (13, "nosuch")]
+
+
+def test_too_many_calls_are_an_error_at_the_first_beyond(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expand, "MAX_INSTANCES", 1)
+    more = CALL.replace("fees", "more").replace("name: all", "name: b").replace("name: high", "name: c")
+    items = problems(folder, ORDERS + CALL + more)
+    assert [item.code.id for item in items] == ["E107"]
+    assert '"more"' in items[0].message

@@ -175,3 +175,10 @@ def test_format_schemas_may_stand_in_files(layout: str | None, expected: list[tu
         (tmp_path / "layouts").mkdir()
         (tmp_path / "layouts" / "a.yaml").write_text(layout)
     assert found(tmp_path, FIXED) == expected
+
+
+def test_numbers_beyond_all_floats_are_refused(tmp_path: Path) -> None:
+    output = "  - { type: output, name: out, input: orders, config: { type: csv, path: out.csv } }\n"
+    number = "9" * 390
+    errors = f"error_handling:\n  type_error_threshold: {number}\n  dlq: {{ path: d.csv, max_rate: {number} }}\n"
+    assert found(tmp_path, ORDERS + output + errors) == [("E318", 15), ("E007", 16)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.plan.pipelines import found, planned
+from tests.plan.pipelines import ORDERS, found, planned, problems
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,3 +83,24 @@ def test_one_name_is_declared_once(tmp_path: Path) -> None:
       - { type: output, name: o, input: t, config: { type: csv, path: o.csv } }
     """
     assert found(tmp_path, text) == [("E015", 7)]
+
+
+@pytest.mark.parametrize(
+    ("written", "codes"),
+    [
+        ("99999999999999999999999999999999", ["E015"]),
+        ("{ type: int, default: -9223372036854775809 }", ["E015"]),
+        ("-9223372036854775808", []),
+        ("9223372036854775807", []),
+        ("{ type: float, default: 99999999999999999999999999999999 }", []),
+        ("{ type: float, default: " + "9" * 390 + " }", ["E015"]),
+    ],
+)
+def test_numbers_of_variables_fit_their_type(written: str, codes: list[str], tmp_path: Path) -> None:
+    text = ORDERS.replace("name: shop", f"name: shop, vars: {{ x: {written} }}") + (
+        "  - { type: transform, name: t, input: orders, config: { cxl: emit y = $vars.x } }\n"
+        "  - { type: output, name: out, input: t, config: { type: csv, path: out.csv } }\n"
+    )
+    items = problems(tmp_path, text)
+    assert [item.code.id for item in items] == codes
+    assert all("is beyond what" in item.message and item.span for item in items)

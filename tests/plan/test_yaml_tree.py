@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from spark_jobs.diagnostics.diagnostic import Diagnostics
 from spark_jobs.diagnostics.source import SourceFile
-from spark_jobs.plan import reader, yaml_tree
+from spark_jobs.plan import interpolation, reader, yaml_tree
 from spark_jobs.plan.yaml_tree import Mapping, Scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def read(text: str, **variables: str) -> tuple[yaml_tree.Node | None, Diagnostics]:
@@ -155,3 +160,19 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_parsed() -> None:
 def test_a_number_remembers_its_spelling() -> None:
     assert scalar("k: 0010").value.text == "0010"
     assert scalar("k: 1.50").value.text == "1.50"
+
+
+def test_places_are_shifted_in_one_pass() -> None:
+    seen = 0
+
+    class Counted(tuple[tuple[int, int], ...]):
+        def __iter__(self) -> Iterator[tuple[int, int]]:
+            nonlocal seen
+            seen += len(self)
+            return super().__iter__()
+
+    lines = Counted((10 * number, 12 * number) for number in range(1000))
+    edits = tuple(interpolation.Edit(10 * number + 3, 10 * number + 8, 1) for number in range(1000))
+    shifted = interpolation.shift(lines, edits)
+    assert seen <= 2 * len(lines)
+    assert shifted[-3:] == ((999 * 6, 999 * 12), (999 * 6 + 3, 999 * 12 + 3), (999 * 6 + 4, 999 * 12 + 8))

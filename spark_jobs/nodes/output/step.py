@@ -54,6 +54,10 @@ class Oversize(StrEnum):
     ALLOW = "allow"
 
 
+#: What the name of an output's `write_meta` file has after that of the output.
+SIDECAR = ".meta.json"
+
+
 @dataclass(frozen=True)
 class Split:
     """How an output is cut into numbered files.

@@ -55,6 +55,11 @@ class FileMatch:
     recursive: bool = True
     on_no_match: str = "error"
 
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The paths, and the pattern of paths, as they are written."""
+        return tuple(path for path in (self.path, self.glob, *self.paths) if path is not None)
+
 
 @dataclass(frozen=True)
 class SourceStep(node.Step):

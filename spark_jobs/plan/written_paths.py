@@ -1,0 +1,97 @@
+"""The paths that a pipeline and its compositions write down: none leads out of the base folder (decisions 6 and 51)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_jobs.diagnostics import codes
+from spark_jobs.plan import paths, reader, yaml_tree
+from spark_jobs.plan.options import RunOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.diagnostics.diagnostic import Diagnostics
+    from spark_jobs.diagnostics.source import Span
+    from spark_jobs.plan.binder import Bindings
+    from spark_jobs.plan.document import Document
+    from spark_jobs.plan.options import PlanOptions
+
+_NODE_PATHS = {
+    "source": (("path",), ("glob",), ("paths",), ("exclude",), ("format_schema",)),
+    "output": (("schema",),),
+}
+_LETTERS = ("error_handling", "dlq")
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A path as it is written; `target` names the writer, for messages, where it is a file to write, with tokens."""
+
+    text: str
+    place: Span
+    target: str = ""
+
+
+def check(read: Document, bindings: Bindings, options: PlanOptions) -> None:
+    """Note every path that is refused, and every target that names no file."""
+    found = bindings.found
+    values = {**dict.fromkeys(paths.TOKENS, "x"), "n": "", **bindings.tokens, **_batch(options, found)}
+    for written in _all(read, bindings):
+        rendered = written.text
+        if written.target:
+            try:
+                rendered = paths.render(written.text, values)
+            except paths.TemplateError as error:
+                found.add(codes.E014.at(written.place, f"{written.target}: {error}"))
+        # What a token's values make of a path must be as fine as the path itself.
+        for path in dict.fromkeys((written.text, rendered)):
+            problem = paths.security_problem(path, bindings.base_dir, allow_absolute=options.allow_absolute_paths)
+            if problem:
+                found.add(codes.E_SEC_001.at(written.place, problem[0], help=problem[1]))
+                break
+        else:
+            if written.target and rendered.rpartition("/")[2] in ("", "."):
+                message = f'{written.target}: path "{written.text}" names a folder, not a file'
+                found.add(codes.E007.at(written.place, message, help="add the name of the file"))
+
+
+def _batch(options: PlanOptions, found: Diagnostics) -> dict[str, str]:
+    """The run's batch id, which stands for `{batch_id}`."""
+    batch_id = options.batch_id if isinstance(options, RunOptions) else None
+    if not batch_id:
+        return {}
+    problem = paths.value_problem(batch_id)
+    if problem is None:
+        return {"batch_id": batch_id}
+    message = f"--batch-id cannot stand in a path: {problem}"
+    found.add(codes.E_SEC_001.at(None, message, help="use letters, digits, `-`, `_` and `.`"))
+    return {}
+
+
+def _all(read: Document, bindings: Bindings) -> Iterator[_Written]:
+    for node in bindings.expansion.nodes:
+        for key in _NODE_PATHS.get(node.kind, ()):
+            yield from _texts(node.tree, ("config", *key))
+        if node.kind == "output":
+            yield from _texts(node.tree, ("config", "path"), f'output "{node.name}"')
+    yield from _texts(read.tree, ("pipeline", "rules_path"))
+    yield from _texts(read.tree, ("pipeline", "log_rules"))
+    yield from _texts(read.tree, (*_LETTERS, "path"), "error_handling.dlq.path")
+    per_source, _, depth = reader.locate(read.tree, (*_LETTERS, "per_source"))
+    if depth == 3 and isinstance(per_source, yaml_tree.Mapping):
+        for name in per_source.entries:
+            where = (*_LETTERS, "per_source", name, "path")
+            yield from _texts(read.tree, where, ".".join(where))
+
+
+def _texts(tree: yaml_tree.Node, where: tuple[str | int, ...], target: str = "") -> Iterator[_Written]:
+    value, _, depth = reader.locate(tree, where)
+    if depth < len(where):
+        return
+    if isinstance(value, yaml_tree.Scalar) and value.value is not None:
+        yield _Written(value.text, reader.value_span(tree, where), target)
+    elif isinstance(value, yaml_tree.Sequence):
+        for index in range(len(value.items)):
+            yield from _texts(tree, (*where, index), target)

@@ -1,0 +1,73 @@
+"""Channel files: what is misspelt in them is an error, never ignored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.plan.pipelines import ORDERS, planned, problems, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEAD = "channel: { name: k, target: pipeline.yaml }\n"
+PIPELINE = ORDERS + "  - { type: output, name: out, input: orders, config: { type: csv, path: out.csv } }\n"
+
+
+def said(folder: Path, channel: str) -> list[tuple[str, int, str]]:
+    """Codes, lines and messages about a channel laid over a pipeline."""
+    write(folder, channel, "k.channel.yaml")
+    items = problems(folder, PIPELINE, channel=str(folder / "k.channel.yaml"))
+    return [(item.code.id, item.span.line if item.span else 0, f"{item.message} {item.help}") for item in items]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("config: { fixd: { c.n: 4 } }", 2, "did you mean `fixed`"),
+        ("config: { defualt: {} }", 2, "did you mean `default`"),
+        ("config: 5", 2, "expected a mapping, found the number `5`"),
+        ("config:\n  fixed: 5", 3, "`fixed`: expected a mapping"),
+        ("vars: [1]", 2, "expected a mapping, found a list"),
+        ("vars: { statik: {} }", 2, "did you mean `static`"),
+        ("vars:\n  static: 5", 3, "`static`: expected a mapping, found the number `5`"),
+        ("vars:\n  source:\n    orders: 5", 4, "`orders`: expected a mapping"),
+        ("resources: { nonsense: 1 }", 2, "unknown key `nonsense`"),
+        ("resuorces: {}", 2, "did you mean `resources`"),
+    ],
+)
+def test_what_is_misspelt_is_an_error(text: str, line: int, words: str, tmp_path: Path) -> None:
+    ((code, at, message),) = said(tmp_path, HEAD + text + "\n")
+    assert (code, at) == ("E112", line)
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    ("when", "words"),
+    [
+        ("{ environment: prod }", "unknown key `environment`"),
+        ("{ env: prod, region: eu }", "unknown key `region`"),
+        ("{ env: { is: prod } }", "expected a text"),
+        ("[]", "must not be empty"),
+        ("", "expected a text"),
+    ],
+)
+def test_conditions_that_mean_nothing_are_errors(when: str, words: str, tmp_path: Path) -> None:
+    text = f"{HEAD}vars:\n  static:\n    limit:\n      type: int\n      default: 1\n      when: {when}\n"
+    codes = said(tmp_path, text)
+    assert {(code, at) for code, at, _ in codes} == {("E112", 7)}
+    assert any(words in message for _, _, message in codes)
+
+
+@pytest.mark.parametrize("when", ["prod", "[stage, prod]", "{ env: prod }", "{ env: [prod] }"])
+def test_conditions_name_environments(when: str, tmp_path: Path) -> None:
+    write(tmp_path, f"{HEAD}vars: {{ static: {{ n: {{ type: int, default: 2, when: {when} }} }} }}\n", "k.channel.yaml")
+    text = PIPELINE.replace("name: shop", "name: shop, vars: { n: 1 }")
+    channel = str(tmp_path / "k.channel.yaml")
+    assert planned(tmp_path, text, channel=channel, environment="prod").variables["vars.n"] == 2
+    assert planned(tmp_path, text, channel=channel, environment="test").variables["vars.n"] == 1
+
+
+def test_blocks_may_be_empty_and_have_notes(tmp_path: Path) -> None:
+    assert not said(tmp_path, HEAD + "config:\n  fixed:\n  _notes: none\nvars:\n  static: { _notes: later }\n")

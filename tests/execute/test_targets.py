@@ -117,7 +117,7 @@ def test_a_file_whose_output_would_be_that_of_the_dead_letters(tmp_path: Path) -
     """What plans cannot know: the names of input files, here behind a link."""
     (tmp_path / "out").mkdir()
     (tmp_path / "also").symlink_to("out")
-    text = LETTERS.replace("path: in.csv", "glob: in/*.csv").replace("out/o.csv", "also/{source_file}.csv")
+    text = LETTERS.replace("path: in.csv", "glob: in/*.csv").replace("out/o.csv", "'also/{source_file}.csv'")
     pipelines.write(tmp_path, {"pipeline.yaml": text.replace(" SETTINGS", ""), "in/dead.csv": "id\n1\n"})
     error = refused(pipelines.run(tmp_path).result)
     assert error.code == "E322"

@@ -189,7 +189,7 @@ def _begin(run: Run) -> _SessionOpening:
     opening = _SessionOpening(run)
     with run.phase("inputs"):
         run.inputs = inputs.find(
-            run.plan, work.split_bytes(), stage=_stage(run), allow_outside=run.options.allow_absolute_paths
+            run.plan, work.split_bytes(), copies=_copies(run), allow_outside=run.options.allow_absolute_paths
         )
     if run.source_staging is not None:
         logs.LOG.info("staging: %s", run.source_staging)
@@ -197,15 +197,15 @@ def _begin(run: Run) -> _SessionOpening:
     return opening
 
 
-def _stage(run: Run) -> inputs.Stage:
-    """What gives each file as it is read; a preview reads so little that it reads in place."""
+def _copies(run: Run) -> SourceStaging | None:
+    """What stages the files; a preview reads so little that it reads in place."""
     settings = run.plan.storage.staging
     if settings is None or run.options.preview is not None:
-        return inputs.in_place
+        return None
     run.source_staging = SourceStaging(settings, run.identity.started, lambda text: logs.LOG.info("%s", text))
     for problem in run.source_staging.purge():
         logs.LOG.warning("%s", problem)
-    return run.source_staging.stage
+    return run.source_staging
 
 
 def _fetch(run: Run, folder: Path) -> None:

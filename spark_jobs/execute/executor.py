@@ -77,6 +77,12 @@ class Run:
         return self.options.threads or self.plan.threads or os.cpu_count() or 1
 
     @property
+    def local_dir(self) -> str:
+        """Where Spark keeps what it shuffles, as messages name it: on a cluster each worker has settings of its own."""
+        is_here = (self.application.get("master") or "local").startswith("local")
+        return self.plan.storage.spill_root if is_here else "the workers' local folders (spark.local.dir)"
+
+    @property
     def exit_code(self) -> ExitCode:
         """How the run ends when nothing stops it any more."""
         return ExitCode.DEAD_LETTERS if self.tally.dead else ExitCode.SUCCESS
@@ -104,7 +110,7 @@ def execute(
     except session.SessionError as failed:
         exit_code, error = ExitCode.CONFIG, result.RunError("E901", str(failed))
     except ConnectionError as failed:
-        exit_code, error = breakdown.explain(failed)
+        exit_code, error = breakdown.explain(failed, run.local_dir)
     except OSError as failed:
         exit_code, error = ExitCode.IO, result.RunError("E900", task.describe(failed))
     except KeyboardInterrupt:
@@ -114,7 +120,7 @@ def execute(
             exit_code = ExitCode.INTERRUPTED
             error = result.RunError("interrupted", "the run was interrupted; nothing was published")
     except Exception as failed:  # noqa: BLE001 - told with its place; the traceback is in the log
-        exit_code, error = breakdown.explain(failed)
+        exit_code, error = breakdown.explain(failed, run.local_dir)
         logs.LOG.debug("the run broke down", exc_info=failed)
     if not run.is_published:
         run.output_files.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import sys
 from functools import cache
@@ -87,7 +88,8 @@ def _build(options: RunOptions, threads: int | None, local_dir: str | None) -> S
         master = options.master or f"local[{threads or '*'}]"
         builder = builder.master(master).appName("clinker")
         folders = {"spark.local.dir": _shuffle_folder(local_dir)} if local_dir else {}
-        for key, value in {**_EMBEDDED, **java.settings(), **folders}.items():
+        tells_errors = logs.LEVELS.get(options.log_level, logging.INFO) <= logging.DEBUG
+        for key, value in {**_EMBEDDED, **java.settings(tells_errors=tells_errors), **folders}.items():
             builder = builder.config(key, value)
     for key, value in options.spark_conf.items():
         builder = builder.config(key, value)

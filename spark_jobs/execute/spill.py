@@ -158,10 +158,14 @@ class Space:
             self._file = None
 
 
+def volume_full(folder: str) -> str:
+    """The message of E321."""
+    return f"the spill volume at {folder} is out of space; free some, or point storage.spill.dir elsewhere"
+
+
 def _refused(error: OSError, folder: str, node: str) -> spill.Exhausted:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        message = f"the spill volume at {folder} is out of space; free some, or point storage.spill.dir elsewhere"
-        return spill.Exhausted("E321", message, node)
+        return spill.Exhausted("E321", volume_full(folder), node)
     message = (
         f"spill directory {folder} became unavailable mid-run: {error.strerror or error}; it may have been unmounted, "
         "made read-only, or removed"

@@ -7,12 +7,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute import breakdown, logs, publish
+from spark_jobs.execute import breakdown, executor, logs, publish, spill
+from spark_jobs.plan import workspace
+from spark_jobs.plan.options import RunOptions
 from tests.execute import pipelines
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ class FromJvm(Exception):
 
 
 def explained(error: Exception) -> result.RunError:
-    exit_code, told = breakdown.explain(error)
+    exit_code, told = breakdown.explain(error, "/spill")
     assert exit_code == ExitCode.IO
     assert "\n" not in told.message
     return told
@@ -58,13 +61,35 @@ Traceback (most recent call last):
     [
         ("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed). Consider", "worker was killed"),
         ("java.lang.OutOfMemoryError: Java heap space", "ran out of memory: java.lang.OutOfMemoryError: Java heap"),
-        ("java.io.IOException: No space left on device", "a job: java.io.IOException: No space left on device"),
+        ("java.io.IOException: Input/output error", "a job: java.io.IOException: Input/output error"),
     ],
 )
 def test_what_lost_a_task(cause: str, says: str) -> None:
     told = explained(FromJvm(JVM.format(cause)))
     assert told.code == "E904"
     assert says in told.message
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "java.io.IOException: No space left on device",
+        "java.nio.file.FileSystemException: /spill/blockmgr-1/0c: Disk quota exceeded",
+        "org.apache.spark.SparkException: Task failed\n\tat a\nCaused by: java.io.IOException: No space left on device",
+    ],
+)
+def test_a_volume_that_spark_filled_is_the_spill_volume(cause: str) -> None:
+    told = explained(FromJvm(JVM.format(cause)))
+    assert (told.code, told.message) == ("E321", spill.volume_full("/spill"))
+
+
+@pytest.mark.parametrize(
+    ("master", "says"), [(None, "/spill"), ("local[2]", "/spill"), ("spark://h:1", "workers'"), ("connect", "workers'")]
+)
+def test_the_volume_is_the_one_that_tasks_have(master: str | None, says: str) -> None:
+    plan = SimpleNamespace(storage=workspace.Storage(spill_dir="/spill"))
+    run = executor.Run(plan, RunOptions(), None, application={"master": master})  # type: ignore[arg-type]
+    assert says in run.local_dir
 
 
 def test_without_a_lost_task_the_innermost_cause_is_told() -> None:
@@ -207,6 +232,7 @@ def test_a_killed_worker_ends_the_run_in_words(tmp_path: Path) -> None:
     ended = crashing(tmp_path, "always", "--master", "local[2]")
     assert ended.returncode == 4, ended.stderr
     assert "error[E904]: a Python worker was killed" in ended.stderr
+    assert "ERROR Executor" not in ended.stderr, "what Spark logs is a detail"
     assert not (tmp_path / "out").exists()
 
 

@@ -19,6 +19,11 @@ _LOST_TASK = re.compile(r"Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) \([^)]*\)
 _CALL_WITHOUT_OUTCOME = re.compile(r"An error occurred while calling \S+")
 #: What the system says of a full volume, in Java's words: the strerror(3) of ENOSPC and EDQUOT.
 _VOLUME_FULL = re.compile(r"No space left on device|Disk quota exceeded")
+#: What Java says of a file in one of Spark's own folders that is gone, or may not be written any more.
+_FOLDER_GONE = re.compile(
+    r"(?:NoSuchFileException|AccessDeniedException): (?P<gone>\S+)/blockmgr-"
+    r"|(?P<refused>/\S+)/blockmgr-[^\s:]+:? \(?(?:No such file or directory|Permission denied|Read-only file system)"
+)
 _SYSTEM_ERROR = re.compile(r"(OSError|FileNotFoundError|PermissionError|IsADirectoryError|NotADirectoryError): ")
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -27,7 +32,7 @@ def explain(error: Exception, local_dir: str) -> tuple[ExitCode, result.RunError
     """How a run ends that Spark or a bug has ended: E904 for Spark's troubles, E905 for the engine's own.
 
     The message has the first line of the cause and, for a bug, the place in the engine that raised it. A full volume
-    is E321, whether we or Spark filled it.
+    is E321 and a spill folder that is gone E900, whether we or Spark write there.
 
     Args:
         error: what ended it.
@@ -48,6 +53,8 @@ def _error(error: Exception, local_dir: str) -> result.RunError:
     if _VOLUME_FULL.search(told):
         return result.RunError("E321", spill.volume_full(local_dir))
     cause = _cause(told)
+    if gone := _FOLDER_GONE.search(told):
+        return result.RunError("E900", spill.folder_gone(gone["gone"] or gone["refused"], cause))
     if "exited unexpectedly" in cause:
         return _of_spark("a Python worker was killed", _WORKER_ADVICE)
     if "OutOfMemoryError" in cause:

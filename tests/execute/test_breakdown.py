@@ -84,6 +84,24 @@ def test_a_volume_that_spark_filled_is_the_spill_volume(cause: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "cause",
+    [
+        "java.nio.file.NoSuchFileException: /spill/own/blockmgr-1/03",
+        "java.nio.file.FileSystemException: /spill/own/blockmgr-1/03: Read-only file system",
+        "java.io.FileNotFoundException: /spill/own/blockmgr-1/03/shuffle_0_1_2.data (Permission denied)",
+    ],
+)
+def test_a_folder_of_spark_that_is_gone_is_a_spill_folder(cause: str) -> None:
+    told = explained(FromJvm(JVM.format(cause)))
+    assert (told.code, told.message) == ("E900", spill.folder_gone("/spill/own", cause))
+
+
+def test_too_many_open_files_are_no_folder_that_is_gone() -> None:
+    cause = "java.io.FileNotFoundException: /spill/own/blockmgr-1/03/shuffle_0_1_2.data (Too many open files)"
+    assert explained(FromJvm(JVM.format(cause))).code == "E904"
+
+
+@pytest.mark.parametrize(
     ("master", "says"), [(None, "/spill"), ("local[2]", "/spill"), ("spark://h:1", "workers'"), ("connect", "workers'")]
 )
 def test_the_volume_is_the_one_that_tasks_have(master: str | None, says: str) -> None:

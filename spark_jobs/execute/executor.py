@@ -78,9 +78,8 @@ class Run:
 
     @property
     def local_dir(self) -> str:
-        """Where Spark keeps what it shuffles, as messages name it: on a cluster each worker has settings of its own."""
-        is_here = (self.application.get("master") or "local").startswith("local")
-        return self.plan.storage.spill_root if is_here else "the workers' local folders (spark.local.dir)"
+        """Where Spark keeps what it shuffles, as messages name it."""
+        return session.local_dir(self.options, self.plan.storage.spill_root)
 
     @property
     def exit_code(self) -> ExitCode:

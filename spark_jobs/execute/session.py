@@ -75,8 +75,7 @@ def _build(options: RunOptions, threads: int | None, local_dir: str | None) -> S
     _check_versions()
     logs.quiet_gateway()
     builder = SparkSession.builder
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    if not submitted:
+    if not _is_submitted():
         from spark_jobs.execute import java
 
         problem = java.problem()
@@ -94,6 +93,18 @@ def _build(options: RunOptions, threads: int | None, local_dir: str | None) -> S
     for key, value in options.spark_conf.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _is_submitted() -> bool:
+    """Whether spark-submit has started the JVM and this process."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def local_dir(options: RunOptions, spill_root: str) -> str:
+    """Where Spark keeps what it shuffles, as messages name it: `storage.spill.dir` counts where it is embedded."""
+    if options.remote or _is_submitted() or not (options.master or "local").startswith("local"):
+        return "a folder of spark.local.dir"
+    return options.spark_conf.get("spark.local.dir", spill_root)
 
 
 @cache

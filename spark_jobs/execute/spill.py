@@ -166,7 +166,10 @@ class Space:
 
 def volume_full(folder: str) -> str:
     """The message of E321."""
-    return f"the spill volume at {folder} is out of space; free some, or point storage.spill.dir elsewhere"
+    return (
+        f"the spill volume at {folder} is out of space; free some, or point storage.spill.dir elsewhere "
+        "(spark.local.dir where others start Spark)"
+    )
 
 
 def folder_gone(folder: str, reason: str) -> str:

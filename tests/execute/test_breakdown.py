@@ -7,14 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute import breakdown, executor, logs, publish, spill
-from spark_jobs.plan import workspace
+from spark_jobs.execute import breakdown, logs, publish, session, spill
 from spark_jobs.plan.options import RunOptions
 from tests.execute import pipelines
 
@@ -102,12 +100,23 @@ def test_too_many_open_files_are_no_folder_that_is_gone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("master", "says"), [(None, "/spill"), ("local[2]", "/spill"), ("spark://h:1", "workers'"), ("connect", "workers'")]
+    ("options", "names"),
+    [
+        ({}, "/spill"),
+        ({"master": "local[2]"}, "/spill"),
+        ({"spark_conf": {"spark.local.dir": "/other"}}, "/other"),
+        ({"master": "spark://h:7077"}, "a folder of spark.local.dir"),
+        ({"remote": "sc://h"}, "a folder of spark.local.dir"),
+    ],
+    ids=str,
 )
-def test_the_volume_is_the_one_that_tasks_have(master: str | None, says: str) -> None:
-    plan = SimpleNamespace(storage=workspace.Storage(spill_dir="/spill"))
-    run = executor.Run(plan, RunOptions(), None, application={"master": master})  # type: ignore[arg-type]
-    assert says in run.local_dir
+def test_the_volume_is_the_one_that_spark_has(
+    options: dict[str, Any], names: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    assert session.local_dir(RunOptions(**options), "/spill") == names
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert session.local_dir(RunOptions(**options), "/spill") == "a folder of spark.local.dir"
 
 
 def test_without_a_lost_task_the_innermost_cause_is_told() -> None:

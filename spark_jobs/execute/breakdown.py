@@ -8,6 +8,7 @@ from pathlib import Path
 
 from spark_jobs import result
 from spark_jobs.contract import ExitCode
+from spark_jobs.execute import spill
 
 _ADVICE = "--log-level debug shows the traceback"
 _WORKER_ADVICE = "the system does that when memory runs out: lower memory.limit, or --threads"
@@ -16,19 +17,31 @@ _TRACEBACK = "Traceback (most recent call last):"
 #: Spark's words around the cause: `Job aborted due to stage failure: … Lost task 0.0 in stage 1.0 (TID 2) (host …): `.
 _LOST_TASK = re.compile(r"Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) \([^)]*\): ")
 _CALL_WITHOUT_OUTCOME = re.compile(r"An error occurred while calling \S+")
+#: What the system says of a full volume, in Java's words: the strerror(3) of ENOSPC and EDQUOT.
+_VOLUME_FULL = re.compile(r"No space left on device|Disk quota exceeded")
+#: What Java says of a file in one of Spark's own folders that is gone, or may not be written any more.
+_FOLDER_GONE = re.compile(
+    r"(?:NoSuchFileException|AccessDeniedException): (?P<gone>\S+)/blockmgr-"
+    r"|(?P<refused>/\S+)/blockmgr-[^\s:]+:? \(?(?:No such file or directory|Permission denied|Read-only file system)"
+)
 _SYSTEM_ERROR = re.compile(r"(OSError|FileNotFoundError|PermissionError|IsADirectoryError|NotADirectoryError): ")
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
-def explain(error: Exception) -> tuple[ExitCode, result.RunError]:
+def explain(error: Exception, local_dir: str) -> tuple[ExitCode, result.RunError]:
     """How a run ends that Spark or a bug has ended: E904 for Spark's troubles, E905 for the engine's own.
 
-    The message has the first line of the cause and, for a bug, the place in the engine that raised it.
+    The message has the first line of the cause and, for a bug, the place in the engine that raised it. A full volume
+    is E321 and a spill folder that is gone E900, whether we or Spark write there.
+
+    Args:
+        error: what ended it.
+        local_dir: where Spark keeps what it shuffles.
     """
-    return ExitCode.IO, _error(error)
+    return ExitCode.IO, _error(error, local_dir)
 
 
-def _error(error: Exception) -> result.RunError:
+def _error(error: Exception, local_dir: str) -> result.RunError:
     told = str(error)
     if _is_connection_lost(error):
         return _of_spark(f"the connection to Spark was lost ({_first_line(told)}): its JVM has ended", _JVM_ADVICE)
@@ -37,7 +50,11 @@ def _error(error: Exception) -> result.RunError:
         return result.RunError("E905", f"internal error: {cause}{_raised_at(error)}; {_ADVICE}")
     if _TRACEBACK in told:
         return _of_worker(told)
+    if _VOLUME_FULL.search(told):
+        return result.RunError("E321", spill.volume_full(local_dir))
     cause = _cause(told)
+    if gone := _FOLDER_GONE.search(told):
+        return result.RunError("E900", spill.folder_gone(gone["gone"] or gone["refused"], cause))
     if "exited unexpectedly" in cause:
         return _of_spark("a Python worker was killed", _WORKER_ADVICE)
     if "OutOfMemoryError" in cause:

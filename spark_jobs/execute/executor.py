@@ -79,6 +79,11 @@ class Run:
         return self.options.threads or self.plan.threads or os.cpu_count() or 1
 
     @property
+    def local_dir(self) -> str:
+        """Where Spark keeps what it shuffles, as messages name it."""
+        return session.local_dir(self.options, self.plan.storage.spill_root)
+
+    @property
     def exit_code(self) -> ExitCode:
         """How the run ends when nothing stops it any more."""
         return ExitCode.DEAD_LETTERS if self.tally.dead else ExitCode.SUCCESS
@@ -106,7 +111,7 @@ def execute(
     except session.SessionError as failed:
         exit_code, error = ExitCode.CONFIG, result.RunError("E901", str(failed))
     except ConnectionError as failed:
-        exit_code, error = breakdown.explain(failed)
+        exit_code, error = breakdown.explain(failed, run.local_dir)
     except OSError as failed:
         exit_code, error = ExitCode.IO, result.RunError("E900", task.describe(failed))
     except KeyboardInterrupt:
@@ -116,7 +121,7 @@ def execute(
             exit_code = ExitCode.INTERRUPTED
             error = result.RunError("interrupted", "the run was interrupted; nothing was published")
     except Exception as failed:  # noqa: BLE001 - told with its place; the traceback is in the log
-        exit_code, error = breakdown.explain(failed)
+        exit_code, error = breakdown.explain(failed, run.local_dir)
         logs.LOG.debug("the run broke down", exc_info=failed)
     if not run.is_published:
         run.output_files.clear()
@@ -195,7 +200,7 @@ def _begin(run: Run) -> _SessionOpening:
     opening = _SessionOpening(run)
     with run.phase("inputs"):
         run.inputs = inputs.find(
-            run.plan, work.split_bytes(), stage=_stage(run), allow_outside=run.options.allow_absolute_paths
+            run.plan, work.split_bytes(), copies=_copies(run), allow_outside=run.options.allow_absolute_paths
         )
     if run.source_staging is not None:
         logs.LOG.info("staging: %s", run.source_staging)
@@ -203,15 +208,15 @@ def _begin(run: Run) -> _SessionOpening:
     return opening
 
 
-def _stage(run: Run) -> inputs.Stage:
-    """What gives each file as it is read; a preview reads so little that it reads in place."""
+def _copies(run: Run) -> SourceStaging | None:
+    """What stages the files; a preview reads so little that it reads in place."""
     settings = run.plan.storage.staging
     if settings is None or run.options.preview is not None:
-        return inputs.in_place
+        return None
     run.source_staging = SourceStaging(settings, run.identity.started, lambda text: logs.LOG.info("%s", text))
     for problem in run.source_staging.purge():
         logs.LOG.warning("%s", problem)
-    return run.source_staging.stage
+    return run.source_staging
 
 
 def _fetch(run: Run, folder: Path) -> None:

@@ -17,14 +17,11 @@ from spark_jobs.nodes.source.run import SplitInput
 from spark_jobs.scan import columns, matching, scanning, splits, staging
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.plan import plan as plans
     from spark_jobs.scan.files import InputFile
-
-    #: Gives a file as it is read: itself, or its staged copy.
-    Stage = Callable[[InputFile], InputFile]
 
 
 @dataclass(frozen=True)
@@ -106,15 +103,16 @@ class Inputs:
         return replace(self, splits=tuple(found))
 
 
-def in_place(file: InputFile) -> InputFile:
-    """The file itself: it is not staged."""
-    return file
-
-
-def find(plan: plans.Plan, split_bytes: int, *, stage: Stage = in_place, allow_outside: bool = False) -> Inputs:
+def find(
+    plan: plans.Plan,
+    split_bytes: int,
+    *,
+    copies: staging.SourceStaging | None = None,
+    allow_outside: bool = False,
+) -> Inputs:
     """The inputs of a plan, as far as they are files: what `with_pages` adds is on a network.
 
-    Each file goes through `stage` before it is opened.
+    Files are opened when all are found, and staged where there are `copies`.
 
     Raises:
         RunFailed: a file is missing or unreadable, cannot be staged, or its columns are refused.
@@ -122,14 +120,33 @@ def find(plan: plans.Plan, split_bytes: int, *, stage: Stage = in_place, allow_o
     sources = [planned for planned in plan.nodes if planned.kind == "source"]
     sources.sort(key=lambda planned: planned.span.start if planned.span else 0)
     steps: dict[str, Any] = {planned.name: planned.step for planned in sources}
-    scans: dict[str, columns.ScanPlan] = {}
+    found: dict[str, matching.Matched] = {}
     for name, step in steps.items():
         if step.endpoint is None:
             with _told(plan, name):
-                matched = matching.match(name, step.match, Path(plan.base_dir), allow_outside=allow_outside)
-                staged = tuple(map(stage, matched.files))
-                scans[name] = _scan(step, replace(matched, files=staged))
+                found[name] = matching.match(name, step.match, Path(plan.base_dir), allow_outside=allow_outside)
+    if copies is not None:
+        found = _staged(plan, found, copies)
+    scans: dict[str, columns.ScanPlan] = {}
+    for name, matched in found.items():
+        with _told(plan, name):
+            scans[name] = _scan(steps[name], matched)
     return _numbered(steps, scans, split_bytes)
+
+
+def _staged(
+    plan: plans.Plan, found: Mapping[str, matching.Matched], copies: staging.SourceStaging
+) -> dict[str, matching.Matched]:
+    """The files as they are read: each itself, or its staged copy."""
+    files = [(name, number, file) for name, matched in found.items() for number, file in enumerate(matched.files)]
+    read: dict[tuple[str, int], InputFile] = {}
+    for name, number, file in sorted(files, key=lambda each: staging.turn(each[2])):
+        with _told(plan, name):
+            read[name, number] = copies.stage(file)
+    return {
+        name: replace(matched, files=tuple(read[name, number] for number in range(len(matched.files))))
+        for name, matched in found.items()
+    }
 
 
 def with_pages(plan: plans.Plan, found: Inputs, pages: Mapping[str, matching.Matched], split_bytes: int) -> Inputs:

@@ -12,6 +12,8 @@ from pathlib import Path
 from spark_jobs.execute import class_archive
 
 OLDEST_JAVA = 17
+#: The property that `log4j2.properties` takes its level from.
+_LEVEL = "clinker.spark.level"
 _ADVICE = (
     "install a JDK or JRE 17 or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless; "
     "macOS: brew install openjdk@17) and put it on PATH or set JAVA_HOME"
@@ -50,28 +52,29 @@ def problem() -> str | None:
     return None
 
 
-def settings() -> dict[str, str]:
+def settings(*, tells_errors: bool = False) -> dict[str, str]:
     """Settings that shorten the start of an embedded session, and what it says.
 
     The cheap compiler alone is enough for envelopes, and so are expressions that Spark interprets: the work is in
-    Arrow.
+    Arrow. What ends a run is told by its own message; `tells_errors` shows what Spark logs of it as well.
     """
     java = executable()
     archive = class_archive.options(java) if java else ""
     return {
-        "spark.driver.extraJavaOptions": f"{class_archive.JVM_OPTIONS} {_logging()} {archive}".strip(),
+        "spark.driver.extraJavaOptions": f"{class_archive.JVM_OPTIONS} {_logging(tells_errors)} {archive}".strip(),
         "spark.python.daemon.module": "spark_jobs.execute.worker_daemon",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
 
 
-def _logging() -> str:
-    """Spark's warnings about its own start are none for the user of a pipeline; a configuration of theirs stays."""
+def _logging(tells_errors: bool) -> str:
+    """What Spark has to say is not for the user of a pipeline; a configuration of theirs stays."""
     folder = os.environ.get("SPARK_CONF_DIR")
     if folder and (Path(folder) / "log4j2.properties").exists():
         return ""
-    return f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+    configuration = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+    return f"{configuration} -D{_LEVEL}=error" if tells_errors else configuration
 
 
 def prepare() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
+import logging
 import os
 import sys
+from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.execute import logs
+from spark_jobs.scan.spill_folder import SpillFolder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,11 +50,12 @@ def open_session(options: RunOptions, threads: int | None, local_dir: str | None
     """The session that this run uses.
 
     A session that is active in this process is used again; under spark-submit the builder finds the cluster's
-    settings. Otherwise an embedded `local[threads]` is started, which needs Java; `local_dir` is where it keeps what it
-    shuffles.
+    settings. Otherwise an embedded `local[threads]` is started, which needs Java; what it shuffles is in a folder
+    of its own below `local_dir`.
 
     Raises:
         SessionError: Java is missing or too old, the packages do not fit together, or the endpoint does not answer.
+        OSError: `local_dir` is missing or not writable.
     """
     from pyspark.sql import SparkSession
 
@@ -70,8 +75,7 @@ def _build(options: RunOptions, threads: int | None, local_dir: str | None) -> S
     _check_versions()
     logs.quiet_gateway()
     builder = SparkSession.builder
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    if not submitted:
+    if not _is_submitted():
         from spark_jobs.execute import java
 
         problem = java.problem()
@@ -82,12 +86,36 @@ def _build(options: RunOptions, threads: int | None, local_dir: str | None) -> S
         java.prepare()
         master = options.master or f"local[{threads or '*'}]"
         builder = builder.master(master).appName("clinker")
-        folders = {"spark.local.dir": local_dir} if local_dir else {}
-        for key, value in {**_EMBEDDED, **java.settings(), **folders}.items():
+        folders = {"spark.local.dir": _shuffle_folder(local_dir)} if local_dir else {}
+        tells_errors = logs.LEVELS.get(options.log_level, logging.INFO) <= logging.DEBUG
+        for key, value in {**_EMBEDDED, **java.settings(tells_errors=tells_errors), **folders}.items():
             builder = builder.config(key, value)
     for key, value in options.spark_conf.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _is_submitted() -> bool:
+    """Whether spark-submit has started the JVM and this process."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def local_dir(options: RunOptions, spill_root: str) -> str:
+    """Where Spark keeps what it shuffles, as messages name it: `storage.spill.dir` counts where it is embedded."""
+    if options.remote or _is_submitted() or not (options.master or "local").startswith("local"):
+        return "a folder of spark.local.dir"
+    return options.spark_conf.get("spark.local.dir", spill_root)
+
+
+@cache
+def _shuffle_folder(root: str) -> str:
+    """Where this process's JVM keeps what it shuffles, locked: what is left of a killed one goes with the next run.
+
+    The JVM and its session serve every run of the process, so the folder stays as long as that.
+    """
+    folder = SpillFolder.open(root, is_configured=True)
+    atexit.register(folder.close)
+    return str(folder.path)
 
 
 def _share_package() -> None:

@@ -1,7 +1,8 @@
 """The disk behind a task's memory: spilled rows and payloads in a file without a name.
 
 The file is removed from its folder as soon as it is open, so that a task leaves nothing behind however it ends. A run's
-tasks on one machine share a ledger in the run's folder: the cap is for all of them (`storage.spill.disk_cap_bytes`).
+tasks on one machine share a ledger beside it, of the run's name: the cap is for all of them, and for that run alone
+(`storage.spill.disk_cap_bytes`).
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import os
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from spark_jobs.execute import logs
 from spark_jobs.nodes import spill
+from spark_jobs.scan import volumes
 from spark_jobs.scan.spill_folder import SpillFolder
 
 if TYPE_CHECKING:
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
 
 #: Below this size or number of rows, compressing costs more than it saves (the book, `storage.spill.compress`).
 _WORTH_BYTES, _WORTH_ROWS = 4096, 1024
-LEDGER = "spilled"
 _LZ4, _RAW = pa.ipc.IpcWriteOptions(compression="lz4"), pa.ipc.IpcWriteOptions()
 
 
@@ -36,14 +38,16 @@ class Settings:
     """`[storage.spill]` for the tasks.
 
     Args:
-        folder: the run's folder on the driver's machine; tasks elsewhere use Spark's local folder.
+        folder: the run's folder; tasks that cannot reach it use Spark's local folder.
         cap: bytes that the run may spill on one machine; None for any number.
         compress: `auto`, `on` or `off`.
+        made_in: the file systems that the folder was made in, as `volumes.reach` tells them.
     """
 
     folder: str
     cap: int | None = None
     compress: str = "auto"
+    made_in: str = ""
 
 
 @contextmanager
@@ -52,7 +56,7 @@ def folder(storage: Storage) -> Iterator[Settings]:
     with SpillFolder.open(storage.spill_root, is_configured=storage.spill_dir is not None) as made:
         for problem in made.problems:
             logs.LOG.warning("%s", problem)
-        yield Settings(str(made.path), storage.spill_cap_bytes, storage.compress)
+        yield Settings(str(made.path), storage.spill_cap_bytes, storage.compress, volumes.reach())
 
 
 @dataclass(frozen=True)
@@ -82,9 +86,10 @@ class Space:
         #: Bytes on disk by node.
         self.spilled: dict[str, int] = {}
 
-    @property
+    @cached_property
     def _folder(self) -> str:
-        if os.path.isdir(self._settings.folder):
+        """Where the task spills. A folder within reach that is gone was taken away, and going on would hide that."""
+        if self._settings.made_in == volumes.reach() or os.path.isdir(self._settings.folder):
             return self._settings.folder
         return os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
 
@@ -127,7 +132,8 @@ class Space:
         cap = self._settings.cap
         if cap is None:
             return
-        ledger = os.open(os.path.join(folder, LEDGER), os.O_RDWR | os.O_CREAT, 0o600)
+        name = f"{os.path.basename(self._settings.folder)}.spilled"
+        ledger = os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(ledger, fcntl.LOCK_EX)
             used = int(os.read(ledger, 32) or b"0")
@@ -158,12 +164,23 @@ class Space:
             self._file = None
 
 
+def volume_full(folder: str) -> str:
+    """The message of E321."""
+    return (
+        f"the spill volume at {folder} is out of space; free some, or point storage.spill.dir elsewhere "
+        "(spark.local.dir where others start Spark)"
+    )
+
+
+def folder_gone(folder: str, reason: str) -> str:
+    """The message about a folder that was there when the run began."""
+    return (
+        f"spill directory {folder} became unavailable mid-run: {reason}; it may have been unmounted, made read-only, "
+        "or removed"
+    )
+
+
 def _refused(error: OSError, folder: str, node: str) -> spill.Exhausted:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        message = f"the spill volume at {folder} is out of space; free some, or point storage.spill.dir elsewhere"
-        return spill.Exhausted("E321", message, node)
-    message = (
-        f"spill directory {folder} became unavailable mid-run: {error.strerror or error}; it may have been unmounted, "
-        "made read-only, or removed"
-    )
-    return spill.Exhausted("E900", message, node)
+        return spill.Exhausted("E321", volume_full(folder), node)
+    return spill.Exhausted("E900", folder_gone(folder, error.strerror or str(error)), node)

@@ -242,11 +242,13 @@ def layout_of(head: str, options: JsonOptions, path: str) -> JsonLayout | None:
     Raises:
         FormatError: the first character begins neither an array nor an object.
     """
+    text = head.lstrip("\ufeff" + _SPACE)
+    if not text:
+        return None
     if options.record_path is not None:
         return JsonLayout.OBJECT
-    text = head.lstrip("\ufeff" + _SPACE)
-    if options.format is not None or not text:
-        return options.format if text else None
+    if options.format is not None:
+        return options.format
     match text[0]:
         case "[":
             return JsonLayout.ARRAY

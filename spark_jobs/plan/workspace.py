@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, Field
 
-from spark_jobs.diagnostics import codes
+from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.diagnostics.source import SourceFile, Span
 from spark_jobs.nodes.model import Config, Flag, Name, Size, Text, choice
-from spark_jobs.plan import document, reader
-from spark_jobs.plan.yaml_tree import Entry, Mapping, Node, Scalar, Sequence
+from spark_jobs.plan import document, reader, yaml_tree
+from spark_jobs.plan.yaml_tree import Entry, Node, Scalar, Sequence
 from spark_jobs.scan import staging_patterns
 from spark_jobs.scan.staged_copy import Cleanup, OnExisting, Settings, Verify
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
     from pathlib import Path
+
+    from pydantic.fields import FieldInfo
 
     from spark_jobs.diagnostics.diagnostic import Diagnostics
 
@@ -70,6 +73,8 @@ class ChannelsConfig(Config):
 
 
 class _File(Config):
+    """The tables that are ours; others may have tables in the file too."""
+
     model_config = ConfigDict(extra="ignore")
 
     storage: StorageConfig = StorageConfig()
@@ -118,6 +123,7 @@ def load(base_dir: Path, found: Diagnostics) -> Workspace:
     values = _parsed(file, problems) if file else None
     read = None
     if file is not None and values is not None:
+        _find_misspelt(values, file, problems)
         read = reader.read(_File, _tree(values, file, ()), problems)
     for problem in problems:
         found.add(codes.E340.at(problem.span, f"invalid {FILE}: {problem.message}", help=problem.help))
@@ -136,6 +142,24 @@ def _parsed(file: SourceFile, problems: Diagnostics) -> dict[str, Any] | None:
         return None
 
 
+def _find_misspelt(values: Mapping[str, Any], file: SourceFile, problems: Diagnostics) -> None:
+    """Tables of others are none of our business, but one that is called nearly like ours is meant for us."""
+    ours = {name: name for name in _File.model_fields}
+    for name, table in _File.model_fields.items():
+        ours |= {inner: f"{name}.{inner}" for inner, field in _fields(table) if _fields(field)}
+    for key in values:
+        meant = nearest.nearest(key, ours)
+        if meant is not None and key not in _File.model_fields:
+            message = f"unknown table `{key}`; did you mean `{ours[meant]}`?"
+            problems.add(codes.E005.at(_place(file, (key,)), message))
+
+
+def _fields(table: FieldInfo) -> Collection[tuple[str, FieldInfo]]:
+    """The keys of a setting that is a table."""
+    kind = table.annotation
+    return kind.model_fields.items() if isinstance(kind, type) and issubclass(kind, Config) else ()
+
+
 def _tree(value: Any, file: SourceFile, path: tuple[str, ...]) -> Node:
     """A tree like YAML's. TOML has no marks: a key's place is its first line under its table's header."""
     place = _place(file, path)
@@ -144,7 +168,7 @@ def _tree(value: Any, file: SourceFile, path: tuple[str, ...]) -> Node:
             entries = {
                 key: Entry(_place(file, (*path, key)), _tree(item, file, (*path, key))) for key, item in value.items()
             }
-            return Mapping(place, entries)
+            return yaml_tree.Mapping(place, entries)
         case list():
             return Sequence(place, [_tree(item, file, path) for item in value])
         case _:
@@ -154,7 +178,9 @@ def _tree(value: Any, file: SourceFile, path: tuple[str, ...]) -> Node:
 def _place(file: SourceFile, path: tuple[str, ...]) -> Span:
     if not path:
         return Span(file, 0, 0)
-    header = re.search(rf"^\s*\[\s*{re.escape('.'.join(path))}\s*\]", file.text, re.MULTILINE)
+    name = re.escape(".".join(path))
+    header = re.search(rf"^\s*\[\s*{name}\s*\]", file.text, re.MULTILINE)
+    header = header or re.search(rf"^\s*\[\s*{name}\.[^\]\n]*\]", file.text, re.MULTILINE)
     table = re.search(rf"^\s*\[\s*{re.escape('.'.join(path[:-1]))}\s*\]", file.text, re.MULTILINE) if path[1:] else None
     key = re.compile(rf"^[ \t]*(?:[\w.\"-]+\.)?\"?{re.escape(path[-1])}\"?(?=\s*[=.])", re.MULTILINE)
     found = header or key.search(file.text, table.end() if table else 0)
@@ -190,7 +216,7 @@ def _staging(config: StagingConfig, folder: Path, places: dict[str, Span], found
     for pattern in config.patterns:
         try:
             staging_patterns.compiled(pattern)
-            patterns.append(pattern)
+            patterns.append(staging_patterns.rooted(pattern, str(folder)))
         except staging_patterns.BadPattern as error:
             message = f'storage.staging.patterns entry "{pattern}" is not a valid glob: {error}'
             found.add(codes.E340.at(places["staging.patterns"], message))

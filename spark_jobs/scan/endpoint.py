@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+#: The longest that one answer may be waited for, in seconds: a day.
+MAX_TIMEOUT_S = 86_400
+
 
 class Strategy(StrEnum):
     """How the next page is asked for."""

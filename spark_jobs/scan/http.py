@@ -322,16 +322,20 @@ def _backoff(attempt: int) -> float:
 
 
 def _wait_s(headers: Mapping[str, str]) -> float | None:
-    """How long the server asks to wait, as seconds or until a moment by its own clock; None when it says nothing."""
+    """How long the server asks to wait, as seconds or until a moment by its own clock; None when it says neither."""
     text = headers.get("Retry-After", "").strip()
     if text.isascii() and text.isdecimal():
         return float(text[:9])
-    try:
-        moment = parsedate_to_datetime(text).timestamp()
-    except ValueError:
+    moment = _moment(text)
+    if moment is None:
         return None
+    now = _moment(headers.get("Date", ""))
+    return max(moment - (time.time() if now is None else now), 0.0)
+
+
+def _moment(text: str) -> float | None:
+    """The seconds since 1970 of a date in a header; None when it is none."""
     try:
-        now = parsedate_to_datetime(headers.get("Date", "")).timestamp()
-    except ValueError:
-        now = time.time()
-    return max(moment - now, 0.0)
+        return parsedate_to_datetime(text).timestamp()
+    except (ValueError, OverflowError):
+        return None

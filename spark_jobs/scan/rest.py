@@ -1,8 +1,8 @@
 """Pulls a REST source: page after page into files, which are then read like any other files (spec/formats.md 13).
 
-A pull is finite: it ends with the server's last page, or at `max_pages` or `max_records`. Its pages come one after the
-other, because each may say where the next one is. A page goes to its file as it arrives; where it must be looked into,
-it is the only one in memory, however many pulls there are.
+A pull is finite: it ends with the last page, or at `max_pages` or `max_records`, and asks no address twice. The pages
+come one after the other, because each may say where the next one is. A page goes to its file as it arrives; where it
+must be looked into, it is the only one in memory, however many pulls there are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.formats import json_values
 from spark_jobs.formats.format import FormatError
-from spark_jobs.scan import addresses, http, scanning
+from spark_jobs.scan import addresses, http, link_header, scanning
 from spark_jobs.scan.endpoint import Strategy
 from spark_jobs.scan.files import InputFile, network_file
 from spark_jobs.scan.matching import Matched
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 
     from spark_jobs.scan.endpoint import Endpoint
 
-_LINK = re.compile(r'<([^<>]*)>((?:\s*;\s*[^\s=;,<>"]+(?:\s*=\s*(?:"[^"]*"|[^\s;,"<>]*))?)*)')
 #: Held by who looks into a page.
 _LOOKING = threading.Lock()
-_RELATION = re.compile(r';\s*rel\s*=\s*(?:"([^"]*)"|([^\s;,"]*))', re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -56,8 +54,8 @@ def pull(wanted: Pull, folder: Path, prefix: str, patience: http.Patience) -> Ma
     """The pages of a source as files of a folder, in their order; `prefix` begins their names there.
 
     Raises:
-        FormatError: a page cannot be had, or the next one cannot be told from it (code `E221`), or its records cannot
-            be counted where that decides about the next one.
+        FormatError: a page cannot be had, or the next one cannot be told from it or was had before (code `E221`), or
+            its records cannot be counted where that decides about the next one.
         Stopped: the run ends.
         OSError: a file cannot be written.
     """
@@ -76,6 +74,8 @@ class _Walk:
         self._endpoint = wanted.endpoint
         self._client = client
         self._counted: dict[tuple[str, bool], int] = {}
+        #: The addresses that were asked, with the numbers of their pages.
+        self._asked: dict[str, int] = {}
 
     def pages(self, folder: Path, prefix: str) -> Matched:
         limits = [limit for limit in (self._endpoint.max_records, self._wanted.most_records) if limit is not None]
@@ -86,6 +86,7 @@ class _Walk:
             number = len(files) + 1
             path = folder / f"{prefix}-{number:06}.page"
             name = self._name(url, number)
+            self._ask_once(url, number, name)
             reply = self._client.get(url, path, name)
             file = InputFile(str(path), name, path.stat().st_size, source_file=network_file(self._wanted.source))
             url = self._next(file, path, reply, number)
@@ -99,6 +100,16 @@ class _Walk:
             return Matched(tuple(files))
         warning = f"source '{self._wanted.source}': the server has more than max_pages ({self._endpoint.max_pages})"
         return Matched(tuple(files), (f"{warning}; what follows is left out",))
+
+    def _ask_once(self, url: str, number: int, name: str) -> None:
+        before = self._asked.setdefault(url, number)
+        if before == number:
+            return
+        paging = self._endpoint.pagination
+        by_token = paging.strategy is Strategy.CURSOR_TOKEN
+        what = f"the token at {paging.next_token_pointer}" if by_token else "the Link header"
+        reason = f"{what} of page {number - 1} leads back to page {before}, whose records would come again"
+        raise FormatError(reason, name, "E221")
 
     def _name(self, url: str, number: int) -> str:
         """What a page is called; those of one source differ by their numbers where their addresses do not."""
@@ -132,7 +143,7 @@ class _Walk:
                     return None
                 return addresses.with_parameters(self._endpoint.url, [(paging.cursor_param, token)])
             case Strategy.LINK_HEADER:
-                link = next_link(reply.link)
+                link = link_header.next_link(reply.link)
                 return None if link is None else self._followed(link, reply, file.name)
 
     def _followed(self, link: str, reply: http.Reply, name: str) -> str:
@@ -150,7 +161,7 @@ class _Walk:
         return self._counted[key]
 
     def _token(self, file: InputFile, path: Path) -> str | None:
-        """The text of the token for the next page; None at the end, which servers also mark with an empty text."""
+        """The text of the token for the next page; None at the end, which is also told by an empty text or false."""
         with _LOOKING:
             return self._token_in(path.read_bytes(), file.name)
 
@@ -169,7 +180,7 @@ class _Walk:
 
 def _token_text(found: Any) -> str | None:
     match found:
-        case None | "":
+        case None | "" | False:
             return None
         case str():
             return str(found)
@@ -192,16 +203,3 @@ def found_at(document: Any, pointer: str) -> Any:
         else:
             return None
     return document
-
-
-def next_link(header: str) -> str | None:
-    """The target of a `Link` header's first entry with the relation `next` (RFC 8288), None when there is none.
-
-    >>> next_link('</orders?page=1>; rel="first", </orders?page=3>; title="on"; rel="next last"')
-    '/orders?page=3'
-    """
-    for target, parameters in _LINK.findall(header):
-        relations = _RELATION.search(parameters)
-        if relations and "next" in (relations[1] or relations[2] or "").lower().split():
-            return str(target)
-    return None

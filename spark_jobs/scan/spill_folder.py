@@ -1,8 +1,8 @@
 """The folder that a run spills into: its own, locked while the run lives, and removed with it.
 
-A run that is killed leaves its folder behind. The next run with the same configured root removes it, once the kernel
-says that nobody holds its lock (book: crash purge of orphaned spill directories). The system's temporary folder belongs
-to everybody and is not purged.
+An embedded Spark has such a folder as well, which lives as long as its process. What is killed leaves its folder.
+The next run with the same configured root removes it, once the kernel says that nobody holds its lock (book: crash
+purge of orphaned spill directories). The system's temporary folder belongs to everybody and is not purged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GRACE_S = 5.0
 
 @dataclass
 class SpillFolder:
-    """A run's spill folder, `<root>/clinker-spill-<random>`, for its owner alone (0700).
+    """A spill folder, `<root>/clinker-spill-<random>`, for its owner alone (0700).
 
     Args:
         path: the folder.

@@ -1,8 +1,9 @@
 """Staging: source files that match a pattern are copied to a local folder, and read from there.
 
 A `SourceStaging` belongs to one run. It holds the lock of every copy that the run reads, shared with other runs, until
-it is closed. A copy is made by one run alone, while no other reads it; runs that wait meanwhile take what it made. Only
-bytes move: names of files in records, dead letters and messages stay those of the source (book: storage.staging).
+it is closed. A copy is made by one run alone, while no other reads it; runs that wait meanwhile take what it made. All
+runs stage their files in the order of `turn`, so that no two wait for each other. Only bytes move: names of files in
+records, dead letters and messages stay those of the source (book: storage.staging).
 """
 
 from __future__ import annotations
@@ -47,6 +48,15 @@ class Refused(Exception):
         self.setting = setting
 
 
+def turn(file: InputFile) -> str:
+    """When a file is staged, compared with others: one order for all runs.
+
+    A run that waits for a copy holds only copies of earlier turns, so whoever holds the one it waits for waits for a
+    later one, or for none.
+    """
+    return os.path.realpath(file.path)
+
+
 @dataclass(frozen=True)
 class _Held:
     copy: StagedCopy
@@ -83,7 +93,7 @@ class SourceStaging:
         return staging_purge.purge(self.settings.folder)
 
     def stage(self, file: InputFile) -> InputFile:
-        """A file as it is read: its copy where a pattern matches, else the file itself.
+        """A file as it is read: its copy where a pattern matches, else the file itself. Files come by their `turn`.
 
         Raises:
             Refused: the copy is corrupt, too large for the cap, or one exists that must not be.

@@ -1,11 +1,12 @@
 """Which files are staged: patterns of paths, as `storage.staging.patterns` has them.
 
 `*`, `?` and `[ab]` stay within a folder, `**` reaches over folders. A pattern without a folder is about file names
-(book: storage.staging, pattern matching).
+(book: storage.staging, pattern matching); one with a folder starts where `clinker.toml` is (decision 53).
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from functools import cache
@@ -27,6 +28,17 @@ def matches(patterns: Sequence[str], path: str) -> bool:
     """Whether a file's absolute path, the place behind its symbolic links, or its name fits one of some patterns."""
     texts = {os.path.normpath(path), os.path.realpath(path), os.path.basename(path)}
     return any(compiled(pattern).fullmatch(text) for pattern in patterns for text in texts)
+
+
+def rooted(pattern: str, folder: str) -> str:
+    """A pattern that starts at a folder, unless it starts at the root, anywhere, or is about names.
+
+    >>> rooted("in/*.csv", "/work[1]"), rooted("**/in/*.csv", "/work"), rooted("*.csv", "/work")
+    ('/work[[]1]/in/*.csv', '**/in/*.csv', '*.csv')
+    """
+    if "/" not in pattern or pattern.startswith(("/", "**/")):
+        return pattern
+    return os.path.normpath(os.path.join(glob.escape(folder), pattern))
 
 
 @cache

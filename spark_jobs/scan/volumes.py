@@ -1,4 +1,4 @@
-"""What kind of volume a folder is on, which device that is, and how much room it has.
+"""What kind of volume a folder is on, which device that is, how much room it has, and who can reach it.
 
 The kind comes from the kernel's list of mounts, and is unknown on systems that have none (book: storage and spill
 location, startup validation).
@@ -7,12 +7,16 @@ location, startup validation).
 from __future__ import annotations
 
 import os
+import platform
 import re
 from enum import StrEnum
 from pathlib import Path
 
 #: The kernel's list of this process's mounts, proc(5).
 MOUNTINFO = Path("/proc/self/mountinfo")
+#: The kernel's name for itself since it was started, proc(5), and for the mounts that a process sees, namespaces(7).
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_MOUNTS = Path("/proc/self/ns/mnt")
 
 _IN_MEMORY = frozenset(["tmpfs", "ramfs"])
 #: NFS, SMB, CIFS and FUSE. `fuseblk` is not among them: it is a local disk with a driver of its own.
@@ -88,3 +92,14 @@ def free_bytes(path: str) -> int:
     """
     status = os.statvfs(path)
     return status.f_bavail * status.f_frsize
+
+
+def reach() -> str:
+    """Which file systems this process can reach: two processes of equal reach find the same files at the same paths.
+
+    Where the system has no words for it, the name of the machine has to do.
+    """
+    try:
+        return f"{_BOOT_ID.read_text().strip()} {os.readlink(_MOUNTS)}"
+    except OSError:
+        return platform.node()

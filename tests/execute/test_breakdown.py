@@ -7,12 +7,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute import breakdown, joining, logs
+from spark_jobs.execute import breakdown, joining, logs, session, spill
+from spark_jobs.plan.options import RunOptions
 from tests.execute import pipelines
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class FromJvm(Exception):
 
 
 def explained(error: Exception) -> result.RunError:
-    exit_code, told = breakdown.explain(error)
+    exit_code, told = breakdown.explain(error, "/spill")
     assert exit_code == ExitCode.IO
     assert "\n" not in told.message
     return told
@@ -58,13 +59,64 @@ Traceback (most recent call last):
     [
         ("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed). Consider", "worker was killed"),
         ("java.lang.OutOfMemoryError: Java heap space", "ran out of memory: java.lang.OutOfMemoryError: Java heap"),
-        ("java.io.IOException: No space left on device", "a job: java.io.IOException: No space left on device"),
+        ("java.io.IOException: Input/output error", "a job: java.io.IOException: Input/output error"),
     ],
 )
 def test_what_lost_a_task(cause: str, says: str) -> None:
     told = explained(FromJvm(JVM.format(cause)))
     assert told.code == "E904"
     assert says in told.message
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "java.io.IOException: No space left on device",
+        "java.nio.file.FileSystemException: /spill/blockmgr-1/0c: Disk quota exceeded",
+        "org.apache.spark.SparkException: Task failed\n\tat a\nCaused by: java.io.IOException: No space left on device",
+    ],
+)
+def test_a_volume_that_spark_filled_is_the_spill_volume(cause: str) -> None:
+    told = explained(FromJvm(JVM.format(cause)))
+    assert (told.code, told.message) == ("E321", spill.volume_full("/spill"))
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "java.nio.file.NoSuchFileException: /spill/own/blockmgr-1/03",
+        "java.nio.file.FileSystemException: /spill/own/blockmgr-1/03: Read-only file system",
+        "java.io.FileNotFoundException: /spill/own/blockmgr-1/03/shuffle_0_1_2.data (Permission denied)",
+    ],
+)
+def test_a_folder_of_spark_that_is_gone_is_a_spill_folder(cause: str) -> None:
+    told = explained(FromJvm(JVM.format(cause)))
+    assert (told.code, told.message) == ("E900", spill.folder_gone("/spill/own", cause))
+
+
+def test_too_many_open_files_are_no_folder_that_is_gone() -> None:
+    cause = "java.io.FileNotFoundException: /spill/own/blockmgr-1/03/shuffle_0_1_2.data (Too many open files)"
+    assert explained(FromJvm(JVM.format(cause))).code == "E904"
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({}, "/spill"),
+        ({"master": "local[2]"}, "/spill"),
+        ({"spark_conf": {"spark.local.dir": "/other"}}, "/other"),
+        ({"master": "spark://h:7077"}, "a folder of spark.local.dir"),
+        ({"remote": "sc://h"}, "a folder of spark.local.dir"),
+    ],
+    ids=str,
+)
+def test_the_volume_is_the_one_that_spark_has(
+    options: dict[str, Any], names: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    assert session.local_dir(RunOptions(**options), "/spill") == names
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert session.local_dir(RunOptions(**options), "/spill") == "a folder of spark.local.dir"
 
 
 def test_without_a_lost_task_the_innermost_cause_is_told() -> None:
@@ -207,6 +259,7 @@ def test_a_killed_worker_ends_the_run_in_words(tmp_path: Path) -> None:
     ended = crashing(tmp_path, "always", "--master", "local[2]")
     assert ended.returncode == 4, ended.stderr
     assert "error[E904]: a Python worker was killed" in ended.stderr
+    assert "ERROR Executor" not in ended.stderr, "what Spark logs is a detail"
     assert not (tmp_path / "out").exists()
 
 

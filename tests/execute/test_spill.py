@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import random
+import shutil
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from spark_jobs.execute import spill
+from spark_jobs.nodes.spill import Exhausted
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -130,6 +132,56 @@ def test_a_volume_that_refuses_ends_the_run(
     assert words in outcome.result.error.message
     assert str(scratch) in outcome.result.error.message
     assert not pipelines.outputs(tmp_path)
+
+
+def test_a_folder_that_is_removed_ends_the_run_whatever_other_folders_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_spark.install(monkeypatch)
+    scratch = _workspace(tmp_path, 'disk_cap_bytes = "100MB"')
+    (tmp_path / "local").mkdir()
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "local"))
+    _write(tmp_path, BODIES["groups"], 24_000, 24_000)
+    put = spill.Space.put
+
+    def putting(self: spill.Space, node: str, data: bytes) -> spill.Block:
+        for folder in [*scratch.iterdir()] if self.spilled else []:
+            shutil.rmtree(folder)
+        return put(self, node, data)
+
+    monkeypatch.setattr(spill.Space, "put", putting)
+    outcome = _run(tmp_path, SMALL)
+    assert outcome.result.exit_code == 4
+    assert outcome.result.error is not None
+    assert outcome.result.error.code == "E900"
+    assert f"spill directory {scratch}/clinker-spill-" in outcome.result.error.message
+    assert "became unavailable mid-run: No such file or directory" in outcome.result.error.message
+    assert not pipelines.outputs(tmp_path)
+
+
+def test_on_other_machines_each_run_has_a_cap_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    for run in ("clinker-spill-a", "clinker-spill-b"):
+        settings = spill.Settings(f"/driver/only/{run}", 1000, made_in="another machine")
+        first, second = spill.Space(settings), spill.Space(settings)
+        first.put("n", b"x" * 600)
+        with pytest.raises(Exhausted, match=r"600 bytes are spilled and 600 more"):
+            second.put("n", b"x" * 600)
+        second.put("n", b"x" * 400)
+        first.close()
+        second.close()
+
+
+def test_a_task_keeps_to_the_folder_that_it_began_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that other machines share may go between two writes of a task."""
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    (tmp_path / "shared").mkdir()
+    space = spill.Space(spill.Settings(str(tmp_path / "shared"), 1000, made_in="another machine"))
+    space.put("n", b"x")
+    shutil.rmtree(tmp_path / "shared")
+    with pytest.raises(Exhausted, match=f"spill directory {tmp_path}/shared became unavailable"):
+        space.put("n", b"x")
+    space.close()
 
 
 def test_a_key_larger_than_memory_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -258,6 +258,31 @@ def test_a_preview_reads_in_place(folder: Path) -> None:
     assert suffixes(folder) == []
 
 
+def test_every_run_stages_in_one_order_whatever_its_pipeline_declares_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two runs that hold copies and wait for each other's would wait for ever."""
+    orders: list[list[str]] = []
+    stage = staging.SourceStaging.stage
+
+    def noted(self: staging.SourceStaging, file: files.InputFile) -> files.InputFile:
+        orders[-1].append(file.name)
+        return stage(self, file)
+
+    monkeypatch.setattr(staging.SourceStaging, "stage", noted)
+    (folder / "link").symlink_to("in")
+    pipeline = (folder / "pipeline.yaml").read_text()
+    rows, cities = [line for line in pipeline.splitlines() if "type: source" in line]
+    reverse = pipeline.replace(rows, "CITIES").replace(cities, rows).replace("CITIES", cities)
+    behind_a_link = pipeline.replace("path: in/c.json", "path: link/c.json")
+    for text in (pipeline, reverse, behind_a_link):
+        (folder / "pipeline.yaml").write_text(text)
+        orders.append([])
+        assert run(folder) == 2
+    names = ["in/a.csv", "in/b.csv", "in/c.json", "in/empty.csv"]
+    assert orders == [names, names, [name.replace("in/c.json", "link/c.json") for name in names]]
+
+
 # ---- commands ------------------------------------------------------------------------------------------------------
 
 

@@ -52,6 +52,8 @@ def written(folder: Path, config: str) -> Path:
             REST + ", pagination: { strategy: cursor_token, cursor_param: a, next_token_pointer: meta.next } }",
             "E007 `next_token_pointer`: a JSON pointer begins with `/`",
         ),
+        (REST + ", timeout_secs: 86401 }", "E007 `timeout_secs`: must be at most 86400"),
+        (REST + f", timeout_secs: {10**30} }}", "E007 `timeout_secs`: must be at most 86400"),
         (REST + ", auth: { scheme: bearer } }", "E006 the key `token` is required here"),
         (REST + ", auth: { scheme: bearer, token: a, name: b } }", "E005 the key `name` has no meaning"),
         (REST + ", auth: { scheme: header, name: 'a b', value: c } }", "E007 `name`: is no name of a header"),

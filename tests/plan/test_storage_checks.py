@@ -130,6 +130,37 @@ def test_a_staging_folder_has_to_be_named_and_patterns_mean_something(folder: Pa
     assert problems(folder, ORDERS + OUTPUT) == []
 
 
+@pytest.mark.parametrize(
+    ("toml", "line", "marked", "meant"),
+    [
+        ("[stoarge.staging]\nenabled = true\n", 1, "[stoarge.staging]", "storage"),
+        ('[chanels]\ndir = "c"\n', 1, "[chanels]", "channels"),
+        ('\n[spill]\ndir = "x"\n', 2, "[spill]", "storage.spill"),
+        ("Stagging.enabled = true\n", 1, "Stagging", "storage.staging"),
+    ],
+)
+def test_a_table_that_is_called_nearly_like_ours_is_refused(
+    folder: Path, toml: str, line: int, marked: str, meant: str
+) -> None:
+    (folder / "clinker.toml").write_text(toml)
+    found = problems(folder, ORDERS + OUTPUT)
+    assert told(found) == [("E340", line, marked)]
+    assert found[0].message.startswith("invalid clinker.toml: unknown table `")
+    assert found[0].message.endswith(f"`; did you mean `{meant}`?")
+
+
+def test_tables_of_others_are_left_alone(folder: Path) -> None:
+    (folder / "clinker.toml").write_text('[workspace]\nname = "x"\n[tool.other]\ndir = 1\n')
+    assert problems(folder, ORDERS + OUTPUT) == []
+
+
+def test_patterns_with_folders_start_where_the_file_is(folder: Path) -> None:
+    (folder / "clinker.toml").write_text(STAGING.replace("*.csv", "./*.csv"))
+    staging = planned(folder, ORDERS + OUTPUT).storage.staging
+    assert staging is not None
+    assert staging.patterns == (f"{folder}/*.csv",)
+
+
 def test_all_problems_are_told_together_and_no_warning_beside_them(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

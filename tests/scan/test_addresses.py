@@ -6,10 +6,10 @@ import doctest
 
 import pytest
 
-from spark_jobs.scan import addresses, rest
+from spark_jobs.scan import addresses, link_header, rest
 
 
-@pytest.mark.parametrize("module", [addresses, rest])
+@pytest.mark.parametrize("module", [addresses, link_header, rest])
 def test_examples_are_true(module: object) -> None:
     outcome = doctest.testmod(module)  # type: ignore[arg-type]
     assert outcome.attempted
@@ -86,24 +86,6 @@ def test_a_credential_goes_to_its_own_host_alone(url: str, home: str, *, expecte
 def test_what_cannot_be_asked_is_found(url: str, expected: str | None) -> None:
     found = addresses.problem(url)
     assert (found is None) if expected is None else (found is not None and expected in found)
-
-
-@pytest.mark.parametrize(
-    ("header", "expected"),
-    [
-        ("", None),
-        ('<http://h/2>; rel="next"', "http://h/2"),
-        ("<http://h/2>; rel=next", "http://h/2"),
-        ('<http://h/2>; REL="NEXT"', "http://h/2"),
-        ('<http://h/1>; rel="prev", <http://h/3?a=1,2;b>; rel="next"', "http://h/3?a=1,2;b"),
-        ('<http://h/2>; title="a, b; c"; rel="next"', "http://h/2"),
-        ('<http://h/2>; rel="nextish"', None),
-        ('<http://h/2>; title="rel=next"', None),
-        ("<http://h/2>", None),
-    ],
-)
-def test_the_next_link_is_found(header: str, expected: str | None) -> None:
-    assert rest.next_link(header) == expected
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,7 @@ def test_pauses_double_up_to_a_limit_and_then_the_source_is_given_up(tmp_path: P
         ({"Retry-After": "Sun, 01 Mar 2026 10:00:42 GMT", "Date": "Sun, 01 Mar 2026 10:00:00 GMT"}, 42.0),
         ({"Retry-After": "Sun, 01 Mar 2020 10:00:00 GMT"}, 0.0),
         ({"Retry-After": "soon"}, 1.0),
+        ({"Retry-After": "Mon, 01 Jan 2024 00:00:00 +99999999999999999999"}, 1.0),
     ],
     ids=str,
 )

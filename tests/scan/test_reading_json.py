@@ -231,8 +231,9 @@ def test_a_record_path_that_leads_nowhere(tmp_path: Path, path: str, message: st
 
 
 @pytest.mark.parametrize("data", ["", " \n ", "\ufeff"])
-def test_a_file_without_anything_has_no_records(tmp_path: Path, data: str) -> None:
-    assert read_json(tmp_path / "in.json", data, {"id": types.INT}).count == 0
+@pytest.mark.parametrize("options", [JsonOptions(), JsonOptions(JsonLayout.ARRAY), JsonOptions(None, "a.b")], ids=str)
+def test_a_file_without_anything_has_no_records(tmp_path: Path, data: str, options: JsonOptions) -> None:
+    assert read_json(tmp_path / "in.json", data, {"id": types.INT}, options=options).count == 0
 
 
 def test_elements_that_are_no_objects_are_malformed(tmp_path: Path) -> None:

@@ -57,8 +57,9 @@ def by_offset(records: int) -> Any:
 
 def endless(request: web.Request) -> web.Answer:
     """A server with a next page, always."""
-    body = json.dumps({"rows": [{"id": 1}, {"id": 2}], "meta": {"next": "more"}})
-    return web.Answer(body.encode(), headers={"Link": '</orders>; rel="next"'})
+    more = int(request.query.get("page[after]", "0")) + 1
+    body = json.dumps({"rows": [{"id": 1}, {"id": 2}], "meta": {"next": more}})
+    return web.Answer(body.encode(), headers={"Link": f'</orders?page[after]={more}>; rel="next"'})
 
 
 def test_without_pagination_there_is_one_page(tmp_path: Path) -> None:
@@ -67,7 +68,7 @@ def test_without_pagination_there_is_one_page(tmp_path: Path) -> None:
     assert server.targets == ["/orders?status=open&key=k"]
     (file,) = found.files
     assert (file.name, file.source_file) == (f"{server.url}/orders?status=open&key=***", "<source:shop>")
-    assert file.size == len(json.dumps({"rows": [{"id": 1}, {"id": 2}], "meta": {"next": "more"}}))
+    assert file.size == len(json.dumps({"rows": [{"id": 1}, {"id": 2}], "meta": {"next": 1}}))
     assert found.warnings == ()
 
 
@@ -104,7 +105,9 @@ def test_bad_records_are_records(tmp_path: Path) -> None:
     assert len(found.files) == 2
 
 
-@pytest.mark.parametrize("end", [{"meta": {"next": None}}, {"meta": {}}, {"meta": {"next": ""}}, {}, [], None], ids=str)
+@pytest.mark.parametrize(
+    "end", [*({"meta": {"next": value}} for value in (None, False, "")), {"meta": {}}, {}, [], None], ids=str
+)
 def test_tokens_go_on_until_there_is_none(end: Any, tmp_path: Path) -> None:
     pages = [
         {"meta": {"next": "a b/ü"}},
@@ -171,6 +174,38 @@ def test_links_lead_to_http_alone(tmp_path: Path) -> None:
     with web.serving(lambda request: answer) as server, pytest.raises(FormatError, match="leads to file:") as caught:
         pull(server, tmp_path, LINKS)
     assert caught.value.code == "E221"
+
+
+@pytest.mark.parametrize(
+    ("paging", "answers", "name", "reason"),
+    [
+        (
+            CURSOR,
+            [web.Answer(b'{"meta":{"next":"a"}}'), web.Answer(b'{"meta":{"next":"a"}}')],
+            "/orders?page[after]=a#page=3",
+            "the token at /meta/next of page 2 leads back to page 2, whose records would come again",
+        ),
+        (
+            LINKS,
+            [web.page(1, Link="<?p=2>; rel=next"), web.page(2, Link="</orders>; rel=next")],
+            "/orders#page=3",
+            "the Link header of page 2 leads back to page 1, whose records would come again",
+        ),
+    ],
+    ids=["token", "link"],
+)
+def test_a_server_that_leads_back_is_refused(
+    paging: Pagination, answers: list[web.Answer], name: str, reason: str, tmp_path: Path
+) -> None:
+    with web.serving(web.in_turn(*answers)) as server, pytest.raises(FormatError) as caught:
+        pull(server, tmp_path, paging)
+    assert (caught.value.code, str(caught.value)) == ("E221", f"{server.url}{name}: {reason}")
+    assert len(server.requests) == 2
+
+
+def test_a_server_that_leads_back_behind_what_is_wanted_is_none_of_our_business(tmp_path: Path) -> None:
+    with web.serving(lambda request: web.page(1, 2, Link="</orders>; rel=next")) as server:
+        assert contents(pull(server, tmp_path, LINKS, most_records=2)) == [[1, 2]]
 
 
 # ---- limits --------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from typing import TYPE_CHECKING
 
 import pytest
@@ -43,6 +44,29 @@ if TYPE_CHECKING:
 )
 def test_a_pattern_is_about_the_whole_path_or_the_name(pattern: str, path: str, matches: bool) -> None:
     assert staging_patterns.matches([pattern], path) is matches
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "matches"),
+    [
+        ("in/*.csv", "/work/a[1]*/in/c.csv", True),
+        ("in/*.csv", "/work/a1x/in/c.csv", False),
+        ("in/*.csv", "/other/in/c.csv", False),
+        ("in/**", "/work/a[1]*/in/deep/c.csv", True),
+        ("./in/*.csv", "/work/a[1]*/in/c.csv", True),
+        ("../in/*.csv", "/work/in/c.csv", True),
+        ("**/in/*.csv", "/other/in/c.csv", True),
+        ("/in/*.csv", "/in/c.csv", True),
+        ("*.csv", "/other/c.csv", True),
+    ],
+)
+def test_a_pattern_with_folders_starts_at_the_workspace(pattern: str, path: str, matches: bool) -> None:
+    rooted = staging_patterns.rooted(pattern, "/work/a[1]*")
+    assert staging_patterns.matches([rooted], path) is matches
+
+
+def test_examples_are_true() -> None:
+    assert doctest.testmod(staging_patterns).failed == 0
 
 
 def test_a_pattern_may_name_the_place_behind_a_link(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import platform
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -76,3 +79,11 @@ def test_devices_are_compared(tmp_path: Path) -> None:
 
 def test_free_space_is_a_number_of_bytes(tmp_path: Path) -> None:
     assert volumes.free_bytes(str(tmp_path)) > 1 << 20
+
+
+def test_processes_of_one_machine_reach_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = "from spark_jobs.scan import volumes; print(volumes.reach())"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert told.strip() == volumes.reach() != ""
+    monkeypatch.setattr(volumes, "_BOOT_ID", tmp_path / "missing")
+    assert volumes.reach() == platform.node()

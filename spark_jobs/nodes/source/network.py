@@ -9,7 +9,7 @@ from spark_jobs.diagnostics import codes
 from spark_jobs.nodes import formats
 from spark_jobs.nodes.source.model import AuthScheme, TransportKind
 from spark_jobs.scan import addresses
-from spark_jobs.scan.endpoint import Credential, Endpoint, Pagination, Strategy
+from spark_jobs.scan.endpoint import MAX_TIMEOUT_S, Credential, Endpoint, Pagination, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,12 +58,7 @@ def problems(config: SourceConfig, name: str) -> Iterator[Problem]:
             yield _missing("transport", key)
     yield from _choice_problems(transport.pagination, "pagination", "strategy", _PAGINATION)
     yield from _choice_problems(transport.auth, "auth", "scheme", _AUTH)
-    if transport.url is not None and (reason := addresses.problem(transport.url)):
-        yield codes.E007, f"`url`: the address {reason}", ("transport", "url"), None
-    pointer = transport.pagination.next_token_pointer
-    if pointer is not None and not pointer.startswith("/"):
-        path = ("transport", "pagination", "next_token_pointer")
-        yield codes.E007, "`next_token_pointer`: a JSON pointer begins with `/`", path, "write it like `/meta/next`"
+    yield from _value_problems(transport)
     yield from _header_problems(transport.auth)
 
 
@@ -91,6 +86,18 @@ def _missing(*path: str) -> Problem:
 
 def _meaningless(path: tuple[str, ...], chooser: str, chosen: str) -> Problem:
     return codes.E005, f"the key `{path[-1]}` has no meaning with `{chooser}: {chosen}`", path, None
+
+
+def _value_problems(transport: TransportConfig) -> Iterator[Problem]:
+    if transport.url is not None and (reason := addresses.problem(transport.url)):
+        yield codes.E007, f"`url`: the address {reason}", ("transport", "url"), None
+    if transport.timeout_secs > MAX_TIMEOUT_S:
+        message = f"`timeout_secs`: must be at most {MAX_TIMEOUT_S}, which is a day"
+        yield codes.E007, message, ("transport", "timeout_secs"), None
+    pointer = transport.pagination.next_token_pointer
+    if pointer is not None and not pointer.startswith("/"):
+        path = ("transport", "pagination", "next_token_pointer")
+        yield codes.E007, "`next_token_pointer`: a JSON pointer begins with `/`", path, "write it like `/meta/next`"
 
 
 def _header_problems(auth: AuthConfig) -> Iterator[Problem]:

@@ -85,8 +85,8 @@ def character_problem(text: str) -> str | None:
     """Why a text cannot be a delimiter or a quote character, or None when it can."""
     if len(text) != 1:
         return f"expected one character, found {len(text)}"
-    if text in "\r\n" or not text.isascii():
-        return "expected one ASCII character that is no line end"
+    if text in "\r\n\0" or not text.isascii():
+        return "expected one ASCII character that is neither a line end nor U+0000"
     return None
 
 

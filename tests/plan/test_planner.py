@@ -349,3 +349,12 @@ def test_an_encoding_without_the_characters_of_a_name_is_refused(kind: str, tmp_
     assert not problems(tmp_path, text.replace("ascii", "latin-1"))
     without = problems(tmp_path, text.replace("options: {", "include_header: false, options: {"))
     assert bool(without) == (kind == "json")
+
+
+@pytest.mark.parametrize("key", ["delimiter", "quote_char"])
+@pytest.mark.parametrize("character", ["", "ab", "é", "\\n", "\\0"])
+def test_a_csv_character_that_cannot_structure_a_file_is_refused(key: str, character: str, tmp_path: Path) -> None:
+    text = ORDERS + output("orders", config=f', options: {{ {key}: "{character}" }}')
+    (problem,) = problems(tmp_path, text)
+    assert problem.code.id == "E007"
+    assert f"`{key}`: expected one" in problem.message

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from spark_jobs.plan.options import RunOptions
     from spark_jobs.plan.plan import Plan
 
+#: What the summary shows of each node, by heading.
+_FIGURES = {
+    "read": "records_in", "written": "records_out", "filtered": "filtered", "duplicates": "deduplicated",
+    "dead": "dead",
+}  # fmt: skip
+
 
 def execute(plan: Plan, options: RunOptions, told: report.Report) -> int:
     """Run a plan; gives the exit code of `contract.ExitCode`."""
@@ -117,10 +123,9 @@ def _summary(outcome: result.RunResult, nodes: Mapping[str, Mapping[str, Any]]) 
     ]
     if nodes:
         width = max(len(name) for name in nodes)
-        lines.append(f"  {'node':<{width}}  {'read':>10}  {'written':>10}  {'filtered':>10}  {'dead':>10}")
+        lines.append("  ".join([f"  {'node':<{width}}", *(f"{heading:>10}" for heading in _FIGURES)]))
         for name, node in nodes.items():
-            figures = "  ".join(f"{node.get(key, 0):>10}" for key in ("records_in", "records_out", "filtered", "dead"))
-            lines.append(f"  {name:<{width}}  {figures}")
+            lines.append("  ".join([f"  {name:<{width}}", *(f"{node[key]:>10}" for key in _FIGURES.values())]))
     lines += [f"  wrote {path}" for path in outcome.output_files]
     if outcome.dlq_path:
         lines.append(f"  dead letters in {outcome.dlq_path}")

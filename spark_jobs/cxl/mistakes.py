@@ -38,7 +38,8 @@ _CHARACTERS = {
     "!": "boolean logic is written in words: use `not` (`!=` is written without a blank)",
     ";": "statements need no separator: leave the `;` out or start a new line",
     "?": "a default is written `value ?? default`, a choice `if … then … else …`",
-    "`": 'names are not quoted; read a column with an odd name as a map\'s key, `row["odd name"]`',
+    "`": "names are not quoted, they have letters, digits and `_` alone; columns with other names pass through to the "
+    "output, where `mapping` renames them",
     "@": "there is no `@` in CXL",
     "^": "there is no `^` in CXL; multiply instead",
     "~": 'there is no `~` in CXL; use `.matches("…")` for patterns',

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs import contract, result
 from spark_jobs.execute import logs
+from spark_jobs.nodes.operator import Counters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,7 +96,7 @@ def _peak_rss() -> int:
 def _document(run: Run, finished: datetime, exit_code: ExitCode, error: result.RunError | None) -> dict[str, Any]:
     numbers = run.inputs.numbers if run.inputs else {}
     scans = run.inputs.scans if run.inputs else {}
-    counters = run.tally.counters
+    nodes = _nodes(run)
     return {
         "execution_id": run.identity.execution_id,
         "schema_version": contract.METRICS_SCHEMA_VERSION,
@@ -114,14 +115,14 @@ def _document(run: Run, finished: datetime, exit_code: ExitCode, error: result.R
         "input_files": [plan.file.name for scan in scans.values() for plan in scan.files],
         "output_files": run.output_files,
         "dlq_path": run.dlq_path,
-        "per_source_record_counts": {name: counters[name].records_in for name in numbers if name in counters},
+        "per_source_record_counts": {name: nodes[name]["records_in"] for name in numbers},
         "per_source_dlq_counts": {
             name: run.tally.dead_per_source[number]
             for name, number in numbers.items()
             if number in run.tally.dead_per_source
         },
         "dlq_categories": run.tally.dead_per_category,
-        "nodes": _nodes(run),
+        "nodes": nodes,
         "stages": run.tally.levels,
         "phases_ms": {name: int(seconds * 1000) for name, seconds in run.phases.items()},
         "shuffled_bytes": run.tally.payload_bytes,
@@ -130,17 +131,16 @@ def _document(run: Run, finished: datetime, exit_code: ExitCode, error: result.R
 
 
 def _nodes(run: Run) -> dict[str, dict[str, Any]]:
-    """What each node that ran did, in the order of the plan."""
+    """What each node did, in the order of the plan; one that no record reached did nothing."""
     found = run.tally.counters
     spilled = run.tally.spilled
     return {
-        p.name: {"kind": p.kind, **_node(found[p.name]), "spilled_bytes": spilled.get(p.name, 0)}
+        p.name: {"kind": p.kind, **_node(found.get(p.name, Counters())), "spilled_bytes": spilled.get(p.name, 0)}
         for p in run.plan.nodes
-        if p.name in found
     }
 
 
-def _node(counters: Any) -> dict[str, int]:
+def _node(counters: Counters) -> dict[str, int]:
     return {
         "records_in": counters.records_in, "records_out": counters.records_out, "filtered": counters.filtered,
         "deduplicated": counters.duplicates, "dead": counters.dead, "made": counters.made,

@@ -10,6 +10,8 @@ from spark_jobs.execute import chain, inputs, logs, spec, spill, verdict
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.combine.step import CombineStep
+from spark_jobs.nodes.output import run as output_run
+from spark_jobs.nodes.output.step import OutputStep
 from spark_jobs.plan import plan as plans
 from spark_jobs.plan import regions
 from spark_jobs.scan import splits
@@ -50,6 +52,7 @@ class Work:
         self.folders = folders
         self.spilling = spilling
         self.widened = inputs.widened(run.plan, run.inputs)
+        self._check_names()
         #: The sizes of the build sides that were written down, by box.
         self.build_bytes: dict[str, int] = {}
 
@@ -63,6 +66,16 @@ class Work:
     def memory_share(self) -> int:
         """Bytes that each task may hold."""
         return self.run.plan.memory_limit_bytes // self.run.threads
+
+    def _check_names(self) -> None:
+        """Undeclared columns are known by now: an output's encoding must have what their names are written with."""
+        kind = inputs.widened_type(self.inputs)
+        for planned in self.run.plan.nodes:
+            if isinstance(planned.step, OutputStep):
+                _, written = output_run.columns(planned.step, self.widened[planned.name], kind)
+                for _, message in planned.step.unwritable(column.name for column in written):
+                    help_text = "name it under `mapping`, leave it out by `exclude`, or choose another encoding"
+                    raise verdict.broken(self.run.plan, "E900", f"{message}; {help_text}", planned.name)
 
     def all_jobs(self) -> None:
         """All jobs, in order; each gets the build sides that earlier ones wrote down."""

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.schema import Column, Schema
     from spark_jobs.formats.options import CsvOptions
 
-#: Kinds whose texts have letters, digits and a few signs only, which matters for other delimiters than the usual ones.
+#: Kinds whose texts have letters, digits and these signs only: none of the usual delimiters and quote characters.
 _PLAIN_KINDS = (Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.DATE, Kind.DATETIME)
+_PLAIN_SIGNS = "+-.:"
 
 
 class CsvWriter:
@@ -36,10 +37,12 @@ class CsvWriter:
 
     def __init__(self, schema: Schema, options: CsvOptions, *, include_header: bool = True) -> None:
         self._columns = schema.columns
-        self._delimiter = options.delimiter
+        self._delimiter, self._quote = options.delimiter, options.quote_char
         self._encoding = encoding.Encoding(options.encoding)
-        self._special = tuple(character.encode() for character in (options.delimiter, '"', "\n", "\r"))
-        self._needs_quotes = "[" + re.escape(options.delimiter) + '"\\n\\r]'
+        special = (self._delimiter, self._quote, "\n", "\r")
+        self._special = tuple(character.encode() for character in special)
+        self._needs_quotes = "[" + "".join(map(re.escape, special)) + "]"
+        self._plain_kinds = () if any(c.isalnum() or c in _PLAIN_SIGNS for c in special) else _PLAIN_KINDS
         self.header = self._header() if include_header else b""
         self.continued = self._encoding.mark
         self.start = self.continued + self.header
@@ -70,9 +73,7 @@ class CsvWriter:
         if column.type.is_dynamic:
             return self._quoted(self._dynamic(column, array, failures))
         text = array if column.type.kind is Kind.STRING else cell_text.texts(array, column.type)
-        if column.type.kind in _PLAIN_KINDS and self._delimiter in ",;\t|":
-            return text
-        return self._quoted(text)
+        return text if column.type.kind in self._plain_kinds else self._quoted(text)
 
     def _dynamic(self, column: Column, array: pa.Array, failures: list[RowFailure]) -> pa.StringArray:
         """Texts of values that carry their kind; a map has no place in a cell."""
@@ -90,15 +91,16 @@ class CsvWriter:
         data = cell_text.characters(text)
         if all(data.find(character) < 0 for character in self._special):
             return text
-        doubled = pc.replace_substring(text, '"', '""') if data.find(b'"') >= 0 else text
-        quoted = pc.binary_join_element_wise('"', doubled, '"', "")
+        quote = self._quote
+        doubled = pc.replace_substring(text, quote, quote * 2) if data.find(quote.encode()) >= 0 else text
+        quoted = pc.binary_join_element_wise(quote, doubled, quote, "")
         return pc.if_else(pc.match_substring_regex(text, self._needs_quotes), quoted, text)
 
     def _joined(self, cells: list[pa.StringArray]) -> pa.StringArray:
         """One text per record with its line end; a single empty cell is quoted, for empty lines are skipped."""
         *others, last = cells
         if not others:
-            last = pc.if_else(pc.equal(pc.fill_null(last, ""), ""), '""', last)
+            last = pc.if_else(pc.equal(pc.fill_null(last, ""), ""), self._quote * 2, last)
         ended = pc.binary_join_element_wise(last, "\n", "", null_handling="replace")
         return (
             pc.binary_join_element_wise(*others, ended, self._delimiter, null_handling="replace") if others else ended

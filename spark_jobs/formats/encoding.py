@@ -9,7 +9,7 @@ import numpy as np
 
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.failure import Failure
-from spark_jobs.formats import cell_text, format
+from spark_jobs.formats import cell_text, format, options
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -107,11 +107,10 @@ class Encoding:
             try:
                 pieces.append(self.encode(line))
             except UnicodeEncodeError as error:
-                failures.append(RowFailure(row, self._unwritable(line[error.start])))
+                failures.append(_unwritable(row, line[error.start], self._name))
         ends = np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
         return format.Encoded(b"".join(pieces), len(pieces), failures, ends)
 
-    def _unwritable(self, character: str) -> Failure:
-        return Failure(
-            f"character '{character}' (U+{ord(character):04X}) cannot be written as {self._name}", value=character
-        )
+
+def _unwritable(row: int, character: str, encoding: str) -> RowFailure:
+    return RowFailure(row, Failure(options.unwritable(character, encoding), value=character))

@@ -121,7 +121,7 @@ def raw_text(value: Any) -> str:
     match value:
         case str():
             return str(value)
-        case bool() | list() | dict():
+        case None | bool() | list() | dict():
             return values.json_text(plain(value))
         case _:
             return str(value)

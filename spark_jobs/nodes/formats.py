@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from encodings import aliases
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator
 
 from spark_jobs.cxl import types
+from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.formats import options as format_options
 from spark_jobs.nodes import model
+from spark_jobs.nodes.binding import report
 from spark_jobs.nodes.model import Config, Flag, Name, Natural, Positive, Text, choice
 
 if TYPE_CHECKING:
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
     from pydantic_core import PydanticCustomError
+
+    from spark_jobs.nodes.binding import BindScope
 
 
 class Format(StrEnum):
@@ -33,6 +38,7 @@ class Format(StrEnum):
 
 #: Formats whose files are read and written; the others bind and explain only.
 RUNNING = frozenset({Format.CSV, Format.JSON})
+_USUAL_ENCODINGS = ("utf-8", "utf-16", "latin-1", "windows-1252")
 
 
 class LineSeparator(StrEnum):
@@ -199,6 +205,16 @@ def frozen(format: Format, options: BaseModel | None) -> Any:
             return PlainOptions(tuple((key, str(v) if isinstance(v, StrEnum) else v) for key, v in values.items()))
 
 
+def check(format: Format, scope: BindScope) -> None:
+    """Report what is wrong with the options of a source or an output."""
+    options = frozen(format, scope.part("options"))
+    for key, message in problems(options):
+        help_text = None
+        if key == "encoding":
+            help_text = _encoding_help(str(_encoding(options)))
+        report(scope, codes.E007, f"`{key}`: {message}", "config", "options", key, help=help_text)
+
+
 def problems(options: Any) -> list[tuple[str, str]]:
     """What is wrong with frozen options: pairs of an option's key and a message."""
     match options:
@@ -207,9 +223,21 @@ def problems(options: Any) -> list[tuple[str, str]]:
         case format_options.JsonOptions():
             return format_options.json_problems(options)
         case _:
-            encoding = dict(options.values).get("encoding")
+            encoding = _encoding(options)
             problem = format_options.encoding_problem(encoding) if encoding else None
             return [("encoding", problem)] if problem else []
+
+
+def _encoding_help(written: str) -> str:
+    proposed = nearest.nearest(written, (*_USUAL_ENCODINGS, *aliases.aliases))
+    if proposed and format_options.encoding_problem(proposed) is None:
+        return f"did you mean `{proposed}`?"
+    return f"{', '.join(f'`{name}`' for name in _USUAL_ENCODINGS)} and Python's other names of text encodings are known"
+
+
+def _encoding(options: Any) -> str | None:
+    found: str | None = dict(options.values).get("encoding") if isinstance(options, PlainOptions) else options.encoding
+    return found
 
 
 #: The types of layout fields, and the types of columns that they give.

@@ -185,6 +185,7 @@ def test_an_unfinished_statement_does_not_take_the_next_one() -> None:
         ("emit r = a && b", "unexpected character '&&'", "`and`"),
         ("emit r = a || b", "unexpected character '||'", "`or`"),
         ("emit r = !a", "unexpected character '!'", "`not`"),
+        ("emit r = `unit price`", "unexpected character '`'", "`mapping` renames them"),
         ("emit r = 1;", "unexpected character ';'", "no separator"),
         ("emit r = if a 1 else 2", "expected 'then', found '1'", None),
         ("emit r = if a then 1 elif b then 2", "unexpected reserved word 'then'", "`else if`"),

@@ -182,3 +182,10 @@ def test_metrics_that_cannot_be_written_undo_no_run(
     assert run(tmp_path, "--force", "--metrics-spool-dir", str(tmp_path / "spool")) == 0
     assert "metrics are not written" in capsys.readouterr().err
     assert pipelines.outputs(tmp_path) == {"copy.csv": GOOD.encode()}
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_an_undeclared_column_whose_name_the_encoding_lacks(kind: str, tmp_path: Path, refused: Any) -> None:
+    pipeline = PIPELINE.replace("type: csv, path: out", f"options: {{encoding: ascii}}, type: {kind}, path: out")
+    prepare(tmp_path, "a,b,é\n1,x,y\n", pipeline=pipeline)
+    refused(4, "error[E900]: output 'copy': column 'é': character 'é' (U+00E9) cannot be written as ascii", "mapping")

@@ -222,6 +222,33 @@ def test_a_failed_run_has_metrics_too(change: tuple[str, str], exit_code: int, s
     assert not (folder / "out").exists()
 
 
+def test_the_summary_has_every_node_and_what_became_of_its_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_spark.install(monkeypatch)
+    rows = "{name: rows, type: csv, path: rows.csv, schema: [{name: k, type: string}]}"
+    nodes = f"""
+    pipeline: {{name: shown}}
+    nodes:
+      - {{type: source, name: rows, config: {rows}}}
+      - {{type: transform, name: once, input: rows, config: {{cxl: distinct by k}}}}
+      - {{type: output, name: o, input: once, config: {{name: o, type: csv, path: out/o.csv}}}}
+    """
+    for data, counts in (
+        ("k\n", [(0, 0, 0), (0, 0, 0), (0, 0, 0)]),
+        ("k\na\nb\na\n", [(3, 3, 0), (3, 2, 1), (2, 2, 0)]),
+    ):
+        pipelines.write(tmp_path, {"pipeline.yaml": nodes, "rows.csv": data})
+        assert clinker.main(["run", str(tmp_path / "pipeline.yaml"), "--force"]) == 0
+        _, heading, *lines = capsys.readouterr().out.splitlines()
+        assert heading.split() == ["node", "read", "written", "filtered", "duplicates", "dead"]
+        expected = [
+            f"{name} {read} {written} 0 {duplicates} 0"
+            for name, (read, written, duplicates) in zip(("rows", "once", "o"), counts, strict=True)
+        ]
+        assert [" ".join(line.split()) for line in lines[:3]] == expected
+
+
 def test_collect_reads_what_runs_write(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, document = run(folder)
     archive = folder / "archive.ndjson"

@@ -107,6 +107,19 @@ def test_a_delimiter_that_occurs_in_numbers_quotes_them() -> None:
     assert encoded.data == b'"15"5true\n205\n'
 
 
+def test_the_quote_character_is_the_one_that_was_asked_for() -> None:
+    columns = {"it's": (types.STRING, ['a"b', "it's", "c,d", "e"]), "n": (types.INT, [1, 2, 3, 4])}
+    writer, encoded = write(columns, CsvOptions(quote_char="'"))
+    assert writer.start == b"'it''s',n\n"
+    assert encoded.data == b"a\"b,1\n'it''s',2\n'c,d',3\ne,4\n"
+    assert write({"x": (types.STRING, [None])}, CsvOptions(quote_char="'"))[1].data == b"''\n"
+
+
+def test_a_quote_character_that_occurs_in_numbers_quotes_them() -> None:
+    _, encoded = write({"a": (types.FLOAT, [-1.5, 2.0])}, CsvOptions(quote_char="-"))
+    assert encoded.data == b"---1.5-\n2\n"
+
+
 def test_a_record_of_one_empty_cell_is_a_pair_of_quotes() -> None:
     assert write({"a": (types.STRING, ["x", "", None, " "])})[1].data == b'x\n""\n""\n \n'
 

@@ -19,7 +19,7 @@ from spark_jobs.cxl import types, values
 from spark_jobs.nodes.aggregate import exact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
     from spark_jobs.cxl import typed
 
@@ -58,11 +58,11 @@ class Accumulator:
         """State columns from raw rows."""
         raise NotImplementedError
 
-    def again(self, state: Callable[[str], pa.Array]) -> list[Grouped]:
-        """State columns from states; `state` gives a state column by its name."""
+    def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
+        """State columns from states by their names."""
         raise NotImplementedError
 
-    def finish(self, state: Callable[[str], pa.Array]) -> tuple[pa.Array, pa.Array | None]:
+    def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
         """The results, and a mask of groups whose result is an error (a sum outside 64 bits)."""
         raise NotImplementedError
 
@@ -75,13 +75,13 @@ class Count(Accumulator):
         ones = pc.cast(arguments[0].is_valid(), pa.int64()) if arguments else pa.array(np.ones(count, dtype=np.int64))
         return [Grouped(self.name, ones, "sum", ZERO_WHEN_EMPTY)]
 
-    def again(self, state: Callable[[str], pa.Array]) -> list[Grouped]:
+    def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
         """Counts are summed."""
-        return [Grouped(self.name, state(self.name), "sum", ZERO_WHEN_EMPTY)]
+        return [Grouped(self.name, states[self.name], "sum", ZERO_WHEN_EMPTY)]
 
-    def finish(self, state: Callable[[str], pa.Array]) -> tuple[pa.Array, pa.Array | None]:
+    def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
         """The count; no rows are zero."""
-        return pc.fill_null(state(self.name), 0), None
+        return pc.fill_null(states[self.name], 0), None
 
 
 class IntSum(Accumulator):
@@ -95,41 +95,43 @@ class IntSum(Accumulator):
         wide = terms if largest * max(count, 1) < 2**62 else pc.cast(terms, EXACT_INT)
         return [Grouped(self.name, wide, "sum", SKIP_NULLS)]
 
-    def again(self, state: Callable[[str], pa.Array]) -> list[Grouped]:
+    def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
         """Wide sums."""
-        return [Grouped(self.name, pc.cast(state(self.name), EXACT_INT), "sum", SKIP_NULLS)]
+        return [Grouped(self.name, pc.cast(states[self.name], EXACT_INT), "sum", SKIP_NULLS)]
 
-    def finish(self, state: Callable[[str], pa.Array]) -> tuple[pa.Array, pa.Array | None]:
+    def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
         """The sum as Int where it fits."""
-        total = pc.cast(state(self.name), EXACT_INT)
+        total = pc.cast(states[self.name], EXACT_INT)
         low, high = (pa.scalar(bound, EXACT_INT) for bound in (values.MIN_INT, values.MAX_INT))
         bad = pc.fill_null(pc.or_(pc.less(total, low), pc.greater(total, high)), False)
         return pc.cast(pc.if_else(bad, pa.scalar(None, EXACT_INT), total), pa.int64()), bad
 
 
 class FloatSum(Accumulator):
-    """Float sums by exact pieces (see `exact.py`)."""
+    """Float sums by exact digits (see `exact.py`); which places there are depends on the values."""
 
     def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
-        """The pieces of the terms."""
-        return self._pieces(pc.cast(arguments[0], pa.float64()), None)
+        """The digits of the terms, which are the sums of the arguments."""
+        return self._grouped(exact.digits_of(*(pc.cast(argument, pa.float64()) for argument in arguments)))
 
-    def again(self, state: Callable[[str], pa.Array]) -> list[Grouped]:
-        """The pieces of head and tail."""
-        return self._pieces(*self.total(state))
+    def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
+        """Digits whose sums fit once more."""
+        return self._grouped(exact.carried(self._digits(states)))
 
-    def total(self, state: Callable[[str], pa.Array]) -> tuple[pa.Array, pa.Array]:
-        """Head and tail of each group's sum."""
-        return exact.head_and_tail(*(state(f"{self.name}.{i}") for i in range(exact.PIECES + 1)))
+    def totals(self, states: Mapping[str, pa.Array]) -> exact.Totals:
+        """Each group's sum."""
+        return exact.Totals.of_digits(self._digits(states))
 
-    def _pieces(self, terms: pa.Array, tails: pa.Array | None) -> list[Grouped]:
-        pieces = exact.cut(terms)
-        pieces.append(tails if tails is not None else pc.multiply(pieces[-1], 0.0))
-        return [Grouped(f"{self.name}.{i}", piece, "sum", SKIP_NULLS) for i, piece in enumerate(pieces)]
-
-    def finish(self, state: Callable[[str], pa.Array]) -> tuple[pa.Array, pa.Array | None]:
+    def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
         """The nearest double."""
-        return self.total(state)[0], None
+        return self.totals(states).nearest(), None
+
+    def _grouped(self, digits: exact.Digits) -> list[Grouped]:
+        return [Grouped(f"{self.name}.{place}", column, "sum", SKIP_NULLS) for place, column in digits.items()]
+
+    def _digits(self, states: Mapping[str, pa.Array]) -> exact.Digits:
+        found = ((*name.rpartition("."), column) for name, column in states.items())
+        return {int(place): column for name, _, place, column in found if name == self.name}
 
 
 def _named(kind: type[Accumulator], call: typed.AggregateCall) -> Accumulator:
@@ -145,35 +147,23 @@ class Average(Accumulator):
         is_int = self.call.argument_types[0].kind is types.Kind.INT
         return _named(IntSum if is_int else FloatSum, self.call), _named(Count, self.call)
 
-    def finish(self, state: Callable[[str], pa.Array]) -> tuple[pa.Array, pa.Array | None]:
+    def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
         """Null without values."""
         total, counted = self.parts()
-        count = counted.finish(state)[0]
-        count = pc.if_else(pc.equal(count, 0), pa.scalar(None, pa.int64()), count)
+        count = counted.finish(states)[0]
         if isinstance(total, FloatSum):
-            head, tail = total.total(state)
-            return _divide(head, tail, count), None
+            return total.totals(states).divided(exact.Totals.of_counts(count)), None
+        count = pc.if_else(pc.equal(count, 0), pa.scalar(None, pa.int64()), count)
         return pc.divide(
-            pc.cast(pc.cast(state(total.name), EXACT_INT), pa.float64()), pc.cast(count, pa.float64())
+            pc.cast(pc.cast(states[total.name], EXACT_INT), pa.float64()), pc.cast(count, pa.float64())
         ), None
-
-
-def _divide(head: pa.Array, tail: pa.Array, divisor: pa.Array) -> pa.Array:
-    """(head + tail) / divisor, rounded once where the platform's long double is wider than a double."""
-    mask = pc.or_(head.is_null(), divisor.is_null()).to_numpy(zero_copy_only=False)
-    wide = [
-        pc.cast(a, pa.float64()).fill_null(1.0).to_numpy(zero_copy_only=False).astype(np.longdouble)
-        for a in (head, tail, divisor)
-    ]
-    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        return pa.array(((wide[0] + wide[1]) / wide[2]).astype(np.float64), mask=mask)
 
 
 class WeightedAverage(Accumulator):
     """Sum of value times weight by sum of weights; pairs with a null are skipped, weight zero gives null."""
 
-    def _parts(self) -> tuple[FloatSum, FloatSum, FloatSum]:
-        return tuple(FloatSum(self.call, f"{self.name}.{part}") for part in ("product", "error", "weight"))  # type: ignore[return-value]
+    def _parts(self) -> tuple[FloatSum, FloatSum]:
+        return FloatSum(self.call, f"{self.name}.product"), FloatSum(self.call, f"{self.name}.weight")
 
     def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
         """Products with their rounding errors, and weights."""
@@ -187,19 +177,17 @@ class WeightedAverage(Accumulator):
         error = pa.array(
             np.where(np.isfinite(error), error, 0.0), mask=product.is_null().to_numpy(zero_copy_only=False)
         )
-        columns = (product, error, weight)
-        return [g for part, column in zip(self._parts(), columns, strict=True) for g in part.first([column], count)]
+        products, weights = self._parts()
+        return [*products.first([product, error], count), *weights.first([weight], count)]
 
-    def again(self, state: Callable[[str], pa.Array]) -> list[Grouped]:
+    def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
         """Merged like sums."""
-        return [grouped for part in self._parts() for grouped in part.again(state)]
+        return [grouped for part in self._parts() for grouped in part.again(states)]
 
-    def finish(self, state: Callable[[str], pa.Array]) -> tuple[pa.Array, pa.Array | None]:
+    def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
         """Null where the weights add up to zero."""
-        product, error, weight = self._parts()
-        head, tail = exact.head_and_tail(*product.total(state), *error.total(state))
-        divisor = weight.finish(state)[0]
-        return _divide(head, tail, pc.if_else(pc.equal(divisor, 0.0), pa.scalar(None, pa.float64()), divisor)), None
+        products, weights = (part.totals(states) for part in self._parts())
+        return products.divided(weights), None
 
 
 class Pick(Accumulator):
@@ -215,19 +203,19 @@ class Pick(Accumulator):
             grouped.append(Grouped(f"{self.name}.nan", pc.fill_null(pc.is_nan(arguments[0]), False), "any", None))
         return grouped
 
-    def again(self, state: Callable[[str], pa.Array]) -> list[Grouped]:
+    def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
         """The same function over the winners, which stand in record order."""
-        winners = state(self.name)
+        winners = states[self.name]
         grouped = [Grouped(self.name, winners, *self._FUNCTIONS[self.call.function])]
         if self._may_be_nan(winners):
-            grouped.append(Grouped(f"{self.name}.nan", state(f"{self.name}.nan"), "any", None))
+            grouped.append(Grouped(f"{self.name}.nan", states[f"{self.name}.nan"], "any", None))
         return grouped
 
-    def finish(self, state: Callable[[str], pa.Array]) -> tuple[pa.Array, pa.Array | None]:
+    def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
         """The winner."""
-        winners = state(self.name)
+        winners = states[self.name]
         if self._may_be_nan(winners):
-            winners = pc.if_else(state(f"{self.name}.nan"), pa.scalar(math.nan, winners.type), winners)
+            winners = pc.if_else(states[f"{self.name}.nan"], pa.scalar(math.nan, winners.type), winners)
         return winners, None
 
     def _may_be_nan(self, values: pa.Array) -> bool:
@@ -242,21 +230,21 @@ class Collect(Accumulator):
         arguments = arguments or [pa.nulls(count, pa.string())]
         return [Grouped(f"{self.name}.{i}", argument, "list") for i, argument in enumerate(arguments)]
 
-    def again(self, state: Callable[[str], pa.Array]) -> list[Grouped]:
+    def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
         """Lists are joined."""
         count = max(len(self.call.arguments), 1)
-        return [Grouped(f"{self.name}.{i}", state(f"{self.name}.{i}"), None) for i in range(count)]
+        return [Grouped(f"{self.name}.{i}", states[f"{self.name}.{i}"], None) for i in range(count)]
 
-    def finish(self, state: Callable[[str], pa.Array]) -> tuple[pa.Array, pa.Array | None]:
+    def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
         """The list, or what the function makes of it."""
-        lists = state(f"{self.name}.0")
+        lists = states[f"{self.name}.0"]
         if lists.null_count:  # the single group of no rows
             lists = pa.array([items or [] for items in lists.to_pylist()], lists.type)
         target = values.arrow_type(self.call.type)
         if self.call.function == "collect" and lists.type == target:
             return lists, None
         columns = [
-            [self._decoded(items, static) for items in state(f"{self.name}.{i}").to_pylist()]
+            [self._decoded(items, static) for items in states[f"{self.name}.{i}"].to_pylist()]
             for i, static in enumerate(self.call.argument_types or (types.ANY,))
         ]
         return self._fold(columns)

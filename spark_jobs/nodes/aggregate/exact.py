@@ -1,61 +1,182 @@
 """Float sums that do not depend on how the rows were split (decision 69).
 
-A sum of doubles is exact when all terms are multiples of a unit and the total stays below 2^53 units. So every term is
-cut into pieces on a coarse and a fine grid; the sums of the pieces are exact in plain double arithmetic (what Arrow's
-kernels do), and only what lies some seventy bits below the largest term is rounded. Totals are carried as a head and a
-tail: the double nearest to the sum, and the rest.
+A double is a whole multiple of 2^-1074. So it can be written as digits to the base 2^32, each a whole number that fits
+a 64 bit column, and sums of such columns are exact: two billion digits fit. Most columns need three digits; which they
+are depends on the values alone. Only the total is rounded, once, to the nearest double.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-#: Columns that `cut` makes of one column of terms.
-PIECES = 3
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+#: Columns of digits by their place: digit `d` at place `k` counts `d * 2^(32 k)`.
+Digits = dict[int, pa.Array]
+
+#: Stands for the place of what is not finite: a column of doubles, there when some term is NaN or an infinity.
+SPECIAL = 64
+_BITS = 32
+_HALF = 1 << (_BITS - 1)
+#: Rows that are worked on at once: their arrays fit the processor's cache.
+_BLOCK = 1 << 15
+#: Powers of two up to here have a double as their inverse.
+_MOST_SHIFT = 1000
 
 
-def cut(terms: pa.Array) -> list[pa.Array]:
-    """The terms as three columns that add up to them; sums of the first two are exact. Nulls stay null.
+def digits_of(*columns: pa.Array) -> Digits:
+    """The terms of some columns, added up row by row, as digits; rows are null in all columns or in none.
 
-    NaN and infinities go through the first column.
+    Place 0 is always there, and null where the row is.
     """
-    mask = terms.is_null().to_numpy(zero_copy_only=False) if terms.null_count else None
-    values = terms.fill_null(0.0) if terms.null_count else terms
-    x = values.to_numpy(zero_copy_only=False)
-    finite = np.isfinite(x)
-    special = None
-    if not finite.all():
-        special, x = x, np.where(finite, x, 0.0)
-    largest = float(np.abs(x).max()) if len(x) else 0.0
-    pieces = [x, np.zeros_like(x), np.zeros_like(x)]
-    if 0.0 < largest < 2.0**900:
-        bits = len(x).bit_length() + 1
-        grid = math.ldexp(1.5, math.frexp(largest)[1] + bits)
-        coarse = (x + grid) - grid
-        rest = x - coarse
-        grid = math.ldexp(1.5, math.frexp(largest)[1] + 2 * bits - 52)
-        fine = (rest + grid) - grid
-        pieces = [coarse, fine, rest - fine]
-    if special is not None:
-        pieces[0] = np.where(finite, pieces[0], special)
-    return [pa.array(piece, mask=mask) for piece in pieces]
+    count = len(columns[0])
+    found: dict[int, np.ndarray] = {0: np.zeros(count, np.int64)}
+    for column in columns:
+        values = column.fill_null(0.0) if column.null_count else column
+        x = values.to_numpy(zero_copy_only=False)
+        finite = np.isfinite(x)
+        if not finite.all():
+            with np.errstate(invalid="ignore"):
+                found[SPECIAL] = found.get(SPECIAL, 0.0) + np.where(finite, 0.0, x)
+            x = np.where(finite, x, 0.0)
+        for start in range(0, count, _BLOCK):
+            for place, digits in _split(x[start : start + _BLOCK]):
+                target = found.get(place)
+                if target is None:
+                    target = found[place] = np.zeros(count, np.int64)
+                target[start : start + _BLOCK] += digits.astype(np.int64)
+    return _arrays(found, _nulls(columns[0]))
 
 
-def head_and_tail(*pieces: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The sum of some columns, row by row: the nearest double and what is left. Nulls (no term at all) stay null."""
-    mask = pieces[0].is_null().to_numpy(zero_copy_only=False)
-    columns = [piece.fill_null(0.0).to_numpy(zero_copy_only=False) for piece in pieces]
-    with np.errstate(invalid="ignore", over="ignore"):
-        head, tail = columns[0], np.zeros_like(columns[0])
-        for column in columns[1:]:
-            total = head + column
-            shifted = total - head
-            error = (head - (total - shifted)) + (column - shifted)
-            tail = tail + np.where(np.isfinite(total), error, 0.0)
-            head = total
-        total = head + tail
-        tail = np.where(np.isfinite(total), tail - (total - head), 0.0)
-    return pa.array(total, mask=mask), pa.array(tail, mask=mask)
+def _split(rest: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """The digits of finite values, from the largest place down."""
+    while largest := max(rest.max(), -rest.min()):
+        place = (math.frexp(largest)[1] - 1) // _BITS
+        digits = np.trunc(_shifted(rest, -place * _BITS))
+        yield place, digits
+        rest = rest - _shifted(digits, place * _BITS)
+
+
+def _shifted(x: np.ndarray, bits: int) -> np.ndarray:
+    """Values by a power of two."""
+    if not bits:
+        return x
+    if abs(bits) <= _MOST_SHIFT:
+        return x * 2.0**bits
+    half = bits // 2
+    return x * 2.0**half * 2.0 ** (bits - half)
+
+
+def carried(digits: Mapping[int, pa.Array]) -> Digits:
+    """Sums of digits as digits again, so small that they can be summed as often; a sum has only one such form."""
+    return _arrays(_carried(digits), _nulls(digits[0]))
+
+
+def _carried(digits: Mapping[int, pa.Array]) -> dict[int, np.ndarray]:
+    given = {place: column.fill_null(0).to_numpy(zero_copy_only=False) for place, column in digits.items()}
+    special = given.pop(SPECIAL, None)
+    found: dict[int, np.ndarray] = {} if special is None else {SPECIAL: special}
+    carry = None
+    for place in range(min(given), max(given) + 2):
+        sums = given.get(place)
+        if carry is not None:
+            sums = carry if sums is None else sums + carry
+        if sums is None:
+            continue
+        carry = (sums + _HALF) >> _BITS
+        found[place] = sums - (carry << _BITS)
+        carry = carry if carry.any() else None
+    return found
+
+
+def _nulls(column: pa.Array) -> np.ndarray | None:
+    return column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+
+
+def _arrays(columns: Mapping[int, np.ndarray], nulls: np.ndarray | None) -> Digits:
+    return {place: pa.array(column, mask=nulls) for place, column in columns.items()}
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Numbers, one per group: `(head + tail) * 2^exponent`, `head` the nearest double to `head + tail`.
+
+    Args:
+        head: most of each number.
+        tail: the rest, exact but for what lies 95 bits below.
+        exponent: whole numbers; beyond those of doubles, so that a mean of large numbers is as good as any.
+        special: NaN and infinities, which count instead of the number; 0.0 elsewhere.
+        nulls: where there is no number.
+    """
+
+    head: np.ndarray
+    tail: np.ndarray
+    exponent: np.ndarray
+    special: np.ndarray
+    nulls: np.ndarray
+
+    @staticmethod
+    def of_digits(digits: Mapping[int, pa.Array]) -> Totals:
+        """What digits stand for."""
+        found = _carried(digits)
+        count = len(digits[0])
+        special = found.pop(SPECIAL, np.zeros(count))
+        parts = [_rounded(found, slice(start, start + _BLOCK)) for start in range(0, count, _BLOCK)]
+        empty = (np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
+        head, tail, exponent = (np.concatenate(each) for each in zip(*(parts or [empty]), strict=True))
+        return Totals(head, tail, exponent, special, digits[0].is_null().to_numpy(zero_copy_only=False))
+
+    @staticmethod
+    def of_counts(counts: pa.Array) -> Totals:
+        """Numbers of rows."""
+        plain = counts.to_numpy(zero_copy_only=False).astype(np.float64)
+        zeros = np.zeros(len(plain))
+        return Totals(plain, zeros, zeros.astype(np.int64), zeros, zeros != 0)
+
+    def nearest(self) -> pa.Array:
+        """The nearest doubles."""
+        return self._result(self.head, self.exponent, self.nulls)
+
+    def divided(self, by: Totals) -> pa.Array:
+        """The quotients, rounded once where the platform's long double is wider than a double; null by zero."""
+        nulls = self.nulls | by.nulls | (by.head == 0.0)
+        wide = [each.astype(np.longdouble) for each in (self.head, self.tail, by.head, by.tail)]
+        quotient = ((wide[0] + wide[1]) / np.where(nulls, 1.0, wide[2] + wide[3])).astype(np.float64)
+        return self._result(quotient, self.exponent - by.exponent, nulls)
+
+    def _result(self, head: np.ndarray, exponent: np.ndarray, nulls: np.ndarray) -> pa.Array:
+        with np.errstate(over="ignore", under="ignore"):
+            numbers = np.ldexp(head, exponent)
+        return pa.array(np.where(self.special != 0.0, self.special, numbers), mask=nulls)
+
+
+def _rounded(carried: Mapping[int, np.ndarray], rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Head, tail and exponent of some rows, from the first three digits that count and the sign of what follows."""
+    places = range(max(carried), min(carried) - 4, -1)
+    count = len(carried[0][rows])
+    none = np.zeros(count, np.int64)
+    table = np.stack([carried[place][rows] if place in carried else none for place in places])
+    signs = np.sign(table)
+    for i in reversed(range(len(places) - 1)):
+        signs[i] = np.where(signs[i], signs[i], signs[i + 1])
+    first = np.argmax(table != 0, axis=0)
+    a, b, c = (_at(table, first + i).astype(np.float64) for i in range(3))
+    # Everything is exact here but the last sum: its operands are whole multiples of a half, and the nearest double is
+    # the same whether what follows them is there or just its sign.
+    a, b = a * 2.0 ** (2 * _BITS), b * 2.0**_BITS
+    head = a + b
+    low = ((a - head) + b) + c + 0.5 * _at(signs, first + 3)
+    nearest = head + low
+    return nearest, low - (nearest - head), (places[0] - first - 2) * _BITS
+
+
+def _at(table: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """One value of each column."""
+    found: np.ndarray = np.take_along_axis(table, row[np.newaxis], axis=0)[0]
+    return found

@@ -47,21 +47,14 @@ class _Grouping:
         self.keepers = list({part.name: part for each in self.accumulators for part in each.parts()}.values())
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """States of the same groups become one; the tables stand in record order."""
-        table = pa.concat_tables(_aligned(tables)).combine_chunks()
-        columns = {name: _array(table, name) for name in (*self.keys, *self.carried, ordering.AT)}
-        states = [s for a in self.keepers for s in a.again(lambda name: _array(table, name))]
+        """States of the same groups become one; the tables stand in record order.
+
+        Sums travel narrow or wide, and floats by the digits that a table needs: joined, the tables have all of them.
+        """
+        table = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+        columns = {name: _array(table, name) for name in table.schema.names}
+        states = [state for accumulator in self.keepers for state in accumulator.again(columns)]
         return groups.reduce(self.keys, columns, self.carried, states)
-
-
-def _aligned(tables: Sequence[pa.Table]) -> list[pa.Table]:
-    """Sums travel narrow or wide: where tables differ, the wide type holds both."""
-    schema = tables[0].schema
-    for table in tables[1:]:
-        for i, column in enumerate(table.schema):
-            if column.type != schema.field(i).type and pa.types.is_decimal(column.type):
-                schema = schema.set(i, column)
-    return [table if table.schema.equals(schema) else table.cast(schema) for table in tables]
 
 
 def _array(table: pa.Table, name: str) -> pa.Array:
@@ -287,9 +280,10 @@ class Final(meeting.Meeting):
             name: _array(table, value) for name, value in zip(self.step.group_by, self.grouping.values, strict=True)
         }
         engine_columns = {name: _array(table, name) for name in (*operator.ORIGIN_COLUMNS, ordering.AT)}
+        states = {name: _array(table, name) for name in table.schema.names}
         results, overflowed = {}, np.zeros(table.num_rows, dtype=bool)
         for accumulator in self.grouping.accumulators:
-            result, bad = accumulator.finish(lambda name: _array(table, name))
+            result, bad = accumulator.finish(states)
             results[accumulator.call.result] = result
             if bad is not None:
                 overflowed |= bad.to_numpy(zero_copy_only=False)

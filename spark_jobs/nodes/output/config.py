@@ -81,8 +81,7 @@ def _parts(values: Mapping[str, Any]) -> dict[tuple[str | int, ...], type[Config
 
 def check(config: OutputConfig, scope: BindScope) -> None:
     """What is wrong with an output by itself."""
-    for key, message in formats.problems(formats.frozen(config.type, scope.part("options"))):
-        report(scope, codes.E007, f"`{key}`: {message}", "config", "options", key)
+    formats.check(config.type, scope)
     edi = {formats.Format.EDIFACT: codes.E323, formats.Format.X12: codes.E338}.get(config.type)
     if config.split and edi:
         message = f"output '{scope.name}': {config.type} output cannot be combined with split"
@@ -139,7 +138,19 @@ def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
         layout=plain(scope.part("schema")),
         correlation_fanout_policy=str(config.correlation_fanout_policy) if config.correlation_fanout_policy else None,
     )
+    _check_names(step, scope)
     return Bound(step, {}, _pending(config, scope))
+
+
+def _check_names(step: OutputStep, scope: BindScope) -> None:
+    """Whether the encoding has what the names of the columns are written with; undeclared ones show in the run."""
+    if formats.problems(step.options):
+        return
+    mapped = dict(step.mapping)
+    for name, message in step.unwritable(column.name for column in step.columns):
+        path = ("mapping", name) if name in mapped else ("options", "encoding")
+        help_text = "choose an encoding that has it, or another name under `mapping`"
+        report(scope, codes.E007, f"output '{scope.name}': {message}", "config", *path, help=help_text)
 
 
 def _field(name: str, flow: Flow) -> RecordField:

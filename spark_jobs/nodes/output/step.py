@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from spark_jobs.formats import options
 from spark_jobs.nodes import node
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from spark_jobs.cxl import types
 
 
@@ -115,3 +118,16 @@ class OutputStep(node.Step):
     def is_indexed(self) -> bool:
         """Whether records move after they were written, so that parts need an index."""
         return bool(self.sort_order) or self.split is not None
+
+    def unwritable(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """The columns whose names the files would hold and their encoding cannot, each with what is wrong with it."""
+        match self.options:
+            case options.CsvOptions(encoding=encoding) if self.include_header:
+                pass
+            case options.JsonOptions(encoding=encoding):
+                pass
+            case _:
+                return
+        for name in names:
+            if (character := options.missing_character(name, encoding)) is not None:
+                yield name, f"column '{name}': {options.unwritable(character, encoding)}"

@@ -44,8 +44,7 @@ def check(config: SourceConfig, scope: BindScope) -> None:
     if config.type is formats.Format.FIXED_WIDTH and config.format_schema is None:
         message = f"source '{scope.name}': fixed_width needs a layout, and the key `format_schema` is missing"
         report(scope, codes.E006, message, "config", help="add `format_schema:` with a path or with `fields:`")
-    for key, message in formats.problems(formats.frozen(config.type, scope.part("options"))):
-        report(scope, codes.E007, f"`{key}`: {message}", "config", "options", key)
+    formats.check(config.type, scope)
 
 
 def _parts(values: Mapping[str, Any]) -> dict[tuple[str | int, ...], type[Config]]:

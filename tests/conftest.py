@@ -29,7 +29,7 @@ logging.getLogger("py4j").setLevel(logging.WARNING)
 # `.ci/run` asks for many more examples. Filtering too much stays an error.
 hypothesis.settings.register_profile(
     "clinker",
-    max_examples=int(os.environ.get("HYPOTHESIS_MAX_EXAMPLES", "20")),
+    max_examples=int(os.environ.get("HYPOTHESIS_MAX_EXAMPLES", "10")),
     deadline=None,
     suppress_health_check=[
         hypothesis.HealthCheck.function_scoped_fixture,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,10 +34,15 @@ FILES = sorted(ROOT.glob("spark_jobs/**/*.py"))
 PROVIDER_FILES = sorted(ROOT.glob("clinker_provider/**/*.py"))
 
 
+@cache
+def parsed(path: Path) -> ast.AST:
+    return ast.parse(path.read_text())
+
+
 def imports(path: Path, *, with_types: bool = True) -> list[str]:
     """All modules that a file imports, anywhere in it; those under `TYPE_CHECKING` only when asked for."""
     found = []
-    waiting: list[ast.AST] = [ast.parse(path.read_text())]
+    waiting = [parsed(path)]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.If) and not with_types and getattr(node.test, "id", "") == "TYPE_CHECKING":

@@ -285,6 +285,7 @@ def test_cxl_parses(page: Path) -> None:
 # ---- what is generated is fresh ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(generate.PAGES))
 def test_generated_pages_are_fresh(name: str) -> None:
     stale = (ROOT / "docs" / name).read_text(encoding="utf-8") != generate.PAGES[name]()

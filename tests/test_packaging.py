@@ -12,6 +12,8 @@ import pytest
 
 from spark_jobs import bundle
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -121,6 +121,7 @@ class _Builder:
         self.found = found
         self.stack: list[_Open] = []
         self.anchors: dict[str, Node] = {}
+        self.hidden: dict[tuple[int, secrecy.Role], Node] = {}
         self.root: Node | None = None
         self.nodes = 0
         #: How far the text has been understood.
@@ -202,7 +203,7 @@ class _Builder:
             self._stop(self._span(event), f"the alias `*{event.anchor}` has no anchor before it")
         else:
             if self.stack:
-                _hide(target, self.stack[-1].role_of_next)
+                _hide(target, self.stack[-1].role_of_next, self.hidden)
             self._put(target)
 
     def _open(self, event: Any) -> None:
@@ -275,17 +276,20 @@ class _Builder:
         return [item for item in items if isinstance(item, Mapping)]
 
 
-def _hide(node: Node, role: secrecy.Role) -> None:
-    """Hide what a value has that nobody may see where an alias has put it."""
+def _hide(node: Node, role: secrecy.Role, seen: dict[tuple[int, secrecy.Role], Node]) -> None:
+    """Hide what a value has that nobody may see where an alias has put it; `seen` is what was looked at before."""
+    if (id(node), role) in seen:
+        return
+    seen[id(node), role] = node
     match node:
         case Scalar():
             secrecy.hide(node.span, role)
         case Sequence():
             for item in node.items:
-                _hide(item, role)
+                _hide(item, role, seen)
         case Mapping():
             for key, entry in node.entries.items():
-                _hide(entry.value, role.below(key))
+                _hide(entry.value, role.below(key), seen)
 
 
 def read(file: SourceFile, variables: MappingType[str, str], found: Diagnostics) -> Node | None:

@@ -12,6 +12,8 @@ from benchmarks import data, equality, measure, run
 from spark_jobs import plan
 from spark_jobs.plan.options import PlanOptions
 
+pytestmark = pytest.mark.slow
+
 WORKLOADS = Path(run.__file__).parent / "workloads"
 
 

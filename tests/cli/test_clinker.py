@@ -304,6 +304,7 @@ def test_an_execution_id_has_to_name_a_file(
     assert clinker.main(["run", "good.yaml", "--execution-id", "é" * 100]) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "argv", "status"),
     [

@@ -142,6 +142,7 @@ def test_sources_that_must_wait_come_later(here: Path, monkeypatch: pytest.Monke
     assert pipelines.outputs(here) == {"copy.csv": b"id,amount\n3,\n1,\n2,\n"}
 
 
+@pytest.mark.slow
 def test_one_that_fails_ends_the_others(here: Path) -> None:
     held = threading.Event()
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 
 # ---- failures ------------------------------------------------------------------------------------------------------
 
@@ -83,6 +85,7 @@ def test_local_files_are_looked_at_before_any_request(here: Path, shop: web.Serv
     assert (outcome.exit_code, outcome.error.code, shop.requests) == (4, "E216", [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_does_not_wait_for_the_server(
     number: int, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

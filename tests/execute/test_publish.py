@@ -184,7 +184,7 @@ def test_runs_publish_one_after_another(tmp_path: Path) -> None:
     waiting = threading.Thread(target=second)
     with publish.alone(folders):
         waiting.start()
-        waiting.join(0.3)
+        waiting.join(0.1)
         order.append("first")
     waiting.join()
     assert order == ["first", "second"]
@@ -246,6 +246,7 @@ def test_a_folder_that_another_run_takes_for_a_dead_ones_is_made_again(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_tasks_that_still_write_do_not_keep_a_folder_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "staging"
     folder.mkdir()

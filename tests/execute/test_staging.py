@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 PIPELINE = """
 pipeline: {name: staged}
 error_handling: {strategy: continue, dlq: {path: out/dead.csv}}

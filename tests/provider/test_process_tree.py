@@ -6,14 +6,11 @@ import os
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import psutil
+import pytest
 
 from clinker_provider import process_tree
-
-if TYPE_CHECKING:
-    import pytest
 
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
@@ -38,6 +35,7 @@ def test_exit_status_stays_with_the_parent() -> None:
     assert process.wait(5) == -15
 
 
+@pytest.mark.slow
 def test_processes_that_do_not_listen_are_killed_after_the_grace() -> None:
     process = start(STUBBORN, "stubborn")
     began = time.monotonic()

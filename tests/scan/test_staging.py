@@ -157,6 +157,7 @@ def test_error_refuses_at_once_while_another_run_reads(tmp_path: Path, source: P
     reader.close()
 
 
+@pytest.mark.slow
 def test_overwrite_waits_for_readers_and_says_so_once(tmp_path: Path, source: Path) -> None:
     copy = earlier(tmp_path, source)
     reader = FileLock.shared(copy.with_suffix(".lock"))

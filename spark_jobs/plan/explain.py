@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.nodes.binding import CORRELATION
-from spark_jobs.nodes.output.step import IfExists
+from spark_jobs.nodes.output.step import IfExists, SortField
 from spark_jobs.plan import edges, explain_storage, inputs, physical, retraction
 from spark_jobs.plan.edges import Passage
 from spark_jobs.scan import addresses
@@ -86,7 +86,18 @@ def _outputs(plan: Plan) -> list[str]:
             width = f":0{step.unique_suffix_width}" if step.unique_suffix_width else ""
             suffix = f" — collisions append `-{{n{width}}}` before extension"
         lines.append(f"      [if_exists={step.if_exists}, write_meta={meta}]{suffix}")
+        if step.by_file:
+            lines.append(f"      one file for each input file of '{step.by_file}'")
+        if step.sort_order:
+            order = ", ".join(map(_sort_field, step.sort_order))
+            lines.append(f"      sorted by {order}: tasks write sorted runs, which tasks merge by ranges of the key")
     return _titled("Resolved Outputs", lines)
+
+
+def _sort_field(wanted: SortField) -> str:
+    direction = " desc" if wanted.descending else ""
+    nulls = {"last": "", "first": " (nulls first)", "drop": " (nulls dropped)"}[wanted.null_order]
+    return f"{wanted.field.name}{direction}{nulls}"
 
 
 def _nodes(plan: Plan) -> list[str]:

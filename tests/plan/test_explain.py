@@ -61,6 +61,27 @@ def test_the_text_names_nodes_edges_and_where_records_are_kept(tmp_path: Path) -
     assert "=== Retraction ===" not in text
 
 
+def test_outputs_say_how_they_are_written(tmp_path: Path) -> None:
+    settings = """
+  - type: output
+    name: all
+    input: orders
+    config:
+      type: csv
+      path: out/{source_file}.csv
+      sort_order: [{field: amount, order: desc, null_order: first}, {field: id, null_order: drop}, customer]
+      split: {max_records: 5}
+"""
+    text = explain.text(planned(tmp_path, ORDERS + settings))
+    expected = """
+  'all' → out/{source_file}.csv (split, naming="{stem}_{seq:04}.{ext}")
+      [if_exists=error, write_meta=false]
+      one file for each input file of 'orders'
+      sorted by amount desc (nulls first), id (nulls dropped), customer: tasks write sorted runs
+"""
+    assert expected.strip("\n") in text
+
+
 def test_retraction_shows_where_a_key_is_left_out(tmp_path: Path) -> None:
     keyed = PIPELINE.replace("      path: orders", "      correlation_key: id\n      path: orders")
     text = explain.text(planned(tmp_path, keyed))

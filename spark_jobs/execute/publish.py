@@ -138,11 +138,18 @@ def alone(folders: Iterable[Path]) -> Iterator[None]:
         for path in sorted({os.path.realpath(folder) for folder in folders}):  # all runs wait in the same order
             descriptor = os.open(path, os.O_RDONLY)
             held.callback(os.close, descriptor)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            except OSError as error:
-                logs.LOG.debug("%s cannot be locked: %s", path, error)
+            _lock(descriptor, path)
         yield
+
+
+def _lock(descriptor: int, path: str) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        logs.LOG.info("waiting for another run that publishes into %s", path)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError as error:
+        logs.LOG.debug("%s cannot be locked: %s", path, error)
 
 
 def remove(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import logging
 import os
 import shutil
 import threading
@@ -170,7 +171,7 @@ def test_a_folder_has_one_lock_however_it_is_spelled(tmp_path: Path, monkeypatch
     assert everything(tmp_path) == {}
 
 
-def test_runs_publish_one_after_another(tmp_path: Path) -> None:
+def test_runs_publish_one_after_another(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The second one waits; in whatever order they name the folders, they do not wait for each other."""
     folders = [tmp_path / "a", tmp_path / "b"]
     for folder in folders:
@@ -182,12 +183,16 @@ def test_runs_publish_one_after_another(tmp_path: Path) -> None:
             order.append("second")
 
     waiting = threading.Thread(target=second)
+    caplog.set_level(logging.INFO, "clinker.run")
     with publish.alone(folders):
         waiting.start()
         waiting.join(0.1)
         order.append("first")
     waiting.join()
     assert order == ["first", "second"]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"waiting for another run that publishes into {folders[0]}"
+    ]
 
 
 def test_a_living_run_is_left_alone(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_jobs.contract import ExitCode
 from spark_jobs.execute import chunks, inputs, joining, logs, merging, publish, targets, verdict
 from spark_jobs.nodes.output import records
 from spark_jobs.nodes.output import run as output_run
@@ -65,7 +66,13 @@ class _Assembly:
     def put_together(self, spark: SparkSession) -> None:
         """Write all files of the output, and note the names that they will get."""
         found = [part for part in self.run.tally.parts_of(self.target.name) if part.bytes]
-        of_each = [[p for p in found if p.source_file == each.source_file] for each in self.target.deliveries]
+        of_file: dict[str | None, list[Part]] = {each.source_file: [] for each in self.target.deliveries}
+        for part in found:
+            of_file.setdefault(part.source_file, []).append(part)
+        of_each = [of_file.pop(each.source_file) for each in self.target.deliveries]
+        if of_file:
+            text = f"output '{self.target.name}': records of {', '.join(map(str, of_file))} have no file to go to"
+            raise verdict.RunFailed(ExitCode.EVALUATION, "E903", f"{text}; nothing is published")
         paths = [[part.path for part in parts] for parts in of_each]
         step, run = self.target.step, self.run
         if step.sort_order and found:

@@ -151,7 +151,7 @@ def _files(step: OutputStep, found: Inputs | None) -> Iterable[tuple[str | None,
 def free(path: Path, step: OutputStep, taken: set[Path]) -> Path:
     """The path, or the first free one with `-1`, `-2`, … before the extension (spec/formats.md 11.7)."""
     candidate, number = path, 0
-    while candidate.exists() or candidate in taken:
+    while os.path.lexists(candidate) or candidate in taken:
         number += 1
         candidate = path.with_name(f"{path.stem}-{number:0{step.unique_suffix_width}d}{path.suffix}")
     taken.add(candidate)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.execute import merging
+from spark_jobs.execute import merging, targets
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -244,6 +245,21 @@ class TestByFile:
         assert error.code == "E-SEC-001"
         assert "in/...csv" in error.message
         assert not (tmp_path.parent / "o.csv").exists()
+
+    def test_records_without_a_file_to_go_to_end_the_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Which would be a bug, and must not lose them."""
+        resolve = targets.resolve
+
+        def forgetful(*arguments: Any) -> targets.Targets:
+            found = resolve(*arguments)
+            (target,) = found.outputs
+            return replace(found, outputs=(replace(target, deliveries=target.deliveries[1:]),))
+
+        monkeypatch.setattr(targets, "resolve", forgetful)
+        files = FILES | {"pipeline.yaml": pipeline(self.source, output(path="out/{source_file}.csv"))}
+        error = refused(tmp_path, files)
+        assert (error.code, "records of in/a.csv have no file to go to" in error.message) == ("E903", True)
+        assert not (tmp_path / "out").exists()
 
     def test_behind_a_merge_no_file_is_meant(self, tmp_path: Path) -> None:
         files = {"in.csv": csv(rows(2)), "pipeline.yaml": pipeline(

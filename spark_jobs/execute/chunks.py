@@ -93,15 +93,15 @@ class Cutter:
         """Go on with the records of a part."""
         at = 0
         with records.index(part) as index:
-            blocks = [index.get_batch(number) for number in range(index.num_record_batches)]
-        for block in blocks:
-            ends = at + np.cumsum(block.column(records.SIZE).to_numpy())
-            if self.split.group_key is None:
-                self._cut(part, at, ends, np.ones(len(ends), dtype=bool))
-            else:
-                texts = block.column(records.GROUP)
-                self._cut(part, at, ends, self._borders(texts, at, ends))
-            at = int(ends[-1])
+            for number in range(index.num_record_batches):
+                block = index.get_batch(number)
+                ends = at + np.cumsum(block.column(records.SIZE).to_numpy())
+                if self.split.group_key is None:
+                    borders = np.ones(len(ends), dtype=bool)
+                else:
+                    borders = self._borders(block.column(records.GROUP), at, ends)
+                self._cut(part, at, ends, borders)
+                at = int(ends[-1])
 
     def end(self) -> None:
         """All records were added."""

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.contract import ExitCode
+from spark_jobs.diagnostics import nearest
 from spark_jobs.execute import chain, inputs, logs, spec, spill, verdict
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.aggregate.step import AggregateStep
@@ -68,10 +69,18 @@ class Work:
         return self.run.plan.memory_limit_bytes // self.run.threads
 
     def _check_names(self) -> None:
-        """Undeclared columns are known by now: an output's encoding must have what their names are written with."""
+        """Undeclared columns are known by now: an output's encoding must have what their names are written with.
+
+        One that an output is sorted or split by, and that no file has, may be meant; it may also be misspelt.
+        """
         kind = inputs.widened_type(self.inputs)
         for planned in self.run.plan.nodes:
             if isinstance(planned.step, OutputStep):
+                known = self.widened[planned.name]
+                for name in [each.name for each in planned.step.fields if each.type is None and each.name not in known]:
+                    text = "output '%s': no input file has the column '%s', which it is sorted or split by%s"
+                    hint = nearest.hint(name, [*known, *(column.source for column in planned.step.columns)])
+                    logs.LOG.warning(text, planned.name, name, f"; {hint}" if hint else "")
                 _, written = output_run.columns(planned.step, self.widened[planned.name], kind)
                 for _, message in planned.step.unwritable(column.name for column in written):
                     help_text = "name it under `mapping`, leave it out by `exclude`, or choose another encoding"

@@ -124,6 +124,15 @@ class TestSorted:
         run(tmp_path, files | {"pipeline.yaml": pipeline(source, output("sort_order: [t]", "exclude: [t]"))})
         assert pipelines.outputs(tmp_path)["o.csv"] == b"id\n2\n3\n1\n"
 
+    def test_a_name_that_no_file_has_is_told(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        settings = ("sort_order: [tt, t]", "split: {max_records: 9, group_key: other}")
+        source = SOURCE.replace("{id: int, k: int, t: string}", "{id: int}")
+        run(tmp_path, {"in.csv": "id,t\n2,b\n1,a\n", "pipeline.yaml": pipeline(source, output(*settings))})
+        told = [record.getMessage() for record in caplog.records]
+        assert told[0].startswith("output 'o': no input file has the column 'tt', which it is sorted or split by; did")
+        assert told[1:] == ["output 'o': no input file has the column 'other', which it is sorted or split by"]
+        assert pipelines.outputs(tmp_path) == {"o_0001.csv": b"id,t\n1,a\n2,b\n"}
+
     def test_records_that_cannot_be_written_are_dead_letters(self, tmp_path: Path) -> None:
         found = [(1, 2, "b"), (2, 1, "\u0416"), (3, 1, "a")]
         latin = output("sort_order: [k]", "options: {encoding: latin-1}")

@@ -229,10 +229,7 @@ def _kept(config: OutputConfig, flow: Flow) -> list[Column]:
 
 
 def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
-    fields = [each.field for each in step.sort_order]
-    if step.split and step.split.group_key:
-        fields.append(step.split.group_key)
-    return (frozenset({c.source for c in step.columns} | {f.name for f in fields if f.type is not None}),)
+    return (frozenset({c.source for c in step.columns} | {f.name for f in step.fields if f.type is not None}),)
 
 
 NODE = NodeType("output", Wiring.ONE, OutputConfig, bind, _reads, check=check, parts=_parts)

@@ -115,6 +115,12 @@ class OutputStep(node.Step):
     correlation_fanout_policy: str | None = None
 
     @property
+    def fields(self) -> tuple[Field, ...]:
+        """What the output is sorted and split by."""
+        group = (self.split.group_key,) if self.split and self.split.group_key else ()
+        return (*(each.field for each in self.sort_order), *group)
+
+    @property
     def is_indexed(self) -> bool:
         """Whether records move after they were written, so that parts need an index."""
         return bool(self.sort_order) or self.split is not None

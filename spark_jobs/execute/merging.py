@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 #: Up to this many bytes the driver merges itself: a job costs more than that.
 DRIVER_BYTES = 4 << 20
-#: A task holds about four times its range.
-_RANGE_BYTES = 64 << 20
 _LEAST_RANGE_BYTES = 64 << 10
 
 
@@ -57,7 +55,7 @@ class Range:
 
 
 def merge(
-    spark: SparkSession, sorted_runs: Sequence[Sequence[str]], columns: Sequence[str], folder: str, share: int
+    spark: SparkSession, sorted_runs: Sequence[Sequence[str]], columns: Sequence[str], folder: str, most: int
 ) -> list[list[str]]:
     """The parts of each group of runs in their order; a single run is such a part.
 
@@ -66,12 +64,13 @@ def merge(
         sorted_runs: groups of runs; each group is merged by itself.
         columns: what the new parts' indexes have beside the sizes.
         folder: where the parts go.
-        share: bytes that a task may hold.
+        most: bytes of a range, of which a task holds about four times as many.
     """
-    size = max(min(_RANGE_BYTES, share // 4), _LEAST_RANGE_BYTES)
-    groups = [_ranges(runs, columns, folder, size) if len(runs) > 1 else [] for runs in sorted_runs]
+    groups = [
+        _ranges(runs, columns, folder, max(most, _LEAST_RANGE_BYTES)) if len(runs) > 1 else [] for runs in sorted_runs
+    ]
     wanted = [each for group in groups for each in group]
-    if wanted and sum(os.path.getsize(run) for runs in sorted_runs for run in runs) <= DRIVER_BYTES:
+    if wanted and sum(os.path.getsize(run) for runs in sorted_runs for run in runs) <= min(DRIVER_BYTES, most):
         written = [_write(each) for each in wanted]
     else:
         written = _run(spark, wanted) if wanted else []

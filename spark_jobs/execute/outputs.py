@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute import chunks, inputs, joining, logs, merging, publish, targets, verdict
+from spark_jobs.execute import chunks, inputs, joining, logs, merging, publish, targets, verdict, work
 from spark_jobs.nodes.output import records
 from spark_jobs.nodes.output import run as output_run
 from spark_jobs.nodes.output.step import IfExists
@@ -77,8 +77,8 @@ class _Assembly:
         step, run = self.target.step, self.run
         if step.sort_order and found:
             columns = [records.GROUP] if step.split and step.split.group_key else []
-            share = run.plan.memory_limit_bytes // run.threads
-            paths = merging.merge(spark, paths, columns, str(Path(found[0].path).parent), share)
+            most = min(run.plan.memory_limit_bytes // run.threads // 4, work.split_bytes())
+            paths = merging.merge(spark, paths, columns, str(Path(found[0].path).parent), most)
         for delivery, own, parts in zip(self.target.deliveries, paths, of_each, strict=True):
             if step.split and not self.is_shown:
                 self._chunks(delivery.path, own, step.split)

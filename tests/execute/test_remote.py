@@ -22,9 +22,19 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROOT = Path(__file__).resolve().parents[2]
 
 
+#: Its runs are merged by tasks: they are larger than a split.
+SORTED = """
+  - type: output
+    name: in_order
+    input: priced
+    config:
+      {name: in_order, type: csv, path: out/in_order.csv, sort_order: [customer, gross], split: {max_records: 150}}
+"""
+
+
 def inputs(folder: Path) -> None:
     files = {
-        "pipeline.yaml": PIPELINE,
+        "pipeline.yaml": PIPELINE.replace("nodes:\n", f"nodes:{SORTED}", 1),
         "orders.csv": orders(400, "\n", final=True, bom=False),
         "customers.csv": customers(100),
     }

@@ -314,8 +314,13 @@ class Task:
         match box.role:
             case regions.Role.PARTIAL:
                 assert box.exchange is not None
-                wiring |= {"role": box.role, "exchange": box.exchange, "lanes": box.lanes,
-                           "partitions": job.exchanges[box.exchange].partitions}  # fmt: skip
+                wiring |= {
+                    "role": box.role,
+                    "exchange": box.exchange,
+                    "lanes": box.lanes,
+                    "partitions": job.exchanges[box.exchange].partitions,
+                    "numbers": self.spec.numbers,
+                }
             case regions.Role.FINAL:
                 partitions = 1 if box.exchange is None else job.exchanges[box.exchange].partitions
                 wiring |= {

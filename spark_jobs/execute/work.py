@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 SPLIT_BYTES_VARIABLE = "CLINKER_SPLIT_BYTES"
 PARTITION_BYTES_VARIABLE = "CLINKER_PARTITION_BYTES"
 _MOST_PARTITIONS = 512
-#: The splits, the partitions where equal keys meet, and those of the way home.
-_LEVELS_OF_ONE_MEETING = 3
 #: Starting a Spark task costs as much as reading some megabytes: small files share one.
 _PACK_BYTES = 4 << 20
 
@@ -140,9 +138,9 @@ class Work:
         )
 
     def _numbers(self, job: regions.Job) -> range:
-        """The numbers of the job's splits; behind a first home, partitions have numbers of their own."""
+        """The numbers of the tasks whose records leave for an exchange: splits, and behind a first one partitions."""
         mine = [place.number for name, place in self.inputs.splits if name in job.sources] or [0]
-        if job.levels <= _LEVELS_OF_ONE_MEETING:
+        if all(each.level == 1 for each in job.exchanges if each.kind is regions.ExchangeKind.GROUP):
             return range(min(mine), max(mine) + 1)
         return range(max([*mine, *(exchange.partitions for exchange in job.exchanges)]) + 1)
 

@@ -41,11 +41,13 @@ class Departure(operator.Operator):
         exchange: the group exchange.
         partitions: how many partitions it has.
         lanes: the lanes that reach the operator, in record order.
+        numbers: those of the splits and partitions that records come from.
     """
 
     exchange: int = 0
     partitions: int = 1
     lanes: tuple[tuple[int, ...], ...] = ((),)
+    numbers: range = range(1)
     _waiting: dict[tuple[int, ...], _Lane] = field(default_factory=dict)
 
     @property
@@ -62,7 +64,7 @@ class Departure(operator.Operator):
         self.counters.made -= batch.count
         lane = self._waiting.get(batch.lane)
         if lane is None:
-            lane = _Lane(ordering.place(self.lanes.index(batch.lane), batch.origin.number))
+            lane = _Lane(ordering.place(self.lanes.index(batch.lane), batch.origin.number, self.numbers))
             self._waiting[batch.lane] = lane
         at = ordering.places(lane.place, lane.arrived, batch.count)
         data = operator.overlay(operator.with_origin(batch, batch.data), {**keys, ordering.AT: at})

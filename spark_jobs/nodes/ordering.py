@@ -7,12 +7,19 @@ import pyarrow as pa
 
 #: The column of a record's place; a group's is that of its first record.
 AT = "$at"
-_NUMBER_BITS, ROW_BITS = 20, 36
+#: A place is 63 bits: these for the rows of a task, the others for lanes times tasks, which are numbered without gaps.
+ROW_BITS = 34
 
 
-def place(lane: int, number: int) -> int:
-    """The place of a task's rows in the order of records: by lane, then by split or home partition."""
-    return lane << _NUMBER_BITS | number
+def place(lane: int, number: int, numbers: range) -> int:
+    """The place of a task's rows in the order of records: by lane, then by split or home partition.
+
+    Args:
+        lane: the position of the lane in record order.
+        number: the split's or partition's.
+        numbers: those that the records of any lane come from.
+    """
+    return lane * len(numbers) + number - numbers.start
 
 
 def places(task: int, first: int, count: int) -> pa.Array:
@@ -36,6 +43,5 @@ def homes(at: pa.Array, numbers: range, lanes: int, partitions: int) -> np.ndarr
         partitions: how many home partitions there are.
     """
     tasks = at.to_numpy() >> ROW_BITS
-    lane, number = tasks >> _NUMBER_BITS, tasks & ((1 << _NUMBER_BITS) - 1)
-    chosen: np.ndarray = (lane * len(numbers) + number - numbers.start) * partitions // (lanes * len(numbers))
+    chosen: np.ndarray = tasks * partitions // (lanes * len(numbers))
     return chosen

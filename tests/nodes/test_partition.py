@@ -49,7 +49,7 @@ def test_keys_spread() -> None:
 
 @pytest.mark.parametrize("numbers", [range(4), range(20, 60)])
 def test_homes_follow_the_order_of_records_and_have_equal_parts(numbers: range) -> None:
-    at = [ordering.places(ordering.place(lane, number), 0, 3) for lane in range(2) for number in numbers]
+    at = [ordering.places(ordering.place(lane, number, numbers), 0, 3) for lane in range(2) for number in numbers]
     homes = ordering.homes(pa.concat_arrays(at), numbers, 2, 4)
     assert (np.diff(homes) >= 0).all()
     assert np.bincount(homes).tolist() == [2 * len(numbers) * 3 // 4] * 4

@@ -84,6 +84,7 @@ class Partial(operator.Operator):
     exchange: int = 0
     partitions: int = 1
     lanes: tuple[tuple[int, ...], ...] = ((),)
+    numbers: range = range(1)
 
     def open(self) -> None:
         """Compile the row-wise part."""
@@ -111,7 +112,7 @@ class Partial(operator.Operator):
             return
         lane = self.found.get(batch.lane)
         if lane is None:
-            lane = _Lane(ordering.place(self.lanes.index(batch.lane), batch.origin.number))
+            lane = _Lane(ordering.place(self.lanes.index(batch.lane), batch.origin.number, self.numbers))
             self.found[batch.lane] = lane
         prepared = self._prepared(batch, emits, lane)
         lane.raw.append(prepared)

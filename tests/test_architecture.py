@@ -118,3 +118,21 @@ def test_executors_need_no_driver_packages() -> None:
     statement += "from spark_jobs.cxl.builtins import declare; declare.registry()\n"
     statement += "\n".join(f"import spark_jobs.nodes.{kind}.run" for kind in kinds)
     assert loaded(statement, "pydantic", "lark", "yaml", "urllib3", "airflow") == set()
+
+
+#: What changes the process that calls it, and the tests that run in it later.
+CHANGES_THE_PROCESS = {"setrlimit", "umask", "chdir", "nice", "setpriority", "setpgrp", "setsid", "dup2"}
+
+
+def test_tests_change_no_limits_or_surroundings_of_their_own_process() -> None:
+    """The programs that they start may: those are texts here. `monkeypatch.chdir` puts things back."""
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.func.attr}"
+        for path in sorted(ROOT.glob("tests/**/*.py"))
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in CHANGES_THE_PROCESS
+        and getattr(node.func.value, "id", "") in ("os", "resource")
+    ]
+    assert found == []

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import os
-import resource
+import re
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,22 +25,31 @@ if TYPE_CHECKING:
 
     from spark_jobs.scan.files import InputFile
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 # ---- faults --------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def small_disk() -> Iterator[None]:
-    """Files cannot grow beyond a thousand bytes."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+#: Stages a file in a process whose files cannot grow beyond a thousand bytes, its output and its report included.
+SMALL_DISK = """
+import resource, sys
+from pathlib import Path
+from spark_jobs.formats.format import FormatError
+from tests.scan import staged
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    staged.opened(Path(sys.argv[1])).stage(staged.described(Path(sys.argv[2])))
+except FormatError as error:
+    print(error)
+"""
 
 
-def test_a_copy_that_cannot_be_written_leaves_nothing(tmp_path: Path, source: Path, small_disk: None) -> None:
-    with pytest.raises(FormatError, match=r"in/a\.csv: cannot be staged in .*staging: File too large"):
-        opened(tmp_path).stage(described(source))
+def test_a_copy_that_cannot_be_written_leaves_nothing(tmp_path: Path, source: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", SMALL_DISK, str(tmp_path), str(source)],
+        cwd=REPOSITORY, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert re.match(r"in/a\.csv: cannot be staged in .*staging: File too large", ended.stdout)
     assert names(tmp_path) == ["lock"]
 
 

@@ -1,7 +1,7 @@
 """A stretch of a CSV file in pieces of whole records, in bounded memory.
 
-A piece is some megabytes. A record that is longer makes a longer piece, up to `MOST_RECORD_BYTES`; what goes on
-beyond that, usually because a quote was never closed, is passed over without being kept.
+A piece is some megabytes. A record that is longer makes a longer piece, up to `MOST_RECORD_BYTES` wherever it stands;
+what goes on beyond that, usually because a quote was never closed, is passed over without being kept.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.csv_records import Dialect
 
-#: A longer record is malformed.
+#: A longer record is malformed; its line end does not count.
 MOST_RECORD_BYTES = 64 << 20
 #: How much of a malformed record is kept: its first characters, each of at most four bytes.
 _HEAD_BYTES = format.RAW_TEXT_LIMIT * 4
@@ -53,15 +53,17 @@ def pieces(stream: ByteStream, dialect: Dialect, size: int, stretch: Stretch, *,
         is_last: whether the file ends with the stretch, so that its end is the end of a record.
     """
     rest = b""
-    wanted = size
-    while chunk := _read_exactly(stream, wanted):
+    wanted = size = min(size, MOST_RECORD_BYTES)
+    # Never more at once than the longest record and a byte of its line end: then a record that is not complete in it
+    # is too long, and no other can be.
+    while chunk := _read_exactly(stream, min(wanted, max(MOST_RECORD_BYTES + 1 - len(rest), 1))):
         stretch.bytes_read += len(chunk)
         data = rest + chunk
         end, _ = dialect.last_record_end(data)
         if end:
             yield data[:end] if end < len(data) else data, None
             rest, wanted = data[end:], size
-        elif len(data) < MOST_RECORD_BYTES:
+        elif len(data) <= MOST_RECORD_BYTES:
             # A record longer than all that was read: read as much again, so that the work stays linear.
             rest, wanted = data, len(data)
         else:

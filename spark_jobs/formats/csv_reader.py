@@ -8,6 +8,7 @@ keep their place.
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import re
 from typing import TYPE_CHECKING
@@ -104,6 +105,7 @@ class CsvReader:
             return "skip"
 
         wanted = [self._names[index] for index in fields]
+        data = _without_mark_to_drop(data)
         return csv.read_csv(
             pa.BufferReader(data),
             # One Arrow block holds all, so that its own search for block borders never runs.
@@ -134,6 +136,14 @@ class CsvReader:
             failures.append(RowFailure(int(rows[index]), malformed(detail, raw.replace(mark, _REPLACEMENT))))
         kept = pa.array(~is_bad)
         return {index: cells[index].filter(kept) for index in self._needed}, rows[~is_bad], failures
+
+
+def _without_mark_to_drop(data: bytes) -> bytes:
+    """Bytes as Arrow's reader must get them: U+FEFF at their start is data, and it would drop one there.
+
+    The byte order mark of a file is gone by now: it stands before the first record.
+    """
+    return codecs.BOM_UTF8 + data if data.startswith(codecs.BOM_UTF8) else data
 
 
 def _unused_character(data: bytes) -> str:
@@ -186,6 +196,7 @@ def parse_record(data: bytes, options: CsvOptions) -> list[str]:
     """
     data.decode()
     most = data.count(options.delimiter.encode()) + 1
+    data = _without_mark_to_drop(data)
     table = csv.read_csv(
         pa.BufferReader(data + b"\n"),
         read_options=csv.ReadOptions(use_threads=False, block_size=len(data) + 2, autogenerate_column_names=True),

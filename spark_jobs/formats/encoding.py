@@ -45,6 +45,11 @@ def is_utf8(name: str) -> bool:
     return codecs.lookup(name).name in ("utf-8", "utf-8-sig")
 
 
+def takes_mark(name: str) -> bool:
+    """Whether reading an encoding takes the byte order mark at the beginning for itself."""
+    return codecs.lookup(name).name in _MARKED
+
+
 class Utf8Stream:
     """A stream of some encoding, read as UTF-8. Undecodable bytes come out as bytes that are no UTF-8.
 
@@ -56,6 +61,7 @@ class Utf8Stream:
 
     def __init__(self, stream: _ByteStream, encoding: str, skip: int = 0) -> None:
         self._stream = stream
+        self._name = encoding
         self._decoder = codecs.getincrementaldecoder(encoding)(errors=_UNDECODABLE)
         self._ready = b""
         self._at_end = False
@@ -67,9 +73,23 @@ class Utf8Stream:
         while not self._ready and not self._at_end:
             data = self._stream.read(_READ_BYTES)
             self._at_end = not data
-            self._ready = self._decoder.decode(data, final=self._at_end).encode("utf-8", "surrogatepass")
+            try:
+                text = self._decoder.decode(data, final=self._at_end)
+            except UnicodeError as error:  # single characters are no errors here: what is missing is the mark
+                raise format.UnreadableText(_without_mark(self._name, data)) from error
+            self._ready = text.encode("utf-8", "surrogatepass")
         taken, self._ready = self._ready[:size], self._ready[size:]
         return taken
+
+
+def _without_mark(name: str, data: bytes) -> str:
+    """What to say of a file that does not begin with the mark which tells the order of its bytes."""
+    width = 4 if codecs.lookup(name).name == "utf-32" else 2
+    order = "be" if data[:1] == b"\0" else "le"
+    return (
+        f"the file has no byte order mark, which '{name}' begins with; its first bytes are {data[:8].hex(' ')}. "
+        f"Without one, name the order of the bytes: `encoding: utf-{8 * width}-{order}`"
+    )
 
 
 class Encoding:

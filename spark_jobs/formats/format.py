@@ -45,6 +45,10 @@ class FormatError(Exception):
         return f"{self.path}: {self.message}"
 
 
+class UnreadableText(Exception):
+    """Bytes that are as a whole no text of their encoding; the name of the file is known to whoever opened it."""
+
+
 @dataclass(frozen=True)
 class SourceColumn:
     """A column that a source declares.

@@ -14,9 +14,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import types
-from spark_jobs.formats import csv_reader, csv_records, encoding
+from spark_jobs.formats import encoding
 from spark_jobs.formats.format import FileColumns, FormatError
-from spark_jobs.scan import files
+from spark_jobs.scan import csv_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from spark_jobs.formats.options import CsvOptions, JsonLayout
     from spark_jobs.scan.files import InputFile
 
-_BOM = b"\xef\xbb\xbf"
-_HEAD_BYTES = 64 << 10
 _MANY_FILES = 32
 #: The diagnostic for files whose columns cannot be matched with those of their source.
 MISFIT = "E217"
@@ -82,14 +80,6 @@ class ScanPlan:
     widened_type: types.Type = _TEXT
 
 
-@dataclass(frozen=True)
-class Head:
-    """The beginning of a CSV file: the names of its fields and where its records begin."""
-
-    names: tuple[str, ...]
-    data_start: int
-
-
 def plan_csv(
     declared: Sequence[str],
     inputs: Iterable[InputFile],
@@ -103,7 +93,7 @@ def plan_csv(
             is rejected.
     """
     tracker = ColumnTracker(declared, on_unmapped)
-    heads: list[tuple[InputFile, Head]] = []
+    heads: list[tuple[InputFile, csv_head.Head]] = []
     skipped: list[str] = []
     for file, head in _heads(list(inputs), options, declared):
         if head is None:
@@ -118,69 +108,14 @@ def plan_csv(
 
 def _heads(
     inputs: Sequence[InputFile], options: CsvOptions, declared: Sequence[str]
-) -> Iterator[tuple[InputFile, Head | None]]:
+) -> Iterator[tuple[InputFile, csv_head.Head | None]]:
     """The files with their heads, in order; many files are opened some at a time, for opening is mostly waiting."""
     if len(inputs) < _MANY_FILES:
         for file in inputs:
-            yield file, read_head(file, options, declared)
+            yield file, csv_head.read(file, options, declared)
         return
     with ThreadPoolExecutor(max_workers=8) as pool:
-        yield from zip(inputs, pool.map(lambda file: read_head(file, options, declared), inputs), strict=True)
-
-
-def read_head(file: InputFile, options: CsvOptions, declared: Sequence[str]) -> Head | None:
-    """The names of a file's fields, or None when the file has no record at all.
-
-    A file without header has the declared names in their order; further fields are called `col_<index>`.
-
-    Raises:
-        FormatError: the file cannot be read, or its first record is no text or has no end.
-    """
-    record, start, end = _first_record(file, options)
-    if not record:
-        return None
-    try:
-        fields = csv_reader.parse_record(record, options)
-    except UnicodeDecodeError:
-        raise FormatError(f"the header is no {options.encoding} text", file.name) from None
-    if options.has_header:
-        _refuse_duplicates(fields, file.name)
-        return Head(tuple(fields), end)
-    names = [*declared[: len(fields)], *(f"col_{index}" for index in range(len(declared), len(fields)))]
-    return Head(tuple(names), start)
-
-
-def _first_record(file: InputFile, options: CsvOptions) -> tuple[bytes, int, int]:
-    """The first record with the places where it begins and ends; empty when there is none."""
-    dialect = csv_reader.dialect_of(options)
-    with files.open_input(file.path, file.name) as raw:
-        stream = raw if encoding.is_utf8(options.encoding) else encoding.Utf8Stream(raw, options.encoding)
-        data = b""
-        while chunk := stream.read(max(_HEAD_BYTES, len(data))):
-            data += chunk
-            start = records_start(data)
-            end = csv_records.next_record_start(data, start, dialect.toggles(data[start:]) + start)
-            if end is not None:
-                return data[start:end], start, end
-    start = records_start(data)
-    if len(dialect.toggles(data[start:])) % 2:
-        raise FormatError("a quote in the first record is never closed", file.name)
-    return data[start:], start, len(data)
-
-
-def records_start(data: bytes) -> int:
-    """Where the first record begins: after a byte order mark and empty lines."""
-    start = len(_BOM) if data.startswith(_BOM) else 0
-    return len(data) - len(data[start:].lstrip(b"\r\n"))
-
-
-def _refuse_duplicates(fields: Sequence[str], file: str) -> None:
-    positions: dict[str, int] = {}
-    for position, name in enumerate(fields, 1):
-        first = positions.setdefault(name, position)
-        if first != position:
-            message = f"the header names column '{name}' twice, at positions {first} and {position}"
-            raise FormatError(message, file, MISFIT)
+        yield from zip(inputs, pool.map(lambda file: csv_head.read(file, options, declared), inputs), strict=True)
 
 
 class ColumnTracker:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from spark_jobs.formats.format import FormatError
+from spark_jobs.formats.format import FormatError, UnreadableText
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,6 +91,8 @@ def open_input(path: str, name: str) -> Iterator[pa.NativeFile]:
             yield stream
     except OSError as error:
         raise FormatError(_reason(error), name) from error
+    except UnreadableText as error:
+        raise FormatError(str(error), name) from error
 
 
 def _reason(error: OSError) -> str:

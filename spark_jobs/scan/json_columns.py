@@ -12,7 +12,7 @@ from spark_jobs.cxl import types
 from spark_jobs.formats import encoding, json_reader
 from spark_jobs.formats.format import FileColumns, Reading, SourceColumn
 from spark_jobs.formats.options import JsonLayout
-from spark_jobs.scan import columns, files
+from spark_jobs.scan import columns, csv_head, files
 from spark_jobs.scan.columns import FilePlan, OnUnmapped, ScanPlan
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _plan_file(file: InputFile, options: JsonOptions) -> FilePlan | None:
         head = b""
         while not head.strip() and (chunk := stream.read(_HEAD_BYTES)):
             head += chunk
-    start = columns.records_start(head)
+    start = csv_head.records_start(head)
     layout = json_reader.layout_of(head[start:].decode("utf-8", "replace"), options, file.name)
     if layout is None:
         return None

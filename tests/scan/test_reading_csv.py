@@ -26,8 +26,10 @@ def python_records(text: str) -> list[list[str]]:
 
 
 #: Texts that are all structure: any string of them is a CSV file.
-messy_text = st.lists(st.sampled_from(["a", "é", ",", '"', '""', "\n", "\r\n", " ", '","', '"\n', ',"x'])).map("".join)
-cells = st.text(alphabet='ab é,"\n\r', max_size=6)
+messy_text = st.lists(
+    st.sampled_from(["a", "é", "\ufeff", ",", '"', '""', "\n", "\r\n", " ", '","', '"\n', ',"x'])
+).map("".join)
+cells = st.text(alphabet='ab é\ufeff,"\n\r', max_size=6)
 
 
 def quoted(cell: str) -> str:
@@ -193,8 +195,8 @@ def test_other_delimiters_and_quotes(tmp_path: Path) -> None:
 def test_a_file_without_header_follows_the_declared_order(tmp_path: Path) -> None:
     declared = {"a": types.STRING, "b": types.INT, "c": types.FLOAT}
     options = CsvOptions(has_header=False)
-    got = read_csv(tmp_path / "in.csv", b"\xef\xbb\xbfx,1\ny,2\n", declared, options=options, split_bytes=5)
-    assert got.records == [{"a": "x", "b": 1, "c": None}, {"a": "y", "b": 2, "c": None}]
+    got = read_csv(tmp_path / "in.csv", b"\xef\xbb\xbfx,1,\ny,2,0\n", declared, options=options, split_bytes=5)
+    assert got.records == [{"a": "x", "b": 1, "c": None}, {"a": "y", "b": 2, "c": 0.0}]
     wide = read_csv(tmp_path / "in.csv", b"x,1,2.5,more\n", declared, options=options)
     assert wide.records == [{"a": "x", "b": 1, "c": 2.5, "$widened.col_3": "more"}]
 

@@ -1,0 +1,141 @@
+"""The head of a CSV file: the names of its fields, and where its records begin."""
+
+from __future__ import annotations
+
+import codecs
+import itertools
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from spark_jobs.formats import csv_pieces, csv_reader, csv_records, encoding
+from spark_jobs.formats.format import FormatError
+from spark_jobs.scan import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spark_jobs.formats.csv_pieces import ByteStream
+    from spark_jobs.formats.csv_records import Dialect
+    from spark_jobs.formats.options import CsvOptions
+    from spark_jobs.scan.files import InputFile
+
+_READ_BYTES = 64 << 10
+#: Of a file without header so many records are looked at for one that is whole.
+_MOST_RECORDS = 1000
+
+
+@dataclass(frozen=True)
+class Head:
+    """The beginning of a CSV file.
+
+    Args:
+        names: the names of its fields.
+        data_start: where its records begin, in bytes of the file as UTF-8.
+        first: the file's first record, as text.
+    """
+
+    names: tuple[str, ...]
+    data_start: int
+    first: str = ""
+
+
+@dataclass(frozen=True)
+class _Record:
+    """A record with the places where it begins and ends; one that is not whole has no end, or is too long."""
+
+    data: bytes
+    start: int
+    end: int
+    is_whole: bool
+
+
+def read(file: InputFile, options: CsvOptions, declared: Sequence[str]) -> Head | None:
+    """The names of a file's fields, or None when the file has no record at all.
+
+    A file without header has the declared names in their order; further fields are called `col_<index>` (decision 92).
+
+    Raises:
+        FormatError: the file cannot be read, or its header is no text, has no end, or names a column twice (E217).
+    """
+    with files.open_input(file.path, file.name) as raw:
+        is_utf8 = encoding.is_utf8(options.encoding)
+        stream: ByteStream = raw if is_utf8 else encoding.Utf8Stream(raw, options.encoding)
+        is_marked = is_utf8 or not encoding.takes_mark(options.encoding)
+        found = _records(stream, csv_reader.dialect_of(options), is_marked=is_marked)
+        if options.has_header:
+            return _with_header(next(found, None), file, options)
+        return _without_header(found, options, declared)
+
+
+def _with_header(header: _Record | None, file: InputFile, options: CsvOptions) -> Head | None:
+    if header is None:
+        return None
+    if not header.is_whole:
+        most = csv_pieces.MOST_RECORD_BYTES >> 20
+        raise FormatError(f"the header has a quote that is never closed, or is longer than {most} MB", file.name)
+    try:
+        names = _fields(header.data, options)
+    except UnicodeDecodeError:
+        raise FormatError(f"the header is no {options.encoding} text", file.name) from None
+    positions: dict[str, int] = {}
+    for position, name in enumerate(names, 1):
+        first = positions.setdefault(name, position)
+        if first != position:
+            message = f"the header names column '{name}' twice, at positions {first} and {position}"
+            raise FormatError(message, file.name, "E217")
+    return Head(names, header.end, header.data.decode())
+
+
+def _without_header(records: Iterator[_Record], options: CsvOptions, declared: Sequence[str]) -> Head | None:
+    """As many columns as are declared, or as the first record that is whole has where these are more."""
+    first = next(records, None)
+    if first is None:
+        return None
+    looked_at = itertools.islice(itertools.chain([first], records), _MOST_RECORDS)
+    widths = (_width(record, options) for record in looked_at)
+    width = next((width for width in widths if width >= max(len(declared), 1)), max(len(declared), 1))
+    return Head((*declared, *(f"col_{index}" for index in range(len(declared), width))), first.start)
+
+
+def _width(record: _Record, options: CsvOptions) -> int:
+    """How many fields a record has; 0 where it is malformed."""
+    try:
+        return len(_fields(record.data, options)) if record.is_whole else 0
+    except UnicodeDecodeError:
+        return 0
+
+
+@lru_cache(maxsize=16)
+def _fields(record: bytes, options: CsvOptions) -> tuple[str, ...]:
+    """The fields of a record; the files of a source mostly have one header."""
+    return tuple(csv_reader.parse_record(record, options))
+
+
+def _records(stream: ByteStream, dialect: Dialect, *, is_marked: bool) -> Iterator[_Record]:
+    """The records of a file from its beginning on; what comes behind one that is not whole is not told."""
+    data, before = b"", 0
+    at_end = False
+    while True:
+        start = records_start(data, is_marked=is_marked and not before)
+        toggles = dialect.toggles(data[start:]) + start
+        end = csv_records.next_record_start(data, start, toggles)
+        longest = csv_pieces.MOST_RECORD_BYTES + 1  # with its line end
+        if end is None and not at_end and len(data) - start <= longest:
+            chunk = stream.read(max(_READ_BYTES, len(data)))
+            at_end = not chunk
+            data += chunk
+            continue
+        is_whole = (end or len(data)) - start <= longest and (end is not None or not len(toggles) % 2)
+        end = len(data) if end is None else end
+        if start < end:
+            yield _Record(data[start:end], before + start, before + end, is_whole)
+        if not is_whole or (at_end and end == len(data)):
+            return
+        data, before = data[end:], before + end
+
+
+def records_start(data: bytes, *, is_marked: bool = True) -> int:
+    """Where the first record begins: after a byte order mark, where one may be left, and empty lines."""
+    start = len(codecs.BOM_UTF8) if is_marked and data.startswith(codecs.BOM_UTF8) else 0
+    return len(data) - len(data[start:].lstrip(b"\r\n"))

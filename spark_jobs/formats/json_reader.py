@@ -213,7 +213,7 @@ def _usual_column(found: list[Any], static: types.Type, date_formats: tuple[str,
         case Kind.INT if classes <= {int}:
             return _without_overflow(found, pa.int64())
         case Kind.FLOAT if classes <= {int, json_values.Number}:
-            return _without_overflow([None if value is None else float(value) for value in found], pa.float64())
+            return _without_overflow(found, pa.float64())
         case _:
             return None
 
@@ -221,7 +221,8 @@ def _usual_column(found: list[Any], static: types.Type, date_formats: tuple[str,
 def _without_overflow(found: list[Any], kind: pa.DataType) -> coerce.Converted | None:
     """Numbers as an array, unless one is larger than its type allows."""
     try:
-        array = pa.array(found, kind)
+        numbers = [None if value is None else float(value) for value in found] if kind == pa.float64() else found
+        array = pa.array(numbers, kind)
     except (OverflowError, pa.ArrowInvalid):
         return None
     if kind == pa.float64() and not pc.all(pc.is_finite(array), min_count=0).as_py():
@@ -364,8 +365,7 @@ class _Text:
             else:
                 # A number that ends with the text may go on.
                 if end < len(self._text) or self._at_end:
-                    if "\\u" in self._text[self._position : end]:
-                        json_values.refuse_surrogates(value)
+                    json_values.check(value, self._text[self._position : end])
                     self._position = end
                     return value
             self._more(max(_CHUNK_BYTES, len(self._text)))

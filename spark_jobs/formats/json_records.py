@@ -82,14 +82,23 @@ def find(record: dict[str, Any], name: str) -> Any:
     return None
 
 
+def parents(names: Sequence[str]) -> frozenset[str]:
+    """What stands above columns with dotted names: `a` and `a.b` for `a.b.c`."""
+    return frozenset(name[:at] for name in names for at, character in enumerate(name) if character == ".")
+
+
 class Undeclared:
     """Finds the leaves of records that no declared column takes, by dotted names in document order."""
 
     def __init__(self, declared: Sequence[str]) -> None:
         self._declared = frozenset(declared)
+        self._parents = parents(declared)
 
     def leaves(self, record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-        """Names and values. Objects are taken apart, and empty ones have no leaf; arrays stay whole."""
+        """Names and values. Objects are taken apart, and empty ones have no leaf; arrays stay whole.
+
+        A null where an object with a declared leaf could stand is no leaf either (decision 93).
+        """
         return self._leaves(record, "", 0)
 
     def _leaves(self, record: dict[str, Any], prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
@@ -99,5 +108,5 @@ class Undeclared:
                 continue
             if isinstance(value, dict) and depth < _MAX_DEPTH:
                 yield from self._leaves(value, name + ".", depth + 1)
-            else:
+            elif value is not None or name not in self._parents:
                 yield name, value

@@ -10,7 +10,7 @@ import json
 import math
 import re
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, AnyStr
 
 from spark_jobs.cxl import values
 from spark_jobs.cxl.types import Kind
@@ -32,6 +32,9 @@ class Number(str):
         return float(self)
 
 
+#: Values nested deeper are refused. A limit of our own: Python's depends on who calls the parser, and a record must not
+#: fail in one place and pass in another.
+MAX_DEPTH = 128
 #: Characters of the smallest int of 64 bits.
 _LONGEST_INT = 20
 #: The only int whose text is not that of its value; some texts look like it, which costs time only.
@@ -39,6 +42,7 @@ _NEGATIVE_ZERO = re.compile(r"-0\s*[,\]}]")
 #: Stands between the values of texts that are parsed at once. Random, so that no text can pretend to be several.
 _BORDER = secrets.token_hex(16)
 _JOINT = f',"{_BORDER}",'
+_TOO_DEEP = "values are nested too deeply"
 
 
 def _refuse(text: str) -> Any:
@@ -63,10 +67,35 @@ def parse(text: str) -> Any:
     try:
         value = decoder.decode(text)
     except RecursionError:
-        raise ValueError("values are nested too deeply") from None
-    if "\\u" in text:
-        refuse_surrogates(value)
+        raise ValueError(_TOO_DEEP) from None
+    check(value, text)
     return value
+
+
+def check(value: Any, text: str) -> None:
+    """Refuse what a JSON text may spell but no column can hold.
+
+    Raises:
+        ValueError: the value is nested too deeply, or has half of a surrogate pair.
+    """
+    if may_be_deep(text, "[", "{") and _depth(value) > MAX_DEPTH:
+        raise ValueError(_TOO_DEEP)
+    if "\\u" in text:
+        _refuse_surrogates(value)
+
+
+def may_be_deep(text: AnyStr, opening_array: AnyStr, opening_object: AnyStr) -> bool:
+    """Whether a text has more opening brackets than may be nested."""
+    return len(text) > 2 * MAX_DEPTH and text.count(opening_array) + text.count(opening_object) > MAX_DEPTH
+
+
+def _depth(value: Any) -> int:
+    """How deep arrays and objects are nested in a value."""
+    depth, level = 0, [value]
+    while level := [item for item in level if isinstance(item, (dict, list))]:
+        depth += 1
+        level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
+    return depth
 
 
 def parse_objects(lines: Sequence[bytes]) -> list[dict[str, Any]] | None:
@@ -80,10 +109,12 @@ def parse_objects(lines: Sequence[bytes]) -> list[dict[str, Any]] | None:
         return None
     objects = found[::2]
     is_one_each = len(objects) == len(lines) and all(border == _BORDER for border in found[1::2])
-    return objects if is_one_each and all(item.__class__ is dict for item in objects) else None
+    if not is_one_each or not all(item.__class__ is dict for item in objects):
+        return None
+    return None if any(may_be_deep(line, b"[", b"{") for line in lines) else objects
 
 
-def refuse_surrogates(value: Any) -> None:
+def _refuse_surrogates(value: Any) -> None:
     """Refuse texts that no encoding can hold.
 
     Raises:
@@ -96,7 +127,13 @@ def refuse_surrogates(value: Any) -> None:
 
 
 def _within_64_bits(number: int) -> int | float:
-    return number if values.MIN_INT <= number <= values.MAX_INT else float(number)
+    """The number, as a float where it is larger; beyond the largest float it is infinite, as its text would be."""
+    if values.MIN_INT <= number <= values.MAX_INT:
+        return number
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 def plain(value: Any) -> Any:
@@ -182,6 +219,8 @@ def _to_numeric(value: Any, formats: tuple[str, ...]) -> int | float:
     match value:
         case Number() | int():
             number: int | float = plain(int(value) if isinstance(value, bool) else value)
+            if not math.isfinite(number):
+                raise ValueError(raw_text(value))
             return number
         case str():
             converted: int | float = coerce.text_to(value, Kind.NUMERIC, formats)
@@ -192,9 +231,12 @@ def _to_numeric(value: Any, formats: tuple[str, ...]) -> int | float:
 
 def _to_bool(value: Any, formats: tuple[str, ...]) -> bool:
     match value:
-        case bool() | int():
-            return bool(value)
-        case str() if not isinstance(value, Number):
+        case Number() | int():
+            number = plain(value)
+            if not isinstance(number, int):
+                raise ValueError(raw_text(value))
+            return bool(number)
+        case str():
             return bool(coerce.text_to(value, Kind.BOOL, formats))
         case _:
             raise ValueError(raw_text(value))

@@ -1,0 +1,123 @@
+"""Lines of NDJSON of every kind that a file may have: for tests that compare ways of reading them."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from spark_jobs.cxl import types
+from spark_jobs.formats.format import SourceColumn
+
+#: A column of each declared type, two of them inside objects.
+COLUMNS = (
+    SourceColumn("s", types.STRING),
+    SourceColumn("i", types.INT),
+    SourceColumn("f", types.FLOAT),
+    SourceColumn("n", types.NUMERIC),
+    SourceColumn("b", types.BOOL),
+    SourceColumn("d", types.DATE, format="%d.%m.%Y"),
+    SourceColumn("t", types.DATETIME),
+    SourceColumn("a", types.ARRAY),
+    SourceColumn("m", types.MAP),
+    SourceColumn("x", types.ANY),
+    SourceColumn("o.i", types.INT),
+    SourceColumn("o.p.s", types.STRING),
+)
+UNDECLARED = ("u", "v", "o.z", "w.k")
+
+NUMBERS = (
+    "0", "1", "-7", "9007199254740993", "9223372036854775807", "9223372036854775808", "-9223372036854775808",
+    "-9223372036854775809", "1000000000000000000000000000000", "1" + "0" * 400, "-1" + "0" * 400, "1" * 5000,
+    "-0", "-0.0", "1.0", "2.50", "0.1", "1e2", "1E+2", "1e-7", "1e16", "123456789012345.6", "1e400", "-1e400", "1e-400",
+    "5e-324", "2.4703282292062328e-324", "3.0000000000000001",
+)  # fmt: skip
+_TEXTS = (
+    '""', '"a"', '"é"', '"\\u00e9"', '"\\ud83d\\ude00"', '"\\ud83d"', '"\\ude00"', '"\\u0000"', '"\\u001f"', '"\\""',
+    '"\\\\"', '"\\/"', '"5"', '"+5"', '"3.0"', '"1e2"', '"nan"', '"true"', '"no"', '"2024-02-29"', '"2023-02-29"',
+    '"2024-02-29T10:11:12"', '"2024-02-29 10:11:12.5"', '"24.12.2024"', '"0000-01-01"', '" "', '"},{"', '"}\\n{"',
+    '"NaN"', '"[NaN]"', '"$date"', '"x\u2028y"', '"\ufeff"', '"[1,2]"', '"{}"',
+)  # fmt: skip
+_BROKEN_VALUES = (
+    "NaN",
+    "-Infinity",
+    "Infinity",
+    "Inf",
+    "nan",
+    "01",
+    "1.",
+    ".5",
+    "+1",
+    "-",
+    "tru",
+    "'a'",
+    '"\t"',
+    '"\\x"',
+    "",
+)
+_DEEP = ("[" * 126 + "]" * 126, "[" * 127 + "]" * 127, "[" * 128 + "]" * 128, '{"k":' * 200 + "1" + "}" * 200)
+_KEYS = (
+    *(column.name for column in COLUMNS), *UNDECLARED, "o", "o.p", "p.s", "w", "", "\\u0069", "o\\u002ei", "$k", "é",
+)  # fmt: skip
+_SPACES = st.sampled_from(["", "", "", " ", "\t", "  "])
+
+_scalars = st.sampled_from(("null", "true", "false", *NUMBERS, *_TEXTS))
+
+
+def _array(items: list[str]) -> str:
+    return "[" + ",".join(items) + "]"
+
+
+@st.composite
+def _members(draw: st.DrawFn, values: st.SearchStrategy[str], keys: st.SearchStrategy[str]) -> str:
+    chosen = draw(st.lists(st.tuples(keys, values), max_size=4))
+    space = draw(_SPACES)
+    return "{" + f",{space}".join(f'"{key}"{space}:{space}{value}' for key, value in chosen) + "}"
+
+
+_inner_keys = st.sampled_from(["i", "p", "s", "z", "k", "p.s", "q"])
+_nested = st.recursive(
+    _scalars, lambda inner: st.lists(inner, max_size=3).map(_array) | _members(inner, _inner_keys), max_leaves=6
+)
+#: JSON texts that suit their columns, so that a line of several mostly reads well.
+_FITTING = {
+    "s": ['"a"', '"é"', '"say \\"hi\\""', '""'],
+    "i": ["0", "1", "-5", "123456"],
+    "f": ["1.5", "2", "-0.25", "1e3"],
+    "n": ["1", "2.5"],
+    "b": ["true", "false"],
+    "d": ['"2024-01-31"', '"24.12.2024"'],
+    "t": ['"2024-01-31T01:02:03"'],
+    "a": ["[]", "[1,2]"],
+    "m": ["{}", '{"k":1}'],
+    "x": ["1", "2"],
+    "o": ['{"i":1,"p":{"s":"q"}}', '{"i":2}', '{"p":null,"z":5}', "{}"],
+    "u": ["1", "2", "30"],
+    "v": ['"p"', '"q"', "null"],
+    "w": ['{"k":true}', '{"k":false}', "{}"],
+}
+
+
+@st.composite
+def _fitting_line(draw: st.DrawFn) -> str:
+    keys = draw(
+        st.sampled_from([("s", "i", "f", "b", "u"), ("i", "d", "t", "o", "v"), tuple(_FITTING), ("s", "x", "w")])
+    )
+    return "{" + ",".join(f'"{key}":{draw(st.sampled_from(_FITTING[key]))}' for key in keys) + "}"
+
+
+_odd_line = _members(st.one_of(_scalars, _nested, st.sampled_from(_DEEP)), st.sampled_from(_KEYS))
+_broken_line = st.one_of(
+    _members(st.sampled_from(_BROKEN_VALUES), st.sampled_from(_KEYS)),
+    st.sampled_from(
+        ["null", "{", "}", "[]", "{}{}", '{"i":1} {"i":2}', '{"i":1} null {"i":2}', '{"i":1},{"i":2}', '{"i":1}]}', "x"]
+    ),
+)
+_blank = st.sampled_from(["", " ", "\t"])
+
+#: Mostly records that fit, some odd ones, few that are broken or blank.
+lines = st.lists(
+    st.integers(0, 19).flatmap(
+        lambda at: _fitting_line() if at < 13 else _odd_line if at < 17 else _broken_line if at < 19 else _blank
+    ),
+    max_size=12,
+)
+line_ends = st.sampled_from(["\n", "\n", "\r\n", "\r"])

@@ -1,0 +1,165 @@
+"""What a JSON record becomes depends on its own text alone: not on its neighbours, the split, or the way it is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from spark_jobs.cxl import types
+from spark_jobs.formats.format import Reading, SourceColumn
+from spark_jobs.formats.json_records import ArrayPath
+from spark_jobs.formats.options import JsonLayout, JsonOptions
+from spark_jobs.scan import files, json_columns, reading, splits
+from spark_jobs.scan.columns import OnUnmapped
+from tests.scan import json_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+NDJSON = JsonOptions(JsonLayout.NDJSON)
+
+
+@dataclass
+class Records:
+    """The good records, the failures with their texts, and how many there were."""
+
+    good: list[dict[str, Any]] = field(default_factory=list)
+    bad: list[tuple[Any, ...]] = field(default_factory=list)
+    widened: tuple[str, ...] = ()
+    count: int = 0
+
+
+def read(
+    path: Path,
+    text: str,
+    columns: Sequence[SourceColumn] = json_lines.COLUMNS,
+    *,
+    options: JsonOptions = NDJSON,
+    split_bytes: int = splits.SPLIT_BYTES,
+    widened: tuple[str, ...] | None = None,
+    arrays: Sequence[ArrayPath] = (),
+) -> Records:
+    """The records of a file, with all its undeclared columns or with these."""
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    unmapped = OnUnmapped.AUTO_WIDEN if widened is None else OnUnmapped.DROP
+    declared = [column.name for column in columns]
+    scan = json_columns.plan_json(declared, [files.describe(str(path), path.name)], options, unmapped, arrays)
+    wanted = Reading(tuple(columns), scan.widened if widened is None else widened, failure_texts=True)
+    found = Records(widened=wanted.widened)
+    for split in splits.plan(scan.files, split_bytes):
+        outcome = reading.SplitOutcome()
+        for block in reading.read_json(split, scan.files[split.file], options, wanted, outcome, arrays):
+            rows = (
+                range(block.first_row, block.first_row + block.count) if block.rows is None else block.rows.to_pylist()
+            )
+            found.good += [
+                {"row": found.count + row} | record
+                for row, record in zip(rows, block.batch.to_pylist(), strict=True)
+            ]  # fmt: skip
+            shown = block.failed_rows.to_pylist() if block.failed_rows is not None else []
+            for failed, texts in zip(block.failures, shown, strict=True):
+                why = failed.failure
+                place = found.count + failed.row
+                found.bad.append((place, why.field, why.value, str(why.category), why.detail, texts))
+        found.count += outcome.records
+    return found
+
+
+def one_by_one(path: Path, lines: Sequence[str], widened: tuple[str, ...], **how: Any) -> Records:
+    """The same as each line in a file of its own."""
+    found = Records(widened=widened)
+    for line in lines:
+        alone = read(path, line, widened=widened, **how)
+        found.good += [record | {"row": found.count + record["row"]} for record in alone.good]
+        found.bad += [(found.count + row, *rest) for row, *rest in alone.bad]
+        found.count += alone.count
+    return found
+
+
+BESIDE = ['{"x": "\\u00e9"}', '{"i": -0}', '{"x":"é"}', '{"i": "n"}', "broken"]
+
+
+@given(json_lines.lines, json_lines.line_ends, st.sampled_from([1, 40, 300, 10_000]))
+@example(['{"b":' + "1" + "0" * 30 + "}", '{"x":"\\u00e9"}'], "\n", 10_000)
+@example(['{"f":' + "1" + "0" * 400 + "}", '{"x":' + "1" + "0" * 400 + "}"], "\n", 10_000)
+def test_records_do_not_depend_on_their_neighbours(
+    tmp_path: Path, lines: list[str], end: str, split_bytes: int
+) -> None:
+    together = read(tmp_path / "in.ndjson", end.join(lines), split_bytes=split_bytes)
+    assert together == one_by_one(tmp_path / "in.ndjson", lines, together.widened)
+
+
+@pytest.mark.parametrize("name", [column.name for column in json_lines.COLUMNS if "." not in column.name])
+def test_numbers_do_not_depend_on_their_neighbours(tmp_path: Path, name: str) -> None:
+    columns = [column for column in json_lines.COLUMNS if column.name == name]
+    numbers = [f'{{"{name}":{number}}}' for number in json_lines.NUMBERS]
+    alone = one_by_one(tmp_path / "in.ndjson", numbers, (), columns=columns)
+    for beside in BESIDE:
+        together = read(tmp_path / "in.ndjson", "\n".join([*numbers, beside]), columns, widened=())
+        assert [record for record in together.good if record["row"] < len(numbers)] == alone.good
+        assert [failed for failed in together.bad if failed[0] < len(numbers)] == alone.bad
+
+
+@pytest.mark.parametrize(("text", "value"), [("-0", False), ("7", True), ("9223372036854775807", True)])
+def test_ints_are_bools(tmp_path: Path, text: str, value: bool) -> None:
+    got = read(tmp_path / "in.ndjson", f'{{"b":{text}}}', [SourceColumn("b", types.BOOL)])
+    assert [record["b"] for record in got.good] == [value]
+
+
+@pytest.mark.parametrize("static", [types.BOOL, types.INT], ids=str)
+@pytest.mark.parametrize("text", ["9223372036854775808", "-9223372036854775809", "1" + "0" * 30, "1" * 5000])
+def test_ints_beyond_64_bits_are_neither_ints_nor_bools(tmp_path: Path, text: str, static: types.Type) -> None:
+    got = read(tmp_path / "in.ndjson", f'{{"c":{text}}}', [SourceColumn("c", static)])
+    assert [(field, value, category) for _, field, value, category, *_ in got.bad] == [
+        ("c", text, "type_coercion_failure")
+    ]
+
+
+@pytest.mark.parametrize("text", ["1e400", "-1e400", "1" + "0" * 400])
+@pytest.mark.parametrize("static", [types.FLOAT, types.NUMERIC], ids=str)
+def test_numbers_beyond_all_floats_do_not_convert(tmp_path: Path, text: str, static: types.Type) -> None:
+    got = read(tmp_path / "in.ndjson", f'{{"c":{text}}}', [SourceColumn("c", static)])
+    assert [value for _, _, value, *_ in got.bad] == [text]
+
+
+def test_records_nested_too_deeply_are_malformed(tmp_path: Path) -> None:
+    lines = [f'{{"x":{"[" * depth}{"]" * depth}}}' for depth in (127, 128, 127, 900)]
+    got = read(tmp_path / "in.ndjson", "\n".join(lines), [SourceColumn("x", types.ANY)])
+    assert [(row, category) for row, _, _, category, *_ in got.bad] == [
+        (1, "malformed_record"),
+        (3, "malformed_record"),
+    ]
+    assert len(got.good) == 2
+
+
+@given(json_lines.lines, st.booleans())
+def test_arrays_do_not_change_records(tmp_path: Path, lines: list[str], exploded: bool) -> None:
+    arrays = [ArrayPath("a", explode=exploded), ArrayPath("u")]
+    together = read(tmp_path / "in.ndjson", "\n".join(lines), arrays=arrays)
+    assert together == one_by_one(tmp_path / "in.ndjson", lines, together.widened, arrays=arrays)
+
+
+WIDE = [SourceColumn("id", types.INT), SourceColumn("addr.city", types.STRING), SourceColumn("a.b.c", types.INT)]
+
+
+def test_null_above_a_declared_leaf_widens_nothing(tmp_path: Path) -> None:
+    lines = '{"id":1,"addr":null,"a":null}\n{"id":2,"a":{"b":null}}\n{"id":3,"a.b":null,"a":{"x":null}}'
+    got = read(tmp_path / "in.ndjson", lines, WIDE)
+    assert got.widened == ("a.x",)
+    array = f"[{','.join(lines.splitlines())}]"
+    assert read(tmp_path / "in.json", array, WIDE, options=JsonOptions()).widened == ("a.x",)
+
+
+def test_values_above_a_declared_leaf_widen(tmp_path: Path) -> None:
+    lines = '{"id":1,"addr":null}\n{"id":2,"addr":"Oslo","a":{"b":false}}'
+    got = read(tmp_path / "in.ndjson", lines, WIDE)
+    assert got.widened == ("addr", "a.b")
+    assert [(record["$widened.addr"], record["$widened.a.b"]) for record in got.good] == [
+        (None, None),
+        ('"Oslo"', "false"),
+    ]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs import contract, result
 from spark_jobs.cli import report, streams
 from spark_jobs.diagnostics import codes
+from spark_jobs.diagnostics.visible import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.execute.metrics import Outcome
@@ -30,11 +29,13 @@ _FIGURES = {
 
 def execute(plan: Plan, options: RunOptions, told: report.Report) -> int:
     """Run a plan; gives the exit code of `contract.ExitCode`."""
-    from spark_jobs.execute import executor, identity, interrupts
+    from spark_jobs.execute import executor, identity, interrupts, logs
 
     names = identity.Identity.new(options.execution_id, options.batch_id)
     previews: list[tuple[str, str]] = []
-    with _logging(options):
+    with logs.shown(
+        sys.stderr, options.log_level, options.log_format, names.batch_id, names_batch=options.batch_id is not None
+    ):
         outcome = executor.execute(plan, options, names, lambda name, text: previews.append((name, text)))
         problems = [report.of_run(outcome.result.error, plan)] if outcome.result.error else []
         if options.preview is not None:
@@ -64,34 +65,6 @@ def _show(previews: list[tuple[str, str]], options: RunOptions) -> list[Diagnost
         place = options.dry_run_output or "standard output"
         return [codes.E900.at(None, f"{place}: {error.strerror or error}")]
     return []
-
-
-@contextmanager
-def _logging(options: RunOptions) -> Iterator[None]:
-    """Log lines go to standard error, as text or as one JSON object a line."""
-    from spark_jobs.execute import logs
-
-    logger = logging.getLogger("clinker")
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        _JsonLines() if options.log_format == "json" else logging.Formatter("%(levelname)s %(message)s")
-    )
-    level, propagate = logger.level, logger.propagate
-    logger.addHandler(handler)
-    logger.setLevel(logs.LEVELS.get(options.log_level, logging.INFO))
-    logger.propagate = False
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-        logger.propagate = propagate
-
-
-class _JsonLines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        line = {"time": self.formatTime(record), "level": record.levelname.lower(), "message": record.getMessage()}
-        return json.dumps(line, ensure_ascii=False)
 
 
 def _record(record: result.RunResult, options: RunOptions) -> None:
@@ -125,10 +98,10 @@ def _summary(outcome: result.RunResult, nodes: Mapping[str, Mapping[str, Any]]) 
         width = max(len(name) for name in nodes)
         lines.append("  ".join([f"  {'node':<{width}}", *(f"{heading:>10}" for heading in _FIGURES)]))
         for name, node in nodes.items():
-            lines.append("  ".join([f"  {name:<{width}}", *(f"{node[key]:>10}" for key in _FIGURES.values())]))
-    lines += [f"  wrote {path}" for path in outcome.output_files]
+            lines.append("  ".join([f"  {visible(name):<{width}}", *(f"{node[key]:>10}" for key in _FIGURES.values())]))
+    lines += [f"  wrote {visible(path)}" for path in outcome.output_files]
     if outcome.dlq_path:
-        lines.append(f"  dead letters in {outcome.dlq_path}")
+        lines.append(f"  dead letters in {visible(outcome.dlq_path)}")
     if spilled := {name: node["spilled_bytes"] for name, node in nodes.items() if node.get("spilled_bytes")}:
         lines.append("=== Spill Volume (actual, per stage) ===")
         lines += [f"  {name} → {size} bytes" for name, size in spilled.items()]

@@ -7,6 +7,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from spark_jobs.diagnostics.visible import visible
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -56,4 +58,5 @@ def discard(stream: TextIO) -> None:
 
 def _complain(name: str, error: OSError) -> None:
     with given_up(name, sys.stderr):
-        sys.stderr.write(f"{name} error: {error.filename or 'standard output'}: {error.strerror or error}\n")
+        place = visible(str(error.filename or "standard output"))
+        sys.stderr.write(f"{name} error: {place}: {error.strerror or error}\n")

@@ -7,18 +7,13 @@ themselves.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
-from spark_jobs.cxl import engine, failure, interpreter_expressions, trees, typed, values
+from spark_jobs.cxl import engine, failure, interpreter_expressions, tracing, trees, typed, values
 from spark_jobs.cxl.interpreter_expressions import Row
 from spark_jobs.cxl.types import Kind
-
-LOG = logging.getLogger("clinker.cxl")
-#: `trace` is finer than Python's DEBUG.
-LEVELS = {"trace": 5, "debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
 
 
 class Stop(Enum):
@@ -208,19 +203,13 @@ def _distinct(statement: typed.Distinct) -> Step:
     return step
 
 
-def log_trace(level: str, message: Any, row: Any) -> None:
-    """Write a `trace` line; `row` is the record's number where it is known."""
-    text = message if message.__class__ is str else values.text_of(message)
-    LOG.log(LEVELS[level], "%s", text, extra={"source_row": row})
-
-
 def _trace(statement: typed.Trace) -> Step:
     guard = interpreter_expressions.compile(statement.guard) if statement.guard else None
     message, level = interpreter_expressions.compile(statement.message), statement.level
 
     def step(row: Row) -> None:
         if guard is None or guard(row) is True:
-            log_trace(level, message(row), row.surroundings.values.get("source.row"))
+            tracing.write(level, message(row))
 
     return step
 

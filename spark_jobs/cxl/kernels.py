@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import engine, interpreter, kernels_distinct, kernels_each, trees, typed, types, values
+from spark_jobs.cxl import engine, interpreter, kernels_distinct, kernels_each, tracing, trees, typed, types, values
 from spark_jobs.cxl.kernels_deferred import Deferred
 from spark_jobs.cxl.kernels_expressions import Compiler
 from spark_jobs.cxl.kernels_frame import Evaluate, Frame, as_array
@@ -288,11 +288,11 @@ def _trace(statement: typed.Trace, compiler: Compiler) -> Step:
         if frame.bad is not None:
             told = pc.and_not(wanted, frame.bad)
             texts, wanted = texts.filter(told.filter(wanted)), told
-        if not interpreter.LOG.isEnabledFor(interpreter.LEVELS[level]):
+        if not tracing.wanted(level):
             return
-        rows = frame.system("source.row", types.INT).filter(wanted).to_pylist()
-        for text, row in zip(values.from_arrow(texts, static), rows, strict=True):
-            interpreter.log_trace(level, text, row)
+        positions = frame.positions().filter(wanted).to_pylist()
+        for text, position in zip(values.from_arrow(texts, static), positions, strict=True):
+            tracing.write(level, text, position)
 
     return step
 

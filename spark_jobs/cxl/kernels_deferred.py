@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.cxl import engine, interpreter, trees, typed, types, values
+from spark_jobs.cxl import engine, interpreter, tracing, trees, typed, types, values
 from spark_jobs.cxl.failure import Failure
 from spark_jobs.cxl.interpreter import Stop
 
@@ -127,6 +127,7 @@ class Deferred:
 
     def _run(self, entry: Entry, steps: tuple[interpreter.Step, ...]) -> bool:
         """Whether a row is still alive after these statements; what became of it otherwise is noted."""
+        tracing.LOOKING.position = entry.position
         try:
             for step in steps:
                 stop = step(entry.row)

@@ -244,16 +244,15 @@ def _work(run: Run, opening: _SessionOpening, scratch: str, folders: dict[str, s
     with run.phase("session"):
         spark = opening.wait()
     run.application = dict(session.describe(spark))
+    assert run.inputs is not None
     _log_around(run, directives.BEFORE)
     try:
         shown = progress.shown(spark, wanted=not run.options.quiet)
         with shown, spill.folder(run.plan.storage) as spilling:
             work.Work(run, spark, scratch, folders, spilling).all_jobs()
     finally:
-        for level, line in run.tally.logs:
-            logs.LOG.log(logs.LEVELS[level], "%s", line)
+        logs.write(run.tally.logs, run.inputs.file_name, work.rows_before(run))
     _log_around(run, directives.AFTER)
-    assert run.inputs is not None
     verdict.judge(run.plan, run.inputs, run.tally, run.options.error_threshold)
     return spark
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from spark_jobs.cxl import tracing
+from spark_jobs.diagnostics.visible import visible
 
-#: The levels of pipelines and of `--log-level`, as Python's logging numbers them; `trace` is finer than DEBUG.
-LEVELS = {"trace": 5, "debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Any, TextIO
+
+    from spark_jobs.execute.report import LogLine
+
+#: The levels of pipelines and of `--log-level`.
+LEVELS = tracing.LEVELS
 #: A task keeps this many lines; the rest is counted.
 LINES_PER_TASK = 1000
 #: What a run has to say.
@@ -36,28 +43,86 @@ def quiet_gateway() -> None:
 
 
 class _Catcher(logging.Handler):
-    def __init__(self, take: Callable[[str, str], None]) -> None:
+    def __init__(self, take: Callable[[str, str, int | None], None]) -> None:
         super().__init__(LEVELS["trace"])
         self._take = take
 
     def emit(self, record: logging.LogRecord) -> None:
         level = next((name for name, number in LEVELS.items() if number >= record.levelno), "error")
-        row = getattr(record, "source_row", None)
-        place = f"row {row}: " if row is not None else ""
-        self._take(level, f"{place}{record.getMessage()}")
+        self._take(level, record.getMessage(), getattr(record, "position", None))
 
 
 @contextmanager
-def captured(take: Callable[[str, str], None]) -> Iterator[None]:
-    """Within, what CXL programs trace goes to `take(level, line)`."""
-    logger = logging.getLogger("clinker.cxl")
-    level, handler = logger.level, _Catcher(take)
-    logger.setLevel(LEVELS["trace"])
+def captured(take: Callable[[str, str, int | None], None], least: int) -> Iterator[None]:
+    """Within, what CXL programs trace from a level on goes to `take(level, line, the row's position in its batch)`."""
+    level, handler = tracing.LOG.level, _Catcher(take)
+    tracing.LOG.setLevel(least)
+    tracing.LOG.addHandler(handler)
+    propagate, tracing.LOG.propagate = tracing.LOG.propagate, False
+    try:
+        yield
+    finally:
+        tracing.LOG.removeHandler(handler)
+        tracing.LOG.setLevel(level)
+        tracing.LOG.propagate = propagate
+
+
+@contextmanager
+def shown(stream: TextIO, level: str, style: str, batch_id: str, *, names_batch: bool) -> Iterator[None]:
+    """Within, log lines go to a stream, as text or as one JSON object a line.
+
+    Objects always have the batch id, texts where somebody has chosen it: a made-up one tells a reader nothing.
+    """
+    logger = logging.getLogger("clinker")
+    logging.addLevelName(LEVELS["trace"], "TRACE")
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(_JsonLines(batch_id) if style == "json" else _TextLines(batch_id if names_batch else ""))
+    before, propagate = logger.level, logger.propagate
     logger.addHandler(handler)
-    propagate, logger.propagate = logger.propagate, False
+    logger.setLevel(LEVELS.get(level, logging.INFO))
+    logger.propagate = False
     try:
         yield
     finally:
         logger.removeHandler(handler)
-        logger.setLevel(level)
+        logger.setLevel(before)
         logger.propagate = propagate
+
+
+class _TextLines(logging.Formatter):
+    """Data stays on its line and steers no terminal; a traceback has the lines that it has."""
+
+    def __init__(self, batch_id: str) -> None:
+        super().__init__()
+        self._batch = f"batch_id={visible(batch_id)} " if batch_id else ""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name that logging calls
+        return f"{record.levelname} {self._batch}{visible(record.message)}"
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the name that logging calls
+        return visible(super().formatException(ei), keep="\n")
+
+
+class _JsonLines(logging.Formatter):
+    def __init__(self, batch_id: str) -> None:
+        super().__init__()
+        self._batch_id = batch_id
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": self.formatTime(record),
+            "level": record.levelname.lower(),
+            "batch_id": self._batch_id,
+            "message": visible(record.getMessage()),
+        }
+        return json.dumps(line, ensure_ascii=False)
+
+
+def write(lines: Iterable[LogLine], file_of: Callable[[int, int], str], rows_before: Mapping[int, int]) -> None:
+    """Write what tasks have to say; a line about a record begins with its row and file."""
+    for line in lines:
+        place = ""
+        if line.split >= 0:
+            row = rows_before.get(line.split, 0) + line.row + 1
+            place = f"source_row={row} source_file={file_of(line.split, line.source)}: "
+        LOG.log(LEVELS[line.level], "%s", place + line.text)

@@ -102,7 +102,7 @@ def _document(run: Run, finished: datetime, exit_code: ExitCode, error: result.R
         "schema_version": contract.METRICS_SCHEMA_VERSION,
         "batch_id": run.identity.batch_id,
         "pipeline_name": run.plan.name,
-        "config_path": str(run.plan.path),
+        "config_path": os.path.abspath(run.plan.path),
         "pipeline_hash": run.plan.source_hash,
         "hostname": socket.gethostname(),
         "started_at": run.identity.started.isoformat(),

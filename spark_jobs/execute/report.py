@@ -72,6 +72,17 @@ class Broken:
 
 
 @dataclass
+class LogLine:
+    """A line for the run's log; one about a record has its source, split and row."""
+
+    level: str
+    text: str
+    source: int = -1
+    split: int = -1
+    row: int = -1
+
+
+@dataclass
 class TaskReport:
     """A task's report."""
 
@@ -84,7 +95,7 @@ class TaskReport:
     letters: Letters | None = None
     failure: FirstFailure | None = None
     broken: Broken | None = None
-    logs: list[tuple[str, str]] = field(default_factory=list)
+    logs: list[LogLine] = field(default_factory=list)
     logs_left_out: int = 0
     payload_bytes: int = 0
     #: Bytes on local disk by node.
@@ -107,6 +118,7 @@ class TaskReport:
             letters["splits"] = tuple(letters["splits"])
             letters["per_source"] = {int(number): count for number, count in letters["per_source"].items()}
             fields["letters"] = Letters(**letters)
+        fields["logs"] = [LogLine(**line) for line in fields["logs"]]
         if fields["failure"]:
             fields["failure"] = FirstFailure(**fields["failure"])
         if fields["broken"]:

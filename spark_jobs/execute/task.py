@@ -46,6 +46,7 @@ class Task:
         self.passing = Outbox(spec.job, level, held, lambda: self._disk)
         self.gathered = letters.Gathered()
         self._parts: list[tuple[report.Part, Any]] = []
+        self.running: operator.Batch | None = None
 
     # ---- what operators ask for
     # ----------------------------------------------------------------------------------------
@@ -132,10 +133,24 @@ class Task:
 
     def log(self, level: str, line: str) -> None:
         """Give a line to the run's log."""
-        if logs.LEVELS[level] < self.spec.log_level:
+        if logs.LEVELS[level] >= self.spec.log_level:
+            self._log(report.LogLine(level, line))
+
+    def _traced(self, level: str, line: str, position: int | None) -> None:
+        """Take a line that a program wrote about a row of the batch it runs on; repeated work has none."""
+        if self.running is None:
             return
+        if position is None:
+            self._log(report.LogLine(level, line))
+        elif len(self.report.logs) < logs.LINES_PER_TASK:
+            places = self.running.origin.identify(self.running, pa.array([position], pa.int64()))
+            self._log(report.LogLine(level, line, *(column[0].as_py() for column in places)))
+        else:
+            self.report.logs_left_out += 1
+
+    def _log(self, line: report.LogLine) -> None:
         if len(self.report.logs) < logs.LINES_PER_TASK:
-            self.report.logs.append((level, line))
+            self.report.logs.append(line)
         else:
             self.report.logs_left_out += 1
 
@@ -227,7 +242,7 @@ class Task:
     def _stoppable(self, root: str) -> Iterator[None]:
         """What ends a task without being a bug is reported; the driver gives the verdict."""
         try:
-            with logs.captured(self.log):
+            with logs.captured(self._traced, self.spec.log_level):
                 yield
         except operator.StopTask:
             self.outbox.clear()

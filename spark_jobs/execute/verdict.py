@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_jobs.contract import ExitCode
+from spark_jobs.execute.report import LogLine
 from spark_jobs.nodes.operator import Counters
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Tally:
     levels: list[dict[str, float]] = field(default_factory=list)
     failures: list[FirstFailure] = field(default_factory=list)
     broken: list[Broken] = field(default_factory=list)
-    logs: list[tuple[str, str]] = field(default_factory=list)
+    logs: list[LogLine] = field(default_factory=list)
 
     def add(self, job: int, reports: Sequence[TaskReport]) -> None:
         """Add the reports of a job."""
@@ -81,7 +82,7 @@ class Tally:
                 self.broken.append(report.broken)
             self.logs += report.logs
             if report.logs_left_out:
-                self.logs.append(("warn", f"{report.logs_left_out} more log lines of this task are left out"))
+                self.logs.append(LogLine("warn", f"{report.logs_left_out} more log lines of this task are left out"))
             self.payload_bytes += report.payload_bytes
             for name, size in report.spilled.items():
                 self.spilled[name] = self.spilled.get(name, 0) + size

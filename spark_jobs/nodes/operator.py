@@ -141,6 +141,8 @@ class Context(Protocol):
     values: dict[str, Any]
     #: Bytes of Arrow data that this task may hold (decision 41).
     share: int
+    #: What a program runs on, for its log lines; None where it is repeated work, which writes none.
+    running: Batch | None
 
     def spill(self, node: str, table: pa.Table) -> spill.Spilled:
         """Write rows down for this task (see `spill.py`)."""
@@ -251,6 +253,7 @@ class Operator:
         for name in batch.data.schema.names:
             if name.startswith("$meta."):
                 values[name[1:]] = batch.data.column(name)
+        self.context.running = None if self.silent else batch
         return program(batch.data, engine.Surroundings(values, state.seen))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_jobs.cxl import engine, interpreter, kernels, kernels_frame, types, values
+from spark_jobs.cxl import engine, kernels, kernels_frame, tracing, types, values
 from tests.cxl.both_engines import batch_of, by_kernels, check_agreement, program_of
 
 INTS = {"n": types.INT, "m": types.INT}
@@ -150,9 +150,9 @@ def test_trace_logs_each_row_once(caplog: pytest.LogCaptureFixture) -> None:
     text = "trace info if n > 0 n.to_string()\nemit r = 10 / m"
     records = [{"n": 1, "m": 1}, {"n": 0, "m": 1}, {"n": 2, "m": 0}, {"n": 3, "m": 2}]
     with caplog.at_level(logging.INFO, "clinker.cxl"):
-        result = run(text, INTS, records, **{"source.row": pa.array([11, 12, 13, 14])})
-    lines = [(one.message, one.__dict__["source_row"]) for one in caplog.records]
-    assert lines == [("1", 11), ("2", 13), ("3", 14)]
+        result = run(text, INTS, records)
+    lines = [(one.message, one.__dict__["position"]) for one in caplog.records]
+    assert lines == [("1", 0), ("2", 2), ("3", 3)]
     assert [one.row for one in result.failures] == [2]
 
 
@@ -258,7 +258,7 @@ def test_declarations_load_without_pyarrow() -> None:
 
 
 def test_levels_of_trace_are_known() -> None:
-    assert interpreter.LEVELS["trace"] < interpreter.LEVELS["debug"] < interpreter.LEVELS["error"]
+    assert tracing.LEVELS["trace"] < tracing.LEVELS["debug"] < tracing.LEVELS["error"]
 
 
 @pytest.mark.parametrize("method", ["to_date", "try_date", "to_datetime", "try_datetime"])

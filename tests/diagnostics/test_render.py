@@ -66,7 +66,7 @@ def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_concise_form_is_a_line_each() -> None:
     items = [diagnostic("a\nwrong", "wrong", "two\nlines"), codes.E000.at(None, "no such file")]
-    assert render.concise(items) == "p.yaml:2:1 E007 two lines\nE000 no such file\n"
+    assert render.concise(items) == "p.yaml:2:1 E007 two\\nlines\nE000 no such file\n"
 
 
 def test_the_json_form_has_places_and_help() -> None:

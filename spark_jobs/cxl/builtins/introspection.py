@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
-from spark_jobs.cxl import arrays, types, values
-from spark_jobs.cxl.builtins.declare import INTERPRETED, Anything, Bool, NoKernel, String, method
-
-LOG = logging.getLogger("clinker.cxl")
-#: `debug` logs finer than Python's DEBUG.
-TRACE = 5
+from spark_jobs.cxl import arrays, tracing, types, values
+from spark_jobs.cxl.builtins.declare import INTERPRETED, Anything, Bool, String, method
 
 _NAMES = {
     "bool": "Bool",
@@ -85,8 +80,8 @@ def _debug_text(value: Any) -> str:
 
 
 def _debug(pc: Any, value: Any, label: Any) -> Any:
-    if LOG.isEnabledFor(TRACE):
-        raise NoKernel
+    if tracing.wanted("trace"):
+        return value, pc.or_(pc.is_null(value), pc.is_valid(value))  # the interpreter writes a line for each row
     return value
 
 
@@ -97,8 +92,8 @@ def debug(value: Anything, label: String = "") -> Anything:
     >>> 42.debug("check value")
     42
     """
-    if LOG.isEnabledFor(TRACE):
-        LOG.log(TRACE, "%s", f"{label}: {_debug_text(value)}" if label else _debug_text(value))
+    if tracing.wanted("trace"):
+        tracing.write("trace", f"{label}: {_debug_text(value)}" if label else _debug_text(value))
     return value
 
 

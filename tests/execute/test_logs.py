@@ -1,0 +1,108 @@
+"""Log lines of a run: the record they are about, the batch they belong to, and data that must not leave its line."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs.cli import clinker
+from spark_jobs.diagnostics.visible import visible
+from tests.execute import pipelines
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PIPELINE = """
+pipeline: {name: logged}
+nodes:
+  - {type: source, name: s, config: {type: csv, path: in.csv, schema: {n: int, s: string}}}
+  - {type: transform, name: t, input: s, config: {cxl: 'CXL'}}
+  - {type: output, name: o, input: t, config: {type: csv, path: out/o.csv}}
+"""
+ROWS = "n,s\n" + "".join(f"{number},x\n" for number in range(1, 7))
+
+
+def run(folder: Path, cxl: str, *options: str, rows: str = ROWS) -> int:
+    pipelines.write(folder, {"p.yaml": PIPELINE.replace("CXL", cxl), "in.csv": rows})
+    return clinker.main(["run", "p.yaml", "--force", "--threads", "2", *options])
+
+
+@pytest.mark.parametrize("size", ["1000000", "12"])
+def test_lines_of_programs_name_row_and_file_whatever_the_splits(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, size: str
+) -> None:
+    monkeypatch.setenv("CLINKER_SPLIT_BYTES", size)
+    cxl = 'trace warn if n % 3 == 0 "third"\n        emit d = n.debug("n") * 2\n        emit r = 60 / (n - 7)'
+    cxl = cxl.replace("\n        ", "\n\n")
+    assert run(here, cxl, "--log-level", "trace", "--quiet") == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "source_row" in line]
+    warned = [line for line in lines if line.startswith("WARNING")]
+    assert warned == [f"WARNING source_row={row} source_file=in.csv: third" for row in (3, 6)]
+    debugged = [line for line in lines if line.startswith("TRACE")]
+    assert debugged == [f"TRACE source_row={row} source_file=in.csv: n: Integer({row})" for row in range(1, 7)]
+
+
+def test_debug_writes_a_line_for_each_record_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cxl = "emit r = if n > 3 then 12 / n.debug() else 0\n\nemit q = 1 / n"
+    assert run(here, cxl, "--log-level", "trace") == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("TRACE")]
+    assert lines == [f"TRACE source_row={row} source_file=in.csv: Integer({row})" for row in (4, 5, 6)]
+
+
+def test_nothing_is_evaluated_record_by_record_for_lines_that_nobody_reads(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from spark_jobs.cxl import kernels_deferred
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a row was left to the interpreter")
+
+    monkeypatch.setattr(kernels_deferred, "_records", refuse)
+    assert run(here, "emit d = n.debug()") == 0
+    assert "TRACE" not in capsys.readouterr().err
+
+
+def test_lines_carry_a_batch_id_that_was_chosen(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(here, 'trace warn if n == 1 "seen"', "--batch-id", "night-07")
+    assert "WARNING batch_id=night-07 source_row=1 source_file=in.csv: seen\n" in capsys.readouterr().err
+    run(here, 'trace warn if n == 1 "seen"')
+    assert "batch_id" not in capsys.readouterr().err
+
+
+def test_lines_for_programs_always_carry_the_batch_id(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(here, 'trace warn if n == 1 "seen"', "--log-format", "json", "--batch-id", "night-08")
+    (line,) = (json.loads(line) for line in capsys.readouterr().err.splitlines() if "seen" in line)
+    assert line["batch_id"] == "night-08"
+    assert line["message"] == "source_row=1 source_file=in.csv: seen"
+
+
+@pytest.mark.parametrize("odd", ["\x1b[31m", "\nCLINKER_RESULT {}", "\r\x08", "\u2028", "\u202e", "\x9b", "\u200b"])
+@pytest.mark.parametrize("style", ["text", "json"])
+def test_data_stays_on_the_line_of_its_message(
+    here: Path, capsys: pytest.CaptureFixture[str], odd: str, style: str
+) -> None:
+    cell = '"' + odd.replace('"', '""') + '"'
+    run(here, "trace warn s", "--log-format", style, rows=f"n,s\n1,{cell}\n")
+    told = capsys.readouterr().err
+    assert odd not in told
+    (line,) = (line for line in told.split("\n") if "source_row" in line)
+    assert not any(each.startswith("CLINKER_RESULT") for each in told.splitlines())
+    message = json.loads(line)["message"] if style == "json" else line
+    assert message.endswith(f"source_row=1 source_file=in.csv: {visible(odd)}")
+
+
+def test_what_is_seen_stays_as_it_is() -> None:
+    assert visible("Éva Müller, 東京 €5") == "Éva Müller, 東京 €5"
+    assert visible("a\tb\nc\U000e0001", keep="\t") == "a\tb\\nc\\U000e0001"
+
+
+def test_paths_and_messages_with_line_ends_stay_on_their_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = PIPELINE.replace("CXL", "emit x = 1").replace("path: in.csv", 'glob: "in*.csv"')
+    pipelines.write(here, {"p.yaml": text, "in.csv": "n,s\n1,2,3\n"})
+    (here / "in\nCLINKER_RESULT {}.csv").write_text("n,s\n1,2,3\n")
+    assert clinker.main(["run", "p.yaml", "--force"]) == 4
+    told = capsys.readouterr()
+    assert "in\\nCLINKER_RESULT {}.csv" in told.err
+    assert not any(line.startswith("CLINKER_RESULT") for line in (told.err + told.out).splitlines())

@@ -96,10 +96,10 @@ class _TextLines(logging.Formatter):
         super().__init__()
         self._batch = f"batch_id={visible(batch_id)} " if batch_id else ""
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name that logging calls
+    def formatMessage(self, record: logging.LogRecord) -> str:
         return f"{record.levelname} {self._batch}{visible(record.message)}"
 
-    def formatException(self, ei: Any) -> str:  # noqa: N802 - the name that logging calls
+    def formatException(self, ei: Any) -> str:
         return visible(super().formatException(ei), keep="\n")
 
 

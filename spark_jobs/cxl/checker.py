@@ -8,11 +8,20 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import ast, checker_expressions, checker_modules, checker_operators, checker_paths, typed, types
+from spark_jobs.cxl import (
+    ast,
+    checker_expressions,
+    checker_modules,
+    checker_operators,
+    checker_paths,
+    checker_records,
+    typed,
+    types,
+)
 from spark_jobs.cxl.environment import Binding
 from spark_jobs.cxl.scope import Mode
 from spark_jobs.cxl.session import Session
-from spark_jobs.cxl.types import Kind, Type
+from spark_jobs.cxl.types import Kind
 from spark_jobs.diagnostics import codes
 
 if TYPE_CHECKING:
@@ -37,7 +46,7 @@ def check(tree: ast.Program, scope: Scope, text: str) -> tuple[typed.Program | t
         statements = Statements(session).check(tree.statements)
     for let in session.environment.lets:
         unused(session, let)
-    return program(session, statements, text), session
+    return checker_records.program(session, statements, text), session
 
 
 def unused(session: Session, let: Binding) -> None:
@@ -46,45 +55,6 @@ def unused(session: Session, let: Binding) -> None:
         session.warn(
             codes.W202, f"`{let.name}` is never read", let.place, "remove the `let`, or begin its name with `_`"
         )
-
-
-def program(session: Session, statements: Sequence[typed.Statement], text: str) -> typed.Program:
-    """The typed program of checked statements."""
-    emits: dict[str, Type] = {}
-    metas: dict[str, Type] = {}
-    _collect(statements, emits, metas, in_block=False)
-    return typed.Program(
-        text=text,
-        statements=tuple(statements),
-        slots=session.environment.slots,
-        emits=tuple(emits.items()),
-        metas=tuple(metas.items()),
-        columns=frozenset(session.columns),
-        system=frozenset(session.system),
-    )
-
-
-def _collect(
-    statements: Sequence[typed.Statement], emits: dict[str, Type], metas: dict[str, Type], *, in_block: bool
-) -> None:
-    """The fields and metadata a program writes; a name that only some records write has a type for all of them."""
-    for statement in statements:
-        match statement:
-            case typed.Emit(name=name, value=value):
-                emits[name] = _either(emits[name], value.type) if in_block and name in emits else value.type
-            case typed.EmitMeta(key=key, value=value):
-                metas[key] = _either(metas[key], value.type) if in_block and key in metas else value.type
-            case typed.Each(body=body):
-                _collect(body, emits, metas, in_block=True)
-            case _:
-                pass
-
-
-def _either(one: Type, other: Type) -> Type:
-    """A type for values of both as they are: unlike `unify`, nothing is widened."""
-    if one.is_numeric and other.is_numeric and one.kind is not other.kind:
-        return Type(Kind.NUMERIC, one.nullable or other.nullable)
-    return types.unify(one, other) or types.ANY
 
 
 def _single(session: Session, tree: ast.Program) -> list[typed.Statement]:
@@ -148,7 +118,21 @@ class Statements:
             if found is not None:
                 result.append(found)
             fanned_out = fanned_out or isinstance(statement, ast.EmitEach)
+        self._behind_blocks(statements)
         return result
+
+    def _behind_blocks(self, statements: Sequence[ast.Statement]) -> None:
+        """Behind the last block its records are made, and nothing can be added to them."""
+        blocks = [index for index, statement in enumerate(statements) if isinstance(statement, ast.EmitEach)]
+        for statement in statements[blocks[-1] + 1 :] if blocks else ():
+            if isinstance(statement, ast.Emit | ast.EmitMeta):
+                name = statement.name if isinstance(statement, ast.Emit) else f"$meta.{statement.key}"
+                self.session.warn(
+                    codes.W206,
+                    f"`{name}` is emitted behind the `emit each` block, whose records are made: it reaches none",
+                    statement.name_place,
+                    "emit it before the block for all of its records, or in the block",
+                )
 
     def _use(self, statement: ast.Use, *, allowed: bool) -> None:
         if not allowed:

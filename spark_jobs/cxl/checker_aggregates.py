@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import ast, checker, checker_expressions, checker_modules, typed, types
+from spark_jobs.cxl import ast, checker, checker_expressions, checker_modules, checker_records, typed, types
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.cxl.environment import Binding
 from spark_jobs.cxl.types import Kind, Type
@@ -80,9 +80,9 @@ class _Aggregate:
         self.row.columns = plain | {node.name for node in read if isinstance(node, typed.Column)}
         self.row.system = {node.path for node in read if isinstance(node, typed.System)}
         return typed.AggregateProgram(
-            before=checker.program(self.row, before, self.text),
+            before=checker_records.program(self.row, before, self.text),
             calls=tuple(self.calls.values()),
-            after=checker.program(self.group, self.after, self.text),
+            after=checker_records.program(self.group, self.after, self.text),
         )
 
     def _statement(self, statement: ast.Statement) -> None:

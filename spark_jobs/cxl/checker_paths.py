@@ -362,7 +362,7 @@ def _meta(session: Session, key: str, place: Place) -> typed.Expression:
     if written := session.environment.meta(key):
         return written.read(place)
     if key in session.scope.metas:
-        return _read(session, f"meta.{key}", session.scope.metas[key], place)
+        return upstream_meta(session, key, place)
     session.warn(
         codes.W204,
         f"nothing writes `$meta.{key}`: it is always null",
@@ -370,6 +370,11 @@ def _meta(session: Session, key: str, place: Place) -> typed.Expression:
         nearest.hint(key, session.scope.metas, "'") or f"write it upstream with `emit meta {key} = …`",
     )
     return typed.Literal(types.NULL, place, None)
+
+
+def upstream_meta(session: Session, key: str, place: Place) -> typed.Expression:
+    """The metadata that nodes before this one wrote under a key of `scope.metas`."""
+    return _read(session, f"meta.{key}", session.scope.metas[key], place)
 
 
 def _document(session: Session, keys: tuple[str, ...], place: Place) -> typed.Expression | Partial:

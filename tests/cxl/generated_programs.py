@@ -287,4 +287,28 @@ def explosions(draw: st.DrawFn) -> str:
     )
     body = "\n  ".join(draw(st.lists(_BODY, min_size=1, max_size=3)))
     outer = draw(st.sampled_from(["", " outer"]))
-    return f"{before}\nemit each it in {draw(_SOURCES)}{outer} {{\n  {body}\n}}"
+    behind = draw(st.sampled_from(["", "", "", "emit v = s", "let k = d\nemit w = k", "emit meta mark = x", "n / m"]))
+    return f"{before}\nemit each it in {draw(_SOURCES)}{outer} {{\n  {body}\n}}\n{behind}"
+
+
+#: Values of many types for one name, and what may give it them.
+_VALUES = st.sampled_from(["n", "x", "s", "b", "d", "w", "null", 's.split(",")', 's.split("").map(it => n)'])
+_TARGETS = st.sampled_from(["emit {} = {}", "emit {} = {}", "emit meta {} = {}", "let {} = {}"])
+
+
+@st.composite
+def same_targets(draw: st.DrawFn) -> str:
+    """A program with blocks, before, in and behind which one name is written: `x`, a column, or `f`, which is none."""
+    target = draw(st.sampled_from(["x", "f"]))
+
+    def writes() -> list[str]:
+        return [draw(_TARGETS).format(target, draw(_VALUES)) for _ in range(draw(st.integers(0, 2)))]
+
+    def block(levels: int) -> list[str]:
+        inner = [*block(levels - 1), *writes()] if levels and draw(st.booleans()) else []
+        return [f'emit each q in {draw(st.sampled_from(["a", "cells"]))} {{', *writes(), *inner, "}"]
+
+    lines = ['let cells = s.split(",")', *writes(), *block(1), *writes()]
+    if draw(st.booleans()):
+        lines += [*block(1), *writes()]
+    return "\n".join([*lines, draw(st.sampled_from(["", "let z = x", f"trace $meta.{target}"]))])

@@ -94,6 +94,9 @@ def test_all_mistakes_of_a_program_are_reported_once_each() -> None:
         ("emit a = n[0]", "W205"),
         ("emit a = xs[s]", "W205"),
         ("emit a = m[0]", "W205"),
+        ("emit each w in xs { emit a = w }\nemit k = 1", "W206"),
+        ("emit each w in xs { emit a = w }\nemit meta k = 1", "W206"),
+        ("emit each w in xs { emit each z in xs { emit a = w }\nemit k = w }", "W206"),
     ],
 )
 def test_suspicious_things_are_warned_of(text: str, code: str) -> None:

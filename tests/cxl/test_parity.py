@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.cxl.both_engines import check_agreement, program_of
-from tests.cxl.generated_programs import explosions, programs
+from tests.cxl.generated_programs import explosions, programs, same_targets
 from tests.cxl.generated_records import COLUMNS, EACH_RECORDS, RECORDS
 
 
@@ -40,3 +40,10 @@ def test_engines_agree_on_blocks(text: str, records: list[dict[str, Any]], batch
         assume("CXL type error" not in str(refused))
         raise
     check_agreement(text, COLUMNS, records, batch_rows, max_expansion=3)
+
+
+@given(same_targets(), EACH_RECORDS, st.sampled_from([None, 3]))
+def test_engines_agree_on_statements_with_one_target(
+    text: str, records: list[dict[str, Any]], batch_rows: int | None
+) -> None:
+    _check(text, records, batch_rows)

@@ -1,8 +1,8 @@
 """Takes an aggregate node's program apart at its aggregate calls (decisions 21, 68, 70).
 
-What stands inside calls, and the filters, runs on each record before grouping; what stands around them runs on each
-group. A let stands for its expression wherever it is read (spec/cxl.md 7.2), in the group's part over group keys alone;
-a large one becomes a statement of its own before what reads it.
+What stands inside calls, the filters and the lets run on each record before grouping; what stands around calls runs on
+each group. A let stands for its expression wherever it is read (spec/cxl.md 7.2), in the group's part over group keys
+alone. It is a statement of its own too where it may fail (decision 91), or where it is large and something reads it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,16 @@ from dataclasses import fields, is_dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import ast, checker, checker_expressions, checker_modules, checker_records, typed, types
+from spark_jobs.cxl import (
+    ast,
+    checker,
+    checker_expressions,
+    checker_modules,
+    checker_records,
+    failing,
+    typed,
+    types,
+)
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.cxl.environment import Binding
 from spark_jobs.cxl.types import Kind, Type
@@ -62,8 +71,8 @@ class _Aggregate:
         self.group.per_record = (
             "`{path}` is per-record provenance and cannot appear in an aggregate residual expression"
         )
-        self.lets: dict[int, typed.Let] = {}
-        self.filters: list[typed.Filter] = []
+        #: The record's part but for the arguments, in the order of the program.
+        self.steps: list[typed.Let | typed.Filter] = []
         self.arguments: dict[Any, typed.Emit] = {}
         self.calls: dict[Any, typed.AggregateCall] = {}
         self.after: list[typed.Statement] = []
@@ -74,7 +83,7 @@ class _Aggregate:
         for let in self.row.environment.lets:
             checker.unused(self.row, let)
         before = self._before()
-        # Lets that nothing reads have left no trace, so neither should the columns they named.
+        # Lets that are no statements have left no trace, so neither should the columns they named.
         read = [node for statement in before for node in _nodes(statement)]
         plain = {name for call in self.calls.values() for name in call.arguments if not name.startswith("$")}
         self.row.columns = plain | {node.name for node in read if isinstance(node, typed.Column)}
@@ -90,7 +99,7 @@ class _Aggregate:
             case ast.Let():
                 self._let(statement)
             case ast.Filter():
-                self.filters.append(checker.Statements(self.row).filter(statement))
+                self.steps.append(checker.Statements(self.row).filter(statement))
             case ast.Emit():
                 self.after.append(checker.Statements(self.group).emit(statement))
             case ast.EmitMeta():
@@ -127,10 +136,9 @@ class _Aggregate:
         statement = checker.Statements(self.row).let(node)
         self.row.aggregate = None
         binding = self.row.environment.lets[-1]
+        self.steps.append(statement)
         if _is_small(statement.value):
             binding.value = statement.value
-        else:
-            self.lets[statement.slot] = statement
         group = _GroupLet(node.name, binding.type, node.name_place)
         group.is_wrong = any(one.is_error for one in self.row.findings[before:])
         group.owner, group.node, group.row = self, node, binding
@@ -220,24 +228,16 @@ class _Aggregate:
         return self.arguments[key].name
 
     def _before(self) -> list[typed.Statement]:
-        """The record's part: filters, then arguments, each behind the lets it reads."""
-        result: list[typed.Statement] = []
-        done: set[int] = set()
-
-        def place(expression: typed.Expression) -> None:
-            for slot in _slots(expression):
-                if slot in self.lets and slot not in done:
-                    done.add(slot)
-                    place(self.lets[slot].value)
-                    result.append(self.lets[slot])
-
-        for statement in self.filters:
-            place(statement.predicate)
-            result.append(statement)
-        for emit in self.arguments.values():
-            place(emit.value)
-            result.append(emit)
-        return result
+        """The record's part: filters, and the lets that may fail or are read, in order; then arguments."""
+        arguments = list(self.arguments.values())
+        read = {slot for emit in arguments for slot in _slots(emit.value)}
+        kept: list[typed.Statement] = []
+        for step in reversed(self.steps):
+            if isinstance(step, typed.Let) and step.slot not in read and not failing.may_fail(step.value):
+                continue
+            read.update(_slots(step.value if isinstance(step, typed.Let) else step.predicate))
+            kept.append(step)
+        return [*reversed(kept), *arguments]
 
 
 def _nodes(root: typed.Expression | typed.Statement) -> Iterator[Any]:

@@ -73,6 +73,8 @@ def _codes(keys: list[pa.Array], count: int) -> Any:
     """A number per row, the same for rows with the same values."""
     codes = np.zeros(count, dtype=np.int64)
     for array in keys:
+        if pa.types.is_nested(array.type):
+            continue  # arrays are no keys: what is left of such a column is null in every row
         encoded = array.dictionary_encode(null_encoding="encode")
         column = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         codes = codes * (len(encoded.dictionary) + 1) + column

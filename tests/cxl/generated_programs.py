@@ -251,7 +251,9 @@ def programs(draw: st.DrawFn, depth: int) -> str:
         if kind == 0:
             lines.append(f"filter {draw(_ALL['bool'][1])}")
         elif kind == 1:
-            lines.append("distinct by " + draw(st.sampled_from(["n", "s", "b", "d", "x"])))
+            lines.append(
+                draw(st.sampled_from(["distinct", *(f"distinct by {key}" for key in ("n", "s", "b", "d", "x"))]))
+            )
         elif kind == 2:
             lines.append(
                 f"let k{number} = {draw(_ALL['int'][1])}\nemit g{number} = k{number} + f0.to_string().length()"
@@ -306,7 +308,7 @@ def same_targets(draw: st.DrawFn) -> str:
 
     def block(levels: int) -> list[str]:
         inner = [*block(levels - 1), *writes()] if levels and draw(st.booleans()) else []
-        return [f'emit each q in {draw(st.sampled_from(["a", "cells"]))} {{', *writes(), *inner, "}"]
+        return [f"emit each q in {draw(st.sampled_from(['a', 'cells']))} {{", *writes(), *inner, "}"]
 
     lines = ['let cells = s.split(",")', *writes(), *block(1), *writes()]
     if draw(st.booleans()):

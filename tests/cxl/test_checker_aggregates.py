@@ -43,24 +43,48 @@ def test_equal_calls_share_an_accumulator() -> None:
     assert shape(program.before) == ["Emit $arg.0", "Emit $arg.1"]
 
 
-def test_filters_come_first_and_lets_stand_for_their_expressions() -> None:
+def test_filters_come_first_and_lets_that_cannot_fail_stand_for_their_expressions() -> None:
     program = parts(
         "let net = amount * 0.8\nlet unused = amount / 0\nlet big = net > 10\nemit t = sum(net)\nfilter big\nemit u = t"
     )
-    assert shape(program.before) == ["Filter", "Emit $arg.0"]
+    assert shape(program.before) == ["Let unused", "Filter", "Emit $arg.0"]
     assert parts("let unused = note\nemit t = sum(units)").before.columns == {"units"}
     assert shape(program.after) == ["Emit t", "Emit u"]
     assert parts("let k = units * 2\nemit a = sum(k) + sum(units * 2)").calls[1:] == ()
 
 
+@pytest.mark.parametrize(
+    ("value", "is_kept"),
+    [
+        ("note.to_int()", True),
+        ("units + 1", True),
+        ("-units", True),
+        ("units / store", True),
+        ("v < 1", True),
+        ("v.upper()", True),
+        ("amount * 2.5 - 1.0", False),
+        ("amount / 2.0", True),
+        ('note.upper() + "x"', False),
+        ("if units > 3 then note else region", False),
+        ("note.split(region).map(it => it.to_int())", True),
+        ("note.split(region).map(it => it.upper())", False),
+    ],
+)
+def test_a_let_that_nothing_reads_is_kept_where_it_may_fail(value: str, is_kept: bool) -> None:
+    columns = {**COLUMNS, "v": types.ANY}
+    result = compiled(f"let k = {value}\nemit n = count(*)", columns, mode=Mode.AGGREGATE, group_by=())
+    assert isinstance(result.program, typed.AggregateProgram), result.diagnostics
+    assert shape(result.program.before) == (["Let k"] if is_kept else [])
+
+
 def test_a_later_let_of_the_same_name_is_another_let() -> None:
     first = parts("let k = units\nlet k = k + 1\nemit a = sum(k)").before.statements
     second = parts("emit a = sum(units + 1)").before.statements
-    assert isinstance(first[0], typed.Emit)
-    assert isinstance(second[0], typed.Emit)
-    assert isinstance(first[0].value, typed.Binary)
-    assert isinstance(second[0].value, typed.Binary)
-    assert first[0].value.operator == second[0].value.operator
+    assert isinstance(first[-1], typed.Emit)
+    assert isinstance(second[-1], typed.Emit)
+    assert isinstance(first[-1].value, typed.Binary)
+    assert isinstance(second[-1].value, typed.Binary)
+    assert first[-1].value.operator == second[-1].value.operator
 
 
 def test_large_lets_are_statements_before_what_reads_them() -> None:

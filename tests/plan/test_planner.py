@@ -109,6 +109,16 @@ ROUTE = """
 """
 
 
+@pytest.mark.parametrize(("conditions", "codes"), [(255, []), (256, ["E013"])])
+def test_a_route_has_at_most_256_branches_the_default_counted(
+    tmp_path: Path, conditions: int, codes: list[str]
+) -> None:
+    branches = "".join(f'        b{i}: "id == {i}"\n' for i in range(conditions))
+    route = f"  - type: route\n    name: r\n    input: orders\n    config:\n      default: rest\n      conditions:\n{branches}"
+    text = ORDERS + route + output("r.rest")
+    assert [problem.code.id for problem in problems(tmp_path, text) if problem.is_error] == codes
+
+
 def test_routes_have_a_port_per_branch(tmp_path: Path) -> None:
     plan = planned(tmp_path, ORDERS + ROUTE + output("size.large", name="a") + output("size.small", name="b"))
     assert list(plan.by_name["size"].outputs) == ["large", "small"]

@@ -144,6 +144,11 @@ class Avg:
         return self.total.divided(self.total.terms) if self.total.terms else None
 
 
+def _comparable(one: Any, other: Any) -> bool:
+    """Whether `min` and `max` order two values: as `<` does, and truth values as sorting does, false first."""
+    return values.comparable(one, other) or (one.__class__ is bool and other.__class__ is bool)
+
+
 class _Best:
     """The first value that no other one beats; nulls and what cannot be compared with it are passed over.
 
@@ -163,11 +168,11 @@ class _Best:
         if value is None:
             return
         for position, best in enumerate(self.bests):
-            if values.comparable(best, value):
+            if _comparable(best, value):
                 if self.beats(value, best):
                     self.bests[position] = value
                 return
-        if not self.bests or values.comparable(value, value):
+        if not self.bests or _comparable(value, value):
             self.bests.append(value)
 
     def merge(self, other: _Best) -> None:
@@ -182,7 +187,7 @@ class _Best:
 
 @aggregate(result=_of_argument)
 class Min(_Best):
-    """The smallest value: of numbers, texts, dates or date-times; of equal ones the first. Nulls are skipped.
+    """The smallest value: of numbers, texts, truth values, dates or date-times; of equal ones the first. Nulls are skipped.
 
     NaN is larger than every number.
     """
@@ -194,7 +199,7 @@ class Min(_Best):
 
 @aggregate(result=_of_argument)
 class Max(_Best):
-    """The largest value: of numbers, texts, dates or date-times; of equal ones the first. Nulls are skipped.
+    """The largest value: of numbers, texts, truth values, dates or date-times; of equal ones the first. Nulls are skipped.
 
     NaN is larger than every number.
     """

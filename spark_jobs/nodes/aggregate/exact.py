@@ -148,7 +148,7 @@ class Totals:
         nulls = self.nulls | by.nulls | (by.head == 0.0)
         wide = [each.astype(np.longdouble) for each in (self.head, self.tail, by.head, by.tail)]
         quotient = ((wide[0] + wide[1]) / np.where(nulls, 1.0, wide[2] + wide[3])).astype(np.float64)
-        return self._result(quotient, self.exponent - by.exponent, nulls)
+        return self._result(quotient + 0.0, self.exponent - by.exponent, nulls)  # -0.0 is 0.0
 
     def _result(self, head: np.ndarray, exponent: np.ndarray, nulls: np.ndarray) -> pa.Array:
         with np.errstate(over="ignore", under="ignore"):

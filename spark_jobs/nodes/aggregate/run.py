@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure
 from spark_jobs.nodes import keys, meeting, operator, ordering, partition, spill
-from spark_jobs.nodes.aggregate import accumulators, groups
+from spark_jobs.nodes.aggregate import accumulators, groups, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,6 +91,7 @@ class Partial(operator.Operator):
         self.grouping = _Grouping(self.step)
         before = self.step.program.before
         self.before = operator.compiled(before) if before.statements else None
+        self.numbers = numbers.arguments(self.step)
         self.state = engine.Surroundings()
         self.found: dict[tuple[int, ...], _Lane] = {}
         self.limit = spill.held_bytes(self.context)
@@ -132,7 +133,7 @@ class Partial(operator.Operator):
     def _keyed(
         self, batch: operator.Batch, emits: dict[str, pa.Array]
     ) -> tuple[operator.Batch, dict[str, pa.Array], int]:
-        """The batch with its key columns, without the rows that have no usable key."""
+        """The batch with its key columns, without the rows that have no usable key or argument."""
         columns = dict(emits)
         bad = np.zeros(batch.count, dtype=bool)
         failures = []
@@ -146,6 +147,10 @@ class Partial(operator.Operator):
                     engine.RowFailure(int(row), failure.Failure(detail, failure.Category.AGGREGATE, None, name))
                 )
             bad |= wrong
+        if self.numbers:
+            given = {name: columns[name] if name in columns else batch.data.column(name) for name in self.numbers}
+            failures += [item for item in numbers.failures(self.step, self.numbers, given) if not bad[item.row]]
+            bad[[item.row for item in failures]] = True
         if failures:
             self.fail(batch, sorted(failures, key=lambda item: item.row))
             kept = pa.array(np.flatnonzero(~bad))

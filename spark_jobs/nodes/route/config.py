@@ -31,11 +31,14 @@ class RouteConfig(Config):
 
 
 def check(config: RouteConfig, scope: BindScope) -> None:
-    """The book's constraints: 1 to 256 distinct branches, and a default that is none of them."""
+    """The book's constraints: 2 to 256 distinct branches, of which the default is one."""
     if not config.conditions:
         report(scope, codes.E013, f'route "{scope.name}" needs at least one condition', "config", "conditions")
-    if len(config.conditions) > MAX_BRANCHES:
-        message = f'route "{scope.name}" has {len(config.conditions)} branches; at most {MAX_BRANCHES} are allowed'
+    branches = len(config.conditions) + 1
+    if branches > MAX_BRANCHES:
+        message = (
+            f'route "{scope.name}" has {branches} branches, the default counted; at most {MAX_BRANCHES} are allowed'
+        )
         report(scope, codes.E013, message, "config", "conditions")
     if config.default in config.conditions:
         message = f'route "{scope.name}": default branch "{config.default}" must not match any condition name'

@@ -1,0 +1,48 @@
+"""Which expressions can fail: what cannot need not be evaluated where nobody reads it."""
+
+from __future__ import annotations
+
+from spark_jobs.cxl import trees, typed
+from spark_jobs.cxl.builtins import declare
+from spark_jobs.cxl.types import Kind
+
+_SAFE = (
+    typed.Literal,
+    typed.Column,
+    typed.Local,
+    typed.System,
+    typed.Now,
+    typed.Widen,
+    typed.Not,
+    typed.And,
+    typed.Or,
+    typed.Coalesce,
+    typed.If,
+    typed.Match,
+    typed.Arm,
+    typed.Index,
+    typed.Closure,
+)
+_COMPARISONS = frozenset("== != < <= > >=".split())
+#: Arithmetic that has a value for all operands: texts are joined, Floats overflow to an infinity.
+_TOTAL = {Kind.STRING: frozenset("+"), Kind.FLOAT: frozenset("+-*")}
+
+
+def may_fail(expression: typed.Expression) -> bool:
+    """Whether some record may make this expression fail; true where that is not known."""
+    return any(_may_fail(node) for node in trees.walk(expression))
+
+
+def _may_fail(node: object) -> bool:
+    match node:
+        case typed.Binary(operator=operator, left=left, right=right):
+            if left.type.is_dynamic or right.type.is_dynamic:
+                return True
+            return operator not in _COMPARISONS and operator not in _TOTAL.get(node.type.kind, ())
+        case typed.Negate(operand=operand):
+            return operand.type.kind is not Kind.FLOAT
+        case typed.Call(builtin=builtin, arguments=(receiver, *_)):
+            is_known = isinstance(receiver, typed.Expression) and not receiver.type.is_dynamic
+            return not is_known or declare.registry()[builtin].fails
+        case _:
+            return not isinstance(node, _SAFE)

@@ -1,0 +1,55 @@
+"""Numeric functions take numbers alone: a record with another value is in no group (decision 90)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import engine, failure, types, values
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from spark_jobs.nodes.aggregate.step import AggregateStep
+
+_NUMERIC = ("sum", "avg", "weighted_avg")
+#: How the text of a number begins in a dynamic column; NaN and the infinities are tagged.
+_NUMBER = r'^([-0-9]|\{"\$float")'
+
+
+def arguments(step: AggregateStep) -> dict[str, str]:
+    """The columns that only show at run time whether they hold numbers, with the function that wants them."""
+    return {
+        name: call.function
+        for call in step.program.calls
+        if call.function in _NUMERIC
+        for name, static in zip(call.arguments, call.argument_types, strict=True)
+        if static.kind is types.Kind.ANY
+    }
+
+
+def failures(
+    step: AggregateStep, wanted: Mapping[str, str], columns: Mapping[str, pa.Array]
+) -> list[engine.RowFailure]:
+    """The rows whose arguments are neither numbers nor null, each with its first such value."""
+    found: dict[int, engine.RowFailure] = {}
+    for name, function in wanted.items():
+        column = columns[name]
+        fits = pc.fill_null(pc.match_substring_regex(column, _NUMBER), True)
+        if pc.all(fits, min_count=0).as_py():
+            continue
+        for row in np.flatnonzero(~fits.to_numpy(zero_copy_only=False)).tolist():
+            if row not in found:
+                value = values.decode(column[row].as_py())
+                field = None if name.startswith("$") else name
+                found[row] = engine.RowFailure(row, _problem(step.name, function, value, field))
+    return [found[row] for row in sorted(found)]
+
+
+def _problem(node: str, function: str, value: object, field: str | None) -> failure.Failure:
+    detail = f"aggregate {node}: {function}() takes numbers, got {values.kind_name(value)}"
+    return failure.Failure(detail, failure.Category.AGGREGATE_TYPE, value, field)

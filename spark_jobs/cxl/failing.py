@@ -23,7 +23,7 @@ _SAFE = (
     typed.Index,
     typed.Closure,
 )
-_COMPARISONS = frozenset("== != < <= > >=".split())
+_COMPARISONS = frozenset(["==", "!=", "<", "<=", ">", ">="])
 #: Arithmetic that has a value for all operands: texts are joined, Floats overflow to an infinity.
 _TOTAL = {Kind.STRING: frozenset("+"), Kind.FLOAT: frozenset("+-*")}
 

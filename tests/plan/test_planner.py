@@ -114,8 +114,8 @@ def test_a_route_has_at_most_256_branches_the_default_counted(
     tmp_path: Path, conditions: int, codes: list[str]
 ) -> None:
     branches = "".join(f'        b{i}: "id == {i}"\n' for i in range(conditions))
-    route = f"  - type: route\n    name: r\n    input: orders\n    config:\n      default: rest\n      conditions:\n{branches}"
-    text = ORDERS + route + output("r.rest")
+    route = "  - type: route\n    name: r\n    input: orders\n    config:\n      default: rest\n      conditions:\n"
+    text = ORDERS + route + branches + output("r.rest")
     assert [problem.code.id for problem in problems(tmp_path, text) if problem.is_error] == codes
 
 

@@ -187,9 +187,9 @@ class _Best:
 
 @aggregate(result=_of_argument)
 class Min(_Best):
-    """The smallest value: of numbers, texts, truth values, dates or date-times; of equal ones the first. Nulls are skipped.
+    """The smallest value: of numbers, texts, truth values, dates or date-times; of equal ones the first.
 
-    NaN is larger than every number.
+    Nulls are skipped. NaN is larger than every number.
     """
 
     def beats(self, value: Any, best: Any) -> bool:
@@ -199,9 +199,9 @@ class Min(_Best):
 
 @aggregate(result=_of_argument)
 class Max(_Best):
-    """The largest value: of numbers, texts, truth values, dates or date-times; of equal ones the first. Nulls are skipped.
+    """The largest value: of numbers, texts, truth values, dates or date-times; of equal ones the first.
 
-    NaN is larger than every number.
+    Nulls are skipped. NaN is larger than every number.
     """
 
     def beats(self, value: Any, best: Any) -> bool:

@@ -91,7 +91,7 @@ class Partial(operator.Operator):
         self.grouping = _Grouping(self.step)
         before = self.step.program.before
         self.before = operator.compiled(before) if before.statements else None
-        self.numbers = numbers.arguments(self.step)
+        self.numeric = numbers.arguments(self.step)
         self.state = engine.Surroundings()
         self.found: dict[tuple[int, ...], _Lane] = {}
         self.limit = spill.held_bytes(self.context)
@@ -147,9 +147,9 @@ class Partial(operator.Operator):
                     engine.RowFailure(int(row), failure.Failure(detail, failure.Category.AGGREGATE, None, name))
                 )
             bad |= wrong
-        if self.numbers:
-            given = {name: columns[name] if name in columns else batch.data.column(name) for name in self.numbers}
-            failures += [item for item in numbers.failures(self.step, self.numbers, given) if not bad[item.row]]
+        if self.numeric:
+            given = {name: columns[name] if name in columns else batch.data.column(name) for name in self.numeric}
+            failures += [item for item in numbers.failures(self.step, self.numeric, given) if not bad[item.row]]
             bad[[item.row for item in failures]] = True
         if failures:
             self.fail(batch, sorted(failures, key=lambda item: item.row))

@@ -62,7 +62,7 @@ class Gathered:
         texts: pa.RecordBatch | None,
         stages: Sequence[str],
         number: int,
-        route: str,
+        routes: Sequence[str],
         trigger: str,
         *,
         keep: bool,
@@ -77,7 +77,7 @@ class Gathered:
         for failure in failures:
             self.per_category[failure.category] = self.per_category.get(failure.category, 0) + 1
         if keep:
-            self._tables.append(_table(failures, places, causes, texts, stages, number, route, trigger))
+            self._tables.append(_table(failures, places, causes, texts, stages, number, routes, trigger))
 
     def write(self, path: str) -> bool:
         """Write what was kept; False when there is nothing."""
@@ -103,7 +103,7 @@ def _table(
     texts: pa.RecordBatch | None,
     stages: Sequence[str],
     number: int,
-    route: str,
+    routes: Sequence[str],
     trigger: str,
 ) -> pa.Table:
     count = len(failures)
@@ -112,7 +112,7 @@ def _table(
         pa.array(np.full(count, number, dtype=np.int32)),
         *causes,
         pa.array(stages, pa.string()),
-        pa.array([route] * count, pa.string()),
+        pa.array(routes, pa.string()),
         pa.array([str(failure.category) for failure in failures], pa.string()),
         pa.array([failure.detail for failure in failures], pa.string()),
         pa.array([failure.field or "" for failure in failures], pa.string()),

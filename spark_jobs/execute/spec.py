@@ -39,6 +39,7 @@ class JobSpec:
         memory_share: bytes of Arrow data that a task may hold.
         spill: where a task writes what is more.
         numbers: those of the splits and partitions that records can come from: home partitions share them.
+        branches: those of all routes, with none before them; records know theirs by its number.
         pack_bytes: splits that together have no more bytes than this are read by one Spark task.
     """
 
@@ -59,6 +60,7 @@ class JobSpec:
     counts_only: bool = False
     materialized: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     numbers: range = range(1)
+    branches: tuple[str, ...] = ("",)
     pack_bytes: int = 0
 
     @cached_property

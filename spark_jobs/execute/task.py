@@ -38,6 +38,7 @@ class Task:
         self.level = level
         self.attempt = attempt
         self.values = dict(spec.values)
+        self.branches = spec.branches
         self.report = report.TaskReport(level, number)
         self.share = spec.memory_share
         held = spill.held_bytes(self) // 2
@@ -79,6 +80,7 @@ class Task:
             causes,
             texts,
             [operator_.step.stage] * len(failures),
+            [self.branches[number or 0] for number in batch.branches.take(indices).to_pylist()],
             trigger,
         )
 
@@ -92,7 +94,7 @@ class Task:
     ) -> None:
         """Note dead letters by the places of their records."""
         causes = letters.own(pa.array([0] * len(failures), pa.int64()))
-        self._note(operator_, failures, places, causes, texts, stages, "")
+        self._note(operator_, failures, places, causes, texts, stages, [""] * len(failures), "")
 
     def _note(
         self,
@@ -102,13 +104,14 @@ class Task:
         causes: tuple[pa.Array, pa.Array, pa.Array, pa.Array],
         texts: pa.RecordBatch | None,
         stages: Sequence[str],
+        routes: Sequence[str],
         trigger: str,
     ) -> None:
         if operator_.silent:
             return
         keep = self.spec.strategy is plans.Strategy.CONTINUE
         self.gathered.add(
-            failures, places, causes, texts, stages, operator_.number, operator_.route, trigger, keep=keep
+            failures, places, causes, texts, stages, operator_.number, routes, trigger, keep=keep
         )  # fmt: skip
         first = pc.index(places[2], pc.min(places[2])).as_py()
         source, split, row = (column[first].as_py() for column in places)
@@ -319,7 +322,6 @@ class Task:
         """The operator of a box."""
         wiring: dict[str, Any] = {
             "context": self,
-            "route": box.route,
             "silent": box.silent,
             "number": box.number,
             "first": box.first,

@@ -135,6 +135,7 @@ class Work:
             materialized=dict(materialized),
             pack_bytes=min(_PACK_BYTES, split_bytes()),
             numbers=self._numbers(job),
+            branches=("", *dict.fromkeys(b for p in self.run.plan.nodes if p.kind == "route" for b in p.outputs)),
         )
 
     def _numbers(self, job: regions.Job) -> range:
@@ -161,7 +162,7 @@ class Work:
     def _count(self) -> None:
         """A pass that only counts the records of each split."""
         steps = self.inputs.steps.items()
-        boxes = {name: regions.Box(name, step, regions.Role.WHOLE, "", 0, silent=True) for name, step in steps}
+        boxes = {name: regions.Box(name, step, regions.Role.WHOLE, 0, silent=True) for name, step in steps}
         reports = self._run(self._spec(regions.Job(-1, tuple(boxes), boxes, ()), {}, counts_only=True))
         self.run.tally.broken += [report.broken for report in reports if report.broken]
         self._stop_when_broken()

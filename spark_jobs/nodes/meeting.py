@@ -67,7 +67,9 @@ class Departure(operator.Operator):
             lane = _Lane(ordering.place(self.lanes.index(batch.lane), batch.origin.number, self.numbers))
             self._waiting[batch.lane] = lane
         at = ordering.places(lane.place, lane.arrived, batch.count)
-        data = operator.overlay(operator.with_origin(batch, batch.data), {**keys, ordering.AT: at})
+        data = operator.overlay(
+            operator.with_origin(batch, batch.data, self.context.branches), {**keys, ordering.AT: at}
+        )
         lane.arrived += batch.count
         lane.waiting.append(pa.table(data))
         lane.rows += batch.count

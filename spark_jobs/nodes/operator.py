@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 BATCH_ROWS = 65_536
 #: Engine columns that say where the record came from, on records that an exchange brought (see `GroupOrigin`).
 ORIGIN_COLUMNS = ("$origin.source", "$origin.split", "$origin.row")
+#: Beside them where a plan has routes: the branch of the record's last route, as its number in `Context.branches`.
+ROUTE = "$origin.route"
 #: Beside them on records that are no longer those of a file: groups.
 IS_GROUP = "$origin.group"
 #: The metadata of a written batch that says whose it is, where a node's records are written in partitions.
@@ -58,13 +60,22 @@ class Batch:
 
     `data` has the columns; `rows` the row of each record in the task's input (a split's or a home partition's),
     ascending, the same number for all children of an `emit each`. `lane` is the path through merges: the inputs
-    taken, outermost first.
+    taken, outermost first. `branch` is that of the last route, as its number in `Context.branches`; where the records
+    differ, they have a column for it.
     """
 
     data: pa.RecordBatch
     rows: pa.Array
     origin: Origin
     lane: tuple[int, ...] = ()
+    branch: int = 0
+
+    @property
+    def branches(self) -> pa.Array:
+        """The branch of each record's last route (decision 94)."""
+        if ROUTE in self.data.schema.names:
+            return self.data.column(ROUTE)
+        return pa.repeat(pa.scalar(self.branch, pa.int16()), self.count)
 
     @property
     def count(self) -> int:
@@ -75,9 +86,9 @@ class Batch:
         """These records, in this order."""
         return replace(self, data=self.data.take(indices), rows=self.rows.take(indices))
 
-    def record(self, row: int) -> Batch:
-        """One of its records."""
-        return replace(self, data=self.data.slice(row, 1), rows=self.rows.slice(row, 1))
+    def slice(self, start: int, count: int) -> Batch:
+        """Some of its records that stand together."""
+        return replace(self, data=self.data.slice(start, count), rows=self.rows.slice(start, count))
 
     def slices(self, size: int = BATCH_ROWS) -> Iterable[Batch]:
         """The batch in pieces of at most `size` records."""
@@ -85,7 +96,7 @@ class Batch:
             yield self
             return
         for start in range(0, self.count, size):
-            yield replace(self, data=self.data.slice(start, size), rows=self.rows.slice(start, size))
+            yield self.slice(start, size)
 
 
 @dataclass(frozen=True)
@@ -143,6 +154,8 @@ class Context(Protocol):
     share: int
     #: What a program runs on, for its log lines; None where it is repeated work, which writes none.
     running: Batch | None
+    #: The branches of all routes of the plan; the first is none.
+    branches: Sequence[str]
 
     def spill(self, node: str, table: pa.Table) -> spill.Spilled:
         """Write rows down for this task (see `spill.py`)."""
@@ -207,8 +220,6 @@ class Operator:
 
     step: node.Step
     context: Context
-    #: The branch that dead letters of this operator name: that of the nearest route upstream.
-    route: str = ""
     #: Replays are repeated work of an earlier job: they count and report nothing again.
     silent: bool = False
     targets: dict[str, list[tuple[Operator, int]]] = field(default_factory=dict)
@@ -301,12 +312,20 @@ def value_at(batch: Batch, name: str, row: int, static: types.Type) -> Any:
     return values.from_arrow(batch.data.column(name).slice(row, 1), static)[0]
 
 
-def with_origin(batch: Batch, data: pa.RecordBatch) -> pa.RecordBatch:
-    """Some columns of a batch's records, and the columns that say where the records were read."""
+def with_origin(batch: Batch, data: pa.RecordBatch, branches: Sequence[str]) -> pa.RecordBatch:
+    """Some columns of a batch's records, and the columns that say where the records were read, and which way they took.
+
+    Args:
+        batch: the records.
+        data: the columns.
+        branches: those of the plan's routes (see `Context`).
+    """
     import numpy as np
 
     origin = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
     columns = dict(zip(ORIGIN_COLUMNS, origin, strict=True))
+    if len(branches) > 1:
+        columns[ROUTE] = batch.branches
     if IS_GROUP in batch.data.schema.names:
         columns[IS_GROUP] = batch.data.column(IS_GROUP)
     elif type(batch.origin) is GroupOrigin:

@@ -62,7 +62,6 @@ class Box:
     id: str
     step: node.Step
     role: Role
-    route: str
     number: int
     silent: bool
     targets: tuple[Target, ...] = ()
@@ -233,7 +232,6 @@ class _Builder:
             planned.name,
             _step(planned),
             Role.WHOLE,
-            self._route(planned),
             self.numbers[planned.name],
             silent,
             lanes=incoming,
@@ -256,19 +254,6 @@ class _Builder:
     def _is_shuffled(self, planned: plans.PlannedNode) -> bool:
         """Whether a combine's driver and first build side meet in partitions."""
         return isinstance(planned.step, CombineStep) and planned.step.is_keyed and self.partitions(planned.name) > 1
-
-    def _route(self, planned: plans.PlannedNode) -> str:
-        """The branch that errors of a node name: that of the nearest route upstream of the same records."""
-        while planned.kind not in ("source", "aggregate", "merge"):
-            edge = driver(planned)
-            upstream = self.plan.by_name[edge.node]
-            if upstream.kind == "route":
-                return edge.port
-            planned = upstream
-        if planned.kind == "aggregate" and planned.inputs:
-            upstream = self.plan.by_name[planned.inputs[0].node]
-            return planned.inputs[0].port if upstream.kind == "route" else ""
-        return ""
 
     def _meeting(self, box: Box, arriving: int, boxes: dict[str, Box], exchanges: list[Exchange]) -> int:
         """The boxes and exchanges by which equal keys meet and go home; gives the level where the result appears."""
@@ -326,7 +311,7 @@ class _Builder:
                 if self.depths[edge.node] != number:
                     continue
                 target = planned.step.build_box(edge.qualifier)  # type: ignore[union-attr]
-                build = Box(target, _step(planned), Role.BUILD, "", self.numbers[planned.name], silent=False)
+                build = Box(target, _step(planned), Role.BUILD, self.numbers[planned.name], silent=False)
                 first = planned.step.builds[0]  # type: ignore[union-attr]
                 boxes[target] = replace(
                     build,

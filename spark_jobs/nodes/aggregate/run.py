@@ -8,7 +8,7 @@ them back into order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +33,7 @@ MERGE_ROWS = 1_048_576
 class _Grouping:
     """The names and accumulators that all parts of an aggregate share."""
 
-    def __init__(self, step: AggregateStep) -> None:
+    def __init__(self, step: AggregateStep, context: operator.Context) -> None:
         self.keys = [f"key {i}" for i in range(len(step.group_by))]
         kinds = (step.input.get(name) for name in step.group_by)
         # Where a key is the value itself, nothing is carried beside it.
@@ -41,7 +41,9 @@ class _Grouping:
             key if column is not None and keys.is_value(column.type) else f"value {i}"
             for i, (key, column) in enumerate(zip(self.keys, kinds, strict=True))
         ]
-        self.carried = [*(v for k, v in zip(self.keys, self.values, strict=True) if k != v), *operator.ORIGIN_COLUMNS]
+        #: Where a group's first record comes from.
+        self.origin = (*operator.ORIGIN_COLUMNS, *([operator.ROUTE] if len(context.branches) > 1 else []))
+        self.carried = [*(v for k, v in zip(self.keys, self.values, strict=True) if k != v), *self.origin]
         self.accumulators = [accumulators.accumulator(call, f"call {i}") for i, call in enumerate(step.program.calls)]
         #: What keeps states: calls over the same columns share theirs.
         self.keepers = list({part.name: part for each in self.accumulators for part in each.parts()}.values())
@@ -67,6 +69,7 @@ class _Lane:
     """What a task has grouped of one lane."""
 
     place: int
+    branch: int
     arrived: int = 0
     raw: list[dict[str, pa.Array]] = field(default_factory=list)
     raw_rows: int = 0
@@ -88,7 +91,7 @@ class Partial(operator.Operator):
 
     def open(self) -> None:
         """Compile the row-wise part."""
-        self.grouping = _Grouping(self.step)
+        self.grouping = _Grouping(self.step, self.context)
         before = self.step.program.before
         self.before = operator.compiled(before) if before.statements else None
         self.numeric = numbers.arguments(self.step)
@@ -113,7 +116,8 @@ class Partial(operator.Operator):
             return
         lane = self.found.get(batch.lane)
         if lane is None:
-            lane = _Lane(ordering.place(self.lanes.index(batch.lane), batch.origin.number, self.numbers))
+            place = ordering.place(self.lanes.index(batch.lane), batch.origin.number, self.numbers)
+            lane = _Lane(place, batch.branch)
             self.found[batch.lane] = lane
         prepared = self._prepared(batch, emits, lane)
         lane.raw.append(prepared)
@@ -171,6 +175,8 @@ class Partial(operator.Operator):
         prepared[ordering.AT] = ordering.places(lane.place, lane.arrived, batch.count)
         if operator.ORIGIN_COLUMNS[0] in batch.data.schema.names:
             prepared |= {name: batch.data.column(name) for name in operator.ORIGIN_COLUMNS}
+            if operator.ROUTE in self.grouping.origin:
+                prepared[operator.ROUTE] = batch.branches
         else:
             self.split_origin = batch.origin
             prepared[operator.ORIGIN_COLUMNS[2]] = batch.rows
@@ -186,7 +192,7 @@ class Partial(operator.Operator):
         carried = [name for name in self.grouping.carried if name in columns]
         table = groups.reduce(self.grouping.keys, columns, carried, states)
         if operator.ORIGIN_COLUMNS[0] not in columns:
-            table = self._with_origin(table)
+            table = self._with_origin(table, lane.branch)
         lane.partial.append(table)
         lane.partial_rows += table.num_rows
         held = sum(table.nbytes for table in lane.partial)
@@ -195,13 +201,15 @@ class Partial(operator.Operator):
             if held > self.limit and sum(table.nbytes for table in lane.partial) > self.limit // 2:
                 self._send(lane)
 
-    def _with_origin(self, table: pa.Table) -> pa.Table:
+    def _with_origin(self, table: pa.Table, branch: int) -> pa.Table:
         """Where the first record of each group was read: the task's split, and the row there."""
         row = operator.ORIGIN_COLUMNS[2]
         origin = self.split_origin.of_rows(_array(table, row))
         table = table.drop_columns([row])
         for name, column in zip(operator.ORIGIN_COLUMNS, origin, strict=True):
             table = table.append_column(name, column)
+        if operator.ROUTE in self.grouping.origin:
+            table = table.append_column(operator.ROUTE, pa.repeat(pa.scalar(branch, pa.int16()), table.num_rows))
         leading = [*self.grouping.keys, ordering.AT, *self.grouping.carried]
         return table.select([*leading, *(name for name in table.schema.names if name not in leading)])
 
@@ -235,7 +243,7 @@ class Final(meeting.Meeting):
 
     def open(self) -> None:
         """Compile the expressions around the accumulators."""
-        self.grouping = _Grouping(self.step)
+        self.grouping = _Grouping(self.step, self.context)
         self.after = operator.compiled(self.step.program.after)
         self.groups = spill.Keyed(self.context, self.step.name, self.grouping.keys, self.grouping.merge)
         self.is_empty = True
@@ -265,13 +273,15 @@ class Final(meeting.Meeting):
     def push_all(self, batch: operator.Batch) -> None:
         """Give the groups on without their places."""
         for piece in batch.slices():
-            self.push(operator.Batch(piece.data.drop_columns([ordering.AT]), piece.rows, piece.origin, piece.lane))
+            self.push(replace(piece, data=piece.data.drop_columns([ordering.AT])))
 
     def _no_rows(self) -> pa.Table:
         """The single group of a global aggregate without records (decision 61, spec/exec.md 7.3)."""
         columns: dict[str, pa.Array] = {ordering.AT: pa.array([0])}
         for name, kind in zip(operator.ORIGIN_COLUMNS, (pa.int32(), pa.int32(), pa.int64()), strict=True):
             columns[name] = pa.array([-1], kind)
+        if operator.ROUTE in self.grouping.origin:
+            columns[operator.ROUTE] = pa.array([0], pa.int16())
         for accumulator in self.grouping.keepers:
             empty = [_no_values(static) for static in accumulator.call.argument_types]
             for state in accumulator.first(empty, 0):
@@ -285,7 +295,7 @@ class Final(meeting.Meeting):
         data = {
             name: _array(table, value) for name, value in zip(self.step.group_by, self.grouping.values, strict=True)
         }
-        engine_columns = {name: _array(table, name) for name in (*operator.ORIGIN_COLUMNS, ordering.AT)}
+        engine_columns = {name: _array(table, name) for name in (*self.grouping.origin, ordering.AT)}
         states = {name: _array(table, name) for name in table.schema.names}
         results, overflowed = {}, np.zeros(table.num_rows, dtype=bool)
         for accumulator in self.grouping.accumulators:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,7 +86,7 @@ class Store(operator.Operator):
         """Append a batch with its keys and the places its records come from."""
         found: list[pa.Array] = []
         for equality, program in zip(self.equalities, self.programs, strict=True):
-            named = operator.Batch(qualified(batch.data, self.qualifier), batch.rows, batch.origin, batch.lane)
+            named = replace(batch, data=qualified(batch.data, self.qualifier))
             result = self.run(program, named, engine.Surroundings())
             if result.failures:
                 self.counters.made += len(result.failures)  # what comes in are the driver's records
@@ -97,7 +97,7 @@ class Store(operator.Operator):
         if not batch.count:
             return
         columns = {key_name(i): column for i, column in enumerate(found)}
-        data = operator.overlay(operator.with_origin(batch, batch.data), columns)
+        data = operator.overlay(operator.with_origin(batch, batch.data, self.context.branches), columns)
         stored = self.lanes.setdefault(batch.lane, _Stored())
         if stored.writer is None:
             stored.writer = self.context.part(

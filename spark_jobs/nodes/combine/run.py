@@ -7,7 +7,7 @@ every side has a record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,10 +101,7 @@ class Combine(operator.Operator):
             end = start + batch.count
             located = (found[0][start:end], found[1][start:end]) if found else None
             for piece_start, piece_end in self._pieces(batch.count, located):
-                part = operator.Batch(
-                    batch.data.slice(piece_start, piece_end - piece_start),
-                    batch.rows.slice(piece_start, piece_end - piece_start), batch.origin, batch.lane,
-                )  # fmt: skip
+                part = batch.slice(piece_start, piece_end - piece_start)
                 here = (located[0][piece_start:piece_end], located[1][piece_start:piece_end]) if located else None
                 self._join(part, here)
             start = end
@@ -145,7 +142,7 @@ class Combine(operator.Operator):
         """The batch without the records whose key fails, and the driver's side of the keys."""
         found: list[pa.Array] = []
         for equality, program in self.key_programs[qualifier]:
-            named = operator.Batch(build.qualified(batch.data, self.step.driver), batch.rows, batch.origin, batch.lane)
+            named = replace(batch, data=build.qualified(batch.data, self.step.driver))
             result = self.run(program, named, engine.Surroundings())
             if result.failures:
                 self.fail(batch, [build.combine_error(item) for item in result.failures])
@@ -248,7 +245,7 @@ class Combine(operator.Operator):
             columns["$none"] = pa.nulls(len(driver))
         around = [name for name in batch.data.schema.names if name.startswith(("$meta.", "$origin."))]
         columns |= {name: batch.data.column(name).take(driver) for name in around}
-        return operator.Batch(pa.RecordBatch.from_pydict(columns), batch.rows.take(driver), batch.origin, batch.lane)
+        return replace(batch, data=pa.RecordBatch.from_pydict(columns), rows=batch.rows.take(driver))
 
     def _filtered(self, batch: operator.Batch, pairs: _Pairs) -> tuple[_Pairs, list[engine.RowFailure]]:
         """The pairs for which the rest of `where` is true, and the drivers for which it fails."""
@@ -269,7 +266,7 @@ class Combine(operator.Operator):
             driver = int(pairs.driver[item.row])
             if driver not in found:
                 found[driver] = build.combine_error(engine.RowFailure(driver, item.failure))
-                self._companions(batch.record(driver), pairs, item)
+                self._companions(batch.slice(driver, 1), pairs, item)
         return [found[driver] for driver in sorted(found)]
 
     def _companions(self, driver: operator.Batch, pairs: _Pairs, item: engine.RowFailure) -> None:
@@ -322,8 +319,7 @@ class Combine(operator.Operator):
             if name.startswith(("$widened.", "$origin.")) or name == ordering.AT:
                 out[name] = batch.data.column(name).take(driver)
         data = pa.RecordBatch.from_pydict(out)
-        whole = operator.Batch(data, batch.rows.take(driver), batch.origin, batch.lane)
-        self.give(whole)
+        self.give(replace(batch, data=data, rows=batch.rows.take(driver)))
 
     def give(self, batch: operator.Batch) -> None:
         """Results leave the node."""
@@ -346,7 +342,7 @@ class Combine(operator.Operator):
         rows = pa.array(kept)
         data = operator.overlay(batch.data.take(rows), {qualifier: column})
         self.counters.made += len(kept) + len(broken) - batch.count
-        self.give(operator.Batch(data, batch.rows.take(rows), batch.origin, batch.lane))
+        self.give(replace(batch, data=data, rows=batch.rows.take(rows)))
 
 
 def open_operator(step: CombineStep, *, role: str = "", **wiring: Any) -> operator.Operator:

@@ -7,7 +7,7 @@ With several build sides the others are read whole by each task.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,7 +84,7 @@ class Probe(meeting.Meeting, Combine):
         names = build.key_names(self.step, qualifier)
         columns = [batch.data.column(name) for name in names]
         data = batch.data.drop_columns(names)
-        return operator.Batch(data, batch.rows, batch.origin, batch.lane), columns
+        return replace(batch, data=data), columns
 
     def give(self, batch: operator.Batch) -> None:
         """Results go home."""

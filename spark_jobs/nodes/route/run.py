@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,8 @@ class Route(operator.Operator):
     def open(self) -> None:
         """Compile the conditions."""
         self.branches = [(name, operator.compiled(program)) for name, program in self.step.branches]
+        names = [name for name, _ in self.step.branches] + [self.step.default]
+        self.numbers = {name: self.context.branches.index(name) for name in names}
 
     def process(self, batch: operator.Batch, port: int) -> None:
         """Split a batch over the branches; a failing condition takes the record out of all of them."""
@@ -31,7 +34,8 @@ class Route(operator.Operator):
         for name, rows in outcomes:
             given += len(rows)
             if len(rows):
-                self.push(batch if len(rows) == batch.count else batch.take(pa.array(rows)), name)
+                taken = batch if len(rows) == batch.count else batch.take(pa.array(rows))
+                self.push(_branched(taken, self.numbers[name]), name)
         self.counters.made += given + self._failed - batch.count
 
     def _exclusive(self, batch: operator.Batch) -> list[tuple[str, np.ndarray]]:
@@ -69,6 +73,14 @@ class Route(operator.Operator):
         self._failed += len(failed)
         self.fail(part, result.failures)
         return (hits, failed) if whole else (rows[hits], rows[failed])
+
+
+def _branched(batch: operator.Batch, branch: int) -> operator.Batch:
+    """The records on their way from now on; what an earlier route chose is forgotten."""
+    data = batch.data
+    if operator.ROUTE in data.schema.names:
+        data = data.drop_columns([operator.ROUTE])
+    return replace(batch, data=data, branch=branch)
 
 
 def _without(rows: np.ndarray, count: int, *others: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ partition `First` does that itself. Null equals null, 1 equals 1.0 (decision 18)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,7 +47,7 @@ class Gather(meeting.Departure):
         if len(good) < batch.count:
             batch, columns = batch.take(good), {name: column.take(good) for name, column in columns.items()}
         rest = batch.data.drop_columns([name for name, _ in self.step.keys])
-        self.depart(operator.Batch(rest, batch.rows, batch.origin, batch.lane), columns)
+        self.depart(replace(batch, data=rest), columns)
 
     def _keyed(self, batch: operator.Batch) -> tuple[dict[str, pa.Array], pa.Array]:
         """Comparable keys, and the records that have usable ones."""

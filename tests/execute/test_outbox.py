@@ -20,7 +20,7 @@ class _Step:
 
 
 def _outbox(folder: Path, limit: int) -> tuple[outbox.Outbox, spill.Space]:
-    box = regions.Box("g#final", _Step("g"), regions.Role.FINAL, "", 0, silent=False)  # type: ignore[arg-type]
+    box = regions.Box("g#final", _Step("g"), regions.Role.FINAL, 0, silent=False)  # type: ignore[arg-type]
     exchange = regions.Exchange(0, regions.ExchangeKind.GROUP, 1, 4, "g#final")
     space = spill.Space(spill.Settings(str(folder)))
     return outbox.Outbox(regions.Job(0, (), {box.id: box}, (exchange,)), 0, limit, lambda: space), space

@@ -10,16 +10,17 @@ import signal
 import sys
 import threading
 import time
+from typing import NoReturn
 
 _WATCH_S = 2.0
 
 
-def main(arguments: list[str]) -> int:
-    """Run a pipeline; gives the exit code."""
+def main(arguments: list[str]) -> NoReturn:
+    """Run a pipeline, and end with its exit code."""
     _watch_the_parent()
     from spark_jobs.cli import clinker
 
-    return clinker.main(["run", *arguments])
+    clinker.end_with(["run", *arguments])
 
 
 def _forget_this_folder() -> None:
@@ -42,4 +43,4 @@ def _watch_the_parent() -> None:
 
 if __name__ == "__main__":
     _forget_this_folder()
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

@@ -62,6 +62,16 @@ def server(folder: Path) -> Iterator[str]:
                 child.kill()
 
 
+def listening(address: str) -> list[psutil.Process]:
+    """The server's own process, behind the scripts that start it."""
+    port = int(address.rpartition(":")[2])
+    return [
+        psutil.Process(each.pid)
+        for each in psutil.net_connections("tcp")
+        if each.status == psutil.CONN_LISTEN and each.laddr.port == port and each.pid
+    ]
+
+
 def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from spark_jobs.cli import streams
+from spark_jobs.cli import ending, streams
 from spark_jobs.contract import ExitCode
 from spark_jobs.execute import interrupts
 
@@ -29,13 +29,18 @@ _LONGEST_ID_BYTES = 200
 
 def run() -> NoReturn:
     """The console script."""
-    sys.exit(main(sys.argv[1:]))
+    end_with(sys.argv[1:])
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run one command; gives the exit code of `contract.ExitCode`."""
+def end_with(argv: Sequence[str]) -> NoReturn:
+    """Run one command as the last thing that the process does: its exit code is the process's, whatever comes."""
+    ending.run(lambda: main(argv, to_the_end=True))
+
+
+def main(argv: Sequence[str], *, to_the_end: bool = False) -> int:
+    """Run one command; gives the exit code of `contract.ExitCode`. `to_the_end`: the process ends with it."""
     streams.prepare()
-    return int(streams.completed("clinker", lambda: _main(argv), ExitCode.IO))
+    return int(streams.completed("clinker", lambda: _main(argv, to_the_end), ExitCode.IO))
 
 
 class WrongCommandLine(Exception):
@@ -64,7 +69,7 @@ def check(argv: Sequence[str]) -> None:
         raise WrongCommandLine(parser, "--help and --version do nothing else") from None
 
 
-def _main(argv: Sequence[str]) -> int:
+def _main(argv: Sequence[str], to_the_end: bool) -> int:
     try:
         arguments = _parser().parse_args(_with_format(list(argv)))
     except WrongCommandLine as error:
@@ -73,7 +78,7 @@ def _main(argv: Sequence[str]) -> int:
     except SystemExit:
         return ExitCode.SUCCESS
     try:
-        with interrupts.raised():
+        with interrupts.raised(to_the_end=to_the_end):
             return _COMMANDS[arguments.command](arguments)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
@@ -273,7 +278,9 @@ def _add_run(commands: Any) -> None:
     command.add_argument("--log-level", choices=_LEVELS, default="info", help="how much is logged (default: info)")
     command.add_argument("--log-format", choices=("text", "json"), default="text", help="how it is logged")
     command.add_argument("--metrics-spool-dir", metavar="DIR", help="folder for the run's metrics file")
-    command.add_argument("--remote", metavar="URL", help="a Spark Connect endpoint: sc://host:port")
+    command.add_argument(
+        "--remote", metavar="URL", help="a Spark Connect endpoint: sc://host:port; default: SPARK_REMOTE"
+    )
     command.add_argument("--master", metavar="URL", help="a Spark master; default: local, all cores")
     command.add_argument("--conf", type=_pair, action="append", default=[], metavar="KEY=VALUE", help="a Spark setting")
 

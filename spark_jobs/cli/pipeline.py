@@ -60,11 +60,21 @@ def run_options(arguments: argparse.Namespace) -> RunOptions:
         log_level=arguments.log_level,
         log_format=arguments.log_format,
         metrics_spool_dir=arguments.metrics_spool_dir,
-        remote=arguments.remote,
+        remote=arguments.remote or _endpoint(arguments),
         master=arguments.master,
         diagnostics=arguments.diagnostics,
         spark_conf=dict(arguments.conf),
     )
+
+
+def _endpoint(arguments: argparse.Namespace) -> str | None:
+    """The endpoint that Spark's own variable names, where the command line names neither one nor a master.
+
+    An address with a token in it is out of everybody's sight there; arguments are shown by `ps`.
+    """
+    named = os.environ.get("SPARK_REMOTE", "")
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    return named if named.startswith("sc://") and not arguments.master and not is_submitted else None
 
 
 def planned(path: os.PathLike[str], options: PlanOptions, told: report.Report, *, quiet: bool = False) -> Plan | None:

@@ -29,13 +29,12 @@ _FIGURES = {
 
 def execute(plan: Plan, options: RunOptions, told: report.Report) -> int:
     """Run a plan; gives the exit code of `contract.ExitCode`."""
-    from spark_jobs.execute import executor, identity, interrupts, logs
+    from spark_jobs.execute import executor, identity, interrupts, logs, masking
 
     names = identity.Identity.new(options.execution_id, options.batch_id)
     previews: list[tuple[str, str]] = []
-    with logs.shown(
-        sys.stderr, options.log_level, options.log_format, names.batch_id, names_batch=options.batch_id is not None
-    ):
+    names_batch, masked = options.batch_id is not None, masking.Secrets.of(options).masked
+    with logs.shown(sys.stderr, options.log_level, options.log_format, names.batch_id, masked, names_batch=names_batch):
         outcome = executor.execute(plan, options, names, lambda name, text: previews.append((name, text)))
         problems = [report.of_run(outcome.result.error, plan)] if outcome.result.error else []
         if options.preview is not None:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from spark_jobs import result
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute import spill
+from spark_jobs.execute import connect, spill
 
 _ADVICE = "--log-level debug shows the traceback"
 _WORKER_ADVICE = "the system does that when memory runs out: lower memory.limit, or --threads"
 _JVM_ADVICE = "give it more memory (--conf spark.driver.memory=2g), or look for who killed it"
+_SERVER_ADVICE = "see whether it runs, and its log"
 _TRACEBACK = "Traceback (most recent call last):"
 #: Spark's words around the cause: `Job aborted due to stage failure: … Lost task 0.0 in stage 1.0 (TID 2) (host …): `.
 _LOST_TASK = re.compile(r"Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) \([^)]*\): ")
@@ -48,6 +49,8 @@ def _error(error: Exception, local_dir: str) -> result.RunError:
     if type(error).__module__.split(".")[0] not in ("pyspark", "py4j", "grpc"):
         cause = f"{type(error).__name__}: {_first_line(told)}"
         return result.RunError("E905", f"internal error: {cause}{_raised_at(error)}; {_ADVICE}")
+    if connect.is_lost(error):
+        return _of_spark(f"the connection to the Spark Connect server was lost: {connect.said(error)}", _SERVER_ADVICE)
     if _TRACEBACK in told:
         return _of_worker(told)
     if _VOLUME_FULL.search(told):

@@ -45,7 +45,8 @@ def cancellable(spark: SparkSession, job: Callable[[], _Given]) -> _Given:
         stopping = threading.Thread(target=_cancel, args=(spark, tag), daemon=True)
         stopping.start()
         stopping.join(_PATIENCE_S)
-        worker.join(_PATIENCE_S)
+        if not stopping.is_alive():
+            worker.join(_PATIENCE_S)
         raise
     if raised:
         raise raised[0]

@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from spark_jobs.execute import (
     joining,
     letter_files,
     logs,
+    masking,
     metrics,
     outputs,
     progress,
@@ -109,7 +110,7 @@ def execute(
     except FormatError as failed:
         exit_code, error = ExitCode.IO, result.RunError(failed.code or "E900", str(failed))
     except session.SessionError as failed:
-        exit_code, error = ExitCode.CONFIG, result.RunError("E901", str(failed))
+        exit_code, error = failed.exit_code, result.RunError("E901", str(failed))
     except ConnectionError as failed:
         exit_code, error = breakdown.explain(failed, run.local_dir)
     except OSError as failed:
@@ -123,6 +124,8 @@ def execute(
     except Exception as failed:  # noqa: BLE001 - told with its place; the traceback is in the log
         exit_code, error = breakdown.explain(failed, run.local_dir)
         logs.LOG.debug("the run broke down", exc_info=failed)
+    if error is not None:
+        error = replace(error, message=masking.Secrets.of(options).masked(error.message))
     if not run.is_published:
         run.output_files.clear()
         run.dlq_path = None
@@ -243,7 +246,8 @@ def _work(run: Run, opening: _SessionOpening, scratch: str, folders: dict[str, s
     """The jobs and the verdict."""
     with run.phase("session"):
         spark = opening.wait()
-    run.application = dict(session.describe(spark))
+    secrets = masking.Secrets.of(run.options)
+    run.application = {k: v and secrets.masked(v) for k, v in session.describe(spark).items()}
     assert run.inputs is not None
     _log_around(run, directives.BEFORE)
     try:

@@ -15,11 +15,14 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def raised() -> Iterator[None]:
+def raised(*, to_the_end: bool = False) -> Iterator[None]:
     """Within, the first of `SIGNALS` raises KeyboardInterrupt, and those after it are passed over.
 
-    Schedulers repeat themselves: a second signal must not end the tidying up that the first one began. Signals that
-    the process was started to ignore (`nohup`) stay ignored.
+    Schedulers repeat themselves, and so do people: a second signal must not end the tidying up that the first one
+    began. Signals that the process was started to ignore (`nohup`) stay ignored.
+
+    Args:
+        to_the_end: the process ends after this, with its outcome: no signal changes that any more.
     """
     seen: list[int] = []
 
@@ -28,19 +31,23 @@ def raised() -> Iterator[None]:
             seen.append(number)
             raise KeyboardInterrupt
 
-    with _handled_by(interrupt):
+    with _handled_by(interrupt, afterwards=_pass_over if to_the_end else None):
         yield
 
 
 @contextmanager
 def ignored() -> Iterator[None]:
     """Within, `SIGNALS` do nothing: what runs here must come to its end."""
-    with _handled_by(lambda number, frame: None):
+    with _handled_by(_pass_over):
         yield
 
 
+def _pass_over(number: int, frame: Any) -> None:
+    """No `SIG_IGN`: programs that are started would inherit that."""
+
+
 @contextmanager
-def _handled_by(handler: Any) -> Iterator[None]:
+def _handled_by(handler: Any, *, afterwards: Any = None) -> Iterator[None]:
     """Python runs handlers in the main thread, and lets only that one set them."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -52,4 +59,4 @@ def _handled_by(handler: Any) -> Iterator[None]:
         yield
     finally:
         for number, before in previous.items():
-            signal.signal(number, signal.SIG_DFL if before is None else before)
+            signal.signal(number, afterwards or (signal.SIG_DFL if before is None else before))

@@ -68,15 +68,18 @@ def captured(take: Callable[[str, str, int | None], None], least: int) -> Iterat
 
 
 @contextmanager
-def shown(stream: TextIO, level: str, style: str, batch_id: str, *, names_batch: bool) -> Iterator[None]:
-    """Within, log lines go to a stream, as text or as one JSON object a line.
+def shown(
+    stream: TextIO, level: str, style: str, batch_id: str, masked: Callable[[str], str], *, names_batch: bool
+) -> Iterator[None]:
+    """Within, log lines go to a stream, as text or as one JSON object a line; `masked` takes secrets out of them.
 
     Objects always have the batch id, texts where somebody has chosen it: a made-up one tells a reader nothing.
     """
     logger = logging.getLogger("clinker")
     logging.addLevelName(LEVELS["trace"], "TRACE")
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(_JsonLines(batch_id) if style == "json" else _TextLines(batch_id if names_batch else ""))
+    lines = _JsonLines(batch_id) if style == "json" else _TextLines(batch_id if names_batch else "")
+    handler.setFormatter(_Masked(lines, masked))
     before, propagate = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(LEVELS.get(level, logging.INFO))
@@ -87,6 +90,18 @@ def shown(stream: TextIO, level: str, style: str, batch_id: str, *, names_batch:
         logger.removeHandler(handler)
         logger.setLevel(before)
         logger.propagate = propagate
+
+
+class _Masked(logging.Formatter):
+    """Whole lines, tracebacks too, without what nobody may see."""
+
+    def __init__(self, lines: logging.Formatter, masked: Callable[[str], str]) -> None:
+        super().__init__()
+        self._lines = lines
+        self._masked = masked
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._masked(self._lines.format(record))
 
 
 class _TextLines(logging.Formatter):
@@ -115,6 +130,8 @@ class _JsonLines(logging.Formatter):
             "batch_id": self._batch_id,
             "message": visible(record.getMessage()),
         }
+        if record.exc_info:
+            line["traceback"] = visible(self.formatException(record.exc_info), keep="\n")
         return json.dumps(line, ensure_ascii=False)
 
 

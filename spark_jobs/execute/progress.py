@@ -8,6 +8,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.execute import connect
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -26,7 +28,7 @@ def shown(spark: SparkSession, *, wanted: bool) -> Iterator[None]:
         return
     line = _Line()
     stop = threading.Event()
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
+    if connect.is_session(spark):
         handler = _handler(line)
         spark.registerProgressHandler(handler)
         try:

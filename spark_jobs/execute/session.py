@@ -8,9 +8,10 @@ import os
 import sys
 from functools import cache
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from spark_jobs.execute import logs
+from spark_jobs.contract import ExitCode
+from spark_jobs.execute import connect, logs
 from spark_jobs.scan.spill_folder import SpillFolder
 
 if TYPE_CHECKING:
@@ -39,11 +40,14 @@ _EMBEDDED = {
 
 
 class SessionError(Exception):
-    """A session cannot be had: what is missing, and what to do."""
+    """A session cannot be had: what is missing, and what to do.
 
+    Nothing is as transient as an endpoint that is away; a machine without Java stays one.
+    """
 
-def _is_remote(spark: Any) -> bool:
-    return type(spark).__module__.startswith("pyspark.sql.connect")
+    def __init__(self, message: str, *, is_transient: bool = False) -> None:
+        super().__init__(message)
+        self.exit_code = ExitCode.IO if is_transient else ExitCode.CONFIG
 
 
 def open_session(options: RunOptions, threads: int | None, local_dir: str | None = None) -> SparkSession:
@@ -74,6 +78,8 @@ def _build(options: RunOptions, threads: int | None, local_dir: str | None) -> S
 
     _check_versions()
     logs.quiet_gateway()
+    # PySpark takes it for a wish that outranks a master; the command line has heard it already.
+    os.environ.pop("SPARK_REMOTE", None)
     builder = SparkSession.builder
     if not _is_submitted():
         from spark_jobs.execute import java
@@ -129,18 +135,17 @@ def _share_package() -> None:
 
 def _connect(url: str) -> SparkSession:
     """A session of a Connect endpoint; the engine's code travels as an artifact."""
-    from pyspark.sql import SparkSession
-
-    try:
-        spark = SparkSession.builder.remote(url).getOrCreate()
-        spark.version  # noqa: B018 - the first call that reaches the endpoint
-    except Exception as error:
-        raise SessionError(f"the Spark Connect endpoint {url} does not answer: {_first_line(error)}") from error
     from spark_jobs import bundle
 
-    if not getattr(spark, "_clinker_artifacts", False):
-        spark.addArtifacts(str(bundle.build_temporary()), pyfile=True)
-        spark._clinker_artifacts = True
+    try:
+        spark: SparkSession = connect.open_session(url)
+        if not getattr(spark, "_clinker_artifacts", False):
+            spark.addArtifacts(str(bundle.build_temporary()), pyfile=True)
+            spark._clinker_artifacts = True
+    except OSError:
+        raise
+    except Exception as error:
+        raise SessionError(connect.reason(url, error), is_transient=connect.is_transient(error)) from error
     return spark
 
 
@@ -160,13 +165,9 @@ def _check_versions() -> None:
         )
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
 def describe(spark: SparkSession) -> Mapping[str, str | None]:
     """The session's identity for metrics and results."""
-    if _is_remote(spark):
+    if connect.is_session(spark):
         return {
             "application_id": spark.conf.get("spark.app.id", None),
             "spark_version": spark.version,

@@ -1,0 +1,33 @@
+"""How a process of ours ends once its outcome is told: soon, whatever its threads and libraries still do.
+
+Python waits at its end for the threads of thread pools, and takes the interpreter apart under threads that are inside
+Arrow or gRPC: the first may take minutes with an endpoint that is away, the second ends some processes by SIGABRT.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, NoReturn
+
+from spark_jobs.cli import streams
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: For what was registered to be done at the end: folders are removed, sessions released.
+_PATIENCE_S = 5.0
+
+
+def run(command: Callable[[], int]) -> NoReturn:
+    """Run a command and end the process with its exit status."""
+    status = command()
+    for stream in (sys.stdout, sys.stderr):
+        with streams.given_up("clinker", stream):
+            stream.flush()
+    last = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
+    last.start()
+    last.join(_PATIENCE_S)
+    os._exit(status)

@@ -319,7 +319,7 @@ def _system(session: Session, base: Namespace, key: str, place: Place) -> typed.
     space, keys = base.namespace, (*base.keys, key)
     if space == "window":
         return checker_windows.call(session, key, (), place, place)
-    if session.per_record and space in ("source", "meta"):
+    if session.per_record and (space == "meta" or (space == "source" and (*base.keys, key) != ("count",))):
         return session.mistyped(
             session.per_record.format(path=f"{space}.{key}"), place, "use it inside an aggregate function"
         )

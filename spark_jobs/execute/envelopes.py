@@ -1,8 +1,8 @@
 """Rows between the levels of a job: envelopes around Arrow payloads.
 
 `slot` says which task of the next level gets an envelope, `exchange` and `partition` whom it is for, `ordinal` its
-place in the order of records, `payload` is an Arrow IPC stream. Envelopes for later levels are passed on unopened;
-reports travel as envelopes of exchange -1.
+place in the order of records, `payload` is an Arrow IPC stream, or counts. Envelopes for later levels are passed on
+unopened; reports travel as envelopes of exchange -1.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ SCHEMA = pa.schema(
 #: The same for Spark's `mapInArrow`.
 DDL = "slot int, exchange int, partition int, ordinal long, payload binary"
 REPORTS = -1
+#: The ordinal of an envelope that has no rows but what a task of an earlier level counted: it comes before all rows.
+COUNTS = -1
 #: Payloads are some megabytes: a batch has few of them.
 BATCH = 8
 

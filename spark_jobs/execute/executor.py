@@ -25,12 +25,12 @@ from spark_jobs.execute import (
     masking,
     metrics,
     outputs,
+    part_file,
     progress,
     publish,
     session,
     spill,
     targets,
-    task,
     verdict,
     work,
 )
@@ -114,7 +114,7 @@ def execute(
     except ConnectionError as failed:
         exit_code, error = breakdown.explain(failed, run.local_dir)
     except OSError as failed:
-        exit_code, error = ExitCode.IO, result.RunError("E900", task.describe(failed))
+        exit_code, error = ExitCode.IO, result.RunError("E900", part_file.describe(failed))
     except KeyboardInterrupt:
         if run.is_published:  # it came too late to change anything
             exit_code = run.exit_code

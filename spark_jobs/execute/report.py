@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs.nodes.operator import Counters
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass
@@ -69,6 +72,16 @@ class Broken:
     code: str
     message: str
     node: str = ""
+
+
+def encode_counters(counters: Mapping[str, Counters]) -> bytes:
+    """What nodes counted, as JSON."""
+    return json.dumps({name: asdict(each) for name, each in counters.items()}, separators=(",", ":")).encode()
+
+
+def decode_counters(data: bytes) -> dict[str, Counters]:
+    """What `encode_counters` wrote."""
+    return {name: Counters(**counters) for name, counters in json.loads(data).items()}
 
 
 @dataclass

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl import types
     from spark_jobs.execute import spill
+    from spark_jobs.nodes.operator import Counters
     from spark_jobs.nodes.source.run import SplitInput
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.plan import plan, regions
@@ -39,6 +40,7 @@ class JobSpec:
         memory_share: bytes of Arrow data that a task may hold.
         spill: where a task writes what is more.
         numbers: those of the splits and partitions that records can come from: home partitions share them.
+        counted: what nodes counted in earlier jobs, as far as groups know of it and this job does not count it again.
         branches: those of all routes, with none before them; records know theirs by its number.
         pack_bytes: splits that together have no more bytes than this are read by one Spark task.
     """
@@ -61,6 +63,7 @@ class JobSpec:
     materialized: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     numbers: range = range(1)
     branches: tuple[str, ...] = ("",)
+    counted: Mapping[str, Counters] = field(default_factory=dict)
     pack_bytes: int = 0
 
     @cached_property

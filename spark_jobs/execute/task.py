@@ -6,14 +6,16 @@ import os
 import time
 import uuid
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.execute import letters, logs, report
+from spark_jobs.execute import letters, logs, part_file, report
 from spark_jobs.execute import spill as disk
+from spark_jobs.execute.envelopes import COUNTS
 from spark_jobs.execute.outbox import Outbox
 from spark_jobs.formats.format import FormatError
 from spark_jobs.nodes import node, operator, ordering, spill
@@ -48,13 +50,22 @@ class Task:
         self.gathered = letters.Gathered()
         self._parts: list[tuple[report.Part, Any]] = []
         self.running: operator.Batch | None = None
+        #: What operators count that repeat the work of an earlier job.
+        self._repeated: dict[str, operator.Counters] = {}
+        #: What nodes counted at earlier levels and in earlier jobs.
+        self._counted = {name: replace(counters) for name, counters in spec.counted.items()}
 
     # ---- what operators ask for
     # ----------------------------------------------------------------------------------------
 
-    def counters(self, name: str) -> operator.Counters:
+    def counters(self, name: str, *, silent: bool = False) -> operator.Counters:
         """The counters of a node in this task."""
-        return self.report.counters.setdefault(name, operator.Counters())
+        counters = self._repeated if silent else self.report.counters
+        return counters.setdefault(name, operator.Counters())
+
+    def counted(self) -> Mapping[str, operator.Counters]:
+        """What nodes counted at all levels before this one, as far as an aggregate of this level asks."""
+        return self._counted
 
     def fail(
         self,
@@ -184,7 +195,7 @@ class Task:
         folder = self.spec.staging.get(output, self.spec.scratch)
         name = f"{uuid.uuid5(uuid.NAMESPACE_OID, output).hex[:8]}-{self.level}-{self.report.number}"
         path = os.path.join(folder, f"{name}-{len(self._parts)}-{self.attempt}.part")
-        file = _PartFile(opener, path)
+        file = part_file.PartFile(opener, path)
         self._parts.append((report.Part(output, lane, self.report.number, path, 0, 0, source_file), file))
         return file
 
@@ -236,8 +247,12 @@ class Task:
         operators = self._region([exchange.consumer])
         root: Any = operators[0]
         with self._stoppable(exchange.consumer):
-            for _, payload in envelopes:
-                root.receive(pa.ipc.open_stream(payload).read_all())
+            for ordinal, payload in envelopes:
+                if ordinal == COUNTS:
+                    for name, counters in report.decode_counters(payload).items():
+                        self._counted.setdefault(name, operator.Counters()).add(counters)
+                else:
+                    root.receive(pa.ipc.open_stream(payload).read_all())
             self._finish(operators)
         self.report.seconds += time.perf_counter() - started
 
@@ -260,7 +275,7 @@ class Task:
     def _break(self, error: OSError, root: str = "") -> None:
         """Note what the system refused, with the node whose part file it is about; the first trouble counts."""
         node = next((part.box for part, _ in self._parts if part.path == error.filename), root)
-        self.report.broken = self.report.broken or report.Broken("E900", describe(error), node.split("#")[0])
+        self.report.broken = self.report.broken or report.Broken("E900", part_file.describe(error), node.split("#")[0])
 
     def _finish(self, operators: list[operator.Operator]) -> None:
         """Upstream first: what one holds back reaches the next before that one finishes."""
@@ -268,8 +283,20 @@ class Task:
             each.finish()
             self.pause()
 
+    def _tell_counts(self) -> None:
+        """Send what was counted here to later levels whose groups know of it."""
+        for exchange in self.spec.job.exchanges:
+            totals = self.spec.job.totals(exchange)
+            if totals is None or exchange.level <= self.level:
+                continue
+            everything = [*self.report.counters.items(), *self._repeated.items()]
+            payload = report.encode_counters({name: c for name, c in everything if name in totals.nodes})
+            for partition in range(exchange.partitions):
+                self.outbox.add(exchange.id, partition, COUNTS, payload)
+
     def close(self) -> None:
-        """Close all files and write the dead letters."""
+        """Close all files, write the dead letters, and tell what was counted."""
+        self._tell_counts()
         for part, file in self._parts:
             part.records = file.records
             try:
@@ -360,40 +387,3 @@ class Task:
                     wiring["widened_type"] = self.spec.widened_type
         made: operator.Operator = node.open_step(box.step, **wiring)
         return made
-
-
-class _PartFile:
-    """A part file whose failures name it: the system does not when a write fails."""
-
-    def __init__(self, opener: Callable[[str], Any], path: str) -> None:
-        self._path = path
-        self._is_open = True
-        self._file = self._named(opener, path)
-        #: How many records it has; its writer counts.
-        self.records = 0
-
-    def write(self, *data: Any) -> None:
-        """Append what the file takes."""
-        self._named(self._file.write, *data)
-
-    def write_batch(self, batch: pa.RecordBatch, metadata: Mapping[str, str] | None = None) -> None:
-        """Append records, where the file holds records."""
-        self._named(self._file.write_batch, batch, metadata)
-
-    def close(self) -> None:
-        """Write what is held back; may be said again."""
-        if self._is_open:
-            self._is_open = False
-            self._named(self._file.close)
-
-    def _named(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return function(*arguments)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror or str(error), self._path) from error
-
-
-def describe(error: OSError) -> str:
-    """What the system said, with the path it is about."""
-    place = f"{error.filename}: " if error.filename else ""
-    return f"{place}{error.strerror or error}"

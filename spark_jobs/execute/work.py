@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.contract import ExitCode
@@ -11,6 +12,7 @@ from spark_jobs.execute import chain, inputs, logs, spec, spill, verdict
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.combine.step import CombineStep
+from spark_jobs.nodes.operator import Counters
 from spark_jobs.nodes.output import run as output_run
 from spark_jobs.nodes.output.step import OutputStep
 from spark_jobs.plan import plan as plans
@@ -54,6 +56,8 @@ class Work:
         self._check_names()
         #: The sizes of the build sides that were written down, by box.
         self.build_bytes: dict[str, int] = {}
+        #: What combines counted while their build sides were written down.
+        self.build_counts: dict[str, Counters] = {}
 
     @property
     def inputs(self) -> inputs.Inputs:
@@ -106,6 +110,8 @@ class Work:
                     parts = run.tally.parts_of(box.id)
                     materialized[box.id] = tuple(part.path for part in parts)
                     self.build_bytes[box.id] = sum(part.bytes for part in parts)
+                    name = box.step.name
+                    self.build_counts[name] = replace(run.tally.counters.get(name, Counters()))
         if wrong := run.tally.unbalanced():
             text = f"records do not add up, nothing is published: {'; '.join(wrong)}"
             raise RunFailed(ExitCode.EVALUATION, "E903", text)
@@ -135,8 +141,17 @@ class Work:
             materialized=dict(materialized),
             pack_bytes=min(_PACK_BYTES, split_bytes()),
             numbers=self._numbers(job),
+            counted=self._counted(job),
             branches=("", *dict.fromkeys(b for p in self.run.plan.nodes if p.kind == "route" for b in p.outputs)),
         )
+
+    def _counted(self, job: regions.Job) -> dict[str, Counters]:
+        """What nodes counted before a job, without what its own tasks count (again) and tell each other."""
+        if not any(job.totals(exchange) for exchange in job.exchanges):
+            return {}
+        here = {box.step.name for box in job.boxes.values() if box.role is not regions.Role.BUILD}
+        before = {name: counters for name, counters in self.run.tally.counters.items() if name not in here}
+        return before | {name: counters for name, counters in self.build_counts.items() if name in here}
 
     def _numbers(self, job: regions.Job) -> range:
         """The numbers of the tasks whose records leave for an exchange: splits, and behind a first one partitions."""

@@ -17,7 +17,7 @@ from spark_jobs.contract import MERGED
 from spark_jobs.cxl import engine, values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from spark_jobs.cxl import failure, typed, types
     from spark_jobs.nodes import node, spill
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 BATCH_ROWS = 65_536
 #: Engine columns that say where the record came from, on records that an exchange brought (see `GroupOrigin`).
 ORIGIN_COLUMNS = ("$origin.source", "$origin.split", "$origin.row")
-#: Beside them where a plan has routes: the branch of the record's last route, as its number in `Context.branches`.
+#: Prefixes of engine columns with each record's own values of `$…`: metadata, event times, totals.
+VALUES = ("$meta.", "$source.", "$pipeline.")
+#: Beside the origin where a plan has routes: the branch of a record's last route, as its number in `Context.branches`.
 ROUTE = "$origin.route"
 #: Beside them on records that are no longer those of a file: groups.
 IS_GROUP = "$origin.group"
@@ -160,8 +162,11 @@ class Context(Protocol):
     def spill(self, node: str, table: pa.Table) -> spill.Spilled:
         """Write rows down for this task (see `spill.py`)."""
 
-    def counters(self, name: str) -> Counters:
-        """The counters of a node in this task."""
+    def counters(self, name: str, *, silent: bool = False) -> Counters:
+        """The counters of a node in this task; `silent` ones are not reported, for an earlier job did."""
+
+    def counted(self) -> Mapping[str, Counters]:
+        """What the tasks of all levels before this one counted, by node (see `aggregate/totals.py`)."""
 
     def fail(
         self,
@@ -230,7 +235,7 @@ class Operator:
     last: bool = True
 
     def __post_init__(self) -> None:
-        self.counters = Counters() if self.silent else self.context.counters(self.step.name)
+        self.counters = self.context.counters(self.step.name, silent=self.silent)
         self.open()
 
     def open(self) -> None:
@@ -262,7 +267,7 @@ class Operator:
         values = dict(self.context.values)
         values.update(batch.origin.surroundings(batch))
         for name in batch.data.schema.names:
-            if name.startswith("$meta."):
+            if name.startswith(VALUES):
                 values[name[1:]] = batch.data.column(name)
         self.context.running = None if self.silent else batch
         return program(batch.data, engine.Surroundings(values, state.seen))

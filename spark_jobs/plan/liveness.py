@@ -3,35 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_jobs.nodes import registry
+from spark_jobs.nodes.aggregate.step import AggregateStep
+from spark_jobs.nodes.aggregate.totals import COUNTERS, Totals
 from spark_jobs.nodes.source.step import SourceStep
+from spark_jobs.plan import regions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from spark_jobs.plan.binder import Compiled
-    from spark_jobs.plan.plan import PlannedNode
+    from spark_jobs.plan.plan import Input, PlannedNode
 
 
 def prune(nodes: tuple[PlannedNode, ...], programs: Mapping[str, list[Compiled]]) -> tuple[PlannedNode, ...]:
-    """The nodes, in their topological order, with `live`, `reads_source`, `failure_stage` of sources filled in."""
+    """The nodes, in their topological order, with `live`, `reads_source`, `failure_stage` of sources filled in.
+
+    And with the `totals` of aggregates: their groups know these, so nobody upstream is asked for them.
+    """
     wanted: dict[str, set[str]] = {planned.name: set() for planned in nodes}
     members: dict[str, set[str]] = {planned.name: set() for planned in nodes}
     stages: dict[str, str] = {}
     kinds = registry.node_types()
     for planned in reversed(nodes):
-        members[planned.name] |= _source_members(programs.get(planned.name, []))
+        members[planned.name] |= _system(programs.get(planned.name, []), "after")
         if planned.step is None:
             continue
         sets = kinds[planned.kind].reads(planned.step, frozenset(wanted[planned.name]))
+        asked = _system(programs.get(planned.name, []), "before")
+        asked |= set() if isinstance(planned.step, AggregateStep) else members[planned.name]
         for index, edge in enumerate(planned.inputs):
             if sets:
                 wanted[edge.node] |= _set_for(planned, index, sets)
-            members[edge.node] |= members[planned.name]
+            members[edge.node] |= asked
             stages[edge.node] = planned.step.stage
-    return tuple(_with_live(planned, wanted, members, stages) for planned in nodes)
+    found = tuple(_with_live(planned, wanted, members, stages) for planned in nodes)
+    return tuple(_with_totals(planned, members[planned.name], found) for planned in found)
 
 
 def _set_for(planned: PlannedNode, index: int, sets: tuple[frozenset[str], ...]) -> frozenset[str]:
@@ -41,21 +50,12 @@ def _set_for(planned: PlannedNode, index: int, sets: tuple[frozenset[str], ...])
     return sets[index]
 
 
-def _source_members(programs: list[Compiled]) -> set[str]:
+def _system(programs: list[Compiled], part: str) -> set[str]:
+    """The values of the surroundings that a node's programs read, by path: of an aggregate those of one part."""
     found: set[str] = set()
     for compiled in programs:
-        for program in _programs(compiled.program):
-            found |= {path.removeprefix("source.") for path in program.system if path.startswith("source.")}
-            if "pipeline.source_row" in program.system:
-                found.add("row")
-            if "pipeline.total_count" in program.system:
-                found.add("total_count")
+        found |= getattr(compiled.program, part, compiled.program).system
     return found
-
-
-def _programs(program: Any) -> list[Any]:
-    parts = [getattr(program, name) for name in ("before", "after") if hasattr(program, name)]
-    return parts or [program]
 
 
 def _with_live(
@@ -71,7 +71,38 @@ def _with_live(
     live_step = replace(
         step,
         live=live,
-        reads_source=frozenset(members[planned.name]),
+        reads_source=frozenset(_source_members(members[planned.name])),
         failure_stage=stages.get(planned.name, step.stage),
     )
     return replace(planned, step=live_step)
+
+
+def _source_members(paths: set[str]) -> set[str]:
+    """What programs read of `$source`; and the record's position, which is a matter of the source as well."""
+    found = {path.removeprefix("source.") for path in paths if path.startswith("source.")}
+    return found | ({"total_count"} if "pipeline.total_count" in paths else set())
+
+
+def _with_totals(planned: PlannedNode, members: set[str], nodes: tuple[PlannedNode, ...]) -> PlannedNode:
+    read = members & COUNTERS
+    if not isinstance(planned.step, AggregateStep) or not read:
+        return planned
+    by_name = {each.name: each for each in nodes}
+    everything = _upstream(planned, by_name, lambda each: list(each.inputs))
+    grouped = _upstream(planned, by_name, regions.streams)
+    sources = frozenset(name for name in everything if by_name[name].kind == "source")
+    totals = Totals(tuple(sorted(read)), frozenset(everything), sources, sources & grouped)
+    return replace(planned, step=replace(planned.step, totals=totals))
+
+
+def _upstream(
+    planned: PlannedNode, nodes: Mapping[str, PlannedNode], edges: Callable[[PlannedNode], list[Input]]
+) -> set[str]:
+    """A node and all that it is reached from."""
+    found, waiting = set(), [planned.name]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += [edge.node for edge in edges(nodes[name])]
+    return found

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.combine.step import CombineStep
 from spark_jobs.nodes.transform import phases
 from spark_jobs.nodes.transform.step import TransformStep
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_jobs.nodes import node
+    from spark_jobs.nodes.aggregate.totals import Totals
     from spark_jobs.plan import plan as plans
 
 
@@ -107,6 +109,12 @@ class Job:
         """The exchanges that a level consumes, in slot order."""
         return [exchange for exchange in self.exchanges if exchange.level == level]
 
+    def totals(self, exchange: Exchange) -> Totals | None:
+        """The totals that the groups behind an exchange know, where it is one of groups."""
+        consumer = self.boxes[exchange.consumer]
+        is_final = consumer.role is Role.FINAL and isinstance(consumer.step, AggregateStep)
+        return consumer.step.totals if is_final else None  # type: ignore[attr-defined]
+
     def slots(self, level: int) -> int:
         """How many tasks a level above 0 has."""
         return sum(exchange.partitions for exchange in self.at(level))
@@ -134,6 +142,12 @@ def driver(planned: plans.PlannedNode) -> plans.Input:
     return planned.inputs[0]
 
 
+def streams(planned: plans.PlannedNode) -> list[plans.Input]:
+    """The edges whose records go on through the node; those of the others are only looked up."""
+    builds = _builds(planned)
+    return [edge for edge in planned.inputs if not any(edge is build for build in builds)]
+
+
 def _builds(planned: plans.PlannedNode) -> list[plans.Input]:
     if planned.kind != "combine":
         return []
@@ -157,7 +171,7 @@ class _Builder:
         #: The box of each node that its records leave from, in the job that is being made.
         self.exits: dict[str, str] = {}
         for planned in plan.nodes:
-            stream = [self.depths[edge.node] for edge in self._streams(planned)]
+            stream = [self.depths[edge.node] for edge in streams(planned)]
             build = [self.depths[edge.node] + 1 for edge in _builds(planned)]
             self.depths[planned.name] = max([0, *stream, *build])
         self.ends = self._job_of_ends()
@@ -179,13 +193,8 @@ class _Builder:
             name = names.pop()
             if name not in found:
                 found.add(name)
-                names += [edge.node for edge in self._streams(self.plan.by_name[name])]
+                names += [edge.node for edge in streams(self.plan.by_name[name])]
         return found
-
-    def _streams(self, planned: plans.PlannedNode) -> list[plans.Input]:
-        """The edges that records come over within a job."""
-        builds = _builds(planned)
-        return [edge for edge in planned.inputs if not any(edge is build for build in builds)]
 
     def build(self) -> tuple[Job, ...]:
         done: set[str] = set()
@@ -211,7 +220,7 @@ class _Builder:
         for planned in self.plan.nodes:
             if planned.name not in members:
                 continue
-            arriving = {level for edge in self._streams(planned) for level in levels[edge.node]} or {0}
+            arriving = {level for edge in streams(planned) for level in levels[edge.node]} or {0}
             box = self._box(planned, planned.name in done)
             self.exits[planned.name] = box.id
             if planned.kind == "aggregate" or self._is_shuffled(planned):

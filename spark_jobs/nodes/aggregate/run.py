@@ -247,6 +247,7 @@ class Final(meeting.Meeting):
         self.after = operator.compiled(self.step.program.after)
         self.groups = spill.Keyed(self.context, self.step.name, self.grouping.keys, self.grouping.merge)
         self.is_empty = True
+        self.counted: dict[str, int] | None = None
 
     def receive(self, table: pa.Table) -> None:
         """States from one task, in the order of places."""
@@ -289,6 +290,14 @@ class Final(meeting.Meeting):
                 columns[state.name] = pa.nulls(1, kind)
         return pa.table(columns)
 
+    def _totals(self, count: int) -> dict[str, pa.Array]:
+        """The totals that programs read, on each group."""
+        if self.step.totals is None:
+            return {}
+        if self.counted is None:
+            self.counted = self.step.totals.values(self.context.counted())
+        return {f"${path}": pa.repeat(pa.scalar(value), count) for path, value in self.counted.items()}
+
     def _evaluate(self, table: pa.Table, first_row: int = 0) -> operator.Batch:
         """The result records: keys, overlaid with the emits."""
         self.counters.made += table.num_rows
@@ -303,6 +312,7 @@ class Final(meeting.Meeting):
             results[accumulator.call.result] = result
             if bad is not None:
                 overflowed |= bad.to_numpy(zero_copy_only=False)
+        engine_columns |= self._totals(table.num_rows)
         record = pa.RecordBatch.from_pydict({**data, **results, **engine_columns})
         batch = operator.Batch(
             record,

@@ -9,6 +9,7 @@ from spark_jobs.nodes import node
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import schema, typed
+    from spark_jobs.nodes.aggregate.totals import Totals
 
 
 @dataclass(frozen=True)
@@ -26,3 +27,5 @@ class AggregateStep(node.Step):
     input: schema.Schema
     output: schema.Schema
     time_window: Any = None
+    #: The counters that its emits and programs behind it read; None when nobody asks.
+    totals: Totals | None = None

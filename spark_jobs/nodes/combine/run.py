@@ -243,7 +243,7 @@ class Combine(operator.Operator):
                 columns[name] = self.tables[qualifier].records.column(column).take(build_rows[qualifier])
         if not columns:
             columns["$none"] = pa.nulls(len(driver))
-        around = [name for name in batch.data.schema.names if name.startswith(("$meta.", "$origin."))]
+        around = [name for name in batch.data.schema.names if name.startswith((*operator.VALUES, "$origin."))]
         columns |= {name: batch.data.column(name).take(driver) for name in around}
         return replace(batch, data=pa.RecordBatch.from_pydict(columns), rows=batch.rows.take(driver))
 
@@ -316,7 +316,7 @@ class Combine(operator.Operator):
                 rows = pairs.builds[qualifier]
                 out[name] = self.tables[qualifier].records.column(column).take(pa.array(rows, mask=rows < 0))
         for name in batch.data.schema.names:
-            if name.startswith(("$widened.", "$origin.")) or name == ordering.AT:
+            if name.startswith(("$widened.", "$origin.", "$source.", "$pipeline.")) or name == ordering.AT:
                 out[name] = batch.data.column(name).take(driver)
         data = pa.RecordBatch.from_pydict(out)
         self.give(replace(batch, data=data, rows=batch.rows.take(driver)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,14 @@ if TYPE_CHECKING:
     from spark_jobs.scan.columns import FilePlan
     from spark_jobs.scan.reading import SplitOutcome
     from spark_jobs.scan.splits import Split
+
+
+#: The column of the records' event times, for programs that read them.
+EVENT_TIME = "$source.event_time"
+#: The first moment that a DateTime can be.
+_FIRST = datetime.min
+#: No delay is longer, in seconds: it leads out of all years from any moment.
+_LONGEST_DELAY = 10_000 * 366 * 86_400
 
 
 @dataclass(frozen=True)
@@ -140,12 +149,21 @@ class Source(operator.Operator):
             data = block.batch.select([name for name in carried if name in block.batch.schema.names])
             if self.widened_type.is_dynamic and self.step.format == "csv":
                 data = _with_values(data)
+            if "event_time" in self.step.reads_source and self.step.watermark_column:
+                data = operator.overlay(data, {EVENT_TIME: self._event_times(block.batch)})
             if not data.num_columns:
                 data = pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=["$none"])
             self.push(operator.Batch(data, rows, origin))
             self.context.pause()
             if place.limit is not None and block.first_row + block.count >= place.limit:
                 return
+
+    def _event_times(self, data: pa.RecordBatch) -> pa.Array:
+        """The watermark column as it was read, minus its delay (decision 95); null where that is before all years."""
+        delay = timedelta(seconds=min(self.step.watermark_delay_s, _LONGEST_DELAY))
+        moments = data.column(self.step.watermark_column).cast(pa.timestamp("us"))
+        earlier = pc.subtract(moments, pa.scalar(delay, pa.duration("us")))
+        return pc.if_else(pc.less(earlier, pa.scalar(_FIRST, pa.timestamp("us"))), None, earlier)
 
     def count(self, place: SplitInput, outcome: SplitOutcome) -> None:
         """Count the records of a split."""

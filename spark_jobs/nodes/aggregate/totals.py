@@ -1,0 +1,66 @@
+"""Counters behind an aggregate: totals of what came before it (decisions 42 and 85).
+
+All records before a group have been read when the group is made, so what is a matter of order elsewhere is a fact
+here. Tasks tell what they counted to those of later levels (`Task.tell_counts`); groups carry the totals that
+programs behind them read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from spark_jobs.nodes.operator import Counters
+
+#: The counters, by path.
+COUNTERS = frozenset(
+    [
+        "source.count",
+        "pipeline.total_count",
+        "pipeline.ok_count",
+        "pipeline.dlq_count",
+        "pipeline.filtered_count",
+        "pipeline.distinct_count",
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Which totals an aggregate needs, and of what.
+
+    Args:
+        members: the paths of those that are read.
+        nodes: the aggregate and everything upstream of it.
+        sources: the sources among them.
+        origins: the sources of the records that are grouped: not those that are only looked up by a combine.
+    """
+
+    members: tuple[str, ...]
+    nodes: frozenset[str]
+    sources: frozenset[str]
+    origins: frozenset[str]
+
+    def values(self, counted: Mapping[str, Counters]) -> dict[str, int]:
+        """The totals by path, from what each node counted before the groups were made."""
+        mine = [counters for name, counters in counted.items() if name in self.nodes]
+        total = _records(counted, self.sources)
+        filtered = sum(counters.filtered for counters in mine)
+        duplicates = sum(counters.duplicates for counters in mine)
+        dead = sum(counters.dead for counters in mine)
+        known = {
+            "source.count": _records(counted, self.origins),
+            "pipeline.total_count": total,
+            "pipeline.ok_count": max(total - filtered - duplicates - dead, 0),
+            "pipeline.dlq_count": dead,
+            "pipeline.filtered_count": filtered,
+            "pipeline.distinct_count": duplicates,
+        }
+        return {path: known[path] for path in self.members}
+
+
+def _records(counted: Mapping[str, Counters], sources: Iterable[str]) -> int:
+    return sum(counted[name].records_in for name in sources if name in counted)

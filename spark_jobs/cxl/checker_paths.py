@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import checker_calls, checker_modules, checker_windows, typed, types
+from spark_jobs.cxl import checker_calls, checker_modules, checker_windows, members, typed, types
 from spark_jobs.cxl.scope import Mode
 from spark_jobs.cxl.types import Kind, Type
 from spark_jobs.diagnostics import codes, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from spark_jobs.cxl import ast
     from spark_jobs.cxl.ast import Place
@@ -20,31 +20,6 @@ if TYPE_CHECKING:
 
 NAMESPACES = ("pipeline", "source", "vars", "record", "meta", "doc", "window", "config")
 
-_PIPELINE: dict[str, Type] = {
-    "name": types.STRING,
-    "execution_id": types.STRING,
-    "batch_id": types.STRING,
-    "start_time": types.DATETIME,
-    "total_count": types.INT.or_null(),
-    "ok_count": types.INT.or_null(),
-    "dlq_count": types.INT.or_null(),
-    "filtered_count": types.INT.or_null(),
-    "distinct_count": types.INT.or_null(),
-    "source_file": types.STRING.or_null(),
-    "source_row": types.INT.or_null(),
-}
-_SOURCE: dict[str, Type] = {
-    "file": types.STRING.or_null(),
-    "path": types.STRING.or_null(),
-    "name": types.STRING.or_null(),
-    "batch": types.STRING.or_null(),
-    "row": types.INT.or_null(),
-    "count": types.INT.or_null(),
-    "ingestion_timestamp": types.DATETIME.or_null(),
-    "event_time": types.DATETIME.or_null(),
-}
-#: Two spellings of one value.
-_SAME = {"pipeline.source_file": "source.file", "pipeline.source_row": "source.row"}
 #: What SQL and other languages write, and what CXL writes instead.
 _FOREIGN_WORDS = {
     "SELECT": "write `emit name = expression`, one line for each field",
@@ -115,6 +90,9 @@ def complete(session: Session, value: typed.Expression | Partial) -> typed.Expre
     match value:
         case typed.Expression():
             return checker_windows.settle(session, value)
+        case Namespace(namespace="source", keys=(key,), place=place) if key not in session.scope.streams:
+            known = {**members.MEMBERS["source"], **session.scope.variables.get("source", {})}
+            return _no_member(session, "source", key, known, place)
         case Namespace(namespace=namespace, keys=keys, place=place):
             shown = ".".join((namespace, *keys))
             return session.unresolved(
@@ -329,20 +307,33 @@ def _system(session: Session, base: Namespace, key: str, place: Place) -> typed.
         return _document(session, keys, place)
     declared = session.scope.variables.get(space, {})
     if space == "source" and len(keys) == 2:
-        return (
-            _read(session, f"source.{keys[0]}.{key}", declared.get(key), place)
-            if key in declared
-            else _no_member(session, space, ".".join(keys), declared, place)
-        )
-    known: Mapping[str, Type] = {**({"pipeline": _PIPELINE, "source": _SOURCE}.get(space, {})), **declared}
+        return _of_input(session, keys[0], key, declared, place)
+    known: Mapping[str, Type] = {**members.MEMBERS.get(space, {}), **declared}
     if key in known:
         return _read(session, f"{space}.{key}", known[key], place)
-    if space == "source" and declared:
+    if space == "source" and (declared or key in session.scope.streams):
         return Namespace(place, space, keys)
     return _no_member(session, space, key, known, place)
 
 
-def _no_member(session: Session, space: str, key: str, known: Mapping[str, Type], place: Place) -> typed.Expression:
+def _of_input(
+    session: Session, given: str, key: str, declared: Mapping[str, Type], place: Place
+) -> typed.Expression | Partial:
+    """`$source.<input>.<name>`: the variable of one input, whichever record reads it (book: post-merge access)."""
+    streams = session.scope.streams
+    if given not in streams:
+        listed = f"inputs here: {', '.join(sorted(streams))}" if streams else None
+        help_text = nearest.hint(given, streams, "'") or listed
+        return session.unresolved(f"unknown input '{given}' in `$source.{given}.{key}`", place, help_text)
+    if key in declared:
+        return _read(session, f"source.{given}.{key}", declared[key], place)
+    if key in members.MEMBERS["source"]:
+        help_text = f"each record knows its own: `$source.{key}`"
+        return session.unresolved(f"`{key}` is no variable of the input '{given}'", place, help_text)
+    return _no_member(session, "source", f"{given}.{key}", [f"{given}.{name}" for name in declared], place)
+
+
+def _no_member(session: Session, space: str, key: str, known: Collection[str], place: Place) -> typed.Expression:
     near = nearest.nearest(key, known)
     help_text = f"did you mean '${space}.{near}'?" if near else f"declare it in `vars.{space}`"
     if space == "vars" and not near:
@@ -352,9 +343,10 @@ def _no_member(session: Session, space: str, key: str, known: Mapping[str, Type]
 
 
 def _read(session: Session, path: str, of: Type | None, place: Place) -> typed.Expression:
-    path = _SAME.get(path, path)
+    path = members.SAME.get(path, path)
     session.system.add(path)
-    builtin = {"pipeline": _PIPELINE, "source": _SOURCE}.get(path.split(".")[0], {}).get(path.split(".", 1)[1])
+    space, _, name = path.partition(".")
+    builtin = members.MEMBERS.get(space, {}).get(name)
     return typed.System(builtin or (of or types.ANY).or_null(), place, path)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.cxl.schema import Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from spark_jobs.cxl import types
@@ -50,6 +50,7 @@ class Scope:
         window: set where `analytic_window` is configured.
         rules_path: the folder that `use` searches; None where modules cannot be used.
         module_roots: folders that must hold every module, behind all links; without any, links may lead anywhere.
+        streams: the inputs and sources upstream whose variables `$source.<input>.<name>` can name.
         max_expansion: the cap of `emit each`.
         is_open: whether a bare name that nothing declares is a column of type `any` (`cxl check` without a schema).
         expected: in VALUE mode, the type that the value must have (a validation's `check`: Bool); None for any.
@@ -65,6 +66,7 @@ class Scope:
     window: WindowScope | None = None
     rules_path: Path | None = None
     module_roots: tuple[Path, ...] = ()
+    streams: Collection[str] = ()
     max_expansion: int = 10_000
     is_open: bool = False
     expected: types.Type | None = None

@@ -111,6 +111,7 @@ class NodeScope:
         variables = {
             namespace: self.variables(namespace) for namespace in ("vars", "pipeline", "source", "record", "config")
         }
+        streams = self._streams() if "$source." in text.value else {}
         scope = Scope(
             mode=mode,
             row=flow.schema,
@@ -119,6 +120,7 @@ class NodeScope:
             metas=flow.metas,
             rules_path=self.bindings.rules_path,
             module_roots=self.bindings.module_roots,
+            streams=streams.keys(),
             **surroundings,
         )
         compiled = cxl_compile.compile_program(text, scope, self.name)
@@ -129,7 +131,7 @@ class NodeScope:
                 self.add(diagnostic)
         if compiled.program is None or sealed:
             return None
-        constants = self._constants()
+        constants = {**self._constants(), **self._of_inputs(streams)}
         program = tree.with_constants(compiled.program, constants) if constants else compiled.program
         self.bindings.programs.setdefault(self.name, []).append(Compiled(program, text))
         return program
@@ -144,6 +146,36 @@ class NodeScope:
             if sources == {source} and not self._is_written("source", name):
                 constants[f"source.{name}"] = value
         return constants
+
+    def _streams(self) -> dict[str, frozenset[str]]:
+        """The sources of each name that `$source.<name>.…` can have: inputs of merges and combines, and sources."""
+        graph, mine = self.bindings.graph, "".join(f"{call}/" for call in self.node.instance)
+        found: dict[str, frozenset[str]] = {}
+        for name in (self.name, *graph.ancestors(self.name)):
+            node = graph.nodes[name]
+            feeds = self.feeds if name == self.name else self.bindings.feeds.get(name, ())
+            labels = [(feed.qualifier or feed.node, feed.flow.sources) for feed in feeds]
+            if node.kind == "merge":
+                labels = [(feed.node, feed.flow.sources) for feed in feeds]
+            elif node.kind == "source":
+                labels = [(name, (name,))]
+            elif node.kind != "combine":
+                continue
+            for label, sources in labels:
+                local = label.removeprefix(mine)
+                found[local] = found.get(local, frozenset()).union(sources)
+        return found
+
+    def _of_inputs(self, streams: Mapping[str, frozenset[str]]) -> dict[str, Any]:
+        """The values of variables of single inputs, as far as all sources of the input have the same."""
+        values: dict[str, Any] = {}
+        declared = self.bindings.variables.declared["source"]
+        for label, sources in streams.items():
+            for name, variable in declared.items():
+                given = {self.bindings.variables.per_source.get((source, name), variable.default) for source in sources}
+                if len(given) == 1 and not self._is_written("source", name):
+                    values[f"source.{label}.{name}"] = given.pop()
+        return values
 
     def _is_written(self, namespace: str, name: str) -> bool:
         """Whether a state node of the pipeline sets a variable."""

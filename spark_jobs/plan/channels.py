@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from spark_jobs.cxl.members import MEMBERS
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.diagnostics.diagnostic import Diagnostics, Label
 from spark_jobs.nodes.model import Config, Name, Text, unfit
@@ -216,7 +217,7 @@ def _variable(
     found: Diagnostics,
 ) -> Variable | None:
     """The variable after the overlay; None when the entry is wrong, not for this environment, or gives no value."""
-    if name in variables.RESERVED.get(namespace, ()):
+    if name in MEMBERS.get(namespace, ()):
         message = f'channel "{channel.name}": var ${namespace}.{name} shadows reserved system field'
         found.add(codes.E110.at(entry.key, message, help="choose another name"))
         return None

@@ -37,6 +37,9 @@ def check(bindings: Bindings) -> None:
     _check_init_windows(bindings, init)
     for read in _reads(bindings):
         written_by = writers.get(read.path, [])
+        if read.path.count(".") > 1:
+            _check_input(read, bindings)
+            continue
         if read.path.startswith("source."):
             _check_joined(read, bindings)
         if written_by:
@@ -106,8 +109,21 @@ def _reads(bindings: Bindings) -> Iterator[_Read]:
     for name in bindings.graph.order if declared else ():
         for compiled in bindings.programs.get(name, []):
             for part in tree.parts(compiled.program):
-                if isinstance(part, typed.System) and part.path in declared:
+                if isinstance(part, typed.System) and (part.path in declared or _is_of_input(part.path)):
                     yield _Read(name, part.path, compiled.text.span(*part.place))
+
+
+def _is_of_input(path: str) -> bool:
+    """Whether a path is `source.<input>.<name>`, a variable of one input."""
+    return path.startswith("source.") and path.count(".") > 1
+
+
+def _check_input(read: _Read, bindings: Bindings) -> None:
+    """An input whose sources differ in the value: binding has replaced all others by theirs."""
+    _, given, name = read.path.split(".")
+    if not any(path == f"source.{name}" for path in _writers(bindings)):
+        message = f"node '{read.node}' reads ${read.path}, and the sources of '{given}' have different values"
+        bindings.found.add(codes.E172.at(read.span, message, help=f"name one of them: `$source.<source>.{name}`"))
 
 
 def _check_joined(read: _Read, bindings: Bindings) -> None:

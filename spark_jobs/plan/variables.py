@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import PydanticCustomError
 
 from spark_jobs.cxl import types
+from spark_jobs.cxl.members import MEMBERS
 from spark_jobs.cxl.types import Kind
 from spark_jobs.diagnostics import codes
 from spark_jobs.nodes.model import column_type, kind_of
@@ -22,23 +23,6 @@ if TYPE_CHECKING:
 
 #: The blocks of `vars` and the namespace that CXL reads each by.
 NAMESPACES = {"static": "vars", "pipeline": "pipeline", "source": "source", "record": "record"}
-RESERVED: dict[str, frozenset[str]] = {
-    "pipeline": frozenset(
-        [
-            "start_time",
-            "name",
-            "execution_id",
-            "batch_id",
-            "total_count",
-            "ok_count",
-            "dlq_count",
-            "filtered_count",
-            "distinct_count",
-            "source_row",
-        ]
-    ),
-    "source": frozenset(["file", "row", "path", "name", "count", "batch", "ingestion_timestamp"]),
-}
 #: The smallest and the largest number that CXL's Int holds.
 _INTS = (-(2**63), 2**63 - 1)
 _ALLOWED = (Kind.STRING, Kind.INT, Kind.FLOAT, Kind.BOOL, Kind.DATE, Kind.DATETIME)
@@ -108,7 +92,7 @@ def declare(
 ) -> Variable | None:
     """Declare one variable from what is written for it: a scalar, or `{type, default}`."""
     label = "vars" if namespace == "vars" else f"vars.{namespace}"
-    if name in RESERVED.get(namespace, ()):
+    if name in MEMBERS.get(namespace, ()):
         message = f"`{name}` is a reserved ${namespace} member name and cannot be used as a variable"
         found.add(codes.E015.at(place, message, help="choose another name"))
         return None

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.plan.pipelines import ORDERS, found, planned, problems
+from spark_jobs.cxl import typed
+from spark_jobs.cxl.members import MEMBERS
+from tests.plan.pipelines import ORDERS, found, planned, problems, write
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from spark_jobs.diagnostics.diagnostic import Diagnostic
 
 NODES = """
 nodes:
@@ -104,3 +108,90 @@ def test_numbers_of_variables_fit_their_type(written: str, codes: list[str], tmp
     items = problems(tmp_path, text)
     assert [item.code.id for item in items] == codes
     assert all("is beyond what" in item.message and item.span for item in items)
+
+
+@pytest.mark.parametrize(("namespace", "name"), [(space, name) for space, known in MEMBERS.items() for name in known])
+def test_built_in_members_are_reserved(namespace: str, name: str, tmp_path: Path) -> None:
+    block = f"{{ {namespace}: {{ {name}: {{ type: string }} }} }}"
+    assert [code for code, _ in found(tmp_path, with_vars(block))] == ["E015"]
+    write(tmp_path, with_vars("{}"))
+    channel = {
+        "pipeline": f"vars: {{ pipeline: {{ {name}: {{ type: string, default: x }} }} }}",
+        "source": f"vars: {{ source: {{ s: {{ {name}: {{ type: string, default: x }} }} }} }}",
+    }
+    write(tmp_path, f"channel: {{ name: k, target: pipeline.yaml }}\n{channel[namespace]}\n", "k.channel.yaml")
+    over = found(tmp_path, with_vars("{}"), channel=str(tmp_path / "k.channel.yaml"))
+    assert [code for code, _ in over] == ["E110"]
+
+
+TWO_SOURCES = """
+pipeline: { name: p, vars: { source: { label: { type: string, default: none }, size: { type: int } } } }
+nodes:
+  - { type: source, name: left, config: { type: csv, path: l.csv, schema: { id: int } } }
+  - { type: source, name: right, config: { type: csv, path: r.csv, schema: { id: int } } }
+  - { type: source, name: names, config: { type: csv, path: n.csv, schema: { id: int, name: string } } }
+  - { type: source, name: elsewhere, config: { type: csv, path: e.csv, schema: { id: int } } }
+  - { type: transform, name: first, input: left, config: { cxl: "emit a = $source.left.label" } }
+  - { type: transform, name: second, input: right, config: { cxl: "emit a = $source.label" } }
+  - { type: merge, name: both, inputs: [first, second] }
+  - type: combine
+    name: named
+    input: { b: both, n: names }
+    config: { where: b.id == n.id, cxl: "emit id = b.id\\nemit own = $source.n.label" }
+  - { type: transform, name: t, input: named, config: { cxl: "READ" } }
+  - { type: output, name: o, input: t, config: { type: csv, path: o.csv } }
+  - { type: output, name: q, input: elsewhere, config: { type: csv, path: q.csv } }
+"""
+CHANNEL = """
+channel: { name: k, target: pipeline.yaml }
+vars:
+  source:
+    left: { label: { type: string, default: L } }
+    names: { label: { type: string, default: N } }
+"""
+
+
+def _reads(folder: Path, expression: str) -> list[Diagnostic]:
+    write(folder, CHANNEL, "k.channel.yaml")
+    text = TWO_SOURCES.replace("READ", f"emit x = {expression}")
+    return [item for item in problems(folder, text, channel=str(folder / "k.channel.yaml")) if item.is_error]
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("$source.first.label", "L"),
+        ("$source.left.label", "L"),
+        ("$source.second.label", "none"),
+        ("$source.n.label", "N"),
+        ("$source.names.label", "N"),
+        ("$source.b.size", None),
+    ],
+)
+def test_a_variable_of_an_input_is_that_inputs_value(expression: str, value: str | None, tmp_path: Path) -> None:
+    write(tmp_path, CHANNEL, "k.channel.yaml")
+    text = TWO_SOURCES.replace("READ", f"emit x = {expression}")
+    plan = planned(tmp_path, text, channel=str(tmp_path / "k.channel.yaml"))
+    (emit,) = plan.by_name["t"].step.program.statements  # type: ignore[union-attr]
+    assert isinstance(emit.value, typed.Literal)
+    assert emit.value.value == value
+
+
+@pytest.mark.parametrize(
+    ("expression", "code", "words"),
+    [
+        ("$source.fisrt.label", "E200", "unknown input 'fisrt' in `$source.fisrt.label`"),
+        ("$source.fisrt.label", "E200", "did you mean 'first'"),
+        ("$source.elsewhere.label", "E200", "inputs here: b, first, left, n, names, right, second"),
+        ("$source.left.labl", "E200", "did you mean '$source.left.label'"),
+        ("$source.left.file", "E200", "each record knows its own: `$source.file`"),
+        ("$source.lable", "E200", "did you mean '$source.label'"),
+        ("$source.left", "E200", "`$source.left` is no value by itself"),
+        ("$source.label", "E172", "name the input"),
+        ("$source.b.label", "E172", "name one of them: `$source.<source>.label`"),
+    ],
+)
+def test_what_no_input_has_is_refused(expression: str, code: str, words: str, tmp_path: Path) -> None:
+    (item,) = _reads(tmp_path, expression)
+    assert item.code.id == code
+    assert words in f"{item.message} {item.help}"

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from spark_jobs.formats import format
     from spark_jobs.plan import plan as plans
 
+#: The number of the source of what comes of no record at all: the row of a global aggregate.
+NO_SOURCE = -1
 #: Entries that are turned into rows at once.
 _CHUNK_ROWS = 16_384
 
@@ -46,7 +48,7 @@ def letterboxes(errors: plans.ErrorHandling, inputs: Inputs, paths: Mapping[str,
             boxes.append(Letterbox(paths[name], frozenset([number]), tuple(inputs.steps[name].column_names)))
     if "" in paths:
         columns = dict.fromkeys(name for step in inputs.steps.values() for name in step.column_names)
-        others = frozenset(inputs.numbers.values()) - taken
+        others = frozenset([NO_SOURCE, *inputs.numbers.values()]) - taken
         boxes.append(Letterbox(paths[""], others if taken else None, tuple(columns)))
     return boxes
 

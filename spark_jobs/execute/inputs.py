@@ -44,9 +44,9 @@ class Inputs:
         return {name: step for name, step in self.steps.items() if step.endpoint is not None}
 
     def file_name(self, split: int, source: int) -> str:
-        """The name of the file that a split belongs to; without a split (no record at all) the source's name."""
+        """The name of the file that a split belongs to; `<merged>` for what comes of no record at all."""
         if split < 0:
-            return f"<source:{self.source_name(source)}>"
+            return MERGED if source < 0 else f"<source:{self.source_name(source)}>"
         return self.by_number[split][1].file_plan.file.name
 
     def source_name(self, source: int) -> str:

@@ -7,7 +7,7 @@ import os
 import resource
 import socket
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs import contract, result
 from spark_jobs.execute import logs
 from spark_jobs.nodes.operator import Counters
+from spark_jobs.nodes.source.step import SourceStep
+from spark_jobs.plan import regions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_jobs.contract import ExitCode
     from spark_jobs.execute.executor import Run
+    from spark_jobs.plan import plan as plans
 
 DIRECTORY_VARIABLE = "CLINKER_METRICS_SPOOL_DIR"
 
@@ -132,12 +135,29 @@ def _document(run: Run, finished: datetime, exit_code: ExitCode, error: result.R
 
 def _nodes(run: Run) -> dict[str, dict[str, Any]]:
     """What each node did, in the order of the plan; one that no record reached did nothing."""
-    found = run.tally.counters
+    found = {p.name: replace(run.tally.counters.get(p.name, Counters())) for p in run.plan.nodes}
+    for planned in run.plan.nodes:
+        if isinstance(planned.step, SourceStep):
+            _hand_on(found[planned.name], run.plan.by_name[planned.step.failure_node], planned.name, found)
     spilled = run.tally.spilled
     return {
-        p.name: {"kind": p.kind, **_node(found.get(p.name, Counters())), "spilled_bytes": spilled.get(p.name, 0)}
+        p.name: {"kind": p.kind, **_node(found[p.name]), "spilled_bytes": spilled.get(p.name, 0)}
         for p in run.plan.nodes
     }
+
+
+def _hand_on(source: Counters, first: plans.PlannedNode, name: str, found: Mapping[str, Counters]) -> None:
+    """Records with a value that does not convert die where their dead letters say, one node further (decision 26)."""
+    if first.name == name:
+        return
+    source.dead -= source.refused
+    source.records_out += source.refused
+    taker = found[first.name]
+    taker.dead += source.refused
+    if any(edge.node == name for edge in regions.streams(first)):
+        taker.records_in += source.refused
+    else:
+        taker.made += source.refused  # what a combine reads are its driver's records
 
 
 def _node(counters: Counters) -> dict[str, int]:

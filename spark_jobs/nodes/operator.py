@@ -135,6 +135,9 @@ class Counters:
     filtered: int = 0
     duplicates: int = 0
     dead: int = 0
+    #: Those of the dead that left a source with a value that does not convert: the stage of their dead letters is the
+    #: first node downstream (decision 26), and so is the node that shows them.
+    refused: int = 0
     #: Records that exist only from here on (children of `emit each`, copies of an inclusive route, matches of a
     #: combine) minus those
     #: that a group, a miss or an unread branch absorbed: in + made = out + filtered + duplicates + dead.

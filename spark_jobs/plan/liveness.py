@@ -14,6 +14,7 @@ from spark_jobs.plan import regions
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from spark_jobs.nodes import node
     from spark_jobs.plan.binder import Compiled
     from spark_jobs.plan.plan import Input, PlannedNode
 
@@ -25,7 +26,7 @@ def prune(nodes: tuple[PlannedNode, ...], programs: Mapping[str, list[Compiled]]
     """
     wanted: dict[str, set[str]] = {planned.name: set() for planned in nodes}
     members: dict[str, set[str]] = {planned.name: set() for planned in nodes}
-    stages: dict[str, str] = {}
+    first: dict[str, node.Step] = {}
     kinds = registry.node_types()
     for planned in reversed(nodes):
         members[planned.name] |= _system(programs.get(planned.name, []), "after")
@@ -38,8 +39,8 @@ def prune(nodes: tuple[PlannedNode, ...], programs: Mapping[str, list[Compiled]]
             if sets:
                 wanted[edge.node] |= _set_for(planned, index, sets)
             members[edge.node] |= asked
-            stages[edge.node] = planned.step.stage
-    found = tuple(_with_live(planned, wanted, members, stages) for planned in nodes)
+            first[edge.node] = planned.step
+    found = tuple(_with_live(planned, wanted, members, first.get(planned.name)) for planned in nodes)
     return tuple(_with_totals(planned, members[planned.name], found) for planned in found)
 
 
@@ -59,7 +60,7 @@ def _system(programs: list[Compiled], part: str) -> set[str]:
 
 
 def _with_live(
-    planned: PlannedNode, wanted: Mapping[str, set[str]], members: Mapping[str, set[str]], stages: Mapping[str, str]
+    planned: PlannedNode, wanted: Mapping[str, set[str]], members: Mapping[str, set[str]], first: node.Step | None
 ) -> PlannedNode:
     step = planned.step
     if not isinstance(step, SourceStep):
@@ -72,7 +73,8 @@ def _with_live(
         step,
         live=live,
         reads_source=frozenset(_source_members(members[planned.name])),
-        failure_stage=stages.get(planned.name, step.stage),
+        failure_stage=(first or step).stage,
+        failure_node=(first or step).name,
     )
     return replace(planned, step=live_step)
 

@@ -180,6 +180,7 @@ class Source(operator.Operator):
             else self.step.failure_stage
             for item in block.failures
         ]
+        self.counters.refused += stages.count(self.step.failure_stage)
         rows = pa.array([item.row for item in block.failures], pa.int64())
         self.context.letters(
             self, [item.failure for item in block.failures], origin.of_rows(rows), block.failed_rows, stages

@@ -71,7 +71,7 @@ class SourceStep(node.Step):
         columns: the declared columns in order.
         live: names of the columns that anything downstream reads or writes; others are checked but not carried.
         failure_stage: the stage that conversion errors are raised at: the first downstream node's (decision 26).
-        failure_route: always empty at a source; kept for symmetry with later stages.
+        failure_node: the node of that stage.
     """
 
     kind: ClassVar[str] = "source"
@@ -84,6 +84,7 @@ class SourceStep(node.Step):
     live: frozenset[str] = frozenset()
     label: str | None = None
     failure_stage: str = ""
+    failure_node: str = ""
     date_formats: tuple[str, ...] = ()
     correlation_key: tuple[str, ...] = ()
     watermark_column: str | None = None

@@ -13,9 +13,9 @@ import pkgutil
 import re
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs import ownership
 from spark_jobs.cxl import ast, builder, mistakes
 
 if TYPE_CHECKING:
@@ -84,23 +84,24 @@ class _AllLineEnds:
 
 
 def _cache_file(grammar: str) -> str | bool:
-    """Where the analysed grammar is kept for the next process; False where nothing can be written."""
+    """Where the analysed grammar is kept for the next process; False where nothing can be kept, or not safely."""
     import hashlib
     import sys
 
     import lark
 
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clinker"
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        owner = folder.stat().st_uid
-    except (OSError, RuntimeError):
-        return False
-    # The cache is unpickled, so it must be nobody else's.
-    if (hasattr(os, "getuid") and owner != os.getuid()) or not os.access(folder, os.W_OK):
+    folder = ownership.cache_folder(make=True)
+    if folder is None:
         return False
     key = hashlib.sha256(f"{grammar}\n{lark.__version__}\n{sys.version_info[:2]}".encode()).hexdigest()[:16]
-    return str(folder / f"cxl-grammar-{key}.bin")
+    path = folder / f"cxl-grammar-{key}.bin"
+    try:
+        # Lark would make it as the umask says; an empty file is a cache that it fills.
+        os.close(ownership.open_file(path, flags=os.O_RDWR | os.O_CREAT))
+    except OSError:
+        return False
+    # The cache is unpickled, so nobody else may have written it.
+    return str(path) if ownership.is_own_file(path) else False
 
 
 @cache

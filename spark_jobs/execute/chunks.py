@@ -6,6 +6,7 @@ looked at again. The indexes are read a block at a time.
 
 from __future__ import annotations
 
+import errno
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.execute.joining import Piece
+from spark_jobs.execute.joining import Piece, check
 from spark_jobs.nodes.output import records
 from spark_jobs.nodes.output.step import Oversize, Split
 
@@ -89,10 +90,15 @@ class Cutter:
         self._group: _Group | None = None
         self._oversize = 0
 
-    def add(self, part: str) -> None:
-        """Go on with the records of a part."""
+    def add(self, part: Piece) -> None:
+        """Go on with the records of a part.
+
+        Raises:
+            OSError: it is not as it was written.
+        """
+        check(part)
         at = 0
-        with records.index(part) as index:
+        with records.index(part.path) as index:
             for number in range(index.num_record_batches):
                 block = index.get_batch(number)
                 ends = at + np.cumsum(block.column(records.SIZE).to_numpy())
@@ -100,8 +106,11 @@ class Cutter:
                     borders = np.ones(len(ends), dtype=bool)
                 else:
                     borders = self._borders(block.column(records.GROUP), at, ends)
-                self._cut(part, at, ends, borders)
+                self._cut(part.path, at, ends, borders)
                 at = int(ends[-1])
+        if at != part.size:
+            text = f"tells of {at} bytes, but {part.size} were written; run again"
+            raise OSError(errno.EIO, text, part.path + records.SUFFIX)
 
     def end(self) -> None:
         """All records were added."""
@@ -200,11 +209,12 @@ class Cutter:
             self.warnings.append(text)
 
 
-def cut(parts: Sequence[str], split: Split, first: int, later: int) -> tuple[list[Chunk], list[str]]:
+def cut(parts: Sequence[Piece], split: Split, first: int, later: int) -> tuple[list[Chunk], list[str]]:
     """The chunks of some parts, at least one, and warnings.
 
     Raises:
         OversizeGroup: a group is larger than a file may be, and that is an error.
+        OSError: a part is not as it was written.
     """
     cutter = Cutter(split, first, later)
     for part in parts:

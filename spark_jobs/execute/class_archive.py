@@ -18,6 +18,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_jobs import ownership
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -31,13 +33,11 @@ _KEPT = 2
 _LIMIT_S = 600.0
 
 
-def folder() -> Path:
-    """Where archives are kept: `clinker` in the user's cache folder."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clinker"
-
-
 def path(java: str) -> Path | None:
-    """Where the archive for a `java` and the installed Spark is, or would be; None when archives are switched off."""
+    """Where the archive for a `java` and the installed Spark is, or would be.
+
+    None when archives are switched off, or when others could write where they are kept: the JVM runs what it maps.
+    """
     from spark_jobs.execute import java as javas
 
     version = javas.version(java)
@@ -52,13 +52,14 @@ def path(java: str) -> Path | None:
     except OSError:
         return None
     build = [os.path.realpath(java), version[1], str(home), pyspark.__version__, str(changed), JVM_OPTIONS]
-    return folder() / f"{hashlib.sha256(repr(build).encode()).hexdigest()[:16]}.jsa"
+    folder = ownership.cache_folder(make=True)
+    return folder / f"{hashlib.sha256(repr(build).encode()).hexdigest()[:16]}.jsa" if folder else None
 
 
 def options(java: str) -> str:
     """The JVM options that use the archive, empty when there is none."""
     archive = path(java)
-    if archive is None or not archive.is_file() or " " in str(archive):
+    if archive is None or " " in str(archive) or not ownership.is_own_file(archive):
         return ""
     # An archive that does not fit is worth no warning on a user's terminal.
     return f"-XX:SharedArchiveFile={archive} -Xlog:disable"
@@ -76,7 +77,6 @@ def request(java: str) -> None:
 def _start(archive: Path) -> None:
     """Start the process that makes an archive. It outlives this one."""
     try:
-        archive.parent.mkdir(parents=True, exist_ok=True)
         subprocess.Popen(
             [sys.executable, "-m", "spark_jobs.execute.class_archive", str(archive)],
             stdin=subprocess.DEVNULL,
@@ -85,15 +85,18 @@ def _start(archive: Path) -> None:
             start_new_session=True,
         )
     except OSError:
-        return  # no cache folder, no archive: starting takes longer, that is all
+        return  # no process, no archive: starting takes longer, that is all
 
 
 def make(archive: Path) -> bool:
-    """Make an archive with a session that does what runs do; False when another process is at it, or has done it.
+    """Make an archive with a session that does what runs do.
 
-    It is written aside and renamed, so that a file with the archive's name is complete.
+    False when another process is at it, or has done it, or when others could write where it is kept. It is written
+    aside and renamed, so that a file with the archive's name is complete.
     """
-    with archive.with_suffix(".lock").open("w") as lock:
+    if not ownership.is_own_place(archive.parent):
+        return False
+    with open(ownership.open_file(archive.with_suffix(".lock"), flags=os.O_RDWR | os.O_CREAT), "r+b") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -105,6 +108,7 @@ def make(archive: Path) -> bool:
         try:
             _dump(aside)
             if aside.exists():
+                aside.chmod(0o400)
                 aside.rename(archive)
         finally:
             aside.unlink(missing_ok=True)

@@ -73,7 +73,7 @@ class Assembly:
         return bytes(self._writer(box).encode(_batch([pa.array([name]) for name in names])).data)
 
     def write(self, box: Letterbox, files: Sequence[str], splits: tuple[int, int], path: str) -> int:
-        """Write the rows of the entries that name some splits, in the order of their records; gives their number.
+        """Write the rows of the entries that name some splits, in the order of their records; gives their bytes.
 
         Args:
             box: whose entries are wanted.
@@ -81,7 +81,7 @@ class Assembly:
             splits: the first and the last split.
             path: where the rows go, without header.
         """
-        table = pa.concat_tables(pa.ipc.open_file(pa.memory_map(name)).read_all() for name in files)
+        table = pa.concat_tables(letters.read(name) for name in files)
         split, source = (table.column(name).to_numpy() for name in ("split", "source"))
         mine = (split >= splits[0]) & (split <= splits[1])
         if box.sources is not None:
@@ -94,7 +94,7 @@ class Assembly:
             for start in range(0, len(chosen), _CHUNK_ROWS):
                 part = table.take(chosen.slice(start, _CHUNK_ROWS)).combine_chunks()
                 file.write(writer.encode(_batch(self._rows(box, part))).data)
-        return len(chosen)
+            return file.tell()
 
     def _writer(self, box: Letterbox) -> format.Writer:
         count = len(self._names(box))

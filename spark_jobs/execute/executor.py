@@ -17,19 +17,21 @@ from spark_jobs.contract import ExitCode
 from spark_jobs.execute import (
     breakdown,
     dead_letter,
+    durable,
     inputs,
     interrupts,
     joining,
+    journal,
     letter_files,
     logs,
     masking,
     metrics,
     outputs,
-    part_file,
     progress,
     publish,
     session,
     spill,
+    staging_folder,
     targets,
     verdict,
     work,
@@ -114,7 +116,7 @@ def execute(
     except ConnectionError as failed:
         exit_code, error = breakdown.explain(failed, run.local_dir)
     except OSError as failed:
-        exit_code, error = ExitCode.IO, result.RunError("E900", part_file.describe(failed))
+        exit_code, error = ExitCode.IO, result.RunError("E900", durable.describe(failed))
     except KeyboardInterrupt:
         if run.is_published:  # it came too late to change anything
             exit_code = run.exit_code
@@ -185,7 +187,7 @@ def _previewing(run: Run, show: Callable[[str, str], None]) -> ExitCode:
                 text = Path(str(staged[str(each.path)])).read_text(getattr(target.step.options, "encoding", "utf-8"))
                 show(f"{target.name} ({each.path.name})" if target.step.by_file else target.name, text)
     finally:
-        publish.remove(Path(scratch))
+        staging_folder.remove(Path(scratch))
     return run.exit_code
 
 
@@ -298,7 +300,7 @@ class _SessionOpening:
 
 def _dead_letters(
     run: Run, spark: SparkSession, wanted: targets.Targets, staging: publish.Staging
-) -> list[publish.Rename]:
+) -> list[journal.Rename]:
     """The dead-letter files, and the removal of an older run's."""
     assert run.inputs is not None
     boxes = dead_letter.letterboxes(run.plan.errors, run.inputs, wanted.letters)
@@ -310,9 +312,9 @@ def _dead_letters(
         if rows:
             staged = staging.folder(target.parent) / f"{uuid.uuid5(uuid.NAMESPACE_OID, box.path).hex}.letters"
             joining.join(rows, staged, start=assembly.header(box), separator=b"", end=b"")
-            renames.append(publish.Rename(str(staged), box.path))
+            renames.append(journal.Rename(str(staged), box.path))
             if run.dlq_path is None or box.path == wanted.letters.get(""):
                 run.dlq_path = box.path
         elif target.exists():
-            renames.append(publish.Rename(None, box.path))
+            renames.append(journal.Rename(None, box.path))
     return renames

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark_jobs.execute import cancellation
+from spark_jobs.execute import cancellation, durable, joining
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_jobs.execute.dead_letter import Assembly, Letterbox
+    from spark_jobs.execute.joining import Piece
     from spark_jobs.execute.report import Letters
 
 #: Up to this many entries the driver writes itself: a job costs more than some megabytes of text.
@@ -46,7 +47,7 @@ class _Job:
 
 def write(
     spark: SparkSession, assembly: Assembly, boxes: Sequence[Letterbox], letters: Sequence[Letters], scratch: str
-) -> list[list[str]]:
+) -> list[list[Piece]]:
     """Write the rows of all dead letters; gives the part files of each letterbox, in record order."""
     found = [entry for entry in letters if entry.path]
     if not boxes or not found:
@@ -54,11 +55,11 @@ def write(
     stretches = _stretches(found, len(boxes), scratch)
     job = _Job(assembly, tuple(boxes), stretches)
     if sum(entry.count for entry in found) <= DRIVER_ENTRIES:
-        counts = [_write_stretch(job, number) for number in range(len(stretches))]
+        sizes = [_write_stretch(job, number) for number in range(len(stretches))]
     else:
-        counts = _run(spark, job)
+        sizes = _run(spark, job)
     return [
-        [stretch.parts[i] for stretch, written in zip(stretches, counts, strict=True) if written[i]]
+        [joining.whole(stretch.parts[i], told[i]) for stretch, told in zip(stretches, sizes, strict=True) if told[i]]
         for i in range(len(boxes))
     ]
 
@@ -80,30 +81,31 @@ def _stretches(letters: Sequence[Letters], boxes: int, scratch: str) -> tuple[St
 
 
 def _write_stretch(job: _Job, number: int) -> list[int]:
-    """Write the rows of a stretch; gives their number per letterbox."""
+    """Write the rows of a stretch; gives their bytes per letterbox."""
     stretch = job.stretches[number]
-    counts = []
+    sizes = []
     for box, part in zip(job.boxes, stretch.parts, strict=True):
         # A task that is tried again must not write into the file of the one it replaces.
         aside = f"{part}.{uuid.uuid4().hex}"
-        counts.append(job.assembly.write(box, stretch.files, stretch.splits, aside))
+        with durable.about(aside):
+            sizes.append(job.assembly.write(box, stretch.files, stretch.splits, aside))
         os.replace(aside, part)
-    return counts
+    return sizes
 
 
 def _run(spark: SparkSession, job: _Job) -> list[list[int]]:
     """One task per stretch; a task that is tried again writes its files anew."""
     pickled = pickle.dumps(job, protocol=pickle.HIGHEST_PROTOCOL)
     count = len(job.stretches)
-    frame = spark.range(0, count, 1, count).mapInArrow(partial(run_task, pickled), "number long, counts string")
+    frame = spark.range(0, count, 1, count).mapInArrow(partial(run_task, pickled), "number long, sizes string")
     told = cancellation.cancellable(spark, frame.toArrow).to_pylist()
-    return [json.loads(row["counts"]) for row in sorted(told, key=lambda row: row["number"])]
+    return [json.loads(row["sizes"]) for row in sorted(told, key=lambda row: row["number"])]
 
 
 def run_task(pickled: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What `mapInArrow` calls: rows with the numbers of stretches in, their counts out."""
+    """What `mapInArrow` calls: rows with the numbers of stretches in, the bytes of their parts out."""
     job: _Job = pickle.loads(pickled)
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            counts = json.dumps(_write_stretch(job, number))
-            yield pa.RecordBatch.from_pydict({"number": pa.array([number], pa.int64()), "counts": pa.array([counts])})
+            sizes = json.dumps(_write_stretch(job, number))
+            yield pa.RecordBatch.from_pydict({"number": pa.array([number], pa.int64()), "sizes": pa.array([sizes])})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -88,6 +89,18 @@ class Gathered:
         with pa.ipc.new_file(path, SCHEMA) as file:
             file.write_table(table, max_chunksize=16_384)
         return True
+
+
+def read(path: str) -> pa.Table:
+    """What `write` wrote, mapped.
+
+    Raises:
+        OSError: it cannot be read, or not as it was written.
+    """
+    try:
+        return pa.ipc.open_file(pa.memory_map(path)).read_all()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise OSError(errno.EIO, f"cannot be read as it was written: {error}", path) from error
 
 
 def own(at: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:

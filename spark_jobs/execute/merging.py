@@ -8,30 +8,39 @@ writes them in order. No key is in two runs, so where equal records are cut does
 from __future__ import annotations
 
 import bisect
+import errno
 import itertools
 import os
 import pickle
 import uuid
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.execute import cancellation
+from spark_jobs.execute import cancellation, durable, joining
 from spark_jobs.nodes import sorting
 from spark_jobs.nodes.output import records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
+
+    from spark_jobs.execute.joining import Piece
 
 #: Up to this many bytes the driver merges itself: a job costs more than that.
 DRIVER_BYTES = 4 << 20
 _LEAST_RANGE_BYTES = 64 << 10
+#: What a task tells of a range: its part, or the file that could not be read or written.
+_TOLD = "number long, path string, bytes long, errno long, problem string"
+_TOLD_SCHEMA = pa.schema(
+    {"number": pa.int64(), "path": pa.string(), "bytes": pa.int64(), "errno": pa.int64(), "problem": pa.string()}
+)
 
 
 @dataclass(frozen=True)
@@ -55,8 +64,8 @@ class Range:
 
 
 def merge(
-    spark: SparkSession, sorted_runs: Sequence[Sequence[str]], columns: Sequence[str], folder: str, most: int
-) -> list[list[str]]:
+    spark: SparkSession, sorted_runs: Sequence[Sequence[Piece]], columns: Sequence[str], folder: str, most: int
+) -> list[list[Piece]]:
     """The parts of each group of runs in their order; a single run is such a part.
 
     Args:
@@ -65,24 +74,29 @@ def merge(
         columns: what the new parts' indexes have beside the sizes.
         folder: where the parts go.
         most: bytes of a range, of which a task holds about four times as many.
+
+    Raises:
+        OSError: a run is not as it was written, or a part cannot be written.
     """
     groups = [
         _ranges(runs, columns, folder, max(most, _LEAST_RANGE_BYTES)) if len(runs) > 1 else [] for runs in sorted_runs
     ]
     wanted = [each for group in groups for each in group]
-    if wanted and sum(os.path.getsize(run) for runs in sorted_runs for run in runs) <= min(DRIVER_BYTES, most):
+    if wanted and sum(run.size for runs in sorted_runs for run in runs) <= min(DRIVER_BYTES, most):
         written = [_write(each) for each in wanted]
     else:
         written = _run(spark, wanted) if wanted else []
-    paths = iter(written)
+    pieces = iter(written)
     found = []
     for runs, group in zip(sorted_runs, groups, strict=True):
-        parts = [next(paths) for _ in group] if len(runs) > 1 else list(runs)
-        found.append([path for path in parts if os.path.getsize(path)])
+        parts = [next(pieces) for _ in group] if len(runs) > 1 else list(runs)
+        if sum(part.size for part in parts) != sum(run.size for run in runs):
+            raise OSError(errno.EIO, "the merged runs have not the bytes of the runs; run again", folder)
+        found.append([part for part in parts if part.size])
     return found
 
 
-def _ranges(runs: Sequence[str], columns: Sequence[str], folder: str, size: int) -> list[Range]:
+def _ranges(runs: Sequence[Piece], columns: Sequence[str], folder: str, size: int) -> list[Range]:
     """Ranges of about `size` bytes."""
     known = [_Run.of(run) for run in runs]
     bounds, held = [], 0
@@ -113,15 +127,16 @@ class _Run:
     sizes: list[int]
 
     @classmethod
-    def of(cls, path: str) -> _Run:
+    def of(cls, run: Piece) -> _Run:
         """What a run's index says of its blocks."""
-        with records.index(path) as file:
+        joining.check(run)
+        with records.index(run.path) as file:
             blocks = [file.get_batch(number) for number in range(file.num_record_batches)]
-        return cls(
-            path,
-            [block.column(records.KEY)[0].as_py() for block in blocks],
-            [pc.sum(block.column(records.SIZE)).as_py() for block in blocks],
-        )
+        sizes = [pc.sum(block.column(records.SIZE)).as_py() for block in blocks]
+        if sum(sizes) != run.size:
+            text = f"tells of {sum(sizes)} bytes, but {run.size} were written; run again"
+            raise OSError(errno.EIO, text, run.path + records.SUFFIX)
+        return cls(run.path, [block.column(records.KEY)[0].as_py() for block in blocks], sizes)
 
     def stretch(self, low: bytes | None, high: bytes | None) -> Stretch:
         """The blocks that may have keys of a range."""
@@ -130,18 +145,15 @@ class _Run:
         return Stretch(self.path, range(first, last), sum(self.sizes[:first]))
 
 
-def _write(wanted: Range) -> str:
-    """Write a range; gives the part's path, which is another one where a task is tried again."""
+def _write(wanted: Range) -> Piece:
+    """Write a range; gives the part, whose path is another one where a task is tried again."""
     found = [each for stretch in wanted.stretches for each in _read(stretch, wanted.low, wanted.high)]
     path = f"{wanted.target}.{uuid.uuid4().hex}"
-    file = records.IndexedFile(path, wanted.columns)
-    try:
+    with durable.about(path), closing(records.IndexedFile(path, wanted.columns)) as file:
         if found:
             columns = {name: pa.concat_arrays([known[name] for _, known in found]) for name in found[0][1]}
             records.write_sorted(file, pa.concat_arrays([texts for texts, _ in found]), columns)
-    finally:
-        file.close()
-    return path
+        return joining.whole(path, file.tell())
 
 
 def _read(stretch: Stretch, low: bytes | None, high: bytes | None) -> Iterator[tuple[pa.Array, dict[str, pa.Array]]]:
@@ -158,6 +170,8 @@ def _read(stretch: Stretch, low: bytes | None, high: bytes | None) -> Iterator[t
             if first < last:
                 data.seek(int(ends[first]))
                 texts = data.read(int(ends[last] - ends[first]))
+                if len(texts) < ends[last] - ends[first]:
+                    raise OSError(errno.EIO, "is shorter than what was written to it; run again", stretch.run)
                 found = sorting.binary(ends[first : last + 1] - ends[first], texts)
                 known = block.slice(first, last - first)
                 yield found, {name: known.column(name) for name in known.schema.names if name != records.SIZE}
@@ -168,19 +182,39 @@ def _place(keys: pa.Array, bound: bytes) -> int:
     return bisect.bisect_left(keys, bound, key=lambda key: key.as_py())
 
 
-def _run(spark: SparkSession, wanted: Sequence[Range]) -> list[str]:
+def _run(spark: SparkSession, wanted: Sequence[Range]) -> list[Piece]:
     """One task per range."""
     pickled = pickle.dumps(tuple(wanted), protocol=pickle.HIGHEST_PROTOCOL)
     count = len(wanted)
-    frame = spark.range(0, count, 1, count).mapInArrow(partial(run_task, pickled), "number long, path string")
-    told = cancellation.cancellable(spark, frame.toArrow).to_pylist()
-    return [str(row["path"]) for row in sorted(told, key=lambda row: row["number"])]
+    frame = spark.range(0, count, 1, count).mapInArrow(partial(run_task, pickled), _TOLD)
+    return pieces(cancellation.cancellable(spark, frame.toArrow).to_pylist())
+
+
+def pieces(told: Sequence[Mapping[str, Any]]) -> list[Piece]:
+    """What tasks have told, in the order of the ranges.
+
+    Raises:
+        OSError: one of them could not read or write.
+    """
+    for row in told:
+        if row["problem"]:
+            raise OSError(row["errno"], row["problem"], row["path"])
+    return [joining.whole(row["path"], row["bytes"]) for row in sorted(told, key=lambda row: row["number"])]
 
 
 def run_task(pickled: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What `mapInArrow` calls: rows with the numbers of ranges in, the paths of their parts out."""
+    """What `mapInArrow` calls: rows with the numbers of ranges in, what became of them out.
+
+    Trouble with a file is told as well: Spark would only try again, and forget which file it was.
+    """
     ranges: tuple[Range, ...] = pickle.loads(pickled)
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            path = _write(ranges[number])
-            yield pa.RecordBatch.from_pydict({"number": pa.array([number], pa.int64()), "path": pa.array([path])})
+            told: dict[str, Any] = {"number": number, "path": "", "bytes": 0, "errno": 0, "problem": ""}
+            try:
+                part = _write(ranges[number])
+                told |= {"path": part.path, "bytes": part.size}
+            except OSError as error:
+                path = str(error.filename or ranges[number].target)
+                told |= {"path": path, "errno": error.errno or errno.EIO, "problem": error.strerror or str(error)}
+            yield pa.RecordBatch.from_pylist([told], schema=_TOLD_SCHEMA)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute import chunks, inputs, joining, logs, merging, publish, targets, verdict, work
+from spark_jobs.execute import chunks, durable, inputs, joining, journal, logs, merging, targets, verdict, work
 from spark_jobs.nodes.output import records
 from spark_jobs.nodes.output import run as output_run
 from spark_jobs.nodes.output.step import IfExists
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def assemble(
     run: Run, spark: SparkSession, wanted: targets.Targets, folder: Callable[[Path], Path], *, is_shown: bool = False
-) -> list[publish.Rename]:
+) -> list[journal.Rename]:
     """Put the parts of each output together, in staging folders.
 
     Args:
@@ -39,14 +39,14 @@ def assemble(
         folder: gives the staging folder beside the files of a folder.
         is_shown: whether the files are only looked at, each in one piece.
     """
-    renames: list[publish.Rename] = []
+    renames: list[journal.Rename] = []
     for target in wanted.outputs:
         assembly = _Assembly(run, target, folder, is_shown)
         try:
             assembly.put_together(spark)
         except OSError as error:
             path = error.filename or target.deliveries[0].path
-            raise verdict.broken(run.plan, "E900", f"{path}: {error.strerror or error}", target.name) from error
+            raise verdict.broken(run.plan, "E900", durable.describe(error, str(path)), target.name) from error
         except chunks.OversizeGroup as error:
             raise verdict.broken(run.plan, "E906", str(error), target.name) from error
         renames += assembly.renames
@@ -61,7 +61,7 @@ class _Assembly:
     target: targets.Target
     folder: Callable[[Path], Path]
     is_shown: bool
-    renames: list[publish.Rename] = field(default_factory=list)
+    renames: list[journal.Rename] = field(default_factory=list)
 
     def put_together(self, spark: SparkSession) -> None:
         """Write all files of the output, and note the names that they will get."""
@@ -73,13 +73,13 @@ class _Assembly:
         if of_file:
             text = f"output '{self.target.name}': records of {', '.join(map(str, of_file))} have no file to go to"
             raise verdict.RunFailed(ExitCode.EVALUATION, "E903", f"{text}; nothing is published")
-        paths = [[part.path for part in parts] for parts in of_each]
+        pieces = [[joining.whole(part.path, part.bytes) for part in parts] for parts in of_each]
         step, run = self.target.step, self.run
         if step.sort_order and found:
             columns = [records.GROUP] if step.split and step.split.group_key else []
             most = min(run.plan.memory_limit_bytes // run.threads // 4, work.split_bytes())
-            paths = merging.merge(spark, paths, columns, str(Path(found[0].path).parent), most)
-        for delivery, own, parts in zip(self.target.deliveries, paths, of_each, strict=True):
+            pieces = merging.merge(spark, pieces, columns, str(Path(found[0].path).parent), most)
+        for delivery, own, parts in zip(self.target.deliveries, pieces, of_each, strict=True):
             if step.split and not self.is_shown:
                 self._chunks(delivery.path, own, step.split)
             else:
@@ -99,13 +99,14 @@ class _Assembly:
         return self.folder(path.parent) / f"{name}{ending}"
 
     def _publish(self, staged: Path, path: Path) -> None:
-        self.renames.append(publish.Rename(str(staged), str(path)))
+        self.renames.append(journal.Rename(str(staged), str(path)))
         self.run.output_files.append(str(path))
 
-    def _whole(self, path: Path, parts: Sequence[str]) -> None:
+    def _whole(self, path: Path, parts: Sequence[joining.Piece]) -> None:
         staged, writer = self._staged(path, ".whole"), self._writer
         if not parts:
-            staged.write_bytes(writer.empty)
+            with durable.about(staged):
+                staged.write_bytes(writer.empty)
         elif self.target.step.is_indexed:
             trailing = len(writer.separator)
             joining.join(parts, staged, start=writer.start, separator=b"", end=writer.end, trailing=trailing)
@@ -113,7 +114,7 @@ class _Assembly:
             joining.join(parts, staged, start=writer.start, separator=writer.separator, end=writer.end)
         self._publish(staged, path)
 
-    def _chunks(self, path: Path, parts: Sequence[str], split: Split) -> None:
+    def _chunks(self, path: Path, parts: Sequence[joining.Piece], split: Split) -> None:
         """Numbered files; those of an earlier run that are not written again go (decision 54)."""
         writer, step = self._writer, self.target.step
         later = writer.start if split.repeat_header else writer.continued
@@ -132,11 +133,12 @@ class _Assembly:
                 trailing = len(writer.separator)
                 joining.copy(chunk.pieces, staged, start=start, end=writer.end, trailing=trailing)
             else:
-                staged.write_bytes(writer.empty)
+                with durable.about(staged):
+                    staged.write_bytes(writer.empty)
             self._publish(staged, final)
         if step.if_exists is not IfExists.UNIQUE_SUFFIX:
             older = set(chunks.existing(path, split.naming)) - taken
-            self.renames += [publish.Rename(None, str(each)) for each in sorted(older)]
+            self.renames += [journal.Rename(None, str(each)) for each in sorted(older)]
 
     def _sidecar(self, path: Path, parts: Sequence[Part]) -> None:
         """`<file>.meta.json` beside an output: the facts of the run that wrote it (spec/formats.md 11.8)."""
@@ -158,8 +160,9 @@ class _Assembly:
             "dlq_counts": run.tally.dead_per_category,
         }
         staged = self._staged(path, ".meta")
-        staged.write_text(json.dumps(facts, indent=2) + "\n")
-        self.renames.append(publish.Rename(str(staged), str(targets.sidecar(path))))
+        with durable.about(staged):
+            staged.write_text(json.dumps(facts, indent=2) + "\n")
+        self.renames.append(journal.Rename(str(staged), str(targets.sidecar(path))))
 
 
 def _version() -> str:

@@ -1,13 +1,15 @@
-"""A task's part file, and how the system's refusals are told."""
+"""The files that tasks write for the run to put together, and for later jobs to read."""
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    import pyarrow as pa
 
 
 class PartFile:
@@ -19,6 +21,8 @@ class PartFile:
         self._file = self._named(opener, path)
         #: How many records it has; its writer counts.
         self.records = 0
+        #: How many bytes were written to it; known when it is closed.
+        self.bytes = 0
 
     def write(self, *data: Any) -> None:
         """Append what the file takes."""
@@ -32,7 +36,11 @@ class PartFile:
         """Write what is held back; may be said again."""
         if self._is_open:
             self._is_open = False
+            tell = getattr(self._file, "tell", None)
+            self.bytes = tell() if tell else 0
             self._named(self._file.close)
+            if tell is None:  # files of Arrow's batches do not tell
+                self.bytes = os.path.getsize(self._path)
 
     def _named(self, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
@@ -41,7 +49,13 @@ class PartFile:
             raise OSError(error.errno, error.strerror or str(error), self._path) from error
 
 
-def describe(error: OSError) -> str:
-    """What the system said, with the path it is about."""
-    place = f"{error.filename}: " if error.filename else ""
-    return f"{place}{error.strerror or error}"
+def mapped(path: str) -> pa.ipc.RecordBatchFileReader:
+    """A part of Arrow batches, to read; mapped where the file system allows it.
+
+    Raises:
+        OSError: it cannot be read, or not as it was written.
+    """
+    try:
+        return pa.ipc.open_file(pa.memory_map(path))
+    except (pa.ArrowInvalid, OSError) as error:
+        raise OSError(errno.EIO, f"cannot be read as it was written: {error}", path) from error

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from spark_jobs import ownership
 from spark_jobs.execute import logs
 from spark_jobs.nodes import spill
 from spark_jobs.scan import volumes
@@ -133,7 +134,7 @@ class Space:
         if cap is None:
             return
         name = f"{os.path.basename(self._settings.folder)}.spilled"
-        ledger = os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT, 0o600)
+        ledger = ownership.open_file(os.path.join(folder, name), flags=os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(ledger, fcntl.LOCK_EX)
             used = int(os.read(ledger, 32) or b"0")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute import chunks, publish
+from spark_jobs.execute import chunks, recovery
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.output.step import SIDECAR, IfExists
 from spark_jobs.plan import paths
@@ -185,7 +185,7 @@ def check(targets: Targets, options: RunOptions) -> None:
         if len(os.fsencode(path.name)) > _LONGEST_NAME:
             raise RunFailed(ExitCode.IO, "E900", f"{path}: the name has more than {_LONGEST_NAME} bytes")
     for folder in targets.folders:
-        publish.recover(folder)
+        recovery.recover(folder)
     refuse_existing(targets, options)
 
 

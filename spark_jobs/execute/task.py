@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.execute import letters, logs, part_file, report
+from spark_jobs.execute import durable, letters, logs, part_file, report
 from spark_jobs.execute import spill as disk
 from spark_jobs.execute.envelopes import COUNTS
 from spark_jobs.execute.outbox import Outbox
@@ -25,7 +25,7 @@ from spark_jobs.plan import regions
 from spark_jobs.scan import reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from spark_jobs.cxl import engine, failure
     from spark_jobs.execute.spec import JobSpec
@@ -54,6 +54,8 @@ class Task:
         self._repeated: dict[str, operator.Counters] = {}
         #: What nodes counted at earlier levels and in earlier jobs.
         self._counted = {name: replace(counters) for name, counters in spec.counted.items()}
+        #: Whose the part files are, those too that could not be opened.
+        self._nodes: dict[str, str] = {}
 
     # ---- what operators ask for
     # ----------------------------------------------------------------------------------------
@@ -195,6 +197,7 @@ class Task:
         folder = self.spec.staging.get(output, self.spec.scratch)
         name = f"{uuid.uuid5(uuid.NAMESPACE_OID, output).hex[:8]}-{self.level}-{self.report.number}"
         path = os.path.join(folder, f"{name}-{len(self._parts)}-{self.attempt}.part")
+        self._nodes[path] = output
         file = part_file.PartFile(opener, path)
         self._parts.append((report.Part(output, lane, self.report.number, path, 0, 0, source_file), file))
         return file
@@ -204,7 +207,7 @@ class Task:
 
         What the records of some lane or file lack is null there.
         """
-        files = [pa.ipc.open_file(pa.memory_map(path)) for path in self.spec.materialized[name]]
+        files = [part_file.mapped(path) for path in self.spec.materialized[name]]
         if partition is None:
             tables = [file.read_all() for file in files]
         else:
@@ -274,8 +277,8 @@ class Task:
 
     def _break(self, error: OSError, root: str = "") -> None:
         """Note what the system refused, with the node whose part file it is about; the first trouble counts."""
-        node = next((part.box for part, _ in self._parts if part.path == error.filename), root)
-        self.report.broken = self.report.broken or report.Broken("E900", part_file.describe(error), node.split("#")[0])
+        node = self._nodes.get(str(error.filename), "" if error.errno in durable.OF_NO_FILE else root)
+        self.report.broken = self.report.broken or report.Broken("E900", durable.describe(error), node.split("#")[0])
 
     def _finish(self, operators: list[operator.Operator]) -> None:
         """Upstream first: what one holds back reaches the next before that one finishes."""
@@ -301,7 +304,7 @@ class Task:
             part.records = file.records
             try:
                 file.close()
-                part.bytes = os.path.getsize(part.path)
+                part.bytes = file.bytes
             except OSError as error:  # a full disk; or the run was stopped and has tidied up
                 self._break(error)
             self.report.parts.append(part)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics import nearest
-from spark_jobs.execute import chain, inputs, logs, spec, spill, verdict
+from spark_jobs.execute import chain, durable, inputs, joining, logs, spec, spill, verdict
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.combine.step import CombineStep
@@ -20,10 +20,12 @@ from spark_jobs.plan import regions
 from spark_jobs.scan import splits
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import SparkSession
 
     from spark_jobs.execute.executor import Run
-    from spark_jobs.execute.report import FirstFailure, TaskReport
+    from spark_jobs.execute.report import FirstFailure, Part, TaskReport
 
 #: For tests and tuning: the nominal size of splits, and of what a partition of an exchange gets, in bytes. Results
 #: never depend on
@@ -108,6 +110,7 @@ class Work:
             for box in job.boxes.values():
                 if box.role is regions.Role.BUILD:
                     parts = run.tally.parts_of(box.id)
+                    self._check(parts, box.step.name)
                     materialized[box.id] = tuple(part.path for part in parts)
                     self.build_bytes[box.id] = sum(part.bytes for part in parts)
                     name = box.step.name
@@ -115,6 +118,14 @@ class Work:
         if wrong := run.tally.unbalanced():
             text = f"records do not add up, nothing is published: {'; '.join(wrong)}"
             raise RunFailed(ExitCode.EVALUATION, "E903", text)
+
+    def _check(self, parts: Iterable[Part], node: str) -> None:
+        """Build sides are what their tasks wrote, before other tasks map them."""
+        try:
+            for part in parts:
+                joining.check(joining.whole(part.path, part.bytes))
+        except OSError as error:
+            raise verdict.broken(self.run.plan, "E900", durable.describe(error), node) from error
 
     def _spec(
         self, job: regions.Job, materialized: dict[str, tuple[str, ...]], *, counts_only: bool = False

@@ -6,13 +6,34 @@ looks whether its file still has the name, and tries again when it has not.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from spark_jobs import ownership
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+_REMEDY = "use a file system with file locks (NFS: start its lock service, or mount it with local_lock=flock)"
+
+
+def hold(descriptor: int, how: int, path: str | Path) -> None:
+    """Lock an open file.
+
+    Raises:
+        BlockingIOError: another has the lock, and `how` does not wait.
+        OSError: the file system has no locks; the message says what to do.
+    """
+    try:
+        fcntl.flock(descriptor, how)
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        text = f"cannot be locked ({error.strerror or error}): {_REMEDY}"
+        raise OSError(error.errno or errno.ENOLCK, text, str(path)) from error
 
 
 @dataclass
@@ -47,13 +68,13 @@ class FileLock:
 
         The kernel frees the lock for a moment: what it guards may have changed.
         """
-        fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+        hold(self._descriptor, fcntl.LOCK_SH, self.path)
         return _has_name(self.path, self._descriptor)
 
     def strengthen(self) -> bool:
         """Hold a shared lock alone, without waiting. False: others hold it too, or hold it alone by now."""
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            hold(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, self.path)
         except BlockingIOError:
             return False
         return _has_name(self.path, self._descriptor)
@@ -65,9 +86,9 @@ class FileLock:
 
 def _locked(path: Path, how: int) -> FileLock | None:
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = ownership.open_file(path, flags=os.O_RDWR | os.O_CREAT)
         try:
-            fcntl.flock(descriptor, how)
+            hold(descriptor, how, path)
             if _has_name(path, descriptor):
                 return FileLock(path, descriptor)
         except BlockingIOError:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_jobs import ownership
 from spark_jobs.scan.locks import FileLock
 
 if TYPE_CHECKING:
@@ -97,8 +98,9 @@ def purge(root: str) -> list[str]:
 
 
 def _purge_folder(path: Path) -> None:
-    if time.time() - path.stat().st_mtime <= GRACE_S:
-        return
+    found = path.lstat()
+    if not ownership.is_own(found) or time.time() - found.st_mtime <= GRACE_S:
+        return  # another user's, or just made
     lock = FileLock.exclusive(path / LOCK)
     if lock is None:
         return

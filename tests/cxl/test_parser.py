@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import ast, formatter, parser
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def statements(text: str) -> tuple[ast.Statement, ...]:
@@ -303,6 +300,19 @@ def test_a_broken_cache_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (file,) = list((tmp_path / "clinker").iterdir())
     file.write_bytes(file.read_bytes()[:200])
     assert parser._lark.__wrapped__().parse_interactive("emit a = 1", start="program")
+
+
+@pytest.mark.parametrize("of", ["folder", "file"])
+def test_a_cache_that_others_may_have_written_is_not_unpickled(
+    of: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kept = parser._cache_file("grammar")
+    assert isinstance(kept, str)
+    assert parser._cache_file("grammar") == kept
+    planted = Path(kept) if of == "file" else Path(kept).parent
+    planted.chmod(0o777)
+    assert parser._cache_file("grammar") is False
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.execute import joining, letters, publish, work
+from spark_jobs.execute import durable, joining, letters, work
 from spark_jobs.nodes.output import run as output_run
 from tests.execute import pipelines, without_spark
 from tests.execute.bad_runs import GOOD, LIMITED, PIPELINE, prepare, run, tree
@@ -129,7 +129,7 @@ def test_the_disk_is_full_while_parts_are_written(
 
 @pytest.mark.parametrize(
     ("where", "name"),
-    [(joining, "join"), (publish, "_sync"), (letters.Gathered, "write"), (os, "replace"), (os, "fsync")],
+    [(joining, "join"), (durable, "_sync"), (letters.Gathered, "write"), (os, "replace"), (os, "fsync")],
 )
 def test_the_disk_is_full_later(
     where: Any, name: str, tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch
@@ -137,6 +137,20 @@ def test_the_disk_is_full_later(
     prepare(tmp_path, "a,b\n1,x\nnothing,y\n", "continue")
     monkeypatch.setattr(where, name, no_space)
     refused(4, "error[E900]: ", "No space left on device")
+
+
+@pytest.mark.parametrize("name", ["sendfile", "fsync", "write"])
+def test_what_the_system_refuses_without_naming_a_file_is_told_with_it(
+    name: str, tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(tmp_path, "a,b\n1,x\nnothing,y\n", "continue")
+    if name == "write":
+        monkeypatch.setattr(joining, "_ended", no_space)
+    elif name == "sendfile":
+        monkeypatch.setattr(joining, "_append", no_space)
+    else:
+        monkeypatch.setattr(os, name, no_space)
+    refused(4, "error[E900]: ", str(tmp_path / "out/.clinker-"), "No space left on device")
 
 
 def test_a_rename_that_fails_gives_the_other_files_back(

@@ -24,20 +24,21 @@ TEAM = Field("team", types.STRING)
 Record = tuple[int, str | None]
 
 
-def written(folder: Path, parts: Sequence[Sequence[Record]], block: int) -> list[str]:
+def written(folder: Path, parts: Sequence[Sequence[Record]], block: int) -> list[joining.Piece]:
     """Parts whose records have the given sizes and groups, with an index in blocks of `block` records."""
-    paths = []
+    found = []
     for number, part in enumerate(parts):
-        paths.append(str(folder / f"{number}.part"))
-        file = records.IndexedFile(paths[-1], (records.GROUP,))
+        path = str(folder / f"{number}.part")
+        file = records.IndexedFile(path, (records.GROUP,))
         for start in range(0, len(part), block):
             some = part[start : start + block]
             texts = b"".join(bytes([65 + number % 26]) * (size - 1) + b"\n" for size, _ in some)
             ends = np.cumsum([0, *(size for size, _ in some)])
             groups = pa.array([group for _, group in some], pa.string())
             file.write(sorting.binary(ends, texts), {records.GROUP: groups})
+        found.append(joining.whole(path, file.tell()))
         file.close()
-    return paths
+    return found
 
 
 def one_by_one(found: Sequence[Record], split: Split, first: int, later: int) -> list[list[Record]]:

@@ -27,7 +27,6 @@ def installed(tmp_path, monkeypatch):
 def test_an_archive_is_used_when_it_is_there(installed):
     assert class_archive.options("/jdk/bin/java") == ""
     archive = class_archive.path("/jdk/bin/java")
-    archive.parent.mkdir(parents=True)
     archive.touch()
     assert f"-XX:SharedArchiveFile={archive}" in class_archive.options("/jdk/bin/java")
 
@@ -45,7 +44,6 @@ def test_other_builds_have_other_archives(installed, monkeypatch):
 
 def test_the_switch_turns_archives_off(installed, monkeypatch):
     archive = class_archive.path("/jdk/bin/java")
-    archive.parent.mkdir(parents=True)
     archive.touch()
     monkeypatch.setenv(class_archive.SWITCH_VARIABLE, "off")
     assert class_archive.options("/jdk/bin/java") == ""
@@ -62,7 +60,6 @@ def test_an_archive_is_asked_for_once_and_made_after_the_run(installed, monkeypa
 
 def test_no_archive_is_asked_for_when_there_is_one(installed, monkeypatch):
     archive = class_archive.path("/jdk/bin/java")
-    archive.parent.mkdir(parents=True)
     archive.touch()
     monkeypatch.setattr(class_archive.atexit, "register", lambda *call: pytest.fail("asked for"))
     class_archive.request.cache_clear()
@@ -109,10 +106,23 @@ def test_archives_of_other_builds_are_forgotten_in_time(tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.glob("*.jsa")) == ["a.jsa", "other0.jsa", "other1.jsa"]
 
 
-def test_a_cache_folder_that_cannot_be_made_is_no_problem(tmp_path):
-    (tmp_path / "file").touch()
-    class_archive._start(tmp_path / "file" / "clinker" / "a.jsa")
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+def test_a_cache_folder_that_cannot_be_made_is_no_problem(installed, monkeypatch):
+    (installed / "cache").touch()
+    assert class_archive.path("/jdk/bin/java") is None
+    assert class_archive.options("/jdk/bin/java") == ""
+    assert not class_archive.make(installed / "cache" / "clinker" / "a.jsa")
+
+
+def test_an_archive_that_others_may_have_made_is_not_mapped(installed):
+    archive = class_archive.path("/jdk/bin/java")
+    archive.touch(0o600)
+    assert class_archive.options("/jdk/bin/java")
+    archive.chmod(0o666)
+    assert class_archive.options("/jdk/bin/java") == ""
+    archive.chmod(0o600)
+    archive.parent.chmod(0o777)
+    assert class_archive.options("/jdk/bin/java") == ""
+    assert not class_archive.make(archive.with_name("other.jsa")), "nor is one made there"
 
 
 @pytest.mark.spark

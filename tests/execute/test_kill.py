@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from spark_jobs.execute import publish
+from spark_jobs.execute import recovery
 from tests.execute import pipelines
 
 if TYPE_CHECKING:
@@ -148,14 +148,14 @@ def test_publishing_survives_a_kill_at_every_step(tmp_path: Path) -> None:
     out.mkdir()
     random.seed(20)
     publisher = (
-        "import sys\nfrom pathlib import Path\nfrom spark_jobs.execute import publish\n"
+        "import sys\nfrom pathlib import Path\nfrom spark_jobs.execute import journal, publish\n"
         "out = Path(sys.argv[1]); number = int(sys.argv[2])\nprint('ready', flush=True)\n"
         "while True:\n"
         "    staging = publish.Staging.open(f'run-{number}', out)\n"
         "    renames = []\n"
         "    for name in 'abc':\n"
         "        path = staging.home / name\n        path.write_text(f'{number}\\n' * 1000)\n"
-        "        renames.append(publish.Rename(str(path), str(out / name)))\n"
+        "        renames.append(journal.Rename(str(path), str(out / name)))\n"
         "    staging.publish(renames)\n    staging.close(failed=False)\n    number += 1\n"
     )
     root = Path(__file__).resolve().parents[2]
@@ -168,7 +168,7 @@ def test_publishing_survives_a_kill_at_every_step(tmp_path: Path) -> None:
         time.sleep(random.random() * 0.05)
         process.kill()
         process.wait(10)
-        publish.recover(out)
+        recovery.recover(out)
         assert [p.name for p in out.iterdir() if p.name.startswith(".")] == []
         texts = {name: (out / name).read_text() for name in "abc" if (out / name).exists()}
         assert len(set(texts.values())) <= 1, "files of different runs"
@@ -198,7 +198,7 @@ def test_a_killed_driver_leaves_old_or_new_files(tmp_path: Path, child: list[sub
         told.append(process.stdout.readline().strip())
         if told[-1] != "killed":  # a JVM gets faster with every run, so the moments follow the last whole one
             takes = time.monotonic() - began
-        publish.recover(tmp_path / "out")
+        recovery.recover(tmp_path / "out")
         found = versions(tmp_path)
         assert len(set(map(frozenset, found.values()))) == 1, f"a mixture: {found}"
         assert [p.name for p in (tmp_path / "out").iterdir() if p.name.startswith(".")] == []
@@ -232,7 +232,7 @@ def test_a_killed_job_leaves_old_or_new_files(tmp_path: Path, child: list[subpro
         process.stdout.readline()
         time.sleep(random.random() * 0.6)
         _kill(process)
-        publish.recover(tmp_path / "out")
+        recovery.recover(tmp_path / "out")
         found = versions(tmp_path)
         assert len(set(map(frozenset, found.values()))) == 1, f"a mixture: {found}"
         assert [p.name for p in (tmp_path / "out").iterdir() if p.name.startswith(".")] == []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.execute import joining, publish
+from spark_jobs.execute import joining, journal, publish, recovery, staging_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ def test_nothing_is_visible_before_publishing(tmp_path: Path) -> None:
     source = staged(staging, "a", b"new")
     visible = [p for p in (tmp_path / "out").iterdir() if not p.name.startswith(".")]
     assert visible == []
-    staging.publish([publish.Rename(source, str(tmp_path / "out" / "a.csv"))])
+    staging.publish([journal.Rename(source, str(tmp_path / "out" / "a.csv"))])
     staging.close(failed=False)
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["a.csv"]
 
@@ -60,7 +60,7 @@ def dies(number: int, files: Mapping[Path, str], home: Path, gone: Sequence[Path
         done = [0]
         rename = publish._rename
 
-        def dying(each: publish.Rename) -> None:
+        def dying(each: journal.Rename) -> None:
             if done[0] == number:
                 os._exit(9)
             done[0] += 1
@@ -72,9 +72,9 @@ def dies(number: int, files: Mapping[Path, str], home: Path, gone: Sequence[Path
         for target, content in files.items():
             source = staging.folder(target.parent) / target.name
             source.write_text(content)
-            renames.append(publish.Rename(str(source), str(target)))
+            renames.append(journal.Rename(str(source), str(target)))
         if number >= 0:
-            staging.publish(renames + [publish.Rename(None, str(each)) for each in gone])
+            staging.publish(renames + [journal.Rename(None, str(each)) for each in gone])
         os._exit(9)
     finally:
         os._exit(1)
@@ -94,11 +94,11 @@ def test_a_death_among_the_renames_is_completed(tmp_path: Path, renamed: int, fo
         target.write_text("old")
     dies(renamed, dict.fromkeys(targets, "new"), tmp_path / "work")
     shutil.rmtree(tmp_path / "work")  # a scheduler may do that
-    publish.recover(tmp_path / found_by)
+    recovery.recover(tmp_path / found_by)
     assert [target.read_text() for target in targets] == ["new", "new"]
     targets[1].write_text("newer")
     for folder in ("out", "other"):
-        publish.recover(tmp_path / folder)
+        recovery.recover(tmp_path / folder)
     assert everything(tmp_path) == {"other/b.csv": "newer", "out/a.csv": "new"}
 
 
@@ -106,7 +106,7 @@ def test_a_death_before_the_renames_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("old")
     dies(-1, {tmp_path / "a.csv": "new"}, tmp_path)
     assert everything(tmp_path) != {"a.csv": "old"}
-    publish.recover(tmp_path)
+    recovery.recover(tmp_path)
     assert everything(tmp_path) == {"a.csv": "old"}
 
 
@@ -117,7 +117,7 @@ def test_a_death_leaves_what_a_later_run_wrote(tmp_path: Path) -> None:
     dies(1, {tmp_path / "a.csv": "new"}, tmp_path, gone=[old])
     old.unlink()
     old.write_text("new letters")
-    publish.recover(tmp_path)
+    recovery.recover(tmp_path)
     assert everything(tmp_path) == {"a.csv": "new", "letters.csv": "new letters"}
 
 
@@ -125,7 +125,7 @@ def test_a_file_that_still_cannot_get_its_name_is_told(tmp_path: Path) -> None:
     dies(0, {tmp_path / "a.csv": "new"}, tmp_path)
     (tmp_path / "a.csv").mkdir()
     with pytest.raises(OSError, match=r"a run that died while .* make room for it, or remove that folder") as told:
-        publish.recover(tmp_path)
+        recovery.recover(tmp_path)
     assert told.value.filename == str(tmp_path / "a.csv")
     assert "new" in everything(tmp_path).values()
 
@@ -144,7 +144,7 @@ def test_what_is_not_ours_is_left_alone(tmp_path: Path, how: str) -> None:
         if how == "another lock":
             (folder / "lock").write_text("of mine")
     before = everything(tmp_path)
-    assert publish.recover(tmp_path) == []
+    assert recovery.recover(tmp_path) == []
     publish.Staging.open("one", tmp_path).close(failed=True)
     assert everything(tmp_path) == before
     with pytest.raises(FileExistsError):
@@ -156,7 +156,7 @@ def test_the_folder_of_a_run_that_died_making_it_goes(tmp_path: Path, left: str)
     (tmp_path / ".clinker-dead").mkdir()
     if left == "an empty lock":
         (tmp_path / ".clinker-dead/lock").touch()
-    publish.recover(tmp_path)
+    recovery.recover(tmp_path)
     assert [*tmp_path.iterdir()] == []
 
 
@@ -198,7 +198,7 @@ def test_runs_publish_one_after_another(tmp_path: Path, caplog: pytest.LogCaptur
 def test_a_living_run_is_left_alone(tmp_path: Path) -> None:
     living = publish.Staging.open("living", tmp_path)
     staged(living, "a", b"half")
-    assert publish.recover(tmp_path) == []
+    assert recovery.recover(tmp_path) == []
     assert (living.home / "a").exists()
     living.close(failed=False)
 
@@ -207,7 +207,7 @@ def test_a_removal_is_part_of_publishing(tmp_path: Path) -> None:
     old = tmp_path / "dead.csv"
     old.write_text("old letters")
     staging = publish.Staging.open("one", tmp_path)
-    staging.publish([publish.Rename(None, str(old))])
+    staging.publish([journal.Rename(None, str(old))])
     staging.close(failed=False)
     assert list(tmp_path.iterdir()) == []
 
@@ -217,12 +217,12 @@ def test_a_removal_is_part_of_publishing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_parts_are_joined_in_order(tmp_path: Path, start: bytes, separator: bytes, count: int) -> None:
     contents = [bytes([65 + i]) * (1000 * i + 1) for i in range(count)]
-    paths = []
+    parts = []
     for i, content in enumerate(contents):
         path = tmp_path / f"{i}.part"
         path.write_bytes(content)
-        paths.append(str(path))
-    size = joining.join(paths, tmp_path / "whole", start=start, separator=separator, end=b"END")
+        parts.append(joining.whole(str(path), len(content)))
+    size = joining.join(parts, tmp_path / "whole", start=start, separator=separator, end=b"END")
     whole = start + separator.join(contents) + b"END"
     assert (tmp_path / "whole").read_bytes() == whole
     assert size == len(whole)
@@ -239,14 +239,14 @@ def test_a_folder_that_another_run_takes_for_a_dead_ones_is_made_again(
     def meanwhile(lock: object, operation: int) -> None:
         if not seen and operation == fcntl.LOCK_EX:
             seen.append([])
-            seen[0] = publish.recover(tmp_path)
+            seen[0] = recovery.recover(tmp_path)
         flock(lock, operation)  # type: ignore[arg-type]
 
     monkeypatch.setattr(fcntl, "flock", meanwhile)
     staging = publish.Staging.open("one", tmp_path)
     assert seen == [[staging.home]], "the other run removed the folder"
     assert (staging.home / "lock").exists()
-    assert publish.recover(tmp_path) == [], "now it is locked"
+    assert recovery.recover(tmp_path) == [], "now it is locked"
     staging.close(failed=False)
     assert list(tmp_path.iterdir()) == []
 
@@ -263,17 +263,17 @@ def test_tasks_that_still_write_do_not_keep_a_folder_alive(tmp_path: Path, monke
         rmdir(path, **options)  # type: ignore[call-overload]
 
     monkeypatch.setattr(os, "rmdir", written_into)
-    publish.remove(folder)
+    staging_folder.remove(folder)
     assert late == []
     assert not folder.exists()
 
 
-def two_files(folder: Path) -> tuple[publish.Staging, list[publish.Rename]]:
+def two_files(folder: Path) -> tuple[publish.Staging, list[journal.Rename]]:
     """Old files `a` and `b`, and a run that has new ones, and a new file `c`."""
     for name in "ab":
         (folder / name).write_text("old")
     staging = publish.Staging.open("one", folder)
-    return staging, [publish.Rename(staged(staging, name, b"new"), str(folder / name)) for name in "abc"]
+    return staging, [journal.Rename(staged(staging, name, b"new"), str(folder / name)) for name in "abc"]
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -304,7 +304,7 @@ def test_a_rename_that_fails_undoes_those_before_it(
             staging.publish(renames)
     assert contents(tmp_path) == {"a": "old", "b": "old"}
     staging.close(failed=True)
-    assert publish.recover(tmp_path) == []
+    assert recovery.recover(tmp_path) == []
     assert contents(tmp_path) == {"a": "old", "b": "old"}
 
 

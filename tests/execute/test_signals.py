@@ -16,7 +16,7 @@ import pytest
 
 from spark_jobs import result
 from spark_jobs.cli import clinker
-from spark_jobs.execute import interrupts, joining, metrics, outputs, publish, targets, work
+from spark_jobs.execute import durable, interrupts, joining, metrics, outputs, staging_folder, targets, work
 from tests import connect
 from tests.execute import pipelines, without_spark
 
@@ -35,6 +35,7 @@ nodes:
   - {type: output, name: copy, input: more, config: {name: copy, type: csv, path: out/copy.csv}}
   - {type: output, name: sums, input: all, config: {name: sums, type: csv, path: new/sums.csv}}
 """
+_PARTS = f"out/{staging_folder.PREFIX}*/*.part"
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
 
@@ -92,7 +93,7 @@ def test_before_the_renames_nothing_is_published(
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize(
     ("where", "name"),
-    [(publish, "_sync"), (os, "replace"), (publish, "remove"), (metrics, "conclude"), (result, "write")],
+    [(durable, "_sync"), (os, "replace"), (staging_folder, "_remove"), (metrics, "conclude"), (result, "write")],
 )
 def test_after_the_first_rename_the_run_has_succeeded(
     where: Any, name: str, number: int, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -114,7 +115,7 @@ def test_after_the_first_rename_the_run_has_succeeded(
     assert ended == 0
     assert (folder / "out/copy.csv").read_text().startswith("a,b,c\n0,text 0,TEXT 0\n")
     assert (folder / "new/sums.csv").exists()
-    assert not [name for name in names(folder) if publish.PREFIX in name]
+    assert not [name for name in names(folder) if staging_folder.PREFIX in name]
 
 
 def test_signals_are_as_before_after_a_run(folder: Path) -> None:
@@ -199,7 +200,7 @@ def wait_for(condition: Callable[[], object], timeout_s: float = 90.0) -> bool:
 @pytest.mark.parametrize("moment", ["the JVM starts", "tasks write"])
 def test_a_run_at_work_is_stopped(moment: str, number: int, started: subprocess.Popen[str], tmp_path: Path) -> None:
     if moment == "tasks write":
-        assert wait_for(lambda: any(tmp_path.glob(f"out/{publish.PREFIX}*/*.part")) or started.poll() is not None)
+        assert wait_for(lambda: any(tmp_path.glob(_PARTS)) or started.poll() is not None)
     else:
         assert wait_for(lambda: len(family(started)) > 1 or started.poll() is not None)
     assert started.poll() is None, "the run ended before it could be stopped"
@@ -218,7 +219,7 @@ def test_a_run_at_work_is_stopped(moment: str, number: int, started: subprocess.
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_jvm_that_is_killed_ends_the_run_in_words(started: subprocess.Popen[str], tmp_path: Path) -> None:
-    assert wait_for(lambda: any(tmp_path.glob(f"out/{publish.PREFIX}*/*.part")) or started.poll() is not None)
+    assert wait_for(lambda: any(tmp_path.glob(_PARTS)) or started.poll() is not None)
     (jvm,) = [each for each in family(started) if "org.apache.spark.deploy.SparkSubmit" in each.cmdline()]
     jvm.kill()
     out, err = started.communicate(timeout=60)
@@ -240,7 +241,7 @@ def test_a_run_on_a_server_is_stopped_there_too(tmp_path: Path) -> None:
     with connect.server(home) as address:
         process = start(folder, "--remote", address)
         try:
-            assert wait_for(lambda: any(folder.glob(f"out/{publish.PREFIX}*/*.part")) or process.poll() is not None)
+            assert wait_for(lambda: any(folder.glob(_PARTS)) or process.poll() is not None)
             process.send_signal(signal.SIGTERM)
             out, err = process.communicate(timeout=60)
         finally:

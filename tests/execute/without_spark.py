@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark_jobs.execute import envelopes, executor, merging, report, work
+from spark_jobs.execute import envelopes, executor, joining, merging, report, work
 from spark_jobs.execute import level as levels
 
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ def _rows(batches: object) -> list[dict[str, object]]:
     return [row for batch in batches for row in batch.to_pylist()]  # type: ignore[attr-defined]
 
 
-def merge_ranges(spark: object, wanted: Sequence[merging.Range]) -> list[str]:
+def merge_ranges(spark: object, wanted: Sequence[merging.Range]) -> list[joining.Piece]:
     """What `merging` does by tasks, without Spark."""
     numbers = pa.RecordBatch.from_pydict({"id": range(len(wanted))})
     told = [batch.to_pylist()[0] for batch in merging.run_task(pickle.dumps(tuple(wanted)), iter([numbers]))]
     assert [row["number"] for row in told] == [*range(len(wanted))]
-    return [row["path"] for row in told]
+    return merging.pieces(told)
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ another, each with the separator behind it, and `<part>.index` has a row per rec
 
 from __future__ import annotations
 
+import errno
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,10 @@ class IndexedFile:
         for start in range(0, batch.num_rows, BLOCK_ROWS):
             self._index.write_batch(batch.slice(start, BLOCK_ROWS))
 
+    def tell(self) -> int:
+        """The bytes of the records so far."""
+        return self._data.tell()
+
     def close(self) -> None:
         """Write what is held back."""
         self._index.close()
@@ -64,9 +69,18 @@ def write_sorted(file: Any, records: pa.Array, columns: Mapping[str, pa.Array]) 
 
 @contextmanager
 def index(part: str) -> Iterator[pa.RecordBatchFileReader]:
-    """The index of a part, to read it block by block."""
-    with pa.memory_map(part + SUFFIX) as source:
-        yield pa.ipc.open_file(source)
+    """The index of a part, to read it block by block.
+
+    Raises:
+        OSError: it cannot be read, or not as it was written.
+    """
+    try:
+        with pa.memory_map(part + SUFFIX) as source:
+            yield pa.ipc.open_file(source)
+    except (pa.ArrowInvalid, OSError) as error:
+        if getattr(error, "filename", None):
+            raise
+        raise OSError(errno.EIO, f"is no whole index: {error}", part + SUFFIX) from error
 
 
 def of(data: Any, ends: np.ndarray, separator: bytes) -> pa.Array:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_jobs import ownership
+from spark_jobs.execute import durable
 from spark_jobs.scan import locks
 
 PREFIX = ".clinker-"
@@ -225,8 +226,9 @@ def _locked_new(path: Path, *, is_new: bool) -> int | None:
 
 def _is_locked_new(path: Path, lock: int, folder: int, *, is_new: bool) -> bool:
     locks.hold(lock, fcntl.LOCK_EX, path / LOCK)
-    if not _is_at(lock, folder) or not _has_mark(lock, folder, make=True):
-        return False
+    with durable.about(path / LOCK):
+        if not _is_at(lock, folder) or not _has_mark(lock, folder, make=True):
+            return False
     keeps_owners = ownership.is_own(os.fstat(lock))
     if (keeps_owners or not is_new) and not ownership.is_own(os.fstat(folder)):
         raise _foreign(path)
@@ -277,6 +279,6 @@ def _has_mark(lock: int, folder: int, *, make: bool = False) -> bool:
     """Whether a run made the folder; a run that died with its lock just made has nothing else in it."""
     mark = os.pread(lock, len(MARK) + 1, 0)
     if make and not mark:
-        os.pwrite(lock, MARK, 0)
+        os.write(lock, MARK)
         return True
     return mark == MARK or (not mark and os.listdir(folder) == [LOCK])

@@ -229,16 +229,13 @@ def test_a_folder_that_is_swapped_for_a_link_is_not_emptied(
 
 
 def test_staging_folders_are_their_users_alone_and_files_as_the_umask_says(tmp_path: Path) -> None:
-    before = os.umask(0o022)
-    try:
-        staging = publish.Staging.open("one", tmp_path)
-        assert oct(staging.home.stat().st_mode & 0o777) == "0o700"
-        (staging.home / "a").write_text("new")
-        staging.publish([journal.Rename(str(staging.home / "a"), str(tmp_path / "a"))])
-        staging.close(failed=False)
-        assert oct((tmp_path / "a").stat().st_mode & 0o777) == "0o644"
-    finally:
-        os.umask(before)
+    (tmp_path / "other").touch()
+    staging = publish.Staging.open("one", tmp_path)
+    assert oct(staging.home.stat().st_mode & 0o777) == "0o700"
+    (staging.home / "a").write_text("new")
+    staging.publish([journal.Rename(str(staging.home / "a"), str(tmp_path / "a"))])
+    staging.close(failed=False)
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
 def test_a_file_system_without_owners_can_be_published_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

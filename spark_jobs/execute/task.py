@@ -25,7 +25,7 @@ from spark_jobs.plan import regions
 from spark_jobs.scan import reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spark_jobs.cxl import engine, failure
     from spark_jobs.execute.spec import JobSpec

@@ -163,6 +163,8 @@ def _publishing(run: Run) -> ExitCode:
             targets.refuse_existing(wanted, run.options)
             renames = outputs.assemble(run, spark, wanted, staging.folder)
             renames += _dead_letters(run, spark, wanted, staging)
+            for warning in inputs.still_there(run.plan, run.inputs):
+                logs.LOG.warning("%s", warning)
             with interrupts.ignored():
                 staging.publish(renames)
                 run.is_published = True

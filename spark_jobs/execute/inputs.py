@@ -14,7 +14,7 @@ from spark_jobs.execute import verdict
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats.format import FormatError
 from spark_jobs.nodes.source.run import SplitInput
-from spark_jobs.scan import columns, matching, scanning, splits, staging
+from spark_jobs.scan import changes, columns, matching, scanning, splits, staging
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -132,6 +132,19 @@ def find(
         with _told(plan, name):
             scans[name] = _scan(steps[name], matched)
     return _numbered(steps, scans, split_bytes)
+
+
+def still_there(plan: plans.Plan, found: Inputs) -> list[str]:
+    """Look at all files once more, when all was read; gives warnings of those that have grown.
+
+    Raises:
+        RunFailed: a file is not what was read any more (decision 97).
+    """
+    warnings: dict[str, None] = {}
+    for name, scan in found.scans.items():
+        with _told(plan, name):
+            warnings |= dict.fromkeys(changes.grown(each.file for each in scan.files))
+    return list(warnings)
 
 
 def _staged(

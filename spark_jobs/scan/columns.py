@@ -9,7 +9,7 @@ bytes are skipped, and never fix a schema.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -100,7 +100,7 @@ def plan_csv(
             skipped.append(file.name)
         else:
             tracker.see(file.name, head.names)
-            heads.append((file, head))
+            heads.append((replace(file, edges=head.edges), head))
     is_splittable = encoding.is_utf8(options.encoding)
     plans = tuple(FilePlan(file, tracker.columns(head.names), head.data_start, is_splittable) for file, head in heads)
     return tracker.plan(plans, skipped)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import codecs
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from spark_jobs.formats import csv_pieces, csv_reader, csv_records, encoding
 from spark_jobs.formats.format import FormatError
-from spark_jobs.scan import files
+from spark_jobs.scan import changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,12 +32,14 @@ class Head:
     Args:
         names: the names of its fields.
         data_start: where its records begin, in bytes of the file as UTF-8.
-        first: the file's first record, as text.
+        header: the record that names them, as text.
+        edges: a digest of the file's beginning and end.
     """
 
     names: tuple[str, ...]
     data_start: int
-    first: str = ""
+    header: str = ""
+    edges: int | None = None
 
 
 @dataclass(frozen=True)
@@ -58,14 +60,17 @@ def read(file: InputFile, options: CsvOptions, declared: Sequence[str]) -> Head 
     Raises:
         FormatError: the file cannot be read, or its header is no text, has no end, or names a column twice (E217).
     """
-    with files.open_input(file.path, file.name) as raw:
+    with changes.opened(file) as raw:
+        edges = raw.edges()
         is_utf8 = encoding.is_utf8(options.encoding)
         stream: ByteStream = raw if is_utf8 else encoding.Utf8Stream(raw, options.encoding)
         is_marked = is_utf8 or not encoding.takes_mark(options.encoding)
         found = _records(stream, csv_reader.dialect_of(options), is_marked=is_marked)
         if options.has_header:
-            return _with_header(next(found, None), file, options)
-        return _without_header(found, options, declared)
+            head = _with_header(next(found, None), file, options)
+        else:
+            head = _without_header(found, options, declared)
+        return head and replace(head, edges=edges)
 
 
 def _with_header(header: _Record | None, file: InputFile, options: CsvOptions) -> Head | None:

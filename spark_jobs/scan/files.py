@@ -5,12 +5,15 @@ Arrow is loaded when a file is opened: plans look for files and open none.
 
 from __future__ import annotations
 
+import os
+import stat
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from spark_jobs.formats.format import FormatError, UnreadableText
+from spark_jobs.scan import volumes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +39,8 @@ class InputFile:
         source_file: what `$source.file` is where that is not the name.
         most_records: how many records it counts for; what follows them is as if it were not there. None for all.
         origin: where the file itself is, when `path` is a staged copy.
+        identity: its device and inode, where the file system keeps them.
+        edges: a digest of its first and its last bytes, once it was opened.
     """
 
     path: str
@@ -45,6 +50,25 @@ class InputFile:
     source_file: str | None = None
     most_records: int | None = None
     origin: str | None = None
+    identity: tuple[int, int] | None = None
+    edges: int | None = None
+
+    @classmethod
+    def of(cls, path: str, name: str, status: os.stat_result) -> InputFile:
+        """A file on a local path, as the system describes it."""
+        kept = _keeps_inodes(status.st_dev, path)
+        identity = (status.st_dev, status.st_ino) if kept else None
+        return cls(path, name, status.st_size, status.st_mtime_ns, identity=identity)
+
+
+_INODES_KEPT: dict[int, bool] = {}
+
+
+def _keeps_inodes(device: int, path: str) -> bool:
+    """Whether a file on a device has one inode for as long as it is there; looked up once for each device."""
+    if device not in _INODES_KEPT:
+        _INODES_KEPT[device] = volumes.keeps_inodes(path)
+    return _INODES_KEPT[device]
 
 
 @lru_cache(maxsize=32)
@@ -112,13 +136,22 @@ def describe(path: str, name: str) -> InputFile:
     Raises:
         FormatError: it is missing or no file.
     """
-    from pyarrow import fs
-
     filesystem, inner = _filesystem(path, name)
     try:
+        if "://" not in path:
+            status = os.stat(path)
+            if stat.S_ISREG(status.st_mode):
+                return InputFile.of(path, name, status)
+            raise FormatError("is not a file", name)
         info = filesystem.get_file_info(inner)
     except OSError as error:
         raise FormatError(_reason(error), name) from error
+    return _described(info, path, name)
+
+
+def _described(info: fs.FileInfo, path: str, name: str) -> InputFile:
+    from pyarrow import fs
+
     match info.type:
         case fs.FileType.NotFound:
             raise FormatError("file not found", name)

@@ -6,23 +6,23 @@ to be carried or rejected, the files are read once for their names alone; `drop`
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import types
 from spark_jobs.formats import encoding, json_reader
 from spark_jobs.formats.format import FileColumns, Reading, SourceColumn
 from spark_jobs.formats.options import JsonLayout
-from spark_jobs.scan import columns, csv_head, files
+from spark_jobs.scan import changes, columns, csv_head
 from spark_jobs.scan.columns import FilePlan, OnUnmapped, ScanPlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    import pyarrow as pa
-
     from spark_jobs.formats.csv_pieces import ByteStream
     from spark_jobs.formats.json_records import ArrayPath
     from spark_jobs.formats.options import JsonOptions
+    from spark_jobs.scan.changes import Stream
     from spark_jobs.scan.files import InputFile
 
 _HEAD_BYTES = 64 << 10
@@ -57,7 +57,8 @@ def plan_json(
 
 def _plan_file(file: InputFile, options: JsonOptions) -> FilePlan | None:
     """A file's layout, or None when there is nothing in it."""
-    with files.open_input(file.path, file.name) as raw:
+    with changes.opened(file) as raw:
+        file = replace(file, edges=raw.edges())
         stream = _as_utf8(raw, options)
         head = b""
         while not head.strip() and (chunk := stream.read(_HEAD_BYTES)):
@@ -76,11 +77,11 @@ def _undeclared(
     assert plan.layout is not None
     wanted = Reading(tuple(SourceColumn(name, types.ANY) for name in declared))
     reader = json_reader.JsonReader(plan.file.name, plan.layout, options, wanted, arrays)
-    with files.open_input(plan.file.path, plan.file.name) as raw:
+    with changes.opened(plan.file) as raw:
         return reader.keys(_as_utf8(raw, options, plan.data_start), plan.file.most_records)
 
 
-def _as_utf8(raw: pa.NativeFile, options: JsonOptions, start: int = 0) -> ByteStream:
+def _as_utf8(raw: Stream, options: JsonOptions, start: int = 0) -> ByteStream:
     if not encoding.is_utf8(options.encoding):
         return encoding.Utf8Stream(raw, options.encoding, start)
     raw.seek(start)

@@ -140,7 +140,7 @@ def _pattern_of(settings: Matching) -> str:
 
 
 def _input_file(candidate: _Candidate) -> InputFile:
-    return InputFile(candidate.path, candidate.name, candidate.status.st_size, candidate.status.st_mtime_ns)
+    return InputFile.of(candidate.path, candidate.name, candidate.status)
 
 
 # ---- finding -----------------------------------------------------------------------------------------------------

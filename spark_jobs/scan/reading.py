@@ -6,18 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs.formats import csv_pieces, csv_reader, encoding, json_reader
-from spark_jobs.formats.format import FormatError
-from spark_jobs.scan import files, splits
+from spark_jobs.scan import changes, splits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    import pyarrow as pa
 
     from spark_jobs.formats import csv_records
     from spark_jobs.formats.format import Block, Reading
     from spark_jobs.formats.json_records import ArrayPath
     from spark_jobs.formats.options import CsvOptions, JsonLayout, JsonOptions
+    from spark_jobs.scan.changes import Stream
     from spark_jobs.scan.columns import FilePlan
     from spark_jobs.scan.splits import Split
 
@@ -43,7 +41,7 @@ class SplitOutcome:
 class _Range:
     """The bytes of a file from its position on, up to a number of them."""
 
-    def __init__(self, stream: pa.NativeFile, length: int) -> None:
+    def __init__(self, stream: Stream, length: int) -> None:
         self._stream = stream
         self._left = length
 
@@ -64,11 +62,11 @@ def read_csv(
     """The blocks of a split of a CSV file; `outcome` is filled in on the way.
 
     Raises:
-        FormatError: the file cannot be opened.
+        FormatError: the file cannot be opened, or changed (E907).
     """
     reader = csv_reader.CsvReader(options, file_plan.columns, reading, block_bytes)
     stretch = csv_pieces.Stretch()
-    with files.open_input(file_plan.file.path, file_plan.file.name) as stream:
+    with changes.opened(file_plan.file) as stream:
         part = _part(split, file_plan, options.encoding, stream, outcome, csv_reader.dialect_of(options))
         for block in reader.blocks(part, stretch, is_last=_is_last(split, file_plan, outcome)):
             # Noted before each block: whoever takes it may stop there, at a record that is broken by a wrong cut.
@@ -83,10 +81,10 @@ def count_csv(split: Split, file_plan: FilePlan, options: CsvOptions, outcome: S
     """Count the records of a split of a CSV file without parsing them; only `outcome` is filled in.
 
     Raises:
-        FormatError: the file cannot be opened.
+        FormatError: the file cannot be opened, or changed (E907).
     """
     stretch = csv_pieces.Stretch()
-    with files.open_input(file_plan.file.path, file_plan.file.name) as stream:
+    with changes.opened(file_plan.file) as stream:
         part = _part(split, file_plan, options.encoding, stream, outcome, csv_reader.dialect_of(options))
         csv_reader.count(part, options, stretch, is_last=_is_last(split, file_plan, outcome))
     outcome.records = stretch.records
@@ -104,11 +102,11 @@ def read_json(
     """The blocks of a split of a JSON file; `outcome` is filled in on the way. Splits of lines are always consistent.
 
     Raises:
-        FormatError: the file cannot be opened, or its array is broken.
+        FormatError: the file cannot be opened, changed (E907), or its array is broken.
     """
     reader = json_reader.JsonReader(file_plan.file.name, layout_of(file_plan), options, reading, arrays)
     stretch = csv_pieces.Stretch()
-    with files.open_input(file_plan.file.path, file_plan.file.name) as stream:
+    with changes.opened(file_plan.file) as stream:
         for block in reader.blocks(_part(split, file_plan, options.encoding, stream, outcome), stretch):
             outcome.records = stretch.records
             yield block
@@ -125,13 +123,11 @@ def _part(
     split: Split,
     file_plan: FilePlan,
     charset: str,
-    stream: pa.NativeFile,
+    stream: Stream,
     outcome: SplitOutcome,
     dialect: csv_records.Dialect | None = None,
 ) -> csv_pieces.ByteStream:
-    """The bytes of a split as UTF-8; notes their place in `outcome`. What was appended since the plan is left out."""
-    if stream.size() < file_plan.file.size:
-        raise FormatError("the file became shorter while the run was reading it", file_plan.file.name)
+    """The bytes of a split as UTF-8; notes their place in `outcome`."""
     if not encoding.is_utf8(charset):
         outcome.start, outcome.end = split.start, split.end
         return encoding.Utf8Stream(stream, charset, file_plan.data_start)

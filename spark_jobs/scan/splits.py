@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spark_jobs.formats import csv_reader, csv_records
-from spark_jobs.scan import files
+from spark_jobs.scan import changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow as pa
-
     from spark_jobs.formats.options import CsvOptions
+    from spark_jobs.scan.changes import Stream
     from spark_jobs.scan.columns import FilePlan
 
 #: Bytes of a split where nothing else is asked for: some seconds of work for one core, and small enough for many cores.
@@ -72,7 +71,7 @@ def plan(file_plans: Sequence[FilePlan], split_bytes: int = SPLIT_BYTES) -> list
     return splits
 
 
-def actual_range(split: Split, stream: pa.NativeFile, dialect: csv_records.Dialect | None) -> tuple[int, int]:
+def actual_range(split: Split, stream: Stream, dialect: csv_records.Dialect | None) -> tuple[int, int]:
     """The bytes that a split reads: its nominal range moved to where records seem to start.
 
     An end before the start says that one of the two guesses is wrong.
@@ -89,7 +88,7 @@ def actual_range(split: Split, stream: pa.NativeFile, dialect: csv_records.Diale
     return start, end
 
 
-def _likely_start(stream: pa.NativeFile, position: int, dialect: csv_records.Dialect | None) -> int:
+def _likely_start(stream: Stream, position: int, dialect: csv_records.Dialect | None) -> int:
     """Where the first record at or after a position seems to start; the file's end where none does.
 
     The quotes of the next bytes tell whether the position is more likely inside or outside of a quoted cell.
@@ -107,7 +106,7 @@ def _likely_start(stream: pa.NativeFile, position: int, dialect: csv_records.Dia
         if len(data) >= _MOST_PROBED_BYTES:
             # Nothing is outside: rather guess wrong, which is found out, than search the whole file.
             return at + (csv_records.next_line_start(data, 0) or len(data))
-    return int(stream.size())
+    return stream.size()
 
 
 def exact_splits(file_plan: FilePlan, splits: Sequence[Split], options: CsvOptions) -> list[Split]:
@@ -127,7 +126,7 @@ def exact_borders(file_plan: FilePlan, positions: Sequence[int], options: CsvOpt
     borders: list[int] = []
     is_inside, before = False, csv_records.FILE_START
     at = file_plan.data_start
-    with files.open_input(file_plan.file.path, file_plan.file.name) as stream:
+    with changes.opened(file_plan.file) as stream:
         stream.seek(at)
         while len(borders) < len(positions) and (data := _read_whole_quotes(stream, dialect)):
             toggles = dialect.toggles(data, is_inside, before)
@@ -146,7 +145,7 @@ def exact_borders(file_plan: FilePlan, positions: Sequence[int], options: CsvOpt
     return borders + [file_plan.file.size] * (len(positions) - len(borders))
 
 
-def _read_whole_quotes(stream: pa.NativeFile, dialect: csv_records.Dialect) -> bytes:
+def _read_whole_quotes(stream: Stream, dialect: csv_records.Dialect) -> bytes:
     """The next bytes, not ending with a quote, which might be half of a doubled one."""
     data: bytes = stream.read(_SCAN_BYTES)
     while data.endswith(dialect.quote_byte) and (more := stream.read(1)):

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from spark_jobs.formats.format import FormatError
-from spark_jobs.scan import staging_purge
+from spark_jobs.scan import changes, staging_purge
+from spark_jobs.scan.files import InputFile
 from spark_jobs.scan.locks import FileLock
 from spark_jobs.scan.staged_copy import Cleanup, Manifest, OnExisting, Settings, StagedCopy, Verify
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import datetime
 
-    from spark_jobs.scan.files import InputFile
 
 CHUNK_BYTES = 1 << 20
 _ATTEMPTS = 8
@@ -97,7 +97,7 @@ class SourceStaging:
 
         Raises:
             Refused: the copy is corrupt, too large for the cap, or one exists that must not be.
-            FormatError: the file cannot be read, or the folder not written.
+            FormatError: the file cannot be read, or changed (E907), or the folder not written.
         """
         if not self.settings.wants(file):
             return file
@@ -110,7 +110,8 @@ class SourceStaging:
                 reason = error.strerror or str(error)
                 raise FormatError(f"cannot be staged in {self.settings.folder}: {reason}", file.name) from error
         # Two sources may have looked at one file at different times: both read what was staged.
-        return replace(file, path=str(copy.data), size=held.size, origin=file.path)
+        read = InputFile.of(str(copy.data), file.name, copy.data.stat())
+        return replace(read, size=held.size, source_file=file.source_file, origin=file.path)
 
     def close(self, *, succeeded: bool) -> list[str]:
         """Let go of the copies, and remove those that `cleanup` says; gives what could not be removed, to warn of.
@@ -210,6 +211,7 @@ class SourceStaging:
         partial = copy.partial(uuid.uuid4().hex)
         try:
             digest = _copied(file, partial)
+            changes.check(file)
             if self.settings.verify is Verify.BLAKE3:
                 _verify(file, digest)
             os.replace(partial, copy.data)
@@ -259,7 +261,7 @@ def _chunks(file: InputFile, *, again: bool = False) -> Iterator[bytes]:
 
     Raises:
         Refused: reading ends too early although the file is not shorter.
-        FormatError: the file cannot be read, or became shorter.
+        FormatError: the file cannot be read, or became shorter (E907).
     """
     left = file.size
     try:
@@ -274,7 +276,7 @@ def _chunks(file: InputFile, *, again: bool = False) -> Iterator[bytes]:
     except OSError as error:
         raise FormatError(f"cannot be read for staging: {error.strerror or error}", file.name) from error
     if left and size < file.size:
-        raise FormatError("the file became shorter while it was staged", file.name)
+        raise FormatError("the file became shorter while it was staged", file.name, changes.CHANGED)
     if left:
         got = file.size - left
         message = f"staged copy of {file.path} is corrupt: reading ended after {got} of {file.size} bytes; {_REMEDY}"

@@ -21,6 +21,7 @@ _MOUNTS = Path("/proc/self/ns/mnt")
 _IN_MEMORY = frozenset(["tmpfs", "ramfs"])
 #: NFS, SMB, CIFS and FUSE. `fuseblk` is not among them: it is a local disk with a driver of its own.
 _REMOTE = re.compile(r"nfs\d*|cifs|smbfs|smb\d|fuse(\..+)?")
+_MAKES_UP_INODES = re.compile(r"cifs|smbfs|smb\d|fuse(\..+)?")
 #: The root of containers without privileges, which is a local folder.
 _LOCAL_FUSE = "fuse.fuse-overlayfs"
 _OCTAL = re.compile(r"\\([0-7]{3})")
@@ -48,6 +49,13 @@ def kind(path: str, mountinfo: str | None = None) -> Kind | None:
     if found in _IN_MEMORY:
         return Kind.MEMORY
     return Kind.NETWORK if _REMOTE.fullmatch(found) and found != _LOCAL_FUSE else Kind.OTHER
+
+
+def keeps_inodes(path: str, mountinfo: str | None = None) -> bool:
+    """Whether files of a path's volume keep their inodes: SMB and FUSE may make up new ones at any time."""
+    mounts = _mountinfo() if mountinfo is None else mountinfo
+    found = file_system(os.path.realpath(path), mounts) if mounts else None
+    return found is None or found == _LOCAL_FUSE or not _MAKES_UP_INODES.fullmatch(found)
 
 
 def _mountinfo() -> str | None:

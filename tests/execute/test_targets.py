@@ -30,8 +30,11 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)
 
 
-def run(folder: Path, text: str = PIPELINE, settings: str = "", data: str = "id\n1\n", **options: Any) -> RunResult:
-    pipelines.write(folder, {"pipeline.yaml": text.replace(" SETTINGS", settings), "in.csv": data})
+def run(
+    folder: Path, text: str = PIPELINE, settings: str = "", data: str = "id\n1\n", name: str = "in.csv", **options: Any
+) -> RunResult:
+    text = text.replace(" SETTINGS", settings).replace("in.csv", name)
+    pipelines.write(folder, {"pipeline.yaml": text, name: data})
     return pipelines.run(folder, **options).result
 
 
@@ -58,7 +61,9 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Non
 def test_two_runs_that_want_a_free_name_get_two(tmp_path: Path, force: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     second: list[RunResult] = []
     settings = ", if_exists: unique_suffix, write_meta: true"
-    meanwhile(monkeypatch, lambda: second.append(run(tmp_path, settings=settings, data="id\n2\n", force=force)))
+    meanwhile(
+        monkeypatch, lambda: second.append(run(tmp_path, settings=settings, data="id\n2\n", name="b.csv", force=force))
+    )
     first = run(tmp_path, settings=settings, force=force)
     assert (first.error, second[0].error) == (None, None)
     assert first.output_files == (str(tmp_path / "out/o-1.csv"),)

@@ -87,3 +87,13 @@ def test_processes_of_one_machine_reach_the_same(monkeypatch: pytest.MonkeyPatch
     assert told.strip() == volumes.reach() != ""
     monkeypatch.setattr(volumes, "_BOOT_ID", tmp_path / "missing")
     assert volumes.reach() == platform.node()
+
+
+@pytest.mark.parametrize(
+    ("path", "keeps"),
+    [("/var/a", True), ("/mnt/nfs/a", True), ("/mnt/s3/a", False), ("/mnt/usb/a", True), ("/mnt/rootless/a", True),
+     ("/mnt/with blank\\slash/a", False)],
+)  # fmt: skip
+def test_some_volumes_make_up_inodes(path: str, keeps: bool) -> None:
+    assert volumes.keeps_inodes(path, MOUNTS) is keeps
+    assert volumes.keeps_inodes(path, "")

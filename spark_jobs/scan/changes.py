@@ -1,0 +1,156 @@
+"""Inputs that change while a run reads them (decision 97).
+
+A run looks at its files once, at its beginning. What it reads later must be those: another inode, fewer bytes, or as
+many with another time of change end it. Bytes that were appended are left out. A file that was overwritten by a longer
+one looks as if it had grown; its beginning and its former end tell.
+"""
+
+from __future__ import annotations
+
+import zlib
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from spark_jobs.formats.format import FormatError
+from spark_jobs.scan import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+
+    from spark_jobs.scan.files import InputFile
+
+#: The diagnostic of a file that changed.
+CHANGED = "E907"
+#: The warning of one that has more bytes.
+GREW = "W211"
+_EDGE_BYTES = 4096
+
+
+class Stream:
+    """The bytes that a file had when it was looked at: those behind them are not there, and all others must be."""
+
+    def __init__(self, raw: pa.NativeFile, file: InputFile) -> None:
+        self._raw = raw
+        self._file = file
+        self._at = 0
+
+    def size(self) -> int:
+        """The file's size, as it was looked at."""
+        return self._file.size
+
+    def tell(self) -> int:
+        """The position of the next byte."""
+        return self._at
+
+    def seek(self, position: int, /) -> int:
+        """Go to a position."""
+        self._at = position
+        return int(self._raw.seek(position))
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes; none at the end.
+
+        Raises:
+            FormatError: the file ends too early (E907).
+        """
+        wanted = min(size, self._file.size - self._at)
+        if wanted <= 0:
+            return b""
+        data: bytes = self._raw.read(wanted)
+        if not data:
+            raise _changed(self._file, f"became shorter than the {self._file.size} bytes it had")
+        self._at += len(data)
+        return data
+
+    def edges(self) -> int:
+        """A digest of the first and the last bytes; the position is the file's beginning afterwards."""
+        self.seek(0)
+        digest = zlib.crc32(self.read(2 * _EDGE_BYTES))
+        if self._file.size > 2 * _EDGE_BYTES:
+            self.seek(self._file.size - _EDGE_BYTES)
+            digest = zlib.crc32(self.read(_EDGE_BYTES), digest)
+        self.seek(0)
+        return digest
+
+
+@contextmanager
+def opened(file: InputFile) -> Iterator[Stream]:
+    """A file for reading, as it was looked at; it must be that one when it is opened, and still be when it is closed.
+
+    Raises:
+        FormatError: it cannot be read, or changed (E907).
+    """
+    with files.open_input(file.path, file.name) as raw:
+        stream = Stream(raw, file)
+        check(file, stream)
+        try:
+            yield stream
+        except FormatError:
+            # What seems to be broken may be half of another file.
+            check(file, stream)
+            raise
+        check(file, stream)
+
+
+def check(file: InputFile, stream: Stream | None = None) -> int:
+    """By how many bytes a file has grown since it was looked at.
+
+    Args:
+        file: the file as it was.
+        stream: it, open, where it is.
+
+    Raises:
+        FormatError: it is another one, or its bytes changed (E907).
+    """
+    try:
+        now = files.describe(file.path, file.name)
+    except FormatError as error:
+        raise _changed(file, "was removed") from error
+    if _is_another(file, now):
+        raise _changed(file, "was replaced by another one")
+    if now.size < file.size:
+        raise _changed(file, f"became shorter: {file.size} bytes before, {now.size} now")
+    if now.size == file.size:
+        if file.mtime_ns and now.mtime_ns and file.mtime_ns != now.mtime_ns:
+            raise _changed(file, "was written again")
+        return 0
+    if file.edges is not None and file.edges != _edges(file, stream):
+        raise _changed(file, f"was written again: {file.size} bytes before, {now.size} now")
+    return now.size - file.size
+
+
+def grown(inputs: Iterable[InputFile]) -> list[str]:
+    """What to say of files that have grown.
+
+    Raises:
+        FormatError: one changed in another way (E907).
+    """
+    more = ((file, check(file)) for file in inputs)
+    return [
+        f"{GREW}: {file.name} grew by {size} bytes while the run read it; they are left out"
+        for file, size in more
+        if size
+    ]
+
+
+def _is_another(file: InputFile, now: InputFile) -> bool:
+    """Whether a path leads to another file. Inodes of another machine's devices tell nothing."""
+    if file.identity is None or now.identity is None or file.identity[0] != now.identity[0]:
+        return False
+    return file.identity != now.identity
+
+
+def _edges(file: InputFile, stream: Stream | None) -> int:
+    if stream is None:
+        with files.open_input(file.path, file.name) as raw:
+            return Stream(raw, file).edges()
+    at = stream.tell()
+    found = stream.edges()
+    stream.seek(at)
+    return found
+
+
+def _changed(file: InputFile, what: str) -> FormatError:
+    return FormatError(f"the file {what}, while the run was reading it", file.name, CHANGED)

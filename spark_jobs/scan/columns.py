@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.cxl import types
 from spark_jobs.formats import encoding
 from spark_jobs.formats.format import FileColumns, FormatError
-from spark_jobs.scan import csv_head
+from spark_jobs.scan import csv_head, misread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -67,7 +67,7 @@ class ScanPlan:
         dropped: the undeclared columns that are left out, in first-seen order.
         missing: for each declared column that some files lack, in how many.
         skipped: the names of the files of zero bytes.
-        warnings: what a user should know: header names that match in another letter case.
+        warnings: what a user should know: header names that match in another letter case, declared ones in no file.
         widened_type: the type of the undeclared columns: texts, or values of any kind.
     """
 
@@ -89,8 +89,8 @@ def plan_csv(
     """Read the heads of a source's CSV files and match their columns.
 
     Raises:
-        FormatError: a file cannot be read, its header is undecodable or names a column twice, or an undeclared column
-            is rejected.
+        FormatError: a file cannot be read, its header is undecodable, names a column twice or has no declared one
+            (E222), or an undeclared column is rejected.
     """
     tracker = ColumnTracker(declared, on_unmapped)
     heads: list[tuple[InputFile, csv_head.Head]] = []
@@ -99,7 +99,9 @@ def plan_csv(
         if head is None:
             skipped.append(file.name)
         else:
-            tracker.see(file.name, head.names)
+            if options.has_header and declared and not tracker.has_any(head.names):
+                raise FormatError(misread.foreign(head, declared, options), file.name, misread.FOREIGN)
+            tracker.see(file.name, head.names, head.header)
             heads.append((replace(file, edges=head.edges), head))
     is_splittable = encoding.is_utf8(options.encoding)
     plans = tuple(FilePlan(file, tracker.columns(head.names), head.data_start, is_splittable) for file, head in heads)
@@ -127,14 +129,22 @@ class ColumnTracker:
         self._extras: dict[str, None] = {}
         self._missing: dict[str, int] = {}
         self._warnings: dict[str, None] = {}
+        self._files = 0
+        self._first: tuple[str, str] | None = None
 
-    def see(self, file: str, names: Sequence[str]) -> None:
-        """Note a file's columns.
+    def has_any(self, names: Sequence[str]) -> bool:
+        """Whether some declared column is among a file's."""
+        return any(field is not None for field in self._match(names))
+
+    def see(self, file: str, names: Sequence[str], header: str = "") -> None:
+        """Note a file's columns; `header` is what names them.
 
         Raises:
             FormatError: an undeclared column is rejected (E217).
         """
         matched = self._match(names)
+        self._first = self._first or (file, header)
+        self._files += 1
         for column, field in zip(self._declared, matched, strict=True):
             if field is None:
                 self._missing[column] = self._missing.get(column, 0) + 1
@@ -184,4 +194,12 @@ class ColumnTracker:
         """The plan of the source, with what there is to say about its files."""
         dropped = tuple(self._extras) if self._on_unmapped is OnUnmapped.DROP else ()
         missing = tuple((column, self._missing[column]) for column in self._declared if column in self._missing)
-        return ScanPlan(plans, self.widened, dropped, missing, tuple(skipped), tuple(self._warnings), widened_type)
+        warnings = (*self._warnings, *self._unknown())
+        return ScanPlan(plans, self.widened, dropped, missing, tuple(skipped), warnings, widened_type)
+
+    def _unknown(self) -> list[str]:
+        """What to say of declared columns that no file has."""
+        if self._first is None:
+            return []
+        nowhere = [column for column in self._declared if self._missing.get(column) == self._files]
+        return [misread.missing(column, *self._first, self._extras) for column in nowhere]

@@ -26,16 +26,16 @@ def plan(
 
 
 def test_each_file_is_matched_by_its_own_header(tmp_path: Path) -> None:
-    heads = {"a.csv": b"id,x,name\n1,2,3\n", "b.csv": b'\xef\xbb\xbf"name",y,id\r\n', "c.csv": b"y,x\n"}
+    heads = {"a.csv": b"id,x,name\n1,2,3\n", "b.csv": b'\xef\xbb\xbf"name",y,id\r\n', "c.csv": b"y,x,id\n"}
     got = plan(tmp_path, heads, ("name", "id"))
     assert got.widened == ("x", "y")
     assert [file.columns for file in got.files] == [
         FileColumns(3, (2, 0), (1, None)),
         FileColumns(3, (0, 2), (None, 1)),
-        FileColumns(2, (None, None), (1, 0)),
+        FileColumns(3, (None, 2), (1, 0)),
     ]
-    assert [file.data_start for file in got.files] == [10, 15, 4]
-    assert got.missing == (("name", 1), ("id", 1))
+    assert [file.data_start for file in got.files] == [10, 15, 7]
+    assert got.missing == (("name", 1),)
     assert got.warnings == ()
 
 
@@ -49,6 +49,53 @@ def test_letter_case_is_forgiven_with_a_warning_but_the_exact_name_wins(tmp_path
 def test_two_declared_columns_that_differ_in_case_share_nothing(tmp_path: Path) -> None:
     got = plan(tmp_path, {"a.csv": b"ID,x\n"}, ("id", "ID"))
     assert got.files[0].columns.declared == (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("header", "proposal"),
+    [
+        (b"id;name", "it fits with `options.delimiter: ';'`"),
+        (b"id\tname", "it fits with `options.delimiter: '\\t'`"),
+        (b'ID |"Name"', "it fits with `options.delimiter: '|'`"),
+        (b"'id';'name'", "it fits with `options.delimiter: ';'` and `options.quote_char: \"'\"`"),
+        (b"'id','name'", 'it fits with `options.quote_char: "\'"`'),
+        (b" id, name", "it fits with blanks around its names removed"),
+        (b'[{"id":1,"name":"a"}]', "it looks like JSON: `type: json`"),
+        (b'{"id":1,"name":"a"}', "it looks like JSON: `type: json`"),
+        (b'<?xml version="1.0"?>', "it looks like XML: `type: xml`"),
+        (b"1,Ada", "it looks like a record: `options.has_header: false`"),
+        (b"i\0d\0,\0n\0", "it looks like UTF-16: `options.encoding: utf-16-le`"),
+        (b"id_,Nam", "did you mean `id_` by `id`?"),
+        (b"x,y", "check the path, the header and `schema`"),
+        (b"'x", "check the path, the header and `schema`"),
+    ],
+)
+def test_a_file_of_another_kind_is_an_error_that_proposes_what_fits(
+    tmp_path: Path, header: bytes, proposal: str
+) -> None:
+    with pytest.raises(FormatError) as caught:
+        plan(tmp_path, {"a.csv": b"id\n", "b.csv": header + b"\n1,2\n"}, ("id", "name"))
+    assert caught.value.code == "E222"
+    assert str(caught.value).startswith("b.csv: the header has none of the declared columns (id, name): it is `")
+    assert caught.value.message.endswith(proposal)
+
+
+def test_a_long_header_is_shown_in_part(tmp_path: Path) -> None:
+    with pytest.raises(FormatError) as caught:
+        plan(tmp_path, {"a.csv": b"x" * 10_000 + b",\x1b[31m\n"}, ("id",))
+    assert len(caught.value.message) < 400
+
+
+def test_a_column_that_no_file_has_is_a_warning_and_one_that_some_have_is_none(tmp_path: Path) -> None:
+    heads = {"a.csv": b"Order ID,customer\n", "b.csv": b"customer,note\r\n", "c.csv": b""}
+    got = plan(tmp_path, heads, ("order_id", "customer", "note", "zone"))
+    assert got.missing == (("order_id", 2), ("note", 1), ("zone", 2))
+    null = "which is null in every record; the header of a.csv is `Order ID,customer`"
+    assert got.warnings == (
+        f"W210: no file has the declared column 'order_id', {null}; did you mean `Order ID`?",
+        f"W210: no file has the declared column 'zone', {null}",
+    )
+    assert plan(tmp_path, {"a.csv": b""}, ("id",)).warnings == ()
 
 
 def test_undeclared_columns_can_be_dropped(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_a_cell_of_ten_megabytes_is_a_cell(tmp_path: Path) -> None:
         (b"\n\na,b\n1,2", [("1", "2")]),
         (b"\xef\xbb\xbfa,b\r1,2\r\r3,4\r", [("1", "2"), ("3", "4")]),
         (b'"a","b"\n"1",""\n', [("1", "")]),
-        (b'"ab"cd,x"y"\n', []),
+        (b'"ab"cd,x"y",a\n', []),
     ],
 )
 def test_small_files(tmp_path: Path, data: bytes, expected: list[tuple[str, str]]) -> None:

@@ -297,7 +297,8 @@ def _system(session: Session, base: Namespace, key: str, place: Place) -> typed.
     space, keys = base.namespace, (*base.keys, key)
     if space == "window":
         return checker_windows.call(session, key, (), place, place)
-    if session.per_record and (space == "meta" or (space == "source" and (*base.keys, key) != ("count",))):
+    is_own = space == "source" and not base.keys and key != "count" and key not in session.scope.streams
+    if session.per_record and (space == "meta" or is_own):
         return session.mistyped(
             session.per_record.format(path=f"{space}.{key}"), place, "use it inside an aggregate function"
         )

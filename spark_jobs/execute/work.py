@@ -183,7 +183,8 @@ class Work:
 
     def _reads_rows(self) -> bool:
         """Whether some program reads a record's position in its file or source, which must be known before the pass."""
-        return any({"row", "total_count"} & step.reads_source for step in self.inputs.steps.values())
+        steps = self.inputs.steps.values()
+        return any({"row", "total_count"} & step.reads_source or "source_row" in step.provenance for step in steps)
 
     def _count(self) -> None:
         """A pass that only counts the records of each split."""

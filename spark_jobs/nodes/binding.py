@@ -133,6 +133,10 @@ class BindScope(Protocol):
     def date_formats(self) -> tuple[str, ...]:
         """`pipeline.date_formats`."""
 
+    @property
+    def include_provenance(self) -> bool:
+        """`pipeline.include_provenance`."""
+
     def span(self, *path: str | int) -> Span:
         """The place of a value, or of what is nearest to it when it is not written."""
 

@@ -47,6 +47,7 @@ class Bindings:
     module_roots: tuple[Path, ...]
     variables: Variables
     date_formats: tuple[str, ...]
+    include_provenance: bool
     #: Values of path tokens that are known at plan time.
     tokens: Mapping[str, str]
     found: Diagnostics
@@ -81,6 +82,11 @@ class NodeScope:
     def date_formats(self) -> tuple[str, ...]:
         """`pipeline.date_formats`."""
         return self.bindings.date_formats
+
+    @property
+    def include_provenance(self) -> bool:
+        """`pipeline.include_provenance`."""
+        return self.bindings.include_provenance
 
     def span(self, *path: str | int) -> Span:
         """The place of a value, or of what is nearest to it."""

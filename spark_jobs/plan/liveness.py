@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from spark_jobs.nodes import registry
 from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.aggregate.totals import COUNTERS, Totals
-from spark_jobs.nodes.source.step import SourceStep
+from spark_jobs.nodes.binding import META
+from spark_jobs.nodes.source.step import PROVENANCE, SourceStep
 from spark_jobs.plan import regions
 
 if TYPE_CHECKING:
@@ -72,6 +73,9 @@ def _with_live(
     live_step = replace(
         step,
         live=live,
+        provenance=frozenset(
+            key for key in PROVENANCE if META + key in wanted[planned.name] or f"meta.{key}" in members[planned.name]
+        ),
         reads_source=frozenset(_source_members(members[planned.name])),
         failure_stage=(first or step).stage,
         failure_node=(first or step).name,

@@ -83,7 +83,7 @@ class PipelineConfig(Config):
     )
     date_locale: Text | None = None
     log_rules: Name | None = None
-    include_provenance: Flag | None = None
+    include_provenance: Flag = False
     description: Text | None = None
 
 

@@ -105,6 +105,7 @@ def _prepared(
         module_roots=module_roots,
         variables=declared,
         date_formats=tuple(read.pipeline.date_formats) if read.pipeline else (),
+        include_provenance=bool(read.pipeline and read.pipeline.include_provenance),
         tokens={"pipeline_hash": read.source_hash, "channel": channel.name if channel else ""},
         found=found,
         expansion=expansion,

@@ -18,7 +18,6 @@ _WITHOUT_EFFECT = {
     ("concurrency", "chunk_size"): "tasks follow the sizes of files",
     ("batch_size",): "batches follow the memory limit",
     ("date_locale",): "dates are read and written without a locale",
-    ("include_provenance",): "`clinker lineage` shows where columns come from",
 }
 
 

@@ -195,3 +195,14 @@ def test_what_no_input_has_is_refused(expression: str, code: str, words: str, tm
     (item,) = _reads(tmp_path, expression)
     assert item.code.id == code
     assert words in f"{item.message} {item.help}"
+
+
+def test_an_aggregate_emits_variables_of_inputs(tmp_path: Path) -> None:
+    """They are the same for all records, so there is nothing to aggregate."""
+    node = '{ type: aggregate, name: t, input: named, config: { group_by: [], cxl: "READ" } }'
+    text = TWO_SOURCES.replace('{ type: transform, name: t, input: named, config: { cxl: "READ" } }', node)
+    step = planned(tmp_path, text.replace("READ", "emit x = $source.n.label")).by_name["t"].step
+    (emit,) = step.program.after.statements  # type: ignore[union-attr]
+    assert emit.value.value == "none"
+    refused = text.replace("READ", "emit x = $source.file")
+    assert [code for code, _ in found(tmp_path, refused)] == ["E200"]

@@ -11,6 +11,7 @@ from spark_jobs.formats import date_forms
 from spark_jobs.nodes import formats
 from spark_jobs.nodes.binding import (
     CORRELATION,
+    META,
     WIDENED,
     BindScope,
     Bound,
@@ -24,7 +25,7 @@ from spark_jobs.nodes.binding import (
 from spark_jobs.nodes.model import Order
 from spark_jobs.nodes.source import layout, network
 from spark_jobs.nodes.source.model import ArrayMode, SourceConfig, TransportKind
-from spark_jobs.nodes.source.step import FileMatch, OnUnmapped, SourceStep
+from spark_jobs.nodes.source.step import PROVENANCE, FileMatch, OnUnmapped, SourceStep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -214,6 +215,9 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
     row += [Column(CORRELATION + field, _row_type(kinds[field]), scope.name) for field in key]
     if config.on_unmapped.mode is OnUnmapped.AUTO_WIDEN:
         row.append(Column(WIDENED, types.MAP, scope.name))
+    if scope.include_provenance:
+        kinds_of = dict(zip(PROVENANCE, (types.STRING, types.STRING, types.INT), strict=True))
+        row += [Column(META + key, kind, scope.name) for key, kind in kinds_of.items()]
     step = SourceStep(
         name=scope.name,
         format=str(config.type),

@@ -97,18 +97,22 @@ class SplitOrigin:
 
     def surroundings(self, batch: operator.Batch) -> dict[str, Any]:
         """The file's values, and the row numbers where they are known."""
-        file = self.place.file_plan.file
-        known: dict[str, Any] = {
-            "source.file": file.source_file or file.name,
-            "source.path": file.name,
-            "source.name": self.step.name,
-            "source.count": None,
-        }
+        known = self.of_file()
         if self.place.first_row is not None:
-            known["source.row"] = pc.add(batch.rows, self.place.first_row + 1)
+            known["source.row"] = self.row_numbers(batch.rows)
         if self.place.first_of_source is not None:
             known["pipeline.total_count"] = pc.add(batch.rows, self.place.first_of_source + 1)
         return known
+
+    def of_file(self) -> dict[str, Any]:
+        """What is the same for all records of the file."""
+        file = self.place.file_plan.file
+        return {"source.file": file.source_file or file.name, "source.path": file.name, "source.name": self.step.name}
+
+    def row_numbers(self, rows: pa.Array) -> pa.Array:
+        """The rows in the file, from 1, of rows of the split; only when they are known."""
+        assert self.place.first_row is not None
+        return pc.add(rows, self.place.first_row + 1)
 
 
 @dataclass
@@ -151,6 +155,8 @@ class Source(operator.Operator):
                 data = _with_values(data)
             if "event_time" in self.step.reads_source and self.step.watermark_column:
                 data = operator.overlay(data, {EVENT_TIME: self._event_times(block.batch)})
+            if self.step.provenance:
+                data = operator.overlay(data, self._provenance(origin, rows))
             if not data.num_columns:
                 data = pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=["$none"])
             self.push(operator.Batch(data, rows, origin))
@@ -164,6 +170,15 @@ class Source(operator.Operator):
         moments = data.column(self.step.watermark_column).cast(pa.timestamp("us"))
         earlier = pc.subtract(moments, pa.scalar(delay, pa.duration("us")))
         return pc.if_else(pc.less(earlier, pa.scalar(_FIRST, pa.timestamp("us"))), None, earlier)
+
+    def _provenance(self, origin: SplitOrigin, rows: pa.Array) -> dict[str, pa.Array]:
+        """The metadata that says where records were read, as far as somebody asks."""
+        known = origin.of_file()
+        found = {}
+        for key in self.step.provenance:
+            value = known[key.replace("_", ".", 1)] if key != "source_row" else origin.row_numbers(rows)
+            found[f"$meta.{key}"] = value if isinstance(value, pa.Array) else pa.repeat(value, len(rows))
+        return found
 
     def count(self, place: SplitInput, outcome: SplitOutcome) -> None:
         """Count the records of a split."""

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from spark_jobs.scan.endpoint import Endpoint
 
 
+#: The metadata that says where a record was read (decision 103).
+PROVENANCE = ("source_name", "source_file", "source_row")
+
+
 class OnUnmapped(StrEnum):
     """What happens to columns of the input that the schema does not declare."""
 
@@ -88,6 +92,8 @@ class SourceStep(node.Step):
     date_formats: tuple[str, ...] = ()
     correlation_key: tuple[str, ...] = ()
     watermark_column: str | None = None
+    #: The metadata of `include_provenance` that anything downstream reads or writes (see `PROVENANCE`).
+    provenance: frozenset[str] = frozenset()
     #: Which `$source.*` members downstream programs read, e.g. `row`, `file`, `count`.
     reads_source: frozenset[str] = field(default_factory=frozenset)
     #: How long events may be late before the watermark passes them, and how long a silent file holds it back, in

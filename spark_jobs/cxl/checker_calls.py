@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 #: What other languages call a method, and what to write instead.
 _FOREIGN = {
+    "fuzzy_match": "value.trim().lower() == other.trim().lower()",
     "strip": ".trim()",
     "lstrip": ".trim_start()",
     "rstrip": ".trim_end()",

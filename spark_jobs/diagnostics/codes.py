@@ -132,6 +132,7 @@ W101 = Code("W101", "composition's body shadows a column that passes through", S
 W102 = Code("W102", "required parameter has a default", Severity.WARNING)
 W103 = Code("W103", "channel setting matches no composition parameter", Severity.WARNING)
 W104 = Code("W104", "channel targets another pipeline", Severity.WARNING)
+W105 = Code("W105", "channel adds a variable that nothing reads", Severity.WARNING)
 W200 = Code("W200", "comparison with null", Severity.WARNING)
 W201 = Code("W201", "arm of a match is never reached", Severity.WARNING)
 W202 = Code("W202", "let is never read", Severity.WARNING)

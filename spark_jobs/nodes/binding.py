@@ -204,6 +204,7 @@ class NodeType:
             inputs, or one each.
         needs_config: whether `config:` must be there.
         check: finds what is wrong without knowing the inputs; runs for every node before any is bound.
+        spellings: further names of keys of `config:`, with the usual ones (decision 100).
         parts: models of values whose shape depends on other values, by their path below `config:`; takes the plain
             values of `config:`.
     """
@@ -215,6 +216,7 @@ class NodeType:
     reads: Reads
     needs_config: bool = True
     check: Callable[[Any, BindScope], None] | None = None
+    spellings: Mapping[str, str] = field(default_factory=dict)
     parts: Callable[[Mapping[str, Any]], Mapping[Path, type[Config]]] | None = None
 
     @property

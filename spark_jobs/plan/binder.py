@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.diagnostics.diagnostic import Diagnostic, Diagnostics
     from spark_jobs.diagnostics.source import Span, Text
+    from spark_jobs.plan.channels import Channel
     from spark_jobs.plan.document import NodeSource, Reference
     from spark_jobs.plan.graph import Graph
     from spark_jobs.plan.variables import Variables
@@ -55,6 +56,9 @@ class Bindings:
     bound: dict[str, Bound] = field(default_factory=dict)
     programs: dict[str, list[Compiled]] = field(default_factory=dict)
     feeds: dict[str, tuple[Feed, ...]] = field(default_factory=dict)
+    #: The paths of the surroundings that programs read.
+    read: set[str] = field(default_factory=set)
+    channel: Channel | None = None
     expansion: Expansion = field(default_factory=Expansion)
     #: Composition ports whose columns have been compared with what they are bound to, and whether they fit.
     checked_ports: dict[str, bool] = field(default_factory=dict)
@@ -137,6 +141,8 @@ class NodeScope:
                 self.add(diagnostic)
         if compiled.program is None or sealed:
             return None
+        parts: list[Any] = [getattr(compiled.program, name, compiled.program) for name in ("before", "after")]
+        self.bindings.read.update(*(part.system for part in parts))
         constants = {**self._constants(), **self._of_inputs(streams)}
         program = tree.with_constants(compiled.program, constants) if constants else compiled.program
         self.bindings.programs.setdefault(self.name, []).append(Compiled(program, text))

@@ -98,6 +98,8 @@ class Channel:
     fixed: dict[str, Entry]
     folder: Path
     used: set[str] = field(default_factory=set)
+    #: The variables that the pipeline does not declare, by namespace and name, with their places.
+    added: list[tuple[str, str, Span]] = field(default_factory=list)
 
 
 def find(named: str, folders: list[Path]) -> Path | None:
@@ -132,7 +134,14 @@ def load(named: str, folders: list[Path], lookup: MappingType[str, str], found: 
 
 
 def _read(tree: Mapping, path: Path, problems: Diagnostics) -> Channel | None:
-    read = reader.read(_File, tree, problems)
+    bare = _bare(tree)
+    shown = {key: entry for key, entry in tree.entries.items() if key != "vars" or not bare}
+    if bare:
+        blocks = tree.entries["vars"].value
+        assert isinstance(blocks, Mapping)
+        rest = Mapping(blocks.span, {k: e for k, e in blocks.entries.items() if k not in bare}, blocks.size)
+        shown["vars"] = Entry(tree.entries["vars"].key, rest)
+    read = reader.read(_File, Mapping(tree.span, shown, tree.size), problems)
     target = reader.locate(tree, ("channel", "target"))[0]
     if read is None or not isinstance(target, Scalar):
         return None
@@ -172,6 +181,24 @@ def check_used(channel: Channel, found: Diagnostics) -> None:
             found.add(codes.W103.at(entry.key, message))
 
 
+def check_read(channel: Channel, read: set[str], declared: Variables, found: Diagnostics) -> None:
+    """W105 for variables that the pipeline does not declare, no program reads and no state node writes.
+
+    Args:
+        channel: whose variables they are.
+        read: the paths that are read or written: `vars.limit`, `source.left.label`.
+        declared: all variables, for near names.
+        found: where the warnings go.
+    """
+    known = {(path.partition(".")[0], path.rpartition(".")[2]) for path in read}
+    for namespace, name, place in channel.added:
+        if (namespace, name) not in known:
+            here = set(declared.declared[namespace]) - {other for _, other, _ in channel.added}
+            others = here | {other for space, other in known if space == namespace}
+            message = f'channel "{channel.name}": nothing in the pipeline reads `${namespace}.{name}`'
+            found.add(codes.W105.at(place, message, help=nearest.hint(name, others)))
+
+
 def overlay(
     channel: Channel, declared: Variables, expansion: Expansion, environment: str | None, found: Diagnostics
 ) -> None:
@@ -180,10 +207,26 @@ def overlay(
         return
     _overlay_sources(channel, declared, expansion, environment, found)
     for key, namespace in variables.NAMESPACES.items():
-        for name, entry in _entries(channel.tree, ("vars", key)).items() if key != "source" else ():
+        entries = _entries(channel.tree, ("vars", key)) if key != "source" else {}
+        if key == "static":
+            entries = {**_bare(channel.tree), **entries}
+        for name, entry in entries.items():
             variable = _variable(channel, namespace, name, entry, declared, environment, found)
             if variable is not None:
+                if name not in declared.declared[namespace]:
+                    channel.added.append((namespace, name, entry.key))
                 declared.declared[namespace][name] = variable
+
+
+def _is_variable(value: yaml_tree.Node) -> bool:
+    """Whether this is written like a variable: a value, or `{type, default}`."""
+    return isinstance(value, Scalar) or (isinstance(value, Mapping) and "type" in value.entries)
+
+
+def _bare(tree: Mapping) -> dict[str, Entry]:
+    """The variables at the top of `vars:`: those of `$vars`, as `pipeline.vars` has them (decision 100)."""
+    blocks = _VarsConfig.model_fields
+    return {k: e for k, e in _entries(tree, ("vars",)).items() if k not in blocks and _is_variable(e.value)}
 
 
 def _overlay_sources(
@@ -203,6 +246,8 @@ def _overlay_sources(
         for name, inner in _entries(channel.tree, ("vars", "source", source)).items():
             variable = _variable(channel, "source", name, inner, declared, environment, found)
             if variable is not None:
+                if name not in declared.declared["source"]:
+                    channel.added.append(("source", name, inner.key))
                 declared.per_source[source, name] = variable.default
                 declared.declared["source"].setdefault(name, replace(variable, default=None))
 

@@ -194,7 +194,7 @@ def read_node(item: Node, found: Diagnostics) -> NodeSource | None:
 
 
 def _read_known(item: Mapping, kind: NodeType, found: Diagnostics) -> NodeSource | None:
-    item = _hoisted(item, kind, found)
+    item = _hoisted(_respelt(item, kind, found), kind, found)
     name_tree = item.get("name")
     name = ""
     if name_tree is None:
@@ -221,6 +221,28 @@ def _read_parts(node: NodeSource, parts: MappingType[tuple[str | int, ...], Any]
             continue
         # A text under a mapping's key is the path of a file that holds the mapping; the planner reads it.
         node.parts[path] = tree.text if isinstance(tree, Scalar) else reader.read(part, tree, found, key=str(path[-1]))
+
+
+def _respelt(item: Mapping, kind: NodeType, found: Diagnostics) -> Mapping:
+    """The node with the usual names of its keys, on the node and under `config:`."""
+    item = _renamed(item, kind.spellings, found)
+    config = item.entries.get("config")
+    if config is None or not isinstance(config.value, Mapping):
+        return item
+    body = _renamed(config.value, kind.spellings, found)
+    return Mapping(item.span, {**item.entries, "config": Entry(config.key, body)}, item.size)
+
+
+def _renamed(tree: Mapping, spellings: MappingType[str, str], found: Diagnostics) -> Mapping:
+    entries: dict[str, Entry] = {}
+    for key, entry in tree.entries.items():
+        name = spellings.get(key, key)
+        if name != key and name in tree.entries:
+            message = f"`{key}` is another name of `{name}`, and both are written"
+            found.add(codes.E008.at(entry.key, message, help="keep one of the two"))
+        else:
+            entries[name] = entry
+    return Mapping(tree.span, entries, tree.size)
 
 
 def _hoisted(item: Mapping, kind: NodeType, found: Diagnostics) -> Mapping:
@@ -257,6 +279,8 @@ def _unknown_node_key(key: str, entry: Entry, kind: NodeType, header: list[str],
     if config:
         listed += f"; under `config:` also {', '.join(config)}"
     message = f"unknown key `{key}` of {kind.article} {kind.kind}"
+    if proposal is None and (other := reader.elsewhere(key)) is not None:
+        listed = other
     return codes.E005.at(entry.key, message + (f"; {proposal}" if proposal else ""), help=listed)
 
 

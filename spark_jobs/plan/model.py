@@ -116,7 +116,7 @@ class DeadLetterConfig(Config):
 class ErrorHandlingConfig(Config):
     """`error_handling:`."""
 
-    strategy: choice(Strategy) = Strategy.FAIL_FAST  # type: ignore[valid-type]
+    strategy: choice(Strategy, dead_letter_queue="continue") = Strategy.FAIL_FAST  # type: ignore[valid-type]
     dlq: DeadLetterConfig | None = None
     type_error_threshold: Annotated[Number, BeforeValidator(_share)] | None = None
     max_group_buffer: Positive = 100_000

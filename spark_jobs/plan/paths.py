@@ -193,6 +193,11 @@ def fill(template: str, values: Mapping[str, str]) -> str:
     return "".join(filled)
 
 
+def needs_channel(template: str) -> bool:
+    """Whether a template has `{channel}`; with a prefix or suffix it may stand for nothing."""
+    return Token("channel") in parse(template)
+
+
 def render(template: str, values: Mapping[str, str]) -> str:
     """The path that a template stands for; tokens without a value are left out."""
     return "".join(part for part in parse(fill(template, values)) if isinstance(part, str))

@@ -66,6 +66,9 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
     remarks.check(read, bindings.graph, found)
     binder.bind(bindings)
     scoping.check(bindings)
+    if bindings.channel is not None and not found.has_errors:
+        used = bindings.read | scoping.written(bindings)
+        channels.check_read(bindings.channel, used, bindings.variables, found)
     overlap.check_shadows(bindings)
     if found.has_errors:
         return None
@@ -108,6 +111,7 @@ def _prepared(
         include_provenance=bool(read.pipeline and read.pipeline.include_provenance),
         tokens={"pipeline_hash": read.source_hash, "channel": channel.name if channel else ""},
         found=found,
+        channel=channel,
         expansion=expansion,
     )
 

@@ -136,12 +136,27 @@ def missing_key(node: Node, path: Path, code: Code = codes.E006, place: Span | N
     return code.at(head(place), f"the key `{path[-1]}` is required here", help=f"add `{path[-1]}:`")
 
 
+#: Keys that belong elsewhere in the pipeline file, with what to write there.
+_ELSEWHERE = dict.fromkeys(
+    ("strategy", "error_strategy", "error_handling", "on_error", "dlq"),
+    "what a failing record does holds for all nodes: write `error_handling: {strategy: …, dlq: {path: …}}` beside "
+    "`nodes:`",
+)
+
+
+def elsewhere(name: str) -> str | None:
+    """What to write for a key that belongs elsewhere."""
+    return _ELSEWHERE.get(name)
+
+
 def unknown_key(node: Node, path: Path, allowed: list[str]) -> Diagnostic:
     """The diagnostic for a key that is not among the allowed ones."""
     name = str(path[-1])
     _, place, _ = locate(node, path)
     proposal = nearest.hint(name, allowed)
     listed = "allowed here: " + ", ".join(sorted(allowed)) if allowed else "no key is allowed here"
+    if proposal is None and (other := elsewhere(name)) is not None:
+        listed = other
     return codes.E005.at(place, f"unknown key `{name}`" + (f"; {proposal}" if proposal else ""), help=listed)
 
 

@@ -46,6 +46,11 @@ def check(bindings: Bindings) -> None:
             _check_order(read, written_by, init, bindings)
 
 
+def written(bindings: Bindings) -> set[str]:
+    """The paths of the variables that state nodes write."""
+    return set(_writers(bindings))
+
+
 def _writers(bindings: Bindings) -> dict[str, list[str]]:
     writers: dict[str, list[str]] = {}
     for name in bindings.graph.order:

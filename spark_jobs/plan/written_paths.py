@@ -45,6 +45,12 @@ def check(read: Document, bindings: Bindings, options: PlanOptions) -> None:
                 rendered = paths.render(written.text, values)
             except paths.TemplateError as error:
                 found.add(codes.E014.at(written.place, f"{written.target}: {error}"))
+                continue
+            if options.channel is None and paths.needs_channel(written.text):
+                message = f"{written.target}: `{{channel}}` stands for the channel's name, and there is no channel"
+                help_text = "give one with `--channel`; `{channel:_:}` leaves nothing where there is none"
+                found.add(codes.E014.at(written.place, message, help=help_text))
+                continue
         # What a token's values make of a path must be as fine as the path itself.
         for path in dict.fromkeys((written.text, rendered)):
             problem = paths.security_problem(path, bindings.base_dir, allow_absolute=options.allow_absolute_paths)

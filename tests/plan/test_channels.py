@@ -71,3 +71,41 @@ def test_conditions_name_environments(when: str, tmp_path: Path) -> None:
 
 def test_blocks_may_be_empty_and_have_notes(tmp_path: Path) -> None:
     assert not said(tmp_path, HEAD + "config:\n  fixed:\n  _notes: none\nvars:\n  static: { _notes: later }\n")
+
+
+def _warned(folder: Path, channel: str, program: str) -> list[tuple[str, int, str | None]]:
+    write(folder, HEAD + channel, "k.channel.yaml")
+    head = ORDERS.replace("name: shop", "name: shop, vars: { limit: 5, unread: 1 }")
+    text = head + "  - { type: transform, name: t, input: orders, config: { cxl: '" + program + "' } }\n"
+    text += "  - { type: output, name: out, input: t, config: { type: csv, path: out.csv } }\n"
+    items = problems(folder, text, channel=str(folder / "k.channel.yaml"))
+    return [(item.code.id, item.span.line if item.span else 0, item.help) for item in items]
+
+
+@pytest.mark.parametrize(
+    ("channel", "read", "warned"),
+    [
+        ("vars: { static: { limt: 7 } }", "$vars.limit", [("W105", 2, "did you mean `limit`?")]),
+        ("vars: { static: { limit: 7, unread: 2, added: 3 } }", "$vars.added", []),
+        ("vars: { pipeline: { ad: { type: int, default: 3 } } }", "$vars.limit", [("W105", 2, None)]),
+        (
+            "vars: { source: { orders: { lable: x, label: y } } }",
+            "$source.label",
+            [("W105", 2, "did you mean `label`?")],
+        ),
+        ("vars: { static: { later: { type: int, default: 3, when: prod } } }", "$vars.limit", []),
+    ],
+)
+def test_a_variable_that_nothing_reads_is_a_warning(
+    channel: str, read: str, warned: list[tuple[str, int, str | None]], tmp_path: Path
+) -> None:
+    """One that the pipeline declares is there to be set, read or not."""
+    assert _warned(tmp_path, channel + "\n", f"emit a = {read}") == warned
+
+
+def test_variables_at_the_top_are_those_of_the_pipeline(tmp_path: Path) -> None:
+    channel = "vars: { limit: 7, fee: { type: float, default: 0.5 }, pipeline: { cap: { type: int, default: 3 } } }\n"
+    write(tmp_path, HEAD + channel, "k.channel.yaml")
+    text = PIPELINE.replace("name: shop", "name: shop, vars: { limit: 5 }")
+    found = planned(tmp_path, text, channel=str(tmp_path / "k.channel.yaml")).variables
+    assert found == {"vars.limit": 7, "vars.fee": 0.5, "pipeline.cap": 3}

@@ -182,3 +182,57 @@ def test_numbers_beyond_all_floats_are_refused(tmp_path: Path) -> None:
     number = "9" * 390
     errors = f"error_handling:\n  type_error_threshold: {number}\n  dlq: {{ path: d.csv, max_rate: {number} }}\n"
     assert found(tmp_path, ORDERS + output + errors) == [("E318", 15), ("E007", 16)]
+
+
+ROUTE = """
+pipeline: { name: p }
+error_handling: { strategy: dead_letter_queue, dlq: { path: dead.csv } }
+nodes:
+  - { type: source, name: s, config: { type: csv, path: s.csv, schema: { id: int } } }
+  - type: route
+    name: r
+    input: s
+    config:
+      routes: { low: id < 3 }
+      default: high
+  - { type: output, name: o, input: r.low, config: { type: csv, path: o.csv } }
+  - { type: output, name: q, input: r.high, config: { type: csv, path: q.csv } }
+"""
+
+
+def test_spellings_of_other_chapters_are_accepted(tmp_path: Path) -> None:
+    plan = planned(tmp_path, ROUTE)
+    assert str(plan.errors.strategy) == "continue"
+    assert list(plan.by_name["r"].outputs) == ["low", "high"]
+    on_the_node = ROUTE.replace(
+        "    config:\n      routes: { low: id < 3 }\n      default: high",
+        "    routes: { low: id < 3 }\n    default: high",
+    )
+    assert list(planned(tmp_path, on_the_node).by_name["r"].outputs) == ["low", "high"]
+
+
+def test_mistakes_below_another_spelling_have_their_place(tmp_path: Path) -> None:
+    (item,) = problems(tmp_path, ROUTE.replace("id < 3", "idd < 3"))
+    assert (item.code.id, item.span.line if item.span else 0) == ("E200", 9)
+    both = ROUTE.replace("      default: high", "      conditions: { low: id < 4 }\n      default: high")
+    assert [code for code, _ in found(tmp_path, both)] == ["E008"]
+
+
+@pytest.mark.parametrize(
+    "written", ["strategy: continue", "error_handling: { strategy: continue }", "config: { strategy: continue }"]
+)
+def test_a_strategy_of_a_node_is_refused_with_what_to_write(written: str, tmp_path: Path) -> None:
+    if written.startswith("config"):
+        text = ROUTE.replace(
+            "config: { type: csv, path: o.csv }", "config: { strategy: continue, type: csv, path: o.csv }"
+        )
+    else:
+        text = ROUTE.replace("input: r.low,", f"input: r.low, {written},")
+    (item,) = problems(tmp_path, text)
+    assert item.code.id == "E005"
+    assert "write `error_handling: {strategy: …" in str(item.help)
+
+
+def test_fuzzy_match_is_refused_with_what_to_write(tmp_path: Path) -> None:
+    (item,) = problems(tmp_path, ROUTE.replace("id < 3", "'fuzzy_match(id, 3)'"))
+    assert (item.code.id, "write `id.trim().lower() == other.trim().lower()`") == ("E200", item.help)

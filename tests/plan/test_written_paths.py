@@ -201,7 +201,9 @@ def test_a_channels_name_stays_a_part_of_a_name(name: str, tmp_path: Path) -> No
     assert [(item.code.id, item.span.line) for item in items if item.span] == [("E112", 2)]
 
 
-@pytest.mark.parametrize("path", ["{batch_id:../:}.csv", ".{channel}./x.csv", ".{n}./x.csv", "{batch_id:/etc/:}.csv"])
+@pytest.mark.parametrize(
+    "path", ["{batch_id:../:}.csv", ".{channel:a:}./x.csv", ".{n}./x.csv", "{batch_id:/etc/:}.csv"]
+)
 def test_tokens_do_not_put_paths_together_that_lead_out(path: str, tmp_path: Path) -> None:
     text = ORDERS + OUTPUT.format(of="orders", path=path)
     assert [code for code, _ in found(tmp_path, text)] == ["E-SEC-001"]
@@ -226,7 +228,7 @@ def test_paths_of_dead_letters_have_tokens(tmp_path: Path) -> None:
     assert [code for code, _ in found(tmp_path, text.replace("{batch_id}", "{batch}"))] == ["E014"]
 
 
-@pytest.mark.parametrize("path", ["out/", "out/.", "out/{channel}"])
+@pytest.mark.parametrize("path", ["out/", "out/.", "out/{channel:_:}"])
 def test_a_target_names_a_file(path: str, tmp_path: Path) -> None:
     text = ORDERS + OUTPUT.format(of="orders", path=path)
     (item,) = problems(tmp_path, text)
@@ -299,3 +301,16 @@ def test_uris_of_sources_are_planned_and_not_run(matcher: str, tmp_path: Path) -
     assert item.code.id == "E400"
     assert "source 'orders'" in item.message
     assert inputs.missing(plan, inputs.discover(plan)) == []
+
+
+@pytest.mark.parametrize("path", ["out/{channel}.csv", "out/{channel}{batch_id}.csv"])
+def test_a_path_with_a_channels_name_needs_a_channel(path: str, tmp_path: Path) -> None:
+    text = ORDERS + OUTPUT.format(of="orders", path=path)
+    (item,) = problems(tmp_path, text)
+    assert (item.code.id, item.span.line if item.span else 0) == ("E014", 13)
+    assert "--channel" in str(item.help)
+    letters = "error_handling: { strategy: continue, dlq: { path: '" + path + "' } }\n"
+    text = ORDERS + OUTPUT.format(of="orders", path="fine.csv") + letters
+    assert [code for code, _ in found(tmp_path, text)] == ["E014"]
+    optional = ORDERS + OUTPUT.format(of="orders", path="out/orders{channel:_:}.csv")
+    assert found(tmp_path, optional) == []

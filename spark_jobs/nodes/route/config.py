@@ -71,4 +71,4 @@ def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
     return (wanted.union(*(program.columns for _, program in step.branches)),)
 
 
-NODE = NodeType("route", Wiring.ONE, RouteConfig, bind, _reads, check=check)
+NODE = NodeType("route", Wiring.ONE, RouteConfig, bind, _reads, check=check, spellings={"routes": "conditions"})

@@ -17,6 +17,7 @@ from spark_jobs.contract import ExitCode
 from spark_jobs.execute import (
     breakdown,
     dead_letter,
+    dropped,
     durable,
     inputs,
     interrupts,
@@ -260,6 +261,7 @@ def _work(run: Run, opening: _SessionOpening, scratch: str, folders: dict[str, s
             work.Work(run, spark, scratch, folders, spilling).all_jobs()
     finally:
         logs.write(run.tally.logs, run.inputs.file_name, work.rows_before(run))
+    dropped.tell(_assembly(run), run.tally.letters)
     _log_around(run, directives.AFTER)
     verdict.judge(run.plan, run.inputs, run.tally, run.options.error_threshold)
     return spark
@@ -300,13 +302,18 @@ class _SessionOpening:
         return self._session
 
 
+def _assembly(run: Run) -> dead_letter.Assembly:
+    assert run.inputs is not None
+    return dead_letter.Assembly(run.plan.errors, run.inputs, work.rows_before(run), work.branches(run.plan))
+
+
 def _dead_letters(
     run: Run, spark: SparkSession, wanted: targets.Targets, staging: publish.Staging
 ) -> list[journal.Rename]:
     """The dead-letter files, and the removal of an older run's."""
     assert run.inputs is not None
     boxes = dead_letter.letterboxes(run.plan.errors, run.inputs, wanted.letters)
-    assembly = dead_letter.Assembly(run.plan.errors, run.inputs, work.rows_before(run))
+    assembly = _assembly(run)
     parts = letter_files.write(spark, assembly, boxes, run.tally.letters, str(staging.home))
     renames = []
     for box, rows in zip(boxes, parts, strict=True):

@@ -1,25 +1,29 @@
-"""Dead letters inside a task: gathered as columns, written to one Arrow file, in the order of the records."""
+"""Dead letters inside a task: columns that go to an Arrow file in sorted runs, whatever their number."""
 
 from __future__ import annotations
 
-import errno
-from typing import TYPE_CHECKING
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-
-from spark_jobs.cxl import values
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_jobs.cxl.failure import Failure
+    from spark_jobs.cxl.failures import Failures, Reason, Rows
+
+    Places = tuple[pa.Array, pa.Array, pa.Array]
+    Causes = tuple[pa.Array, pa.Array, pa.Array, pa.Array]
 
 #: A dead letter before it has its row number: `number` orders the entries of one record by their node's place in the
 #: plan, then its `cause`: the driver's record of a combine that a build record was refused with, -1 for a record's own
 #: failures, which come first. `at` is the place of the failing record, or of the driver's, where several may be of one
-#: row (see `nodes/ordering.py`), and 0 where they come in their order.
-#: `record` has the texts of the source's declared columns, null where they have to be read again.
+#: row (see `nodes/ordering.py`), and 0 where they come in their order. `branch` counts the branches of all routes,
+#: `reason` is a position in the block's list of `Why`. `record` has the texts of the source's declared columns, null
+#: where they have to be read again.
 SCHEMA = pa.schema(
     [
         ("source", pa.int32()),
@@ -30,110 +34,275 @@ SCHEMA = pa.schema(
         ("cause_split", pa.int32()),
         ("cause_row", pa.int64()),
         ("at", pa.int64()),
-        ("stage", pa.string()),
-        ("route", pa.string()),
-        ("category", pa.string()),
+        ("branch", pa.int16()),
+        ("reason", pa.int32()),
         ("detail", pa.string()),
-        ("field", pa.string()),
         ("value", pa.string()),
-        ("trigger", pa.string()),
         ("record", pa.list_(pa.string())),
     ]
 )
 _ORDERED = ("source", "split", "row", "number", "cause_source", "cause_split", "cause_row", "at")
 ORDER = [(name, "ascending") for name in _ORDERED]
+#: The file beside a file of entries that tells what is in its blocks.
+INDEX = ".index"
+#: So many dropped records are named one by one (decision 87).
+NAMED = 100
+#: Entries that are made, written and read at once.
+BLOCK_ROWS = 16_384
+_SLICE_ROWS = 65_536
+_MOST_TABLES = 1024
+_LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+@dataclass(frozen=True)
+class Why:
+    """What some entries have in common: where records failed, and their `Reason` (see `cxl/failures.py`)."""
+
+    stage: str
+    trigger: str
+    category: str
+    field: str | None
+    before: str | None
+    after: str | None
+
+    @classmethod
+    def of(cls, reason: Reason, stage: str, trigger: str) -> Why:
+        """A reason at a stage."""
+        return cls(stage, trigger, str(reason.category), reason.field, reason.before, reason.after)
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where records fail: the stage of each reason, the node's number, and the rule that was broken."""
+
+    stages: Sequence[str]
+    number: int
+    trigger: str = ""
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Failing rows with what is known of their records.
+
+    Args:
+        failing: why.
+        places: where the records were read: source, split, row.
+        causes: what caused them; None where they themselves did.
+        branches: the branch of each record's last route; None where they have met none.
+        texts: the records as they were read, where they are at hand.
+    """
+
+    failing: Failures
+    places: Places
+    causes: Causes | None = None
+    branches: pa.Array | None = None
+    texts: pa.RecordBatch | None = None
 
 
 class Gathered:
-    """The dead letters of a task."""
+    """The dead letters of a task.
 
-    def __init__(self) -> None:
-        self._tables: list[pa.Table] = []
+    Args:
+        path: the file for entries that are kept.
+        filed: the sources whose dead letters have a file, and are kept; None: all. Of the others the first few are
+            kept in a file of their own, to be named in the log.
+        named: how many these are.
+        limit: bytes of entries that are held in memory.
+    """
+
+    def __init__(self, path: str, filed: frozenset[int] | None, named: int, limit: int) -> None:
+        self._filed = filed
+        self._named = named
+        self._whys: dict[Why, int] = {}
+        self.kept = Runs(path, self._whys, limit)
+        self.dropped = Runs(f"{path}.dropped", self._whys, limit)
         self.count = 0
         self.per_source: dict[int, int] = {}
-        self.per_category: dict[str, int] = {}
+        self._per_why: dict[int, int] = {}
+        self._dropped_per_why: dict[int, int] = {}
+
+    def add(self, entries: Entries, site: Site) -> None:
+        """Note failing rows."""
+        failing, places = entries.failing, entries.places
+        numbers = np.array(
+            [
+                self._whys.setdefault(Why.of(reason, stage, site.trigger), len(self._whys))
+                for reason, stage in zip(failing.reasons, site.stages, strict=True)
+            ],
+            dtype=np.int64,
+        )
+        reason = numbers[failing.reason]
+        self.count += len(failing)
+        sources = places[0].to_numpy()
+        _count(sources, self.per_source)
+        _count(reason, self._per_why)
+        is_filed = np.full(len(failing), True) if self._filed is None else np.isin(sources, list(self._filed))
+        if is_filed.all():
+            rows, dropped = None, np.empty(0, dtype=np.int64)
+        else:
+            rows, dropped = np.flatnonzero(is_filed), np.flatnonzero(~is_filed)
+            _count(reason[dropped], self._dropped_per_why)
+        for start in range(0, len(failing) if rows is None else len(rows), _SLICE_ROWS):
+            part = slice(start, start + _SLICE_ROWS)
+            self.kept.add(_table(entries, reason, site.number, part if rows is None else rows[part]))
+        if self._named and len(dropped):
+            source, split, row = (column.to_numpy()[dropped] for column in places)
+            first = np.sort(dropped[np.lexsort((row, split, source))[: self._named]])
+            self.dropped.add(_table(entries, reason, site.number, first))
+            self.dropped.cut(self._named)
+
+    def write(self) -> None:
+        """Write what is still held."""
+        self.kept.close()
+        self.dropped.close()
+
+    @property
+    def per_category(self) -> dict[str, int]:
+        """How many entries each category has."""
+        found: dict[str, int] = {}
+        names = list(self._whys)
+        for number, count in self._per_why.items():
+            category = names[number].category
+            found[category] = found.get(category, 0) + count
+        return found
+
+    @property
+    def dropped_reasons(self) -> list[tuple[str, str, str, int]]:
+        """Stage, category, field and number of records without a file."""
+        names = list(self._whys)
+        found: dict[tuple[str, str, str], int] = {}
+        for number, count in self._dropped_per_why.items():
+            key = (names[number].stage, names[number].category, names[number].field or "")
+            found[key] = found.get(key, 0) + count
+        return [(*key, count) for key, count in found.items()]
+
+
+class Runs:
+    """Entries in a file: sorted runs, each in blocks. Entries that come in their order make a single run."""
+
+    def __init__(self, path: str, whys: dict[Why, int], limit: int) -> None:
+        self.path = path
         #: The lowest and the highest split that an entry names.
         self.splits: tuple[int, int] | None = None
+        self._whys = whys
+        self._limit = limit
+        self._tables: list[pa.Table] = []
+        self._held = 0
+        self._file: Any = None
+        self._blocks: list[dict[str, Any]] = []
+        self._run = 0
+        self._last: tuple[int, ...] | None = None
 
-    def add(
-        self,
-        failures: Sequence[Failure],
-        places: tuple[pa.Array, pa.Array, pa.Array],
-        causes: tuple[pa.Array, pa.Array, pa.Array, pa.Array],
-        texts: pa.RecordBatch | None,
-        stages: Sequence[str],
-        number: int,
-        routes: Sequence[str],
-        trigger: str,
-        *,
-        keep: bool,
-    ) -> None:
-        """Note failures; `keep` is false where they are only counted."""
-        self.count += len(failures)
-        for source, count in zip(*np.unique(places[0].to_numpy(), return_counts=True), strict=True):
-            self.per_source[int(source)] = self.per_source.get(int(source), 0) + int(count)
-        lowest, highest = int(places[1].to_numpy().min()), int(places[1].to_numpy().max())
+    def add(self, table: pa.Table) -> None:
+        """Take entries."""
+        self._tables.append(table)
+        self._held += table.nbytes
+        if self._held > self._limit or len(self._tables) >= _MOST_TABLES:
+            self._flush()
+
+    def cut(self, count: int) -> None:
+        """Keep the first entries alone, as soon as there are some more."""
+        if sum(table.num_rows for table in self._tables) > 8 * count:
+            self._tables = [_sorted(pa.concat_tables(self._tables)).slice(0, count)]
+
+    def close(self) -> None:
+        """Write the rest, and what the file has."""
+        self._flush()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+            with open(self.path + INDEX, "w", encoding="utf-8") as file:
+                json.dump(self._blocks, file)
+
+    def _flush(self) -> None:
+        if not self._tables:
+            return
+        table = _sorted(pa.concat_tables(self._tables))
+        self._tables, self._held = [], 0
+        splits = table.column("split").to_numpy()
+        lowest, highest = int(splits.min()), int(splits.max())
         known = self.splits or (lowest, highest)
         self.splits = (min(known[0], lowest), max(known[1], highest))
-        for failure in failures:
-            self.per_category[failure.category] = self.per_category.get(failure.category, 0) + 1
-        if keep:
-            self._tables.append(_table(failures, places, causes, texts, stages, number, routes, trigger))
+        if self._last is not None and key_at(table, 0) < self._last:
+            self._run += 1
+        self._last = key_at(table, table.num_rows - 1)
+        if self._file is None:
+            self._file = pa.ipc.new_file(self.path, SCHEMA, options=_LZ4)
+        for start in range(0, table.num_rows, BLOCK_ROWS):
+            self._write(table.slice(start, BLOCK_ROWS).combine_chunks())
 
-    def write(self, path: str) -> bool:
-        """Write what was kept; False when there is nothing."""
-        if not self._tables:
-            return False
-        table = pa.concat_tables(self._tables)
-        table = table.sort_by(ORDER)
-        with pa.ipc.new_file(path, SCHEMA) as file:
-            file.write_table(table, max_chunksize=16_384)
-        return True
-
-
-def read(path: str) -> pa.Table:
-    """What `write` wrote, mapped.
-
-    Raises:
-        OSError: it cannot be read, or not as it was written.
-    """
-    try:
-        return pa.ipc.open_file(pa.memory_map(path)).read_all()
-    except (pa.ArrowInvalid, OSError) as error:
-        raise OSError(errno.EIO, f"cannot be read as it was written: {error}", path) from error
+    def _write(self, block: pa.Table) -> None:
+        names = list(self._whys)
+        used, reason = np.unique(block.column("reason").to_numpy(), return_inverse=True)
+        local = pa.array(reason.astype(np.int32))
+        splits = block.column("split").to_numpy()
+        self._blocks.append({
+            "run": self._run,
+            "first": key_at(block, 0),
+            "splits": (int(splits.min()), int(splits.max())),
+            "whys": [asdict(names[number]) for number in used.tolist()],
+        })  # fmt: skip
+        self._file.write_table(block.set_column(block.schema.get_field_index("reason"), "reason", local))
 
 
-def own(at: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:
+def key_at(table: pa.Table, row: int) -> tuple[int, ...]:
+    """What an entry is sorted by."""
+    return tuple(table.column(name)[row].as_py() for name in _ORDERED)
+
+
+def _sorted(table: pa.Table) -> pa.Table:
+    return table if is_sorted(table) else table.sort_by(ORDER)
+
+
+def is_sorted(table: pa.Table) -> bool:
+    """Whether entries are in their order: they mostly are, and looking is much cheaper than sorting."""
+    count = table.num_rows
+    is_after, is_equal = np.zeros(max(count - 1, 0), dtype=bool), np.ones(max(count - 1, 0), dtype=bool)
+    for name in _ORDERED:
+        values = table.column(name).to_numpy()
+        is_after |= is_equal & (values[1:] > values[:-1])
+        is_equal &= values[1:] == values[:-1]
+        if is_after.all():
+            return True
+    return bool((is_after | is_equal).all())
+
+
+def _count(keys: Rows, counts: dict[int, int]) -> None:
+    for key, count in zip(*np.unique(keys, return_counts=True), strict=True):
+        counts[int(key)] = counts.get(int(key), 0) + int(count)
+
+
+def _table(entries: Entries, reason: Rows, number: int, rows: slice | Rows) -> pa.Table:
+    """Some of the entries."""
+    failing = entries.failing
+
+    def part(column: Any) -> Any:
+        if isinstance(rows, slice):
+            return column.slice(rows.start, rows.stop - rows.start)
+        return column.take(pa.array(rows, pa.int64()))
+
+    reason = reason[rows]
+    count = len(reason)
+    none, zero = pa.array(np.full(count, -1, dtype=np.int64)), pa.array(np.zeros(count, dtype=np.int64))
+    columns = [
+        *(part(column) for column in entries.places),
+        pa.array(np.full(count, number, dtype=np.int32)),
+        *((none, none, none, zero) if entries.causes is None else map(part, entries.causes)),
+        zero if entries.branches is None else pc.fill_null(part(entries.branches), 0),
+        pa.array(reason),
+        pa.nulls(count, pa.string()) if failing.details is None else part(failing.details),
+        part(failing.values),
+        pa.nulls(count, SCHEMA.field("record").type) if entries.texts is None else _records(part(entries.texts)),
+    ]
+    return pa.Table.from_arrays(
+        [column.cast(field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+    )
+
+
+def own(at: pa.Array) -> Causes:
     """The causes of records that fail by themselves, by their places."""
     none = pa.array(np.full(len(at), -1))
     return none.cast(pa.int32()), none.cast(pa.int32()), none, at
-
-
-def _table(
-    failures: Sequence[Failure],
-    places: tuple[pa.Array, pa.Array, pa.Array],
-    causes: tuple[pa.Array, pa.Array, pa.Array, pa.Array],
-    texts: pa.RecordBatch | None,
-    stages: Sequence[str],
-    number: int,
-    routes: Sequence[str],
-    trigger: str,
-) -> pa.Table:
-    count = len(failures)
-    columns = [
-        *places,
-        pa.array(np.full(count, number, dtype=np.int32)),
-        *causes,
-        pa.array(stages, pa.string()),
-        pa.array(routes, pa.string()),
-        pa.array([str(failure.category) for failure in failures], pa.string()),
-        pa.array([failure.detail for failure in failures], pa.string()),
-        pa.array([failure.field or "" for failure in failures], pa.string()),
-        pa.array([values.text_of(failure.value) for failure in failures], pa.string()),
-        pa.array([trigger] * count, pa.string()),
-        pa.nulls(count, SCHEMA.field("record").type) if texts is None else _records(texts),
-    ]
-    return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
 def _records(texts: pa.RecordBatch) -> pa.ListArray:

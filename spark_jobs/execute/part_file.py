@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 
 class PartFile:
@@ -55,7 +56,14 @@ def mapped(path: str) -> pa.ipc.RecordBatchFileReader:
     Raises:
         OSError: it cannot be read, or not as it was written.
     """
-    try:
+    with unchanged(path):
         return pa.ipc.open_file(pa.memory_map(path))
-    except (pa.ArrowInvalid, OSError) as error:
+
+
+@contextmanager
+def unchanged(path: str) -> Iterator[None]:
+    """Within, what cannot be read of a part names it: `OSError`."""
+    try:
+        yield
+    except (pa.ArrowInvalid, OSError, ValueError) as error:
         raise OSError(errno.EIO, f"cannot be read as it was written: {error}", path) from error

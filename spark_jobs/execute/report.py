@@ -53,13 +53,20 @@ class FirstFailure:
 
 @dataclass
 class Letters:
-    """Dead letters of a task: their file (None: counted only), the splits they name, how many there are."""
+    """Dead letters of a task.
 
-    path: str | None
-    splits: tuple[int, int]
+    `path` is the file of those that go to a dead-letter file, `dropped_path` that of the first ones that do not (None:
+    there are none), each with the splits that they name; `dropped` has stage, category, field and number of the latter.
+    """
+
     count: int
     per_source: dict[int, int]
     per_category: dict[str, int]
+    path: str | None = None
+    splits: tuple[int, int] = (-1, -1)
+    dropped_path: str | None = None
+    dropped_splits: tuple[int, int] = (-1, -1)
+    dropped: list[tuple[str, str, str, int]] = field(default_factory=list)
 
 
 @dataclass
@@ -128,7 +135,8 @@ class TaskReport:
         fields["splits"] = [SplitReport(**split) for split in fields["splits"]]
         if fields["letters"]:
             letters = fields["letters"]
-            letters["splits"] = tuple(letters["splits"])
+            letters |= {name: tuple(letters[name]) for name in ("splits", "dropped_splits")}
+            letters["dropped"] = [tuple(entry) for entry in letters["dropped"]]
             letters["per_source"] = {int(number): count for number, count in letters["per_source"].items()}
             fields["letters"] = Letters(**letters)
         fields["logs"] = [LogLine(**line) for line in fields["logs"]]

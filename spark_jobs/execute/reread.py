@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,52 +13,81 @@ from spark_jobs.scan import scanning
 from spark_jobs.scan.reading import SplitOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
+    from spark_jobs.cxl.failures import Rows
     from spark_jobs.execute.inputs import Inputs
 
 
-@dataclass(frozen=True)
 class Rereader:
-    """Reads records of a run's inputs again."""
+    """Reads records of a run's inputs again. Who asks in the order of the records reads a split once."""
 
-    inputs: Inputs
+    def __init__(self, inputs: Inputs) -> None:
+        self.inputs = inputs
+        self._split = -1
+        self._blocks: Iterator[format.Block] = iter(())
+        self._block: format.Block | None = None
 
-    def texts(self, split: int, rows: Sequence[int]) -> dict[int, list[str | None]]:
-        """The texts of the declared columns of some records of a split, by row."""
+    def texts(self, split: int, rows: Rows) -> tuple[Rows, pa.RecordBatch]:
+        """The texts of the declared columns of some records of a split, ascending; those that there are."""
         name, place = self.inputs.by_number[split]
         step = self.inputs.steps[name]
-        wanted = format.Reading(
-            columns=tuple(format.SourceColumn(c.name, c.type, c.required, c.format) for c in step.columns),
-            failure_texts=True,
-            date_formats=step.date_formats,
-        )
-        plan = _without_widened(place.file_plan)
-        found: dict[int, list[str | None]] = {}
-        for block in scanning.read(
-            step.format, place.split, plan, step.options, wanted, SplitOutcome(), step.array_paths
-        ):
-            here = [row for row in rows if block.first_row <= row < block.first_row + block.count]
-            if here:
-                found |= _texts(block, here, step)
-            if rows and rows[-1] < block.first_row + block.count:
+        if split != self._split or (self._block is not None and len(rows) and rows[0] < self._block.first_row):
+            self._split, self._block, self._blocks = split, None, _blocks(step, place)
+        found = [(rows[:0], _no_texts(step))]
+        while len(rows):
+            if self._block is None:
+                self._block = next(self._blocks, None)
+            block = self._block
+            if block is None:
                 break
-        return found
+            end = block.first_row + block.count
+            here = rows[(rows >= block.first_row) & (rows < end)]
+            if len(here):
+                found.append(_texts(block, here, step))
+            if rows[-1] < end:
+                break  # the next one who asks may want records of this block as well
+            self._block = None
+        places = np.concatenate([rows for rows, _ in found])
+        texts = pa.Table.from_batches([texts for _, texts in found]).combine_chunks()
+        order = np.argsort(places)
+        return places[order], texts.take(pa.array(order))
 
 
-def _without_widened(plan: Any) -> Any:
-    """A file plan that carries declared columns alone."""
-    return replace(plan, columns=replace(plan.columns, widened=()))
-
-
-def _texts(block: format.Block, rows: Sequence[int], step: Any) -> dict[int, list[str | None]]:
-    places = (
-        np.arange(block.first_row, block.first_row + block.batch.num_rows)
-        if block.rows is None
-        else block.rows.to_numpy()
+def _blocks(step: Any, place: Any) -> Iterator[format.Block]:
+    """A split with declared columns alone."""
+    wanted = format.Reading(
+        columns=tuple(format.SourceColumn(c.name, c.type, c.required, c.format) for c in step.columns),
+        failure_texts=True,
+        date_formats=step.date_formats,
     )
-    position = np.searchsorted(places, rows)
-    good = [(row, int(at)) for row, at in zip(rows, position, strict=True) if at < len(places) and places[at] == row]
-    chosen = pa.array([at for _, at in good], pa.int64())
-    columns = [cell_text.texts(block.batch.column(c.name).take(chosen), c.type).to_pylist() for c in step.columns]
-    return {row: [column[i] for column in columns] for i, (row, _) in enumerate(good)}
+    plan = replace(place.file_plan, columns=replace(place.file_plan.columns, widened=()))
+    return scanning.read(step.format, place.split, plan, step.options, wanted, SplitOutcome(), step.array_paths)
+
+
+def _no_texts(step: Any) -> pa.RecordBatch:
+    schema = pa.schema([(column.name, pa.string()) for column in step.columns])
+    return pa.RecordBatch.from_arrays([pa.array([], pa.string()) for _ in step.columns], schema=schema)
+
+
+def _texts(block: format.Block, rows: Rows, step: Any) -> tuple[Rows, pa.RecordBatch]:
+    """The records of a block, those too that fail in it."""
+    places = np.arange(block.first_row, block.first_row + block.batch.num_rows)
+    if block.rows is not None:
+        places = block.rows.to_numpy()
+    good = np.flatnonzero(np.isin(places, rows))
+    chosen = pa.array(good)
+    columns = [cell_text.texts(block.batch.column(c.name).take(chosen), c.type) for c in step.columns]
+    schema = pa.schema([(column.name, pa.string()) for column in step.columns])
+    texts = pa.Table.from_arrays(columns, schema=schema)
+    failed = np.flatnonzero(np.isin(block.failures.rows, rows))
+    if block.failed_rows is not None and len(failed):
+        bad = pa.Table.from_arrays(block.failed_rows.take(pa.array(failed)).columns, schema=schema)
+        texts = pa.concat_tables([texts, bad])
+        return np.concatenate([places[good], block.failures.rows[failed]]), _one(texts)
+    return places[good], _one(texts)
+
+
+def _one(table: pa.Table) -> pa.RecordBatch:
+    columns = [column.combine_chunks() for column in table.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=table.schema)

@@ -30,6 +30,8 @@ class JobSpec:
         widened_type: what undeclared columns hold: texts, or values of any kind when some source has such.
         values: run-wide values behind `$...`.
         strategy: what a failing record does.
+        filed: the sources whose dead letters go to a file; None: all.
+        named: so many of the others are named in the log.
         keep_texts: whether dead letters show the record's columns.
         scratch: the folder for parts that stay inside the run (dead letters, build sides), reachable from every
             machine.
@@ -53,6 +55,8 @@ class JobSpec:
     widened_type: types.Type
     values: Mapping[str, Any]
     strategy: plan.Strategy
+    filed: frozenset[int] | None
+    named: int
     keep_texts: bool
     scratch: str
     staging: Mapping[str, str]

@@ -10,8 +10,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_jobs.execute import durable, letters, logs, part_file, report
 from spark_jobs.execute import spill as disk
@@ -27,9 +27,15 @@ from spark_jobs.scan import reading
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from spark_jobs.cxl import engine, failure
+    from spark_jobs.cxl.failures import Failures
+    from spark_jobs.execute.letters import Entries, Site
     from spark_jobs.execute.spec import JobSpec
     from spark_jobs.nodes.source.run import Source, SplitInput
+
+
+#: The part of a task's share that dead letters may hold before they are written down.
+_LETTERS_SHARE = 8
+_MOST_LETTERS_BYTES = 16 << 20
 
 
 class Task:
@@ -47,7 +53,12 @@ class Task:
         #: What this task makes, and what it only passes on to later levels.
         self.outbox = Outbox(spec.job, level, held, lambda: self._disk)
         self.passing = Outbox(spec.job, level, held, lambda: self._disk)
-        self.gathered = letters.Gathered()
+        self.gathered = letters.Gathered(
+            os.path.join(spec.scratch, f"letters-{spec.job.number}-{level}-{number}-{attempt}.arrow"),
+            spec.filed,
+            spec.named,
+            min(self.share // _LETTERS_SHARE, _MOST_LETTERS_BYTES),
+        )
         self._parts: list[tuple[report.Part, Any]] = []
         self.running: operator.Batch | None = None
         #: What operators count that repeat the work of an earlier job.
@@ -73,12 +84,12 @@ class Task:
         self,
         operator_: operator.Operator,
         batch: operator.Batch,
-        failures: Sequence[engine.RowFailure],
+        failing: Failures,
         trigger: str = "",
         cause: operator.Batch | None = None,
     ) -> None:
         """Send rows of a batch to the dead letters."""
-        indices = pa.array([item.row for item in failures], pa.int64())
+        indices = pa.array(failing.rows)
         texts = batch.origin.texts(batch, indices) if self.spec.keep_texts else None
         places = batch.origin.identify(batch, indices)
         if cause is None:
@@ -86,49 +97,32 @@ class Task:
         else:
             driver = cause.origin.identify(cause, pa.array(range(cause.count), pa.int64()))
             causes = (*driver, ordering.of(cause.data))
-        self._note(
-            operator_,
-            [item.failure for item in failures],
-            places,
-            causes,
-            texts,
-            [operator_.step.stage] * len(failures),
-            [self.branches[number or 0] for number in batch.branches.take(indices).to_pylist()],
-            trigger,
-        )
+        entries = letters.Entries(failing, places, causes, batch.branches.take(indices), texts)
+        stages = [operator_.step.stage] * len(failing.reasons)
+        self._note(operator_, entries, letters.Site(stages, operator_.number, trigger))
 
     def letters(
         self,
         operator_: operator.Operator,
-        failures: Sequence[failure.Failure],
-        places: tuple[pa.Array, pa.Array, pa.Array],
+        failing: Failures,
+        places: letters.Places,
         texts: pa.RecordBatch | None,
         stages: Sequence[str],
     ) -> None:
-        """Note dead letters by the places of their records."""
-        causes = letters.own(pa.array([0] * len(failures), pa.int64()))
-        self._note(operator_, failures, places, causes, texts, stages, [""] * len(failures), "")
+        """Note dead letters by the places of their records; each reason has its stage."""
+        entries = letters.Entries(failing, places, texts=texts)
+        self._note(operator_, entries, letters.Site(stages, operator_.number))
 
-    def _note(
-        self,
-        operator_: operator.Operator,
-        failures: Sequence[failure.Failure],
-        places: tuple[pa.Array, pa.Array, pa.Array],
-        causes: tuple[pa.Array, pa.Array, pa.Array, pa.Array],
-        texts: pa.RecordBatch | None,
-        stages: Sequence[str],
-        routes: Sequence[str],
-        trigger: str,
-    ) -> None:
+    def _note(self, operator_: operator.Operator, entries: Entries, site: Site) -> None:
         if operator_.silent:
             return
-        keep = self.spec.strategy is plans.Strategy.CONTINUE
-        self.gathered.add(
-            failures, places, causes, texts, stages, operator_.number, routes, trigger, keep=keep
-        )  # fmt: skip
-        first = pc.index(places[2], pc.min(places[2])).as_py()
+        self.gathered.add(entries, site)
+        if self.spec.strategy is not plans.Strategy.FAIL_FAST:
+            return
+        failing, places = entries.failing, entries.places
+        first = int(np.lexsort(tuple(column.to_numpy() for column in reversed(places)))[0])
         source, split, row = (column[first].as_py() for column in places)
-        found, stage = failures[first], stages[first]
+        found, stage = failing[first].failure, site.stages[failing.reason[first]]
         known = self.report.failure
         if known is None or (source, split, row) < (known.source, known.split, known.row):
             self.report.failure = report.FirstFailure(
@@ -309,24 +303,23 @@ class Task:
                 self._break(error)
             self.report.parts.append(part)
         if self.gathered.count:
-            path = os.path.join(
-                self.spec.scratch,
-                f"letters-{self.spec.job.number}-{self.level}-{self.report.number}-{self.attempt}.arrow",
-            )
-            written = False
             try:
-                written = self.gathered.write(path)
+                self.gathered.write()
             except OSError as error:
-                self._break(OSError(error.errno, error.strerror or str(error), path))
-            self.report.letters = report.Letters(
-                path if written else None,
-                self.gathered.splits or (-1, -1),
-                self.gathered.count,
-                self.gathered.per_source,
-                self.gathered.per_category,
-            )
+                self._break(OSError(error.errno, error.strerror or str(error), error.filename))
+            self.report.letters = self._letters()
         self.report.spilled = dict(self._disk.spilled)
         self.report.peak_bytes = pa.default_memory_pool().max_memory() or 0
+
+    def _letters(self) -> report.Letters:
+        gathered = self.gathered
+        found = report.Letters(gathered.count, gathered.per_source, gathered.per_category)
+        if gathered.kept.splits:
+            found.path, found.splits = gathered.kept.path, gathered.kept.splits
+        if gathered.dropped.splits:
+            found.dropped_path, found.dropped_splits = gathered.dropped.path, gathered.dropped.splits
+        found.dropped = gathered.dropped_reasons
+        return found
 
     def release(self) -> None:
         """Everything was sent: give the disk back."""

@@ -96,7 +96,7 @@ class Tally:
 
     def _add_letters(self, report: TaskReport) -> None:
         assert report.letters is not None
-        if report.letters.path:
+        if report.letters.path or report.letters.dropped_path:
             self.letters.append(report.letters)
         self.dead += report.letters.count
         for source, count in report.letters.per_source.items():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics import nearest
-from spark_jobs.execute import chain, durable, inputs, joining, logs, spec, spill, verdict
+from spark_jobs.execute import chain, durable, inputs, joining, letters, logs, spec, spill, verdict
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.combine.step import CombineStep
@@ -131,8 +131,7 @@ class Work:
         self, job: regions.Job, materialized: dict[str, tuple[str, ...]], *, counts_only: bool = False
     ) -> spec.JobSpec:
         errors = self.run.plan.errors
-        shows = errors.strategy is plans.Strategy.CONTINUE and errors.include_source_row
-        has_file = errors.dead_letters.path or any(target.path for target in errors.per_source.values())
+        filed = self.filed
         return spec.JobSpec(
             run=self.run.identity.execution_id,
             job=job,
@@ -142,7 +141,9 @@ class Work:
             widened_type=inputs.widened_type(self.inputs),
             values=self._values(),
             strategy=errors.strategy,
-            keep_texts=bool(shows and has_file),
+            filed=filed,
+            named=0 if errors.strategy is plans.Strategy.FAIL_FAST else letters.NAMED,
+            keep_texts=errors.include_source_row and filed != frozenset(),
             scratch=self.scratch,
             staging=self.folders,
             memory_share=self.memory_share,
@@ -153,7 +154,7 @@ class Work:
             pack_bytes=min(_PACK_BYTES, split_bytes()),
             numbers=self._numbers(job),
             counted=self._counted(job),
-            branches=("", *dict.fromkeys(b for p in self.run.plan.nodes if p.kind == "route" for b in p.outputs)),
+            branches=branches(self.run.plan),
         )
 
     def _counted(self, job: regions.Job) -> dict[str, Counters]:
@@ -163,6 +164,17 @@ class Work:
         here = {box.step.name for box in job.boxes.values() if box.role is not regions.Role.BUILD}
         before = {name: counters for name, counters in self.run.tally.counters.items() if name not in here}
         return before | {name: counters for name, counters in self.build_counts.items() if name in here}
+
+    @property
+    def filed(self) -> frozenset[int] | None:
+        """The sources whose dead letters go to a file, None: all; a preview writes none."""
+        errors = self.run.plan.errors
+        if errors.strategy is not plans.Strategy.CONTINUE or self.run.options.preview is not None:
+            return frozenset()
+        if errors.dead_letters.path:
+            return None
+        numbers = self.inputs.numbers
+        return frozenset(numbers[name] for name, target in errors.per_source.items() if target.path and name in numbers)
 
     def _numbers(self, job: regions.Job) -> range:
         """The numbers of the tasks whose records leave for an exchange: splits, and behind a first one partitions."""
@@ -276,6 +288,11 @@ class Work:
         return (
             f"{file}, row {row}: {name}{first.detail} (stage {first.stage}; strategy {self.run.plan.errors.strategy})"
         )
+
+
+def branches(plan: plans.Plan) -> tuple[str, ...]:
+    """The branches of all routes as records and dead letters count them, with none before them."""
+    return ("", *dict.fromkeys(name for node in plan.nodes if node.kind == "route" for name in node.outputs))
 
 
 def rows_before(run: Run) -> dict[int, int]:

@@ -31,6 +31,12 @@ def texts(array: pa.Array, static: Type) -> pa.StringArray:
             return pc.cast(array, pa.string())
 
 
+def of_bytes(data: bytes, ends: np.ndarray) -> pa.StringArray:
+    """The texts that stand one after the other in some UTF-8 bytes, by where each of them ends."""
+    offsets = np.concatenate([[0], ends]).astype(np.int32)
+    return pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(data))
+
+
 def view(column: pa.StringArray) -> memoryview:
     """All characters of a text column as UTF-8, one text after the other, where they are: nothing is copied."""
     if len(column) == 0 or column.buffers()[2] is None:

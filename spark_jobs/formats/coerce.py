@@ -14,17 +14,20 @@ from datetime import date, datetime
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import values
 from spark_jobs.cxl.failure import Category, Failure
+from spark_jobs.cxl.failures import Reason
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, date_forms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spark_jobs.cxl.failures import Rows
     from spark_jobs.cxl.types import Type
     from spark_jobs.formats.format import SourceColumn
 
@@ -34,6 +37,8 @@ _FLOAT = re.compile(
 )
 _TRUE = ("true", "yes", "1", "on")
 _FALSE = ("false", "no", "0", "off")
+#: No row fails.
+NO_ROWS = np.empty(0, dtype=np.int64)
 _FIRST_DATE, _FIRST_MOMENT = date.min, datetime.min
 
 #: Spellings that Arrow's cast reads as we do; other spellings go to the exact rule.
@@ -53,7 +58,7 @@ class Converted:
     """A column of a declared type, and the rows whose text did not convert (null in `array`), ascending."""
 
     array: pa.Array
-    failed: list[int]
+    failed: Rows
 
 
 def convert(column: pa.StringArray, static: Type, date_formats: tuple[str, ...] = ()) -> Converted:
@@ -62,24 +67,36 @@ def convert(column: pa.StringArray, static: Type, date_formats: tuple[str, ...] 
     Containers are dynamic: a source cannot declare what is in them.
     """
     if static.kind is Kind.STRING:
-        return Converted(column, [])
+        return Converted(column, NO_ROWS)
     if static.kind is Kind.BOOL:
         return _convert_bool(column)
     usual = _cast_all(column, static.kind) if column.null_count < len(column) else None
     if usual is not None:
-        return Converted(usual, [])
+        return Converted(usual, NO_ROWS)
     return _convert_some(column, static, date_formats)
+
+
+def no_conversion(column: SourceColumn) -> Reason:
+    """What is wrong with texts that do not convert to a column's type."""
+    category = Category.REQUIRED_CONVERSION if column.required else Category.TYPE_COERCION
+    return Reason(category, column.name, "conversion failed: cannot convert '", f"' to {column.type.kind}")
+
+
+def absence(column: SourceColumn) -> Reason:
+    """What is wrong with records without a value for a required column."""
+    return Reason(Category.MISSING_REQUIRED, column.name, f"missing required field '{column.name}'")
 
 
 def failure_of(column: SourceColumn, text: str) -> Failure:
     """What is wrong with a text that does not convert to a column's type."""
-    category = Category.REQUIRED_CONVERSION if column.required else Category.TYPE_COERCION
-    return Failure(f"conversion failed: cannot convert '{text}' to {column.type.kind}", category, text, column.name)
+    reason = no_conversion(column)
+    return Failure(f"{reason.before}{text}{reason.after}", reason.category, text, column.name)
 
 
 def absence_of(column: SourceColumn) -> Failure:
     """What is wrong with a record without a value for a required column."""
-    return Failure(f"missing required field '{column.name}'", Category.MISSING_REQUIRED, None, column.name)
+    reason = absence(column)
+    return Failure(reason.before or "", reason.category, None, column.name)
 
 
 def text_to(text: str, kind: Kind, date_formats: tuple[str, ...] = ()) -> Any:
@@ -131,12 +148,12 @@ def _convert_bool(column: pa.StringArray) -> Converted:
     spelling = pc.index_in(pc.ascii_lower(column), value_set=pa.array(_TRUE + _FALSE))
     array = pc.less(spelling, pa.scalar(len(_TRUE), pa.int32()))
     if array.null_count == column.null_count:
-        return Converted(array, [])
+        return Converted(array, NO_ROWS)
     return Converted(array, _rows(pc.and_(pc.is_valid(column), pc.is_null(array))))
 
 
-def _rows(mask: pa.BooleanArray) -> list[int]:
-    rows: list[int] = pc.indices_nonzero(mask).to_pylist()
+def _rows(mask: pa.BooleanArray) -> Rows:
+    rows: Rows = pc.indices_nonzero(mask).to_numpy().astype(np.int64)
     return rows
 
 
@@ -158,7 +175,7 @@ def _convert_some(column: pa.StringArray, static: Type, date_formats: tuple[str,
             usual = pc.if_else(pc.less(usual, first), None, usual)
         others = pc.and_(pc.is_valid(column), pc.is_null(usual))
     if not pc.any(others).as_py():
-        return Converted(usual, [])
+        return Converted(usual, NO_ROWS)
     encoded = pc.dictionary_encode(column.filter(others))
     rule = _rule(static.kind, date_formats)
     converted = values.to_arrow([rule(text) for text in encoded.dictionary.to_pylist()], static)

@@ -18,12 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from spark_jobs.cxl import failures
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.failure import Category, Failure
-from spark_jobs.formats import csv_pieces, csv_records, format, records
+from spark_jobs.formats import cell_text, csv_pieces, csv_records, format, records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from spark_jobs.formats.csv_pieces import ByteStream, Stretch
     from spark_jobs.formats.format import Block, FileColumns, Reading
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 #: How much input makes a block: kernels work in the cache, and a task holds little.
 BLOCK_BYTES = 4 << 20
+#: Where records are not as they should be, blocks are smaller: short broken records are many, and each is an entry.
+_CAREFUL_BYTES = 1 << 20
 _UNDECODABLE = re.compile("[\udc80-\udcff]+")
 #: What stands for undecodable bytes where a record is shown.
 _REPLACEMENT = "\ufffd"
@@ -65,54 +68,90 @@ class CsvReader:
                 cut wrongly: then `stretch.is_closed` is false at the end, and what was read must not be used.
         """
         for data, problem in csv_pieces.pieces(stream, self._dialect, self._block_bytes, stretch, is_last=is_last):
-            yield self._block(data, stretch) if problem is None else self._broken_record(data, problem, stretch)
+            if problem is None:
+                yield from self._blocks(data, stretch)
+            else:
+                yield self._broken_record(data, problem, stretch)
 
     def _broken_record(self, data: bytes, problem: str, stretch: Stretch) -> Block:
         """The block of a record without end (decision 58)."""
         first = stretch.records
         stretch.records += 1
-        failures = [RowFailure(first, malformed(problem, data))]
-        return self._shape.block(first, 1, self._no_texts(), np.empty(0, dtype=np.int64), failures)
+        failing = failures.of([RowFailure(first, malformed(problem, data))])
+        return self._shape.block(first, 1, self._no_texts(), np.empty(0, dtype=np.int64), failing)
 
     def _no_texts(self) -> dict[int, pa.StringArray]:
         return {index: pa.array([], pa.string()) for index in self._needed}
 
-    def _block(self, data: bytes, stretch: Stretch) -> Block:
-        first = stretch.records
+    def _blocks(self, data: bytes, stretch: Stretch) -> Iterator[Block]:
+        """The block of some records; those with other records than the file should have make smaller ones."""
         mark = None if is_utf8(data) else _unused_character(data)
         if mark is not None:
             data = _marked(data, mark)
-        ragged: list[csv.InvalidRow] = []
-        table = self._parse(data, ragged, self._needed if mark is None else range(self._columns.width))
-        count = table.num_rows + len(ragged)
+        try:
+            yield self._block(data, mark, stretch)
+        except pa.ArrowInvalid:
+            while data:
+                part = self._beginning(data)
+                yield self._block_of_some(part, mark, stretch)
+                data = data[len(part) :]
+
+    def _beginning(self, data: bytes) -> bytes:
+        """The first records of a stretch, about `_CAREFUL_BYTES` of them."""
+        size = _CAREFUL_BYTES
+        while size < len(data):
+            end, _ = self._dialect.last_record_end(data[:size])
+            if end:
+                return data[:end]
+            size *= 2
+        return data
+
+    def _block(self, data: bytes, mark: str | None, stretch: Stretch) -> Block:
+        """The block of records; raises `pa.ArrowInvalid` where some have another number of fields than they should."""
+        texts = self._parse(data, mark)
+        first, count = stretch.records, len(next(iter(texts.values())))
+        if mark is None:
+            stretch.records += count
+            return self._shape.block(first, count, texts, None, failures.none())
+        rows = np.arange(first, first + count, dtype=np.int64)
         stretch.records += count
-        failures = [RowFailure(first + row.number - 1, _ragged(row, mark)) for row in ragged]
-        rows = None
-        if ragged:
-            rows = np.delete(np.arange(count, dtype=np.int64), [row.number - 1 for row in ragged]) + first
-        texts = {int(name[1:]): _single(table.column(name)) for name in table.column_names}
-        if mark is not None:
-            rows = np.arange(first, first + count, dtype=np.int64) if rows is None else rows
+        texts, rows, undecodable = self._without_marked(texts, rows, mark)
+        return self._shape.block(first, count, texts, rows, undecodable)
+
+    def _block_of_some(self, data: bytes, mark: str | None, stretch: Stretch) -> Block:
+        """The block of records of which some are ragged; those are not parsed."""
+        found = csv_records.Records.of(self._dialect, data)
+        first, count = stretch.records, len(found.starts)
+        stretch.records += count
+        is_ragged = found.widths != self._columns.width
+        rest, ragged, ends = found.apart(data, is_ragged)
+        rows = np.arange(first, first + count, dtype=np.int64)
+        shown = _shown(cell_text.of_bytes(ragged, ends), mark)
+        failing = self._ragged(rows[is_ragged], found.widths[is_ragged], shown)
+        rows = rows[~is_ragged]
+        texts = self._parse(rest, mark) if len(rows) else self._no_texts()
+        if mark is not None and len(rows):
             texts, rows, undecodable = self._without_marked(texts, rows, mark)
-            failures += undecodable
-        return self._shape.block(first, count, texts, rows, failures)
+            failing = failures.joined([failing, undecodable])
+        return self._shape.block(first, count, texts, rows, failing)
 
-    def _parse(self, data: bytes, ragged: list[csv.InvalidRow], fields: Sequence[int]) -> pa.Table:
-        """Well-formed records as text columns, empty cells null; ragged ones are put aside."""
+    def _ragged(self, rows: failures.Rows, widths: csv_records.Positions, shown: pa.StringArray) -> failures.Failures:
+        """Records with another number of fields than the file has."""
+        known, reason = np.unique(widths, return_inverse=True)
+        expected = self._columns.width
+        reasons = [_malformed(f"record has {width} fields, expected {expected}") for width in known.tolist()]
+        return failures.Failures(rows, tuple(reasons), reason, shown)
 
-        def put_aside(row: csv.InvalidRow) -> str:
-            ragged.append(row)
-            return "skip"
-
+    def _parse(self, data: bytes, mark: str | None) -> dict[int, pa.StringArray]:
+        """The needed fields as text columns, empty cells null; all fields where some records may be undecodable."""
+        fields = self._needed if mark is None else range(self._columns.width)
         wanted = [self._names[index] for index in fields]
         data = _without_mark_to_drop(data)
-        return csv.read_csv(
+        table = csv.read_csv(
             pa.BufferReader(data),
             # One Arrow block holds all, so that its own search for block borders never runs.
             read_options=csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self._names),
-            parse_options=csv.ParseOptions(
-                delimiter=self._options.delimiter, quote_char=self._options.quote_char, invalid_row_handler=put_aside
-            ),
+            parse_options=csv.ParseOptions(delimiter=self._options.delimiter, quote_char=self._options.quote_char),
             convert_options=csv.ConvertOptions(
                 column_types=dict.fromkeys(wanted, pa.string()),
                 include_columns=wanted,
@@ -121,29 +160,21 @@ class CsvReader:
                 check_utf8=False,
             ),
         )
+        return {int(name[1:]): _single(table.column(name)) for name in table.column_names}
 
     def _without_marked(
-        self, cells: dict[int, pa.StringArray], rows: records.Rows, mark: str
-    ) -> tuple[dict[int, pa.StringArray], records.Rows, list[RowFailure]]:
+        self, cells: dict[int, pa.StringArray], rows: failures.Rows, mark: str
+    ) -> tuple[dict[int, pa.StringArray], failures.Rows, failures.Failures]:
         """The needed columns of the records without a marked character; the others are malformed."""
         is_bad = np.zeros(len(rows), dtype=np.bool_)
         for column in cells.values():
             is_bad |= pc.fill_null(pc.match_substring(column, mark), False).to_numpy(zero_copy_only=False)
-        failures = []
-        for index in np.flatnonzero(is_bad).tolist():
-            raw = self._options.delimiter.join(column[index].as_py() or "" for column in cells.values())
-            detail = f"bytes are no {self._options.encoding} text"
-            failures.append(RowFailure(int(rows[index]), malformed(detail, raw.replace(mark, _REPLACEMENT))))
+        broken = [column.filter(pa.array(is_bad)) for column in cells.values()]
+        raw = pc.binary_join_element_wise(*broken, self._options.delimiter, null_handling="replace")
+        reason = _malformed(f"bytes are no {self._options.encoding} text")
+        failing = failures.alike(rows[is_bad], reason, _shown(raw, mark))
         kept = pa.array(~is_bad)
-        return {index: cells[index].filter(kept) for index in self._needed}, rows[~is_bad], failures
-
-
-def _without_mark_to_drop(data: bytes) -> bytes:
-    """Bytes as Arrow's reader must get them: U+FEFF at their start is data, and it would drop one there.
-
-    The byte order mark of a file is gone by now: it stands before the first record.
-    """
-    return codecs.BOM_UTF8 + data if data.startswith(codecs.BOM_UTF8) else data
+        return {index: cells[index].filter(kept) for index in self._needed}, rows[~is_bad], failing
 
 
 def _unused_character(data: bytes) -> str:
@@ -157,9 +188,23 @@ def _marked(data: bytes, mark: str) -> bytes:
     return _UNDECODABLE.sub(mark, data.decode("utf-8", "surrogateescape")).encode()
 
 
-def _ragged(row: csv.InvalidRow, mark: str | None) -> Failure:
-    text = row.text if mark is None else row.text.replace(mark, _REPLACEMENT)
-    return malformed(f"record has {row.actual_columns} fields, expected {row.expected_columns}", text)
+def _without_mark_to_drop(data: bytes) -> bytes:
+    """Bytes as Arrow's reader must get them: U+FEFF at their start is data, and it would drop one there.
+
+    The byte order mark of a file is gone by now: it stands before the first record.
+    """
+    return codecs.BOM_UTF8 + data if data.startswith(codecs.BOM_UTF8) else data
+
+
+def _malformed(detail: str) -> failures.Reason:
+    return failures.Reason(Category.MALFORMED, None, f"malformed record: {detail}")
+
+
+def _shown(raw: pa.StringArray, mark: str | None) -> pa.StringArray:
+    """The beginnings of malformed records, as dead letters have them (decision 28)."""
+    if mark is not None:
+        raw = pc.replace_substring(raw, mark, _REPLACEMENT)
+    return pc.utf8_rtrim(pc.utf8_slice_codeunits(raw, 0, format.RAW_TEXT_LIMIT), "\r\n")
 
 
 def count(stream: ByteStream, options: CsvOptions, stretch: Stretch, *, is_last: bool) -> None:

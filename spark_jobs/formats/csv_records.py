@@ -145,6 +145,42 @@ class Dialect:
         return int(np.count_nonzero(ends > before[:-1] + 1)) + bool(before[-1] + 1 < len(data))
 
 
+@dataclass(frozen=True)
+class Records:
+    """The records of a stretch that begins and ends with a record: where each begins and ends, and its fields."""
+
+    starts: Positions
+    stops: Positions
+    widths: Positions
+
+    @classmethod
+    def of(cls, dialect: Dialect, data: bytes) -> Records:
+        """Them, without lines that have nothing on them."""
+        array = np.frombuffer(data, dtype=np.uint8)
+        ends = np.flatnonzero((array == _NEWLINE) | (array == _RETURN))
+        delimiters = np.flatnonzero(array == dialect.delimiter)
+        toggles = dialect.toggles(data)
+        if len(toggles):
+            ends = ends[np.searchsorted(toggles, ends) % 2 == 0]
+            delimiters = delimiters[np.searchsorted(toggles, delimiters) % 2 == 0]
+        starts = np.concatenate((np.array([0]), ends + 1))
+        stops = np.concatenate((ends, np.array([len(data)])))
+        is_record = stops > starts
+        starts, stops = starts[is_record], stops[is_record]
+        fields = np.searchsorted(delimiters, stops) - np.searchsorted(delimiters, starts) + 1
+        return cls(starts, stops, fields)
+
+    def apart(self, data: bytes, is_bad: NDArray[np.bool_]) -> tuple[bytes, bytes, Positions]:
+        """The stretch without some records, their texts one after the other, and where each of these ends."""
+        change = np.zeros(len(data) + 1, dtype=np.int8)
+        change[self.starts[is_bad]] += 1
+        change[self.stops[is_bad]] -= 1
+        is_theirs = np.cumsum(change[:-1], dtype=np.int8).astype(np.bool_)
+        array = np.frombuffer(data, dtype=np.uint8)
+        ends = np.cumsum(self.stops[is_bad] - self.starts[is_bad])
+        return array[~is_theirs].tobytes(), array[is_theirs].tobytes(), ends
+
+
 def next_line_start(data: bytes, position: int) -> int | None:
     """The place after the first line end at or after a position, quotes disregarded; None when there is no line end."""
     newline = data.find(b"\n", position)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl import types
     from spark_jobs.cxl.engine import RowFailure
+    from spark_jobs.cxl.failures import Failures
     from spark_jobs.cxl.schema import Schema
 
 #: Undeclared columns travel under this prefix, so that CXL's bare names and emits never meet them (decision 25).
@@ -107,6 +108,12 @@ class FileColumns:
     widened: tuple[int | None, ...] = ()
 
 
+def _no_failures() -> Failures:
+    from spark_jobs.cxl import failures
+
+    return failures.none()
+
+
 @dataclass
 class Block:
     """The records of a stretch of a file.
@@ -127,7 +134,7 @@ class Block:
     count: int
     batch: pa.RecordBatch
     rows: pa.Int64Array | None = None
-    failures: list[RowFailure] = field(default_factory=list)
+    failures: Failures = field(default_factory=_no_failures)
     failed_rows: pa.RecordBatch | None = None
 
     def until(self, row: int) -> Block:
@@ -135,7 +142,7 @@ class Block:
         if self.first_row + self.count <= row:
             return self
         count = max(row - self.first_row, 0)
-        failures = [item for item in self.failures if item.row < row]
+        failures = self.failures.slice(0, int((self.failures.rows < row).sum()))
         good = count - len(failures)
         return Block(
             first_row=self.first_row,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.cxl import failures as columnar
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.types import Kind
@@ -131,7 +132,7 @@ class JsonReader:
             len(items),
             batch.filter(is_good),
             pa.array(rows, pa.int64()).filter(is_good),
-            [RowFailure(row, failures[row]) for row in sorted(failures)],
+            columnar.of([RowFailure(row, failures[row]) for row in sorted(failures)]),
             self._failed_rows(columns, records, rows, failures) if self._reading.failure_texts else None,
         )
 
@@ -205,9 +206,9 @@ def _usual_column(found: list[Any], static: types.Type, date_formats: tuple[str,
     classes = set(map(type, found)) - {type(None)}
     match static.kind:
         case Kind.STRING if classes <= {str}:
-            return coerce.Converted(pa.array(found, pa.string()), [])
+            return coerce.Converted(pa.array(found, pa.string()), coerce.NO_ROWS)
         case Kind.BOOL if classes <= {bool}:
-            return coerce.Converted(pa.array(found, pa.bool_()), [])
+            return coerce.Converted(pa.array(found, pa.bool_()), coerce.NO_ROWS)
         case Kind.DATE | Kind.DATETIME if classes <= {str}:
             return coerce.convert(pa.array(found, pa.string()), static, date_formats)
         case Kind.INT if classes <= {int}:
@@ -227,7 +228,7 @@ def _without_overflow(found: list[Any], kind: pa.DataType) -> coerce.Converted |
         return None
     if kind == pa.float64() and not pc.all(pc.is_finite(array), min_count=0).as_py():
         return None
-    return coerce.Converted(array, [])
+    return coerce.Converted(array, coerce.NO_ROWS)
 
 
 def path_keys(path: str) -> list[str]:

@@ -5,26 +5,54 @@ Shared by the formats whose fields are texts.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import values
-from spark_jobs.cxl.engine import RowFailure
+from spark_jobs.cxl import failures, values
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, coerce, format
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
+    from spark_jobs.cxl.failures import Failures, Reason, Rows
     from spark_jobs.formats.format import FileColumns, Reading, SourceColumn
 
-    Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
-    #: For each failing row the position of the declared column that fails it, and whether it has a text that does not
-    #: convert.
-    Problems = dict[int, tuple[int, bool]]
+
+class _Problems:
+    """The records that some column fails: the first column counts, and why it does."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.reasons: list[tuple[Reason, int | None]] = []
+        self._reason: Rows | None = None
+
+    def note(self, rows: Rows, reason: Reason, field: int | None) -> None:
+        """Records that a column fails; `field` has the texts that are to blame."""
+        if not len(rows):
+            return
+        if self._reason is None:
+            self._reason = np.full(self.count, -1, dtype=np.int64)
+        self._reason[rows[self._reason[rows] < 0]] = len(self.reasons)
+        self.reasons.append((reason, field))
+
+    @property
+    def rows(self) -> Rows:
+        """The failing ones."""
+        return np.empty(0, dtype=np.int64) if self._reason is None else np.flatnonzero(self._reason >= 0)
+
+    def failures(self, texts: Mapping[int, pa.StringArray], places: Rows) -> Failures:
+        """Them with their texts, by their places."""
+        found = []
+        for number, (reason, field) in enumerate(self.reasons):
+            rows = np.flatnonzero(self._reason == number)
+            found.append(failures.alike(rows, reason, None if field is None else failures.chosen(texts[field], rows)))
+        whole = failures.joined(found)
+        return replace(whole, rows=places[whole.rows])
 
 
 class RecordShape:
@@ -51,7 +79,7 @@ class RecordShape:
         count: int,
         texts: Mapping[int, pa.StringArray],
         rows: Rows | None,
-        malformed: Sequence[RowFailure],
+        malformed: Failures,
     ) -> format.Block:
         """The block of some records.
 
@@ -64,32 +92,30 @@ class RecordShape:
         """
         size = count if rows is None else len(rows)
         converted: list[pa.Array | None] = []
-        problems: Problems = {}
+        problems = _Problems(size)
         for position, field in enumerate(self._columns.declared):
             text = texts.get(field) if field is not None else None
             converted.append(self._column(position, text, size, problems))
-        if not problems and not malformed:
+        if not problems.reasons and not len(malformed):
             return format.Block(first, count, self._batch(converted, texts, size))
         return self._with_failures(first, count, texts, rows, malformed, converted, problems)
 
-    def _column(self, position: int, text: pa.StringArray | None, size: int, problems: Problems) -> pa.Array | None:
+    def _column(self, position: int, text: pa.StringArray | None, size: int, problems: _Problems) -> pa.Array | None:
         """A declared column's values; notes the rows that fail. None when nobody needs it."""
         column = self._reading.columns[position]
         if self._columns.declared[position] is None:
             if column.required:
-                for row in range(size):
-                    problems.setdefault(row, (position, False))
+                problems.note(np.arange(size), coerce.absence(column), None)
             return pa.nulls(size, values.arrow_type(column.type))
         if text is None:
             return None
         if column.type.kind is Kind.STRING:
             return pc.fill_null(text, "") if text.null_count else text
         done = coerce.convert(text, column.type, self._reading.forms(column))
-        for row in done.failed:
-            problems.setdefault(row, (position, True))
+        problems.note(done.failed, coerce.no_conversion(column), self._columns.declared[position])
         if column.required and text.null_count:
-            for row in pc.indices_nonzero(pc.is_null(text)).to_pylist():
-                problems.setdefault(row, (position, False))
+            missing = pc.indices_nonzero(pc.is_null(text)).to_numpy().astype(np.int64)
+            problems.note(missing, coerce.absence(column), None)
         return done.array
 
     def _batch(
@@ -114,33 +140,25 @@ class RecordShape:
         count: int,
         texts: Mapping[int, pa.StringArray],
         rows: Rows | None,
-        malformed: Sequence[RowFailure],
+        malformed: Failures,
         converted: list[pa.Array | None],
-        problems: Problems,
+        problems: _Problems,
     ) -> format.Block:
         places = np.arange(first, first + count, dtype=np.int64) if rows is None else rows
-        bad = sorted(problems)
-        failures = [*malformed, *(self._failure(int(places[row]), row, *problems[row], texts) for row in bad)]
-        order = sorted(range(len(failures)), key=lambda index: failures[index].row)
+        bad = problems.rows
+        found = failures.joined([malformed, problems.failures(texts, places)])
         failed_rows = None
         if self._reading.failure_texts:
-            failed_rows = self._shown(bad, len(malformed), texts, converted).take(pa.array(order, pa.int64()))
+            order = np.argsort(np.concatenate([malformed.rows, places[bad]]), kind="stable")
+            failed_rows = self._shown(bad, len(malformed), texts, converted).take(pa.array(order))
         batch = self._batch(converted, texts, len(places))
-        if bad:
+        if len(bad):
             keep = np.delete(np.arange(len(places), dtype=np.int64), bad)
             batch, places = batch.take(pa.array(keep)), places[keep]
-        return format.Block(first, count, batch, pa.array(places), [failures[index] for index in order], failed_rows)
-
-    def _failure(
-        self, place: int, row: int, position: int, is_conversion: bool, texts: Mapping[int, pa.StringArray]
-    ) -> RowFailure:
-        column, field = self._reading.columns[position], self._columns.declared[position]
-        if not is_conversion or field is None:
-            return RowFailure(place, coerce.absence_of(column))
-        return RowFailure(place, coerce.failure_of(column, texts[field][row].as_py()))
+        return format.Block(first, count, batch, pa.array(places), found, failed_rows)
 
     def _shown(
-        self, bad: list[int], malformed: int, texts: Mapping[int, pa.StringArray], converted: list[pa.Array | None]
+        self, bad: Rows, malformed: int, texts: Mapping[int, pa.StringArray], converted: list[pa.Array | None]
     ) -> pa.RecordBatch:
         """The failing records as dead letters show them: a row of nulls for each malformed one, then the rows `bad`."""
         chosen = pa.array(bad, pa.int64())

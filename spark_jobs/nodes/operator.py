@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from spark_jobs.contract import MERGED
-from spark_jobs.cxl import engine, values
+from spark_jobs.cxl import engine, failures, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from spark_jobs.cxl import failure, typed, types
+    from spark_jobs.cxl import typed, types
+    from spark_jobs.cxl.failures import Failures
     from spark_jobs.nodes import node, spill
 
 #: Records per batch that operators cut larger inputs into; small enough for a batch's columns to stay in cache.
@@ -175,7 +176,7 @@ class Context(Protocol):
         self,
         operator: Operator,
         batch: Batch,
-        failures: Sequence[engine.RowFailure],
+        failing: Failures,
         trigger: str = "",
         cause: Batch | None = None,
     ) -> None:
@@ -190,12 +191,12 @@ class Context(Protocol):
     def letters(
         self,
         operator: Operator,
-        failures: Sequence[failure.Failure],
+        failing: Failures,
         places: tuple[pa.Array, pa.Array, pa.Array],
         texts: pa.RecordBatch | None,
         stages: Sequence[str],
     ) -> None:
-        """Note dead letters by the places of their records."""
+        """Note dead letters by the places of their records; each reason has its stage."""
 
     def log(self, level: str, line: str) -> None:
         """Give a line to the run's log; the driver writes it, in the order of the records."""
@@ -259,11 +260,11 @@ class Operator:
             for target, target_port in self.targets.get(port, ()):
                 target.process(batch, target_port)
 
-    def fail(self, batch: Batch, failures: Sequence[engine.RowFailure], trigger: str = "") -> None:
+    def fail(self, batch: Batch, failing: Sequence[engine.RowFailure] | Failures, trigger: str = "") -> None:
         """Send rows of a batch to the dead letters."""
-        if failures:
-            self.counters.dead += len(failures)
-            self.context.fail(self, batch, failures, trigger)
+        if len(failing):
+            self.counters.dead += len(failing)
+            self.context.fail(self, batch, failures.of(failing), trigger)
 
     def run(self, program: engine.BatchProgram, batch: Batch, state: engine.Surroundings) -> engine.BatchResult:
         """Run a program on a batch with everything `$` around it."""

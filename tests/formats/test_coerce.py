@@ -20,7 +20,7 @@ def convert(texts: list[str | None], static: types.Type, formats: tuple[str, ...
     """The values, `BAD` where a text failed."""
     done = coerce.convert(pa.array(texts, pa.string()), static, formats)
     assert done.array.type == values.arrow_type(static)
-    assert done.failed == sorted(set(done.failed))
+    assert done.failed.tolist() == sorted(set(done.failed.tolist()))
     items = values.from_arrow(done.array, static)
     assert all(items[row] is None for row in done.failed)
     return [BAD if row in done.failed else item for row, item in enumerate(items)]
@@ -199,7 +199,7 @@ def test_fractions_of_seconds_are_read_as_writers_give_them(text: str, microseco
     assert date_forms.to_datetime(text).microsecond == microseconds
     column = pa.array([text, "2024-02-10T10:20:30", None])
     converted = coerce.convert(column, types.DATETIME, ())
-    assert converted.failed == []
+    assert converted.failed.tolist() == []
     assert [None if value is None else value.microsecond for value in converted.array.to_pylist()] == [
         microseconds,
         0,

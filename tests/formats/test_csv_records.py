@@ -1,9 +1,16 @@
 from __future__ import annotations
 
+import itertools
+import random
+
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import csv
 
+from spark_jobs.formats import csv_records
 from spark_jobs.formats.csv_records import Dialect, next_record_start
 
 DIALECT = Dialect()
@@ -75,3 +82,41 @@ def test_the_middle_of_a_file_is_judged_by_its_quotes(data: bytes, expected: boo
 def test_other_characters_structure_other_dialects() -> None:
     dialect = Dialect(ord("|"), ord("'"))
     assert dialect.toggles(b"a|'b\n\"'|c,'d").tolist() == [2, 6]
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_records_are_told_apart_as_arrow_does(width: int) -> None:
+    chance, dialect = random.Random(width), csv_records.Dialect()
+    compared = 0
+    for _ in range(1500):
+        data = "".join(chance.choice('ab,,""\n\n\r') for _ in range(chance.randrange(1, 25))).encode()
+        if len(dialect.toggles(data)) % 2:
+            continue
+        ragged: list[csv.InvalidRow] = []
+        table = parsed(data, width, ragged)
+        found = csv_records.Records.of(dialect, data)
+        is_ragged = found.widths != width
+        rest, texts, ends = found.apart(data, is_ragged)
+        starts = [0, *ends.tolist()]
+        mine = [texts[start:end].decode() for start, end in itertools.pairwise(starts)]
+        numbers, widths = np.flatnonzero(is_ragged) + 1, found.widths[is_ragged]
+        assert [*zip(numbers.tolist(), widths.tolist(), mine, strict=True)] == [
+            (row.number, row.actual_columns, row.text) for row in ragged
+        ]
+        assert table.num_rows == 0 or parsed(rest, width, []).equals(table)
+        compared += 1
+    assert compared > 800
+
+
+def parsed(data: bytes, width: int, ragged: list[csv.InvalidRow]) -> pa.Table:
+    def put_aside(row: csv.InvalidRow) -> str:
+        ragged.append(row)
+        return "skip"
+
+    names = ["a", "b", "c"][:width]
+    return csv.read_csv(
+        pa.BufferReader(data),
+        read_options=csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
+        parse_options=csv.ParseOptions(invalid_row_handler=put_aside),
+        convert_options=csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
+    )

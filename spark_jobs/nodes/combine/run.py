@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.cxl import engine, values
+from spark_jobs.cxl import engine, failures, values
 from spark_jobs.nodes import operator, ordering, spill
 from spark_jobs.nodes.combine import build
 from spark_jobs.nodes.combine.step import KEY, Match, OnMiss
@@ -279,7 +279,7 @@ class Combine(operator.Operator):
                 record = self.tables[qualifier].records.slice(row, 1)
                 companion = operator.Batch(record, pa.array([0]), operator.GroupOrigin(0))
                 error = build.combine_error(engine.RowFailure(0, item.failure))
-                self.context.fail(self, companion, [error], cause=driver)
+                self.context.fail(self, companion, failures.of([error]), cause=driver)
 
     def _with_misses(self, pairs: _Pairs, missed: np.ndarray) -> _Pairs:
         """Unmatched drivers in their places, without build records."""

@@ -145,7 +145,7 @@ class Source(operator.Operator):
                 block = block.until(place.limit)
             self.counters.records_in += block.count
             origin = SplitOrigin(place, self.step, block)
-            if block.failures:
+            if len(block.failures):
                 self._fail(origin, block)
             rows = block.rows
             if rows is None:
@@ -190,16 +190,13 @@ class Source(operator.Operator):
         """Bad records leave at the first downstream stage (decision 26); malformed ones at the source itself."""
         self.counters.dead += len(block.failures)
         stages = [
-            f"source:{self.step.name}"
-            if item.failure.category is failure.Category.MALFORMED
-            else self.step.failure_stage
-            for item in block.failures
+            f"source:{self.step.name}" if reason.category is failure.Category.MALFORMED else self.step.failure_stage
+            for reason in block.failures.reasons
         ]
-        self.counters.refused += stages.count(self.step.failure_stage)
-        rows = pa.array([item.row for item in block.failures], pa.int64())
-        self.context.letters(
-            self, [item.failure for item in block.failures], origin.of_rows(rows), block.failed_rows, stages
-        )
+        is_refused = np.array([stage == self.step.failure_stage for stage in stages])
+        self.counters.refused += int(is_refused[block.failures.reason].sum())
+        rows = pa.array(block.failures.rows)
+        self.context.letters(self, block.failures, origin.of_rows(rows), block.failed_rows, stages)
 
 
 def _with_values(data: pa.RecordBatch) -> pa.RecordBatch:

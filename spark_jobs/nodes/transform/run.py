@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import engine, failure, values
+from spark_jobs.cxl import engine, failure, failures, types, values
 from spark_jobs.nodes import operator
 from spark_jobs.nodes.transform import directives
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    import pyarrow as pa
 
     from spark_jobs.nodes.transform.step import TransformStep, Validation
 
@@ -55,23 +58,37 @@ class Transform(operator.Operator):
     def _validate(self, batch: operator.Batch, check: Validation, program: engine.BatchProgram) -> operator.Batch:
         """Only false fails, null passes (decision 63); a check that itself fails counts as a failure of the record."""
         result = self.run(program, batch, engine.Surroundings())
-        failed = [(item.row, f"validation check error: {item.failure.detail}") for item in result.failures]
-        verdicts = values.from_arrow(result.emits["value"], check.check.emits[0][1])
-        checked = range(batch.count) if result.rows is None else result.rows.to_pylist()
-        false = [row for row, value in zip(checked, verdicts, strict=True) if value is False]
-        if check.is_error:
-            failed += [(row, check.message) for row in false]
-        else:
-            self._log(("warn", f"{self.step.stage}: {check.message}") for _ in false)
-        if not failed:
-            return batch
-        failures = [
-            engine.RowFailure(row, failure.Failure(message, failure.Category.VALIDATION))
-            for row, message in sorted(failed)
+        broken = [
+            engine.RowFailure(item.row, _refusal(f"validation check error: {item.failure.detail}"))
+            for item in result.failures
         ]
-        self._log(directives.on_error(self.step, batch, failures))
-        self.fail(batch, failures, trigger=check.name)
-        return batch.take(operator.indices_except(batch.count, [row for row, _ in failed]))
+        false = _false(result.emits["value"], check.check.emits[0][1])
+        if result.rows is not None:
+            false = result.rows.to_numpy()[false]
+        failing = failures.of(broken)
+        if check.is_error:
+            reason = failures.Reason(failure.Category.VALIDATION, None, check.message)
+            failing = failures.joined([failing, failures.alike(false, reason)])
+        else:
+            self._log(("warn", f"{self.step.stage}: {check.message}") for _ in range(len(false)))
+        if not len(failing):
+            return batch
+        self._log(directives.on_error(self.step, batch, failing))
+        self.fail(batch, failing, trigger=check.name)
+        return batch.take(failures.without(batch.count, failing))
+
+
+def _refusal(detail: str) -> failure.Failure:
+    return failure.Failure(detail, failure.Category.VALIDATION)
+
+
+def _false(verdicts: pa.Array, static: types.Type) -> failures.Rows:
+    """The rows whose value is false; null is not."""
+    if static.kind is not types.Kind.BOOL:
+        found = [value is False for value in values.from_arrow(verdicts, static)]
+        return np.flatnonzero(np.array(found, dtype=bool))
+    rows: failures.Rows = pc.indices_nonzero(pc.invert(pc.fill_null(verdicts, True))).to_numpy().astype(np.int64)
+    return rows
 
 
 def _output(batch: operator.Batch, result: engine.BatchResult, *, fields: bool) -> operator.Batch:

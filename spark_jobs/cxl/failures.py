@@ -1,0 +1,157 @@
+"""Failing rows as columns: why, in few reasons, and what differs from row to row as texts.
+
+A column of texts that do not convert fails for one reason, however many rows it has: nothing is made for each row but
+its place and its text. What the interpreter finds comes one by one, and becomes columns here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import values
+from spark_jobs.cxl.engine import RowFailure
+from spark_jobs.cxl.failure import Category, Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """What failing rows have in common.
+
+    Args:
+        category: the dead-letter category.
+        field: the field that was being computed or read.
+        before: the detail, or what of it stands before the value; None where each row has a detail of its own.
+        after: what stands behind the value; None where the detail does not have it.
+    """
+
+    category: Category
+    field: str | None = None
+    before: str | None = None
+    after: str | None = None
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Failing rows, ascending.
+
+    Args:
+        rows: their indices in a batch, or their places in a split.
+        reasons: why, and `reason` which of them holds for each row.
+        values: the offending values as texts, null where there is none.
+        details: the details of rows whose reason has none, null for the others; None where all are so.
+    """
+
+    rows: Rows
+    reasons: tuple[Reason, ...]
+    reason: Rows
+    values: pa.StringArray
+    details: pa.StringArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[RowFailure]:
+        return (self[index] for index in range(len(self)))
+
+    def __getitem__(self, index: int) -> RowFailure:
+        reason = self.reasons[self.reason[index]]
+        value = self.values[index].as_py()
+        if reason.before is None:
+            assert self.details is not None
+            detail = self.details[index].as_py()
+        else:
+            detail = reason.before if reason.after is None else f"{reason.before}{value}{reason.after}"
+        return RowFailure(int(self.rows[index]), Failure(detail, reason.category, value, reason.field))
+
+    def take(self, indices: Rows) -> Failures:
+        """Some of them, in this order."""
+        chosen = pa.array(indices, pa.int64())
+        details = None if self.details is None else self.details.take(chosen)
+        return Failures(self.rows[indices], self.reasons, self.reason[indices], self.values.take(chosen), details)
+
+    def slice(self, start: int, count: int) -> Failures:
+        """Some of them that stand together; nothing is copied."""
+        details = None if self.details is None else self.details.slice(start, count)
+        part = slice(start, start + count)
+        return Failures(self.rows[part], self.reasons, self.reason[part], self.values.slice(start, count), details)
+
+
+def none() -> Failures:
+    """No failing row."""
+    empty = np.empty(0, dtype=np.int64)
+    return Failures(empty, (), empty, pa.array([], pa.string()))
+
+
+def alike(rows: Rows, reason: Reason, texts: pa.StringArray | None = None) -> Failures:
+    """Rows that fail for one reason."""
+    if texts is None:
+        texts = pa.nulls(len(rows), pa.string())
+    return Failures(rows, (reason,), np.zeros(len(rows), dtype=np.int64), texts)
+
+
+def of(items: Sequence[RowFailure] | Failures) -> Failures:
+    """Failures that were found one by one, as columns."""
+    if isinstance(items, Failures):
+        return items
+    known: dict[Reason, int] = {}
+    reason, texts, details = [], [], []
+    for item in items:
+        why = item.failure
+        reason.append(known.setdefault(Reason(Category(why.category), why.field), len(known)))
+        texts.append(None if why.value is None else values.text_of(why.value))
+        details.append(why.detail)
+    return Failures(
+        np.array([item.row for item in items], dtype=np.int64),
+        tuple(known),
+        np.array(reason, dtype=np.int64),
+        pa.array(texts, pa.string()),
+        pa.array(details, pa.string()),
+    )
+
+
+def joined(parts: Sequence[Failures]) -> Failures:
+    """Failures of several kinds, by their rows."""
+    parts = [part for part in parts if len(part)]
+    if len(parts) <= 1:
+        return parts[0] if parts else none()
+    known: dict[Reason, int] = {}
+    reason = []
+    for part in parts:
+        numbers = [known.setdefault(each, len(known)) for each in part.reasons]
+        reason.append(np.array(numbers, dtype=np.int64)[part.reason])
+    details = None
+    if any(part.details is not None for part in parts):
+        details = pa.concat_arrays(
+            [pa.nulls(len(part), pa.string()) if part.details is None else part.details for part in parts]
+        )
+    whole = Failures(
+        np.concatenate([part.rows for part in parts]),
+        tuple(known),
+        np.concatenate(reason),
+        pa.concat_arrays([part.values for part in parts]),
+        details,
+    )
+    order = np.argsort(whole.rows, kind="stable")
+    return whole.take(order)
+
+
+def without(count: int, failing: Failures) -> pa.Int64Array:
+    """The rows of a batch that do not fail."""
+    keep = np.ones(count, dtype=bool)
+    keep[failing.rows] = False
+    return pa.array(np.flatnonzero(keep))
+
+
+def chosen(column: pa.StringArray, rows: Rows) -> pa.StringArray:
+    """The texts of some rows of a column."""
+    return pc.take(column, pa.array(rows, pa.int64()))

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from spark_jobs.cxl import (
     ast,
     checker_expressions,
+    checker_fields,
     checker_modules,
     checker_operators,
-    checker_paths,
     checker_records,
     typed,
     types,
@@ -274,4 +274,4 @@ def _own_column(session: Session, name: str, place: ast.Place) -> typed.Expressi
         column = session.scope.row.get(name)
         session.columns.add(name)
         return typed.Column(column.type.or_null(), place, name) if column else None
-    return checker_paths.record_column(session, name, place)
+    return checker_fields.record_column(session, name, place)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import checker_calls, checker_modules, checker_windows, members, typed, types
-from spark_jobs.cxl.scope import Mode
+from spark_jobs.cxl import checker_calls, checker_fields, checker_modules, checker_windows, members, typed, types
+from spark_jobs.cxl.checker_fields import Dotted, Qualifier
 from spark_jobs.cxl.types import Kind, Type
 from spark_jobs.diagnostics import codes, nearest
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from spark_jobs.cxl import ast
     from spark_jobs.cxl.ast import Place
     from spark_jobs.cxl.session import Session
-    from spark_jobs.diagnostics.diagnostic import Code
 
 NAMESPACES = ("pipeline", "source", "vars", "record", "meta", "doc", "window", "config")
 
@@ -59,14 +58,6 @@ class Namespace:
 
 
 @dataclass(frozen=True)
-class Qualifier:
-    """An input of a combine that still lacks its field."""
-
-    place: Place
-    name: str
-
-
-@dataclass(frozen=True)
 class Alias:
     """A module that still lacks its member."""
 
@@ -82,7 +73,7 @@ class Unknown:
     name: str
 
 
-Partial = Namespace | Qualifier | Alias | Unknown
+Partial = Namespace | Qualifier | Dotted | Alias | Unknown
 
 
 def complete(session: Session, value: typed.Expression | Partial) -> typed.Expression:
@@ -100,11 +91,13 @@ def complete(session: Session, value: typed.Expression | Partial) -> typed.Expre
             )
         case Qualifier(name=name, place=place):
             # A field may be called like an input: alone it is the field, before a dot it is the input.
-            if (field := _field(session, name, place)) is not None:
-                return field
+            if emitted := session.environment.emitted(name):
+                return emitted.read(place)
             return session.unresolved(
                 f"`{name}` is an input, not a value", place, f"read a field of it: `{name}.field`"
             )
+        case Dotted():
+            return checker_fields.alone(session, value)
         case Alias(name=name, place=place):
             return session.unresolved(
                 f"`{name}` is a module, not a value", place, f"read a member of it: `{name}::name`"
@@ -127,7 +120,7 @@ def name(session: Session, node: ast.Name) -> typed.Expression | Partial:
         )
     if found in session.scope.inputs and not session.environment.is_closed:
         return Qualifier(node.place, found)
-    if (value := _field(session, found, node.place)) is not None:
+    if (value := checker_fields.field(session, found, node.place)) is not None:
         return value
     if found in session.imports:
         return Alias(node.place, found)
@@ -139,39 +132,6 @@ def name(session: Session, node: ast.Name) -> typed.Expression | Partial:
     return Unknown(node.place, found)
 
 
-def _field(session: Session, found: str, place: Place) -> typed.Expression | None:
-    """The column or the emitted field of this name."""
-    if (column := column_of(session, found, place)) is not None:
-        return column
-    emitted = session.environment.emitted(found)
-    return emitted.read(place) if emitted else None
-
-
-def column_of(session: Session, found: str, place: Place) -> typed.Expression | None:
-    """The column that a bare name reaches, if there is one."""
-    if session.environment.is_closed:
-        return None
-    if session.column:
-        return session.column(found, place)
-    return record_column(session, found, place)
-
-
-def record_column(session: Session, found: str, place: Place) -> typed.Expression | None:
-    """A column of the input record; in a combine a bare name must be unique."""
-    scope = session.scope
-    if scope.inputs:
-        owners = [qualifier for qualifier, schema in scope.inputs.items() if found in schema]
-        if len(owners) > 1:
-            ways = " or ".join(f"{owner}.{found}" for owner in owners)
-            return session.mistyped(f"field '{found}' is ambiguous — matches multiple inputs", place, f"write {ways}")
-        return _qualified(session, owners[0], found, place) if owners else None
-    column = scope.row.get(found)
-    if column is None or column.is_engine:
-        return None
-    session.columns.add(found)
-    return typed.Column(column.type.or_null(), place, found)
-
-
 def _unresolved(session: Session, unknown: Unknown, path: str | None = None) -> typed.Expression:
     found = unknown.name
     if found in NAMESPACES:
@@ -181,9 +141,8 @@ def _unresolved(session: Session, unknown: Unknown, path: str | None = None) -> 
             f"system values have a dollar sign: `${path or found}`",
             codes.E301,
         )
-    if path and session.scope.inputs:
-        help_text = session.suggest(found, lambda: session.scope.inputs)
-        return session.unresolved(f"references unknown field `{path}`", unknown.place, help_text, _field_code(session))
+    if session.scope.inputs and (problem := checker_fields.unknown_in_combine(session, found, unknown.place, path)):
+        return problem
     help_text = _FOREIGN_WORDS.get(found) or session.suggest(found, lambda: _candidates(session))
     what = "unresolved identifier" if session.environment.is_closed else "unknown field"
     return session.unresolved(f"{what} '{found}'", unknown.place, help_text)
@@ -212,7 +171,12 @@ def member(
         case Namespace():
             return _system(session, base, node.name, node.place)
         case Qualifier():
-            return _qualified(session, base.name, node.name, node.place)
+            return checker_fields.qualified(session, base.name, node.name, node.place)
+        case Dotted():
+            found = checker_fields.step(session, base, node.name, node.place)
+            if found is not None:
+                return found
+            base = checker_fields.alone(session, base)
         case Alias():
             return checker_modules.member(session, base.name, node.name, None, node.place, node.name_place)
         case Unknown():
@@ -259,23 +223,6 @@ def method(session: Session, node: ast.Method, base: typed.Expression | Partial)
             return typed.Literal(types.ANY, node.place, None)
     value = complete(session, base)
     return checker_calls.method(session, value, node.name, node.arguments, node.place, node.name_place)
-
-
-def _field_code(session: Session) -> Code:
-    return codes.E304 if session.scope.mode is Mode.PREDICATE else codes.E308
-
-
-def _qualified(session: Session, qualifier: str, found: str, place: Place) -> typed.Expression:
-    schema = session.scope.inputs[qualifier]
-    column = schema.get(found)
-    if column is None or column.is_engine:
-        help_text = session.suggest(found, lambda: [column.name for column in schema.user_columns])
-        return session.unresolved(
-            f"references unknown field `{qualifier}.{found}`", place, help_text, _field_code(session)
-        )
-    full = f"{qualifier}.{found}"
-    session.columns.add(full)
-    return typed.Column(column.type.or_null(), place, full)
 
 
 # ---- system values -------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import checker_paths, typed, types
+from spark_jobs.cxl import checker_fields, checker_paths, typed, types
 from spark_jobs.cxl.types import Kind, Type
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _kept(session: Session, statements: Sequence[typed.Statement]) -> list[typed
     for name in dict.fromkeys(name for kind in kinds for name in kind.emits):
         if all(name in kind.emits for kind in kinds) or session.scope.inputs:
             continue
-        if (column := checker_paths.record_column(session, name, place)) is not None:
+        if (column := checker_fields.record_column(session, name, place)) is not None:
             kept.append(typed.Emit(place, session.environment.new_slot(), name, column))
     for key in dict.fromkeys(key for kind in kinds for key in kind.metas):
         if key in session.scope.metas and not all(key in kind.metas for kind in kinds):

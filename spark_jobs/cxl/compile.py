@@ -109,6 +109,8 @@ def _message(finding: Finding, scope: Scope, where: str) -> str:
             return f'combine "{where}" where-clause is not boolean: {message}'
         case codes.E304:
             return f'combine "{where}" where-clause {message}'
+        case codes.E307:
+            return f'combine "{where}" {message}'
         case codes.E308:
             return f'combine "{where}" cxl body {message}'
         case codes.E003:

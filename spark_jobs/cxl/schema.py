@@ -45,6 +45,12 @@ class Schema:
         """All names in order."""
         return tuple(self._by_name)
 
+    @cached_property
+    def beginnings(self) -> frozenset[str]:
+        """The dotted beginnings of the columns' names: `m` and `m.d` of `m.d.t`."""
+        names = [column.name.split(".") for column in self.user_columns if "." in column.name]
+        return frozenset(".".join(parts[:count]) for parts in names for count in range(1, len(parts)))
+
     @property
     def user_columns(self) -> tuple[Column, ...]:
         """The columns that CXL and default outputs see."""

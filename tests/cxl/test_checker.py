@@ -166,9 +166,14 @@ COMBINE = {
     ("text", "mode", "code", "message"),
     [
         ("o.nope == c.id", Mode.PREDICATE, "E304", 'combine "node" where-clause references unknown field `o.nope`'),
-        ("z.id == c.id", Mode.PREDICATE, "E304", "`z.id`"),
+        ("z.id == c.id", Mode.PREDICATE, "E307", 'combine "node" has no input `z`, which `z.id` names'),
+        ("emit a = z.id", Mode.COMBINE, "E307", 'combine "node" has no input `z`, which `z.id` names'),
         ("o.amount", Mode.PREDICATE, "E303", 'combine "node" where-clause is not boolean: got Float'),
-        ("id == 1", Mode.PREDICATE, "E200", "field 'id' is ambiguous — matches multiple inputs"),
+        ("id == 1", Mode.PREDICATE, "E304", 'combine "node" where-clause reads `id` without its input'),
+        ("o.id == c.id and name.is_null()", Mode.PREDICATE, "E304", "where-clause reads `name` without its input"),
+        ("emit a = if amount > 1.0 then 1", Mode.COMBINE, "E308", "cxl body reads `amount` without its input"),
+        ("emit a = name\nemit name = c.name", Mode.COMBINE, "E308", "cxl body reads `name` without its input"),
+        ("emit a = o", Mode.COMBINE, "E200", "`o` is an input, not a value"),
         ("o.id = c.id", Mode.PREDICATE, "E200", 'combine "node" where-clause parse error'),
         ("emit a = c.nam", Mode.COMBINE, "E308", 'combine "node" cxl body references unknown field `c.nam`'),
     ],
@@ -180,9 +185,78 @@ def test_a_combine_names_its_inputs(text: str, mode: Mode, code: str, message: s
 
 
 def test_a_combine_reads_qualified_columns() -> None:
-    result = compiled("emit a = o.amount\nemit c = name\nemit e = o.id", mode=Mode.COMBINE, **COMBINE).program
+    text = "let id = o.id\nemit a = o.amount + id\nemit name = c.name\nemit again = name.length() + id"
+    result = compiled(text, mode=Mode.COMBINE, **COMBINE).program
     assert isinstance(result, typed.Program)
     assert result.columns == {"o.amount", "c.name", "o.id"}
+
+
+def test_bare_names_in_a_combine_are_proposed_with_every_input_that_has_them() -> None:
+    assert refused("id == 1", mode=Mode.PREDICATE, **COMBINE).help == "write `o.id` or `c.id`"
+    assert refused("zs.id == c.id", mode=Mode.PREDICATE, **COMBINE).help == "the inputs are `o`, `c`"
+
+
+DOTTED = {
+    "id": types.INT,
+    "m": types.MAP,
+    "m.a": types.INT,
+    "p.q.r": types.STRING,
+    "p.q.s": types.DATE,
+    "doc.tenant": types.STRING,
+}
+
+
+@pytest.mark.parametrize(
+    ("expression", "reads", "kind"),
+    [
+        ("m.a + 1", {"m.a"}, "Nullable(Int)"),
+        ("m.b", {"m"}, "Any"),
+        ("m.keys().length()", {"m"}, "Nullable(Int)"),
+        ("p.q.r.upper()", {"p.q.r"}, "Nullable(String)"),
+        ("p.q.s.year()", {"p.q.s"}, "Nullable(Int)"),
+        ("doc.tenant", {"doc.tenant"}, "Nullable(String)"),
+        ('p.q.r.split(",")[0]', {"p.q.r"}, "Nullable(String)"),
+    ],
+)
+def test_a_declared_dotted_column_is_read_by_its_path(expression: str, reads: set[str], kind: str) -> None:
+    found = compiled(f"emit x = {expression}", DOTTED).program
+    assert isinstance(found, typed.Program)
+    assert found.columns == reads
+    assert str(found.emits[0][1]) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "help_text"),
+    [
+        ("emit x = p.q.z", "field 'z' is not in the declared structure of 'p.q'", "did you mean 'p.q.r'?"),
+        ("emit x = p.z", "field 'z' is not in the declared structure of 'p'", "declared are `p.q.r`, `p.q.s`"),
+        ("emit x = doc.tenat", "field 'tenat' is not in the declared structure", "did you mean 'doc.tenant'?"),
+        ("emit x = p", "`p` is no column by itself", "declared are `p.q.r`, `p.q.s`"),
+        ("emit x = p.q.length()", "`p.q` is no column by itself", "declared are `p.q.r`, `p.q.s`"),
+    ],
+)
+def test_the_beginning_of_a_dotted_column_is_no_value(text: str, message: str, help_text: str) -> None:
+    found = compiled(text, DOTTED)
+    (problem,) = [one for one in found.diagnostics if one.is_error]
+    assert message in problem.message
+    assert problem.help == help_text
+
+
+def test_names_that_the_program_makes_hide_dotted_columns_as_lookup_says() -> None:
+    let = compiled("let p = m\nemit x = p.q", DOTTED).program
+    emitted = compiled("emit p = m\nemit x = p.q.r\nemit y = p.z", DOTTED).program
+    assert let is not None
+    assert emitted is not None
+    assert let.columns == {"m"}  # type: ignore[union-attr]
+    assert emitted.columns == {"m", "p.q.r"}  # type: ignore[union-attr]
+
+
+def test_a_combine_reads_dotted_columns_behind_the_input() -> None:
+    scope = {"columns": {f"o.{k}": v for k, v in DOTTED.items()}, "inputs": {"o": schema_of(DOTTED)}}
+    found = compiled("emit x = o.m.a\nemit y = o.p.q.r\nemit z = o.m.b", mode=Mode.COMBINE, **scope).program
+    assert isinstance(found, typed.Program)
+    assert found.columns == {"o.m.a", "o.p.q.r", "o.m"}
+    assert "structure of 'p.q'" in refused("emit x = o.p.q.z", mode=Mode.COMBINE, **scope).message
 
 
 def test_dynamic_calls_leave_the_choice_to_the_engines() -> None:

@@ -157,6 +157,23 @@ class Match(Expression):
 
 
 @dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of a map."""
+
+    place: Place = field(compare=False)
+    key: str
+    value: Expression
+    key_place: Place = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class MapLiteral(Expression):
+    """`{name: value, "any key": value}`, `{}`."""
+
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Closure(Expression):
     """`it => body`."""
 

@@ -10,7 +10,7 @@ import datetime
 import re
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import ast
+from spark_jobs.cxl import ast, names
 
 if TYPE_CHECKING:
     from lark import Token
@@ -62,17 +62,17 @@ class Builder:
     def let(self, parts: list[Any]) -> ast.Let:
         """`let name = value`."""
         word, name, value = parts
-        return ast.Let(_across(word, value), str(name), value, _place(name))
+        return ast.Let(_across(word, value), names.read(name), value, _place(name))
 
     def emit(self, parts: list[Any]) -> ast.Emit:
         """`emit name = value`."""
         word, name, value = parts
-        return ast.Emit(_across(word, value), str(name), value, _place(name))
+        return ast.Emit(_across(word, value), names.read(name), value, _place(name))
 
     def emit_meta(self, parts: list[Any]) -> ast.EmitMeta:
         """`emit meta key = value`."""
         word, _, key, value = parts
-        return ast.EmitMeta(_across(word, value), str(key), value, _place(key))
+        return ast.EmitMeta(_across(word, value), names.read(key), value, _place(key))
 
     def emit_system(self, parts: list[Any]) -> ast.EmitSystem:
         """`emit $namespace.key = value`."""
@@ -98,7 +98,7 @@ class Builder:
         """`distinct [by key]`."""
         if len(parts) == 1:
             return ast.Distinct(_place(parts[0]), None, None)
-        return ast.Distinct(_across(*parts), str(parts[1]), _place(parts[1]))
+        return ast.Distinct(_across(*parts), names.read(parts[1]), _place(parts[1]))
 
     def trace(self, parts: list[Any]) -> ast.Trace:
         """`trace [level] message`; `if c then m` without `else` is a guard (decision 10)."""
@@ -149,7 +149,7 @@ class Builder:
     def member(self, parts: list[Any]) -> ast.Member:
         """`base.name`."""
         base, name = parts
-        return ast.Member(_across(base, name), _beside(base), base, str(name), _place(name))
+        return ast.Member(_across(base, name), _beside(base), base, names.read(name), _place(name))
 
     def method(self, parts: list[Any]) -> ast.Method:
         """`base.name(arguments)`."""
@@ -201,7 +201,7 @@ class Builder:
 
     def name(self, parts: list[Token]) -> ast.Name:
         """A bare name."""
-        return ast.Name(_place(parts[0]), 1, str(parts[0]))
+        return ast.Name(_place(parts[0]), 1, names.read(parts[0]))
 
     def function_call(self, parts: list[Any]) -> ast.FunctionCall:
         """`name(arguments)`."""
@@ -243,6 +243,17 @@ class Builder:
         """`pattern => value`."""
         pattern, value = parts
         return ast.Arm(_across(pattern, value), pattern if isinstance(pattern, ast.Expression) else None, value)
+
+    def map_literal(self, parts: list[Any]) -> ast.MapLiteral:
+        """`{name: value, "any key": value}`."""
+        start, *entries, end = parts
+        return ast.MapLiteral(_across(start, end), _deepest(*(entry.value for entry in entries)), tuple(entries))
+
+    def entry(self, parts: list[Any]) -> ast.Entry:
+        """`name: value`."""
+        key, value = parts
+        name = unescape(key) if key.type == "STRING" else names.read(key)
+        return ast.Entry(_across(key, value), name, value, _place(key))
 
     def arguments(self, parts: list[ast.Expression]) -> tuple[ast.Expression, ...]:
         """The arguments of a method."""

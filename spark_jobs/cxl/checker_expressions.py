@@ -195,6 +195,18 @@ def closure(session: Session, node: ast.Closure, element: Type) -> typed.Closure
     return typed.Closure(slot, body)
 
 
+def _map(session: Session, node: ast.MapLiteral) -> typed.Expression:
+    values: dict[str, typed.Expression] = {}
+    for entry in node.entries:
+        value = check(session, entry.value)
+        if entry.key in values:
+            session.mistyped(f"key '{entry.key}' stands twice in a map", entry.key_place, "write each key once")
+        values[entry.key] = value
+    # What begins empty is filled by `set` and `merge`.
+    fields = tuple((key, value.type) for key, value in values.items()) or None
+    return typed.MapOf(Type(Kind.MAP, fields=fields), node.place, tuple(values), tuple(values.values()))
+
+
 def _name(session: Session, node: ast.Name) -> typed.Expression | checker_paths.Partial:
     return checker_paths.name(session, node)
 
@@ -235,5 +247,6 @@ _HEADS: dict[type, Callable[..., typed.Expression | checker_paths.Partial]] = {
     ast.Not: _not,
     ast.If: _if,
     ast.Match: _match,
+    ast.MapLiteral: _map,
     ast.Closure: _stray_closure,
 }

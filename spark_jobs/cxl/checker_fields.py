@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import typed
+from spark_jobs.cxl import names, typed
 from spark_jobs.cxl.scope import Mode
 from spark_jobs.diagnostics import codes, nearest
 
@@ -159,7 +159,8 @@ def unknown_in_combine(session: Session, found: str, place: Place, path: str | N
     """A name in a combine that is a column without its input, or the input of a path that the combine lacks."""
     owners = [qualifier for qualifier, schema in session.scope.inputs.items() if found in schema]
     if owners and not session.environment.is_closed:
-        ways = " or ".join(f"`{owner}.{found}`" for owner in owners)
+        written = names.member(found)
+        ways = " or ".join(f"`{owner}.{found}`" if written == found else f"{owner}.{written}" for owner in owners)
         return session.unresolved(f"reads `{found}` without its input", place, f"write {ways}", _field_code(session))
     if path is None:
         return None

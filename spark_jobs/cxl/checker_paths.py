@@ -114,10 +114,6 @@ def name(session: Session, node: ast.Name) -> typed.Expression | Partial:
     found = node.name
     if local := session.environment.local(found):
         return local.read(node.place)
-    if found == "it":
-        return session.unresolved(
-            "'it' is only valid inside a closure or an `emit each it in …` block", node.place, "name the field itself"
-        )
     if found in session.scope.inputs and not session.environment.is_closed:
         return Qualifier(node.place, found)
     if (value := checker_fields.field(session, found, node.place)) is not None:
@@ -143,6 +139,12 @@ def _unresolved(session: Session, unknown: Unknown, path: str | None = None) -> 
         )
     if session.scope.inputs and (problem := checker_fields.unknown_in_combine(session, found, unknown.place, path)):
         return problem
+    if found == "it":
+        return session.unresolved(
+            "'it' is only valid inside a closure or an `emit each it in …` block",
+            unknown.place,
+            "there is no column of this name here; name the field itself",
+        )
     help_text = _FOREIGN_WORDS.get(found) or session.suggest(found, lambda: _candidates(session))
     what = "unresolved identifier" if session.environment.is_closed else "unknown field"
     return session.unresolved(f"{what} '{found}'", unknown.place, help_text)

@@ -21,6 +21,7 @@ _SAFE = (
     typed.Match,
     typed.Arm,
     typed.Index,
+    typed.MapOf,
     typed.Closure,
 )
 _COMPARISONS = frozenset(["==", "!=", "<", "<=", ">", ">="])

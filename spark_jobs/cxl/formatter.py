@@ -12,7 +12,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import ast
+from spark_jobs.cxl import ast, names
 from spark_jobs.cxl import formatter_expressions as inline
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ WIDTH = 100
 _STEP = "  "
 #: Strings and dates are matched so that a `#` inside them is no comment.
 _COMMENT = re.compile(
-    r""""(?:\\[^\r\n]|[^"\\\r\n])*"|'(?:\\[^\r\n]|[^'\\\r\n])*'|#[0-9][^#\r\n]*#|(?P<comment>#[^\r\n]*)"""
+    r""""(?:\\[^\r\n]|[^"\\\r\n])*"|'(?:\\[^\r\n]|[^'\\\r\n])*'|`[^`\r\n]*`|#[0-9][^#\r\n]*#|(?P<comment>#[^\r\n]*)"""
 )
 _LEVEL_WORD = re.compile(r"(debug|info|warn|error)\b")
 
@@ -130,11 +130,11 @@ class _Printer:
     def _words(self, statement: ast.Statement, indent: str) -> str:
         match statement:
             case ast.Let(name=name, value=value):
-                return self._after(f"let {name} = ", value, indent)
+                return self._after(f"let {names.written(name)} = ", value, indent)
             case ast.Emit(name=name, value=value):
-                return self._after(f"emit {name} = ", value, indent)
+                return self._after(f"emit {names.written(name)} = ", value, indent)
             case ast.EmitMeta(key=key, value=value):
-                return self._after(f"emit meta {key} = ", value, indent)
+                return self._after(f"emit meta {names.written(key)} = ", value, indent)
             case ast.EmitSystem(namespace=namespace, keys=keys, value=value):
                 return self._after(f"emit ${'.'.join((namespace, *keys))} = ", value, indent)
             case ast.Filter(predicate=predicate):
@@ -142,7 +142,7 @@ class _Printer:
             case ast.Evaluate(value=value):
                 return self._after("", value, indent)
             case ast.Distinct(key=key):
-                return f"distinct by {key}" if key else "distinct"
+                return f"distinct by {names.written(key)}" if key else "distinct"
             case ast.Use(path=path, alias=alias):
                 return f"use {'.'.join(path)}" + (f" as {alias}" if alias != path[-1] else "")
             case ast.Fn(name=name, parameters=parameters, body=body):
@@ -223,7 +223,7 @@ class _Printer:
             case ast.Method(base=base, name=name):
                 return f"{self.expression(base, indent, column, inline.POSTFIX)}.{name}()"
             case ast.Member(base=base, name=name):
-                return f"{self.expression(base, indent, column, inline.POSTFIX)}.{name}"
+                return f"{self.expression(base, indent, column, inline.POSTFIX)}.{names.member(name)}"
             case ast.Index(base=base, index=index):
                 receiver = self.expression(base, indent, column, inline.POSTFIX)
                 return f"{receiver}[{self.expression(index, indent, column + len(receiver) + 1)}]"
@@ -235,6 +235,13 @@ class _Printer:
                 return self._call(name, arguments, indent)
             case ast.ModuleMember(alias=alias, name=name, arguments=arguments) if arguments:
                 return f"{alias}::{self._call(name, arguments, indent)}"
+            case ast.MapLiteral(entries=entries) if entries:
+                parts = [
+                    f"{inner}{key}: {self.expression(entry.value, inner, len(inner) + len(key) + 2)}"
+                    for entry in entries
+                    for key in (inline.key_of(entry),)
+                ]
+                return "{\n" + ",\n".join(parts) + f"\n{indent}}}"
             case ast.Closure(body=body):
                 return "it => " + self.expression(body, indent, column + len("it => "))
             case _:
@@ -288,7 +295,7 @@ def _matches(node: ast.Expression) -> list[ast.Match]:
         part = stack.pop()
         if isinstance(part, tuple):
             stack.extend(part)
-        elif isinstance(part, (ast.Expression, ast.Arm)):
+        elif isinstance(part, (ast.Expression, ast.Arm, ast.Entry)):
             if isinstance(part, ast.Match):
                 found.append(part)
             stack.extend(getattr(part, name) for name in part.__dataclass_fields__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import ast
+from spark_jobs.cxl import ast, names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +66,7 @@ def _chain(node: ast.Expression) -> str:
                     return f"({_chain(left)})" + "".join(reversed(tail))
                 node = left
             case ast.Member(base=base, name=name):
-                tail.append(f".{name}")
+                tail.append(f".{names.member(name)}")
                 if level_of(base) < POSTFIX:
                     return f"({_chain(base)})" + "".join(reversed(tail))
                 node = base
@@ -93,7 +93,7 @@ def _head(node: ast.Expression) -> str:
         case ast.Literal():
             return _literal(node)
         case ast.Name(name=name):
-            return name
+            return names.written(name)
         case ast.Now():
             return "now"
         case ast.Star():
@@ -119,10 +119,17 @@ def _head(node: ast.Expression) -> str:
             ]
             head = f"match {text_of(subject, ANY)}" if subject else "match"
             return f"{head} {{ {', '.join(parts)} }}"
+        case ast.MapLiteral(entries=entries):
+            return "{" + ", ".join(f"{key_of(entry)}: {text_of(entry.value, ANY)}" for entry in entries) + "}"
         case ast.Closure(body=body):
             return f"it => {text_of(body, ANY)}"
         case _:
             raise TypeError(f"no expression: {node!r}")
+
+
+def key_of(entry: ast.Entry) -> str:
+    """A map's key: plain where it is a name, else in quotes."""
+    return entry.key if names.member(entry.key) == entry.key else quoted(entry.key)
 
 
 def _literal(node: ast.Literal) -> str:

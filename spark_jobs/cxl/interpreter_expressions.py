@@ -255,6 +255,11 @@ def _index(node: typed.Index) -> Compiled:
     return indexed
 
 
+def _map_of(node: typed.MapOf) -> Compiled:
+    entries = [(key, compile(value)) for key, value in zip(node.keys, node.values, strict=True)]
+    return lambda row: {key: value(row) for key, value in entries}
+
+
 def _call(node: typed.Call) -> Compiled:
     return interpreter_calls.compile(node, compile)
 
@@ -279,6 +284,7 @@ _COMPILERS: dict[type[typed.Expression], Callable[[Any], Compiled]] = {
     typed.If: _if,
     typed.Match: _match,
     typed.Index: _index,
+    typed.MapOf: _map_of,
     typed.Call: _call,
     typed.WindowCall: _window_call,
 }

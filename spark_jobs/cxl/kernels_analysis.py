@@ -38,7 +38,7 @@ _CHEAP = (
     typed.Coalesce,
 )
 #: What distinguishes two nodes beside the nodes inside them.
-_OWN = ("operator", "path", "builtin", "slot", "function", "field", "name")
+_OWN = ("operator", "path", "builtin", "slot", "function", "field", "name", "keys")
 
 
 class Analysis:

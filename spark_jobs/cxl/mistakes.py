@@ -24,10 +24,10 @@ def terminals(names: str) -> frozenset[str]:
 
 
 _RESERVED = terminals(
-    "LET EMIT FILTER DISTINCT TRACE USE FN _BY AS IF _THEN _ELSE MATCH AND OR NOT TRUE FALSE NULL NOW IT"
+    "LET EMIT FILTER DISTINCT TRACE USE FN _BY AS IF _THEN _ELSE MATCH AND OR NOT TRUE FALSE NULL NOW"
 )
 #: Where an operand may end: a comparison can only be refused there because one stands before it.
-_OPERAND_ENDS = terminals("NAME MEMBER INT FLOAT STRING DATE TRUE FALSE NULL NOW IT OUTER RPAR RSQB RBRACE")
+_OPERAND_ENDS = terminals("NAME QUOTED MEMBER INT FLOAT STRING DATE TRUE FALSE NULL NOW IT OUTER RPAR RSQB RBRACE")
 DATE_HELP = "write dates as #YYYY-MM-DD#; a comment that starts with a digit needs a blank after `#`"
 _CLOSURE = "a closure is written `it => …`, its parameter is always `it`, and it stands as a method's argument only"
 _CHOICE = "a choice is written `if … then … else …` or `match { condition => value, _ => default }`"
@@ -38,8 +38,6 @@ _CHARACTERS = {
     "!": "boolean logic is written in words: use `not` (`!=` is written without a blank)",
     ";": "statements need no separator: leave the `;` out or start a new line",
     "?": "a default is written `value ?? default`, a choice `if … then … else …`",
-    "`": "names are not quoted, they have letters, digits and `_` alone; columns with other names pass through to the "
-    "output, where `mapping` renames them",
     "@": "there is no `@` in CXL",
     "^": "there is no `^` in CXL; multiply instead",
     "~": 'there is no `~` in CXL; use `.matches("…")` for patterns',
@@ -58,6 +56,7 @@ _LABELS = {
     "_DOT": "'.'",
     "MEMBER": "a name",
     "NAME": "a name",
+    "_COLON": "':'",
 }
 #: What name is due after a word.
 _NAMES = {
@@ -81,6 +80,9 @@ def bad_characters(text: str, position: int, inside: str) -> tuple[int, Mistake]
     if character in "\"'":
         end = _line_end(text, position)
         return end, ("unterminated string", (position, end), f"close the string with {character} on the same line")
+    if character == "`":
+        end = _line_end(text, position)
+        return end, ("unterminated quoted name", (position, end), "close the name with ` on the same line")
     if character == "#":
         end = _line_end(text, position)
         return end, ("unterminated date literal", (position, end), DATE_HELP)
@@ -92,7 +94,7 @@ def bad_characters(text: str, position: int, inside: str) -> tuple[int, Mistake]
     if character == ":":
         help_text = _colon(text, position, inside)
     if help_text is None and character.isidentifier():
-        help_text = "names have the letters A to Z, digits and `_` alone; other text stands in quotes"
+        help_text = "names with other characters than A to Z, digits and `_` stand in backticks, text in quotes"
     return end, (f"unexpected character '{shown[:20]}'", (position, end), help_text)
 
 
@@ -101,7 +103,7 @@ def _colon(text: str, position: int, inside: str) -> str:
         return "write `=`"
     if inside == "_LSQB":
         return "parts are cut out with `.substring(start, length)`"
-    if inside == "_LBRACE":
+    if inside in ("_LBRACE", "MAP_OPEN"):
         return "the arms of a match are written `pattern => value`"
     if re.search(r"\blambda\b", text[max(0, position - 100) : position]):
         return _CLOSURE
@@ -245,7 +247,7 @@ _HINTS = {
     ("IF", "_THEN"): "the condition is missing",
     ("", "RBRACE"): _BRACES,
     ("", "RSQB"): _BRACES,
-    ("EMIT", "STRING"): "output field names are written without quotes",
+    ("EMIT", "STRING"): "output field names are written without quotes, names with blanks and the like in backticks",
 }
 #: Habits from other languages: what stands before the token, the tokens it shows at, and the hint.
 _HABITS = (
@@ -256,7 +258,7 @@ _HABITS = (
     (r"\b(case|when)\b", ("_THEN", "_ELSE"), _CHOICE),
     (r"\bswitch\b", ("_LBRACE",), _CHOICE),
     (r"\bif\b[^\n]*$", ("_LBRACE",), _CHOICE),
-    (r"", ("_LBRACE",), "there are no map literals; braces belong to `match` and `emit each`"),
+    (r"", ("_LBRACE",), "a map is written `{name: value}`; other braces belong to `match` and `emit each`"),
     (
         r"",
         ("_LSQB",),
@@ -271,8 +273,8 @@ _HABITS = (
     ),
     (r"\d$", ("_COMMA",), "a number's fraction follows a dot; statements need no comma"),
     (r"", ("_COMMA",), "statements need no comma"),
-    (r"\b(let|emit)\s+\w+$", ("MINUS", "_DOT"), "names have letters, digits and `_` alone"),
-    (r"\b(let|emit)\s+\w+\s+$", ("NAME",), "names have no blanks"),
+    (r"\b(let|emit)\s+\w+$", ("MINUS", "_DOT"), "other names than of letters, digits and `_` stand in backticks"),
+    (r"\b(let|emit)\s+\w+\s+$", ("NAME",), "a name with blanks stands in backticks"),
     (r"(^|\n)\s*$", ("SLASH",), "a comment starts with `#`"),
     (r"\(.*\S\s+$", ("STRING", "NAME", "INT", "FLOAT", "DATE"), "arguments are separated by commas"),
 )

@@ -35,14 +35,14 @@ _STATEMENT_WORDS = frozenset({"LET", "EMIT", "FILTER", "DISTINCT", "TRACE", "USE
 #: After these a line end means nothing: an operand or an element is still to come.
 _OPEN_AFTER = mistakes.terminals(
     "_ASSIGN COALESCE OR AND NOT COMPARE PLUS MINUS STAR SLASH PERCENT _DOT _COMMA _ARROW _THEN _ELSE IF "
-    "LPAR _LSQB _LBRACE _NL _COLONCOLON _IN"
+    "LPAR _LSQB _LBRACE MAP_OPEN _COLON _NL _COLONCOLON _IN"
 )
 #: Before these a line end means nothing: they can only go on with what stands before.
 _GOES_ON_WITH = mistakes.terminals(
     "COALESCE OR AND COMPARE PLUS STAR SLASH PERCENT _DOT _COMMA _ARROW _THEN _ELSE RPAR RSQB _LBRACE "
-    "RBRACE _COLONCOLON $END"
+    "RBRACE _COLON _COLONCOLON $END"
 )
-_OPENING = {"LPAR": "RPAR", "_LSQB": "RSQB", "_LBRACE": "RBRACE"}
+_OPENING = {"LPAR": "RPAR", "_LSQB": "RSQB", "_LBRACE": "RBRACE", "MAP_OPEN": "RBRACE"}
 _CLOSING = frozenset(_OPENING.values())
 _DATE = re.compile(r"#\d{4}-\d\d-\d\d#")
 
@@ -185,16 +185,26 @@ class _Driver:
                 return
             except lark.UnexpectedToken as error:
                 # A token of another context: the parser will refuse it in its own words.
-                yield error.token
+                if error.token.type == "_COLON":
+                    self._bad_characters(error.token.start_pos or 0)
+                else:
+                    yield error.token
             except lark.UnexpectedCharacters as error:
                 position = error.pos_in_stream or 0
-                inside = self.brackets[-1].type if self.brackets else ""
-                end, problem = mistakes.bad_characters(self.text, position, inside)
-                self._mistake(Problem(*problem))
+                end = self._bad_characters(position)
                 thread.state.line_ctr.feed(self.text[position:end])
+
+    def _bad_characters(self, position: int) -> int:
+        """Report characters that begin no token here; gives their end."""
+        inside = self.brackets[-1].type if self.brackets else ""
+        end, problem = mistakes.bad_characters(self.text, position, inside)
+        self._mistake(Problem(*problem))
+        return end
 
     def _take(self, token: Token) -> None:
         """Feed one token, after the line end before it if that means something."""
+        if token.type == "MAP_OPEN" and not self.skipping and "MAP_OPEN" not in self._accepted():
+            token = token.update(type="_LBRACE")
         if self.skipping and not self._resume(token):
             self._note_bracket(token)
             return
@@ -237,13 +247,18 @@ class _Driver:
     def _unexpected(self, token: Token) -> Problem:
         import lark
 
-        interactive: Any = self.parser
-        accepted: set[str] = interactive.accepts()
+        accepted = self._accepted()
         if self.after_line_end and token.type in _STATEMENT_WORDS and self.previous is not None:
             # The statement that begins here is as it should be; the one before breaks off.
             end = self.previous.end_pos or 0
             token = lark.Token("_NL", "", end, end_pos=end)
         return Problem(*mistakes.unexpected(self.text, token, self.previous, accepted, self.brackets))
+
+    def _accepted(self) -> set[str]:
+        """The terminals that could stand next."""
+        interactive: Any = self.parser
+        accepted: set[str] = interactive.accepts()
+        return accepted
 
     def _note_bracket(self, token: Token) -> None:
         if token.type in _OPENING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import typed, types
+from spark_jobs.cxl import names, typed, types
 from spark_jobs.cxl.environment import Environment
 from spark_jobs.cxl.findings import Finding, Stage
 from spark_jobs.diagnostics import codes, nearest
@@ -117,7 +117,11 @@ class Session:
     def suggest(self, name: str, candidates: Callable[[], Iterable[str]]) -> str | None:
         """The sentence that proposes the nearest name; only the first mistakes get one, for each costs a search."""
         self._suggested += 1
-        return nearest.hint(name, candidates(), "'") if self._suggested <= MAX_SUGGESTIONS else None
+        found = nearest.nearest(name, candidates()) if self._suggested <= MAX_SUGGESTIONS else None
+        if found is None:
+            return None
+        written = names.column(found)
+        return f"did you mean {written}?" if written != found else f"did you mean '{found}'?"
 
     def _add(self, finding: Finding) -> None:
         if self.call_place is not None:

@@ -170,6 +170,14 @@ class Index(Expression):
 
 
 @dataclass(frozen=True)
+class MapOf(Expression):
+    """A map of these keys; all values are evaluated, in order."""
+
+    keys: tuple[str, ...]
+    values: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
 class Closure:
     """`it => body`, an argument of a call; `slot` is the parameter's."""
 

@@ -48,6 +48,15 @@ def formatted(text: str) -> str:
         ("emit a = count( * )+sum(b)", "emit a = count(*) + sum(b)"),
         ("emit a = $window.lag(1).n", "emit a = $window.lag(1).n"),
         ("emit each v in xs outer{emit a=v}", "emit each v in xs outer {\n  emit a = v\n}"),
+        ("emit x = {  }", "emit x = {}"),
+        ("emit x = {a:1,'b c' :{`d`:2},\n\"e\": 3}", 'emit x = {a: 1, "b c": {d: 2}, e: 3}'),
+        ("emit x = {a:1}.a+{}.set('b',2)[ 'b' ]", 'emit x = {a: 1}.a + {}.set("b", 2)["b"]'),
+        ("emit `Order ID`=`plain`+this.`a``b`", "emit `Order ID` = plain + this.`a``b`"),
+        (
+            "let `let`=1 emit meta `a-b`=`let` distinct by `c#d`",
+            "let `let` = 1\nemit meta `a-b` = `let`\ndistinct by `c#d`",
+        ),
+        ("emit it=it", "emit it = it"),
         ("", None),
     ],
 )
@@ -92,7 +101,9 @@ def test_long_expressions_are_broken() -> None:
     assert " -\n" in formatted("emit a = " + " - ".join(["a_long_column_name"] * 8))
 
 
-_NAMES = st.sampled_from(["a", "b_1", "outer", "info", "sum", "$pipeline.name", "rec.by", "xs"])
+_NAMES = st.sampled_from(
+    ["a", "b_1", "outer", "info", "sum", "$pipeline.name", "rec.by", "xs", "it", "`a # b`", "r.`c d`", "`if`"]
+)
 _LITERALS = st.sampled_from(["0", "7", "2.50", "'q'", "'\"'", '"a\\n\\d"', "null", "true", "#2024-02-29#", "now"])
 _COMMENTS = st.sampled_from(["", " # note\n", "\n# own line\n", "\n\n"])
 
@@ -106,6 +117,7 @@ def _grow(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         inner.map(lambda p: f"not ({p})"),
         inner.map(lambda p: f"({p}).trim()"),
         st.tuples(inner, inner).map(lambda p: f"({p[0]})[{p[1]}].by.concat({p[1]}, {p[0]})"),
+        st.tuples(inner, _COMMENTS, inner).map(lambda p: f"{{a:{p[1]} ({p[0]}), 'b c': {p[2]}}}"),
         st.tuples(inner, _COMMENTS).map(lambda p: f"xs.map(it =>{p[1]} ({p[0]}))"),
         st.tuples(inner, inner).map(lambda p: f"if ({p[0]}) then {p[1]}"),
         st.tuples(inner, _COMMENTS, inner, inner).map(lambda p: f"if ({p[0]}) then ({p[2]}){p[1]} else {p[3]}"),

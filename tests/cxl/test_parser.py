@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import time
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,45 @@ def test_words_are_reserved_only_where_they_mean_something() -> None:
     assert [type(one).__name__ for one in statements(text)] == ["Emit", "Emit", "Let", "EmitMeta", "Emit"]
 
 
+def test_backticks_quote_names() -> None:
+    let, emit, meta, distinct = statements(
+        "let `a b` = `a b`.`c d`.e\nemit `filter` = it\nemit meta `m``n` = q.`x#y`\ndistinct by `k.l`"
+    )
+    assert isinstance(let, ast.Let)
+    assert isinstance(let.value, ast.Member)
+    assert isinstance(let.value.base, ast.Member)
+    assert (let.name, let.value.base.name, let.value.name) == ("a b", "c d", "e")
+    assert isinstance(emit, ast.Emit)
+    assert emit.name == "filter"
+    assert isinstance(meta, ast.EmitMeta)
+    assert meta.key == "m`n"
+    assert isinstance(distinct, ast.Distinct)
+    assert distinct.key == "k.l"
+
+
+def test_it_is_a_name_like_others_outside_of_closures() -> None:
+    assert len(statements("let it = it\nemit it = it + 1\nemit meta it = 2\ndistinct by it\nfilter it > 2")) == 5
+
+
+def test_a_brace_begins_a_map_where_a_value_is_due_and_a_block_elsewhere() -> None:
+    node = expression('{ a : 1, # one\n \'b c\': {}, `d`: {filter: {e: 2}.e},\n "\\"": null }')
+    assert isinstance(node, ast.MapLiteral)
+    assert [entry.key for entry in node.entries] == ["a", "b c", "d", '"']
+    block, empty = statements("emit each v in {a: xs}.a outer {\n}\nemit each v in m\n{}")
+    assert isinstance(block, ast.EmitEach)
+    assert isinstance(block.source, ast.Member)
+    assert isinstance(empty, ast.EmitEach)
+    match = expression("match {a: 1}.a { {} => {b: 2}, _ => {} }")
+    assert isinstance(match, ast.Match)
+
+
+def test_comments_before_a_brace_are_read_in_one_way() -> None:
+    started = time.process_time()
+    for text in ("emit r = outer" + " #" * 500, "emit r = {" + " #" * 500, "emit r = {a" + " #" * 500 + "\n"):
+        parser.parse(text)
+    assert time.process_time() - started < 2
+
+
 def test_a_trace_has_its_guard_with_and_without_then() -> None:
     with_then, without = statements('trace info if n > 1 then "big"\ntrace info if n > 1 "big"')
     assert with_then == without
@@ -182,13 +222,16 @@ def test_an_unfinished_statement_does_not_take_the_next_one() -> None:
         ("emit r = a && b", "unexpected character '&&'", "`and`"),
         ("emit r = a || b", "unexpected character '||'", "`or`"),
         ("emit r = !a", "unexpected character '!'", "`not`"),
-        ("emit r = `unit price`", "unexpected character '`'", "`mapping` renames them"),
+        ("emit r = `unit price", "unterminated quoted name", "close the name with `"),
+        ("emit r = ``", "unterminated quoted name", "close the name with `"),
         ("emit r = 1;", "unexpected character ';'", "no separator"),
         ("emit r = if a 1 else 2", "expected 'then', found '1'", None),
         ("emit r = if a then 1 elif b then 2", "unexpected reserved word 'then'", "`else if`"),
         ('emit r = f"x {n}"', "unexpected string after 'f'", "no interpolation"),
         ("emit r = [1, 2]", "expected expression, found '['", "no array literals"),
-        ('emit r = {"a": 1}', "expected expression, found '{'", "no map literals"),
+        ("emit r = {1: 2}", "expected expression, found '{'", "`{name: value}`"),
+        ("emit r = {a: 1, b}", "unexpected '}'", None),
+        ("emit r = {a: 1 b: 2}", "expected '}', found 'b'", None),
         ("emit r = xs.map(x => x)", "expected ',' or ')', found '=>'", "always `it`"),
         ("emit r = a < b < c", "comparisons are not chainable", "`and`"),
         ("emit match = 1", "expected output field name (identifier), found reserved word 'match'", "another name"),
@@ -219,7 +262,7 @@ def test_an_unfinished_statement_does_not_take_the_next_one() -> None:
         ("emit r = n in (1, 2)", "expected ')', found ','", "joined by `or`"),
         ("if a then emit r = 1", "expected expression, found reserved word 'emit'", "begins a statement"),
         ("emit order-id = 1", "expected '=', found '-'", "letters, digits and `_`"),
-        ("emit order id = 1", "expected '=', found 'id'", "no blanks"),
+        ("emit order id = 1", "expected '=', found 'id'", "with blanks stands in backticks"),
         ("emit r = 1,5", "unexpected ','", "dot"),
         ("distinct by a, b", "unexpected ','", "one field"),
         ("// note", "unexpected '/'", "`#`"),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from spark_jobs.cxl import names, typed, types
 from spark_jobs.cxl import scope as cxl_scope
-from spark_jobs.cxl import typed, types
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.diagnostics.source import Text as Text_
@@ -337,7 +337,7 @@ def _named_check(entry: ValidationConfig, after: Flow) -> str | None:
         return None
     holds_text = column is None or column.type.kind in (types.Kind.STRING, types.Kind.ARRAY, types.Kind.ANY)
     test = "is_empty" if entry.check.strip() == "not_empty" and holds_text else "is_null"
-    return f"not {entry.field}.{test}()"
+    return f"not {names.column(entry.field)}.{test}()"
 
 
 def _directive(index: int, entry: LogConfig, scope: BindScope, after: Flow) -> LogDirective | None:

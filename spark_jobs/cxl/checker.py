@@ -15,6 +15,7 @@ from spark_jobs.cxl import (
     checker_modules,
     checker_operators,
     checker_records,
+    failing,
     typed,
     types,
 )
@@ -22,7 +23,7 @@ from spark_jobs.cxl.environment import Binding
 from spark_jobs.cxl.scope import Mode
 from spark_jobs.cxl.session import Session
 from spark_jobs.cxl.types import Kind
-from spark_jobs.diagnostics import codes
+from spark_jobs.diagnostics import codes, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,11 +51,15 @@ def check(tree: ast.Program, scope: Scope, text: str) -> tuple[typed.Program | t
 
 
 def unused(session: Session, let: Binding) -> None:
-    """Warn of a let that nothing reads."""
-    if not let.used and not let.name.startswith("_"):
-        session.warn(
-            codes.W202, f"`{let.name}` is never read", let.place, "remove the `let`, or begin its name with `_`"
-        )
+    """Warn of a let that nothing reads; where any name is a column, a near one may have been meant to read it."""
+    if let.used or let.name.startswith("_"):
+        return
+    message, help_text = f"`{let.name}` is never read", "remove the `let`, or begin its name with `_`"
+    near = nearest.nearest(let.name, sorted(session.columns)) if session.scope.is_open else None
+    if near is not None:
+        message = f"`{let.name}` is never read, and `{near}` is read, which the program does not define"
+        help_text = f"if `{near}` is no column: did you mean '{let.name}'?"
+    session.warn(codes.W202, message, let.place, help_text)
 
 
 def _single(session: Session, tree: ast.Program) -> list[typed.Statement]:
@@ -167,10 +172,22 @@ class Statements:
                     "put it into a module, a file in the rules path, and import that with `use`",
                 )
                 return None
-            case ast.Evaluate(value=value, place=place):
-                return typed.Evaluate(place, checker_expressions.check(self.session, value))
+            case ast.Evaluate():
+                return self._evaluate(statement)
             case _:
                 raise TypeError(f"no statement: {statement!r}")
+
+    def _evaluate(self, statement: ast.Evaluate) -> typed.Evaluate:
+        known = len(self.session.findings)
+        value = checker_expressions.check(self.session, statement.value)
+        if len(self.session.findings) == known and failing.does_nothing(value):
+            self.session.warn(
+                codes.W207,
+                "the expression is a statement by itself and does nothing",
+                statement.place,
+                "if it belongs to the value before it, an operator is missing; to keep it, write `emit name = …`",
+            )
+        return typed.Evaluate(statement.place, value)
 
     def let(self, statement: ast.Let) -> typed.Let:
         """`let`: the value does not see the name."""

@@ -34,6 +34,12 @@ def may_fail(expression: typed.Expression) -> bool:
     return any(_may_fail(node) for node in trees.walk(expression))
 
 
+def does_nothing(expression: typed.Expression) -> bool:
+    """Whether evaluating this expression for its own sake is in vain: it cannot fail and logs nothing."""
+    logs = any(isinstance(node, typed.Call) and node.builtin.endswith(".debug") for node in trees.walk(expression))
+    return not logs and not may_fail(expression)
+
+
 def _may_fail(node: object) -> bool:
     match node:
         case typed.Binary(operator=operator, left=left, right=right):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import names, typed
+from spark_jobs.cxl import names, typed, types
 from spark_jobs.cxl.scope import Mode
 from spark_jobs.diagnostics import codes, nearest
 
@@ -38,6 +38,9 @@ class Dotted:
     qualifier: str | None
     whole: Callable[[], typed.Expression | None] | None
 
+
+#: What to do about an undeclared column that is meant.
+UNDECLARED = "declare it in the schema of its source to give it a type"
 
 # ---- names
 
@@ -105,6 +108,8 @@ def step(session: Session, base: Dotted, name: str, place: Place) -> typed.Expre
         schema = session.scope.inputs[base.qualifier]
         if path in schema or path in schema.beginnings:
             return qualified(session, base.qualifier, path, place)
+        if base.qualifier in session.scope.open_inputs and base.path not in (*schema.names, *schema.beginnings):
+            return _undeclared_step(session, base, name, place)
     elif _begins(session, path):
         is_column = _is_column(session, path)
         return Dotted(place, path, None, (lambda: column_of(session, path, place)) if is_column else None)
@@ -152,7 +157,31 @@ def qualified(session: Session, qualifier: str, found: str, place: Place) -> typ
     if (value := read()) is not None:
         return value
     help_text = session.suggest(found, lambda: [column.name for column in schema.user_columns])
+    if qualifier in session.scope.open_inputs:
+        message = f"`{full}` is not declared: it is null where no file has it"
+        session.warn(codes.W208, message, place, help_text or UNDECLARED)
+        return Dotted(place, found, qualifier, lambda: _undeclared(session, full, place))
+    help_text = help_text or "declare it in the schema of its source, or say `on_unmapped: auto_widen` there"
     return session.unresolved(f"references unknown field `{full}`", place, help_text, _field_code(session))
+
+
+def _undeclared(session: Session, full: str, place: Place) -> typed.Expression:
+    session.columns.add(full)
+    return typed.Column(types.ANY, place, full)
+
+
+def _undeclared_step(session: Session, base: Dotted, name: str, place: Place) -> Dotted:
+    """A step into an undeclared object: a column of its own where objects are columns by their leaves (decision 47)."""
+    path = f"{base.path}.{name}"
+
+    def read() -> typed.Expression:
+        assert base.whole is not None
+        outer, key = base.whole(), typed.Literal(types.STRING, place, name)
+        assert outer is not None
+        leaf = _undeclared(session, f"{base.qualifier}.{path}", place)
+        return typed.Coalesce(types.ANY, place, leaf, typed.Index(types.ANY, place, outer, key))
+
+    return Dotted(place, path, base.qualifier, read)
 
 
 def unknown_in_combine(session: Session, found: str, place: Place, path: str | None) -> typed.Expression | None:

@@ -43,6 +43,7 @@ class Scope:
         mode: where the program stands.
         row: the input columns that bare names reach. In a combine, the columns of all inputs by qualified name.
         inputs: in a combine, the qualifiers with their columns; bare names then resolve when they are unique.
+        open_inputs: the qualifiers whose undeclared fields may be named too: of type `any`, with a warning.
         group_by: in an aggregate, the key columns.
         variables: declared variables by scope and name: `vars`, `pipeline`, `source`, `record`, `config`.
         documents: declared envelope sections: section to field to type.
@@ -59,6 +60,7 @@ class Scope:
     mode: Mode = Mode.TRANSFORM
     row: Schema = Schema()  # noqa: RUF009 - frozen
     inputs: Mapping[str, Schema] = field(default_factory=dict)
+    open_inputs: frozenset[str] = frozenset()
     group_by: tuple[str, ...] = ()
     variables: Mapping[str, Mapping[str, types.Type]] = field(default_factory=dict)
     documents: Mapping[str, Mapping[str, types.Type]] = field(default_factory=dict)

@@ -144,6 +144,7 @@ W302 = Code("W302", "combine of small inputs needs no partitions", Severity.WARN
 W205 = Code("W205", "index never finds an element", Severity.WARNING)
 W206 = Code("W206", "emit behind an emit each block", Severity.WARNING)
 W207 = Code("W207", "statement that does nothing", Severity.WARNING)
+W208 = Code("W208", "column is not declared", Severity.WARNING)
 W305 = Code("W305", "combine compares by ranges alone", Severity.WARNING)
 W306 = Code("W306", "combine of many inputs has no drive", Severity.WARNING)
 W330 = Code("W330", "spill volume is short of space", Severity.WARNING)

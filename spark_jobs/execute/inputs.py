@@ -207,8 +207,9 @@ def _scan(step: SourceStep, matched: matching.Matched) -> columns.ScanPlan:
 
 
 def widened_type(found: Inputs) -> types.Type:
-    """What undeclared columns hold: texts as long as all sources are CSV, else values of any kind."""
-    return types.STRING.or_null() if all(step.format == "csv" for step in found.steps.values()) else types.ANY
+    """What undeclared columns hold: texts as long as all sources are CSV and no program reads any, else any values."""
+    are_texts = all(step.format == "csv" and not step.lifted for step in found.steps.values())
+    return types.STRING.or_null() if are_texts else types.ANY
 
 
 def widened(plan: plans.Plan, inputs: Inputs) -> dict[str, tuple[str, ...]]:

@@ -53,6 +53,7 @@ class Flow:
         documents: envelope sections: section to field to type.
         joined: the nearest merge or combine above, after which bare `$source` variables are ambiguous (E172).
         ordered_by: the declared order of the records, as far as it holds here.
+        lifts: whether combines and `group_by` may name undeclared columns (decision 99): a source says that it widens.
         files_of: the source of whose files each record is of one; None behind a merge or an aggregate.
     """
 
@@ -63,6 +64,7 @@ class Flow:
     joined: str | None = None
     ordered_by: tuple[str, ...] = ()
     files_of: str | None = None
+    lifts: bool = False
 
     @property
     def widens(self) -> bool:

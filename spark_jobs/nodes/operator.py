@@ -299,6 +299,14 @@ def overlay(data: pa.RecordBatch, columns: dict[str, pa.Array]) -> pa.RecordBatc
     return pa.RecordBatch.from_arrays(list(merged.values()), names=list(merged))
 
 
+def undeclared(data: pa.RecordBatch, name: str) -> pa.Array:
+    """A column that the pipeline does not declare, as values of any kind; null where no file has it."""
+    import pyarrow as pa
+
+    position = data.schema.get_field_index(f"$widened.{name}")
+    return data.column(position) if position >= 0 else pa.nulls(data.num_rows, pa.string())
+
+
 def indices_except(count: int, excluded: Sequence[int]) -> pa.Array:
     """0 … count-1 without some, as int64."""
     import numpy as np

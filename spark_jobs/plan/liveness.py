@@ -42,6 +42,8 @@ def prune(nodes: tuple[PlannedNode, ...], programs: Mapping[str, list[Compiled]]
             members[edge.node] |= asked
             first[edge.node] = planned.step
     found = tuple(_with_live(planned, wanted, members, first.get(planned.name)) for planned in nodes)
+    if any(getattr(planned.step, "undeclared", ()) for planned in nodes):
+        found = tuple(_lifted(planned) for planned in found)
     return tuple(_with_totals(planned, members[planned.name], found) for planned in found)
 
 
@@ -81,6 +83,12 @@ def _with_live(
         failure_node=(first or step).name,
     )
     return replace(planned, step=live_step)
+
+
+def _lifted(planned: PlannedNode) -> PlannedNode:
+    """A source of a pipeline that reads undeclared columns somewhere."""
+    step = planned.step
+    return replace(planned, step=replace(step, lifted=True)) if isinstance(step, SourceStep) else planned
 
 
 def _source_members(paths: set[str]) -> set[str]:

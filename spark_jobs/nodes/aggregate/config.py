@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -102,8 +102,12 @@ def check(config: AggregateConfig, scope: BindScope) -> None:
 def bind(config: AggregateConfig, scope: BindScope) -> Bound | None:
     """The step of an aggregate and the row of a group."""
     feed = scope.feeds[0]
-    if not _keys_exist(config, scope, feed):
+    undeclared = _undeclared(config, scope, feed)
+    if undeclared is None:
         return None
+    if undeclared:
+        lifted = feed.flow.schema.with_columns(*(Column(name, types.ANY, feed.node) for name in undeclared))
+        feed = replace(feed, flow=replace(feed.flow, schema=lifted))
     program = scope.compile(
         "config", "cxl", mode=cxl_scope.Mode.AGGREGATE, flow=feed.flow, group_by=tuple(config.group_by)
     )
@@ -127,20 +131,28 @@ def bind(config: AggregateConfig, scope: BindScope) -> Bound | None:
         input=Schema(tuple(column for column in feed.flow.schema if column.name in _needed(config.group_by, program))),
         output=output,
         time_window=_time_window(config),
+        undeclared=undeclared,
     )
     return Bound(step, {"": flow})
 
 
-def _keys_exist(config: AggregateConfig, scope: BindScope, feed: Feed) -> bool:
+def _undeclared(config: AggregateConfig, scope: BindScope, feed: Feed) -> tuple[str, ...] | None:
+    """The keys that are undeclared columns, with a warning each; None when a key is nothing at all."""
     complete = True
+    found: list[str] = []
     known = [column.name for column in feed.flow.schema.user_columns]
     for index, name in enumerate(config.group_by):
-        if name not in known:
+        if name not in known and feed.flow.lifts and not name.startswith("$"):
+            found.append(name)
+            message = f'aggregate "{scope.name}": `{name}` is not declared: it is null where no file has it'
+            hint = nearest.hint(name, known) or "declare it in the schema of its source to give it a type"
+            report(scope, codes.W208, message, "config", "group_by", index, help=hint)
+        elif name not in known:
             complete = False
             message = f'aggregate "{scope.name}": group_by field(s) ["{name}"] not present in upstream schema'
             hint = nearest.hint(name, known) or "columns here: " + ", ".join(known[:12])
             report(scope, codes.E200, message, "config", "group_by", index, help=hint)
-    return complete
+    return tuple(found) if complete else None
 
 
 def _check_correlation(config: AggregateConfig, scope: BindScope, feed: Feed) -> None:

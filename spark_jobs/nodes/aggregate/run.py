@@ -102,6 +102,9 @@ class Partial(operator.Operator):
     def process(self, batch: operator.Batch, port: int) -> None:
         """Prepare keys and arguments; group them when enough have come together."""
         self.counters.records_in += batch.count
+        if self.step.undeclared:
+            lifted = {name: operator.undeclared(batch.data, name) for name in self.step.undeclared}
+            batch = replace(batch, data=operator.overlay(batch.data, lifted))
         emits: dict[str, pa.Array] = {}
         failed = 0
         arrived = batch.count

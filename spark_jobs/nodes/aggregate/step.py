@@ -27,5 +27,7 @@ class AggregateStep(node.Step):
     input: schema.Schema
     output: schema.Schema
     time_window: Any = None
+    #: Keys that are undeclared columns.
+    undeclared: tuple[str, ...] = ()
     #: The counters that its emits and programs behind it read; None when nobody asks.
     totals: Totals | None = None

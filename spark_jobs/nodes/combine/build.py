@@ -50,8 +50,10 @@ def key_names(step: CombineStep, qualifier: str) -> list[str]:
     return [key_name(i) for i in range(sum(e.build_qualifier == qualifier for e in step.equalities))]
 
 
-def qualified(data: pa.RecordBatch, qualifier: str) -> pa.RecordBatch:
+def qualified(step: CombineStep, data: pa.RecordBatch, qualifier: str) -> pa.RecordBatch:
     """The batch with its columns under their qualified names; those of the engine keep theirs."""
+    undeclared = {name: operator.undeclared(data, name) for owner, name in step.undeclared if owner == qualifier}
+    data = operator.overlay(data, undeclared)
     return data.rename_columns([n if n.startswith("$") else f"{qualifier}.{n}" for n in data.schema.names])
 
 
@@ -86,7 +88,7 @@ class Store(operator.Operator):
         """Append a batch with its keys and the places its records come from."""
         found: list[pa.Array] = []
         for equality, program in zip(self.equalities, self.programs, strict=True):
-            named = replace(batch, data=qualified(batch.data, self.qualifier))
+            named = replace(batch, data=qualified(self.step, batch.data, self.qualifier))
             result = self.run(program, named, engine.Surroundings())
             if result.failures:
                 self.counters.made += len(result.failures)  # what comes in are the driver's records

@@ -127,10 +127,12 @@ def bind(config: CombineConfig, scope: BindScope) -> Bound | None:
         documents=next(feed.flow.documents for feed in scope.feeds if feed.qualifier == driver),
         joined=scope.name,
     )
-    where = scope.compile("config", "where", mode=cxl_scope.Mode.PREDICATE, flow=qualified, inputs=rows)
+    lifting = frozenset(feed.qualifier for feed in scope.feeds if feed.flow.lifts)
+    around: dict[str, Any] = {"flow": qualified, "inputs": rows, "open_inputs": lifting}
+    where = scope.compile("config", "where", mode=cxl_scope.Mode.PREDICATE, **around)
     body = None
     if config.match is not Match.COLLECT:
-        body = scope.compile("config", "cxl", mode=cxl_scope.Mode.COMBINE, flow=qualified, inputs=rows)
+        body = scope.compile("config", "cxl", mode=cxl_scope.Mode.COMBINE, **around)
         if isinstance(body, typed.Program) and not body.emits:
             message = f'combine "{scope.name}" cxl body has no emit statements; the output would have no columns'
             report(scope, codes.E309, message, "config", "cxl", help="emit at least one field")
@@ -155,6 +157,7 @@ def bind(config: CombineConfig, scope: BindScope) -> Bound | None:
         output=output,
         carried=carried,
         wants_shuffle=config.strategy is CombineStrategy.GRACE_HASH,
+        undeclared=_undeclared(rows, [program for program in (where, body) if program is not None]),
     )
     driving = next(feed for feed in scope.feeds if feed.qualifier == driver)
     flow = Flow(
@@ -163,8 +166,16 @@ def bind(config: CombineConfig, scope: BindScope) -> Bound | None:
         documents=driving.flow.documents,
         joined=scope.name,
         files_of=driving.flow.files_of,
+        lifts=driving.flow.lifts,
     )
     return Bound(step, {"": flow})
+
+
+def _undeclared(rows: dict[str, Schema], programs: list[typed.Program]) -> tuple[tuple[str, str], ...]:
+    """The undeclared columns that programs read, as (qualifier, column)."""
+    names = sorted({name for program in programs for name in program.columns})
+    read = [(qualifier, name) for qualifier, _, name in (each.partition(".") for each in names)]
+    return tuple((qualifier, name) for qualifier, name in read if name not in rows[qualifier])
 
 
 def _visible(feed: Feed, drives: bool, on_miss: OnMiss) -> Schema:

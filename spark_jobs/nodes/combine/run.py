@@ -142,7 +142,7 @@ class Combine(operator.Operator):
         """The batch without the records whose key fails, and the driver's side of the keys."""
         found: list[pa.Array] = []
         for equality, program in self.key_programs[qualifier]:
-            named = replace(batch, data=build.qualified(batch.data, self.step.driver))
+            named = replace(batch, data=build.qualified(self.step, batch.data, self.step.driver))
             result = self.run(program, named, engine.Surroundings())
             if result.failures:
                 self.fail(batch, [build.combine_error(item) for item in result.failures])
@@ -237,10 +237,11 @@ class Combine(operator.Operator):
         columns = {}
         for name in sorted(program.columns):
             qualifier, _, column = name.partition(".")
-            if qualifier == self.step.driver:
-                columns[name] = batch.data.column(column).take(driver)
-            else:
-                columns[name] = self.tables[qualifier].records.column(column).take(build_rows[qualifier])
+            is_driver = qualifier == self.step.driver
+            data = batch.data if is_driver else self.tables[qualifier].records
+            is_declared = (qualifier, column) not in self.step.undeclared
+            found = data.column(column) if is_declared else operator.undeclared(data, column)
+            columns[name] = found.take(driver if is_driver else build_rows[qualifier])
         if not columns:
             columns["$none"] = pa.nulls(len(driver))
         around = [name for name in batch.data.schema.names if name.startswith((*operator.VALUES, "$origin."))]

@@ -53,6 +53,7 @@ class CombineStep(node.Step):
         body: the emits, over qualified columns; None with `collect`.
         output: the output columns in order.
         carried: driver columns that ride along unseen (`$ck.*`), as (output name, qualifier, column).
+        undeclared: undeclared columns that programs read, as (qualifier, column).
         wants_shuffle: `strategy: grace_hash`: partitions by key even where the build side would fit into each task.
     """
 
@@ -69,6 +70,7 @@ class CombineStep(node.Step):
     output: schema.Schema
     carried: tuple[tuple[str, str, str], ...] = ()
     wants_shuffle: bool = False
+    undeclared: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_keyed(self) -> bool:

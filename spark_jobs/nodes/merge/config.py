@@ -54,6 +54,7 @@ def bind(config: MergeConfig, scope: BindScope) -> Bound | None:
         sources=tuple(dict.fromkeys(name for feed in scope.feeds for name in feed.flow.sources)),
         documents={key: value for feed in reversed(scope.feeds) for key, value in feed.flow.documents.items()},
         joined=scope.name,
+        lifts=all(feed.flow.lifts for feed in scope.feeds),
         ordered_by=first.flow.ordered_by if len({feed.flow.ordered_by for feed in scope.feeds}) == 1 else (),
     )
     step = MergeStep(

@@ -246,6 +246,7 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
         documents=_documents(config),
         ordered_by=tuple(field.field for field in config.sort_order),
         files_of=scope.name,
+        lifts=config.on_unmapped.mode is OnUnmapped.AUTO_WIDEN and "on_unmapped" in config.model_fields_set,
     )
     return Bound(step, {"": flow}, _pending(config, declared, scope), tuple(_origins(config, declared, scope)))
 

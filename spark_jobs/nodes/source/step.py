@@ -110,6 +110,8 @@ class SourceStep(node.Step):
     endpoint: Endpoint | None = None
     #: The declared order of the records (trusted).
     sort_order: tuple[tuple[str, bool, str], ...] = ()
+    #: Whether programs of the pipeline read undeclared columns, which are values of any kind then.
+    lifted: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
         """Tasks read files: the endpoint, which has credentials, stays at home."""

@@ -171,6 +171,7 @@ def bind(config: TransformConfig, scope: BindScope) -> Bound | None:
         joined=feed.flow.joined,
         ordered_by=feed.flow.ordered_by if kept_order else (),
         files_of=feed.flow.files_of,
+        lifts=feed.flow.lifts,
     )
     if window:
         if not _holds_values(program, window.scope.row, scope):

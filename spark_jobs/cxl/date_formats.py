@@ -102,7 +102,13 @@ class Format:
     def read(self, text: str) -> dict[str, str] | None:
         """The fields of a text by code, None where it does not have this form."""
         found = self.pattern.fullmatch(text)
-        return None if found is None else dict(zip(self.fields, found.groups(), strict=True))
+        if found is None:
+            return None
+        fields: dict[str, str] = {}
+        for code, value in zip(self.fields, found.groups(), strict=True):
+            if fields.setdefault(code, value) != value:
+                return None  # a field that stands twice has to say the same
+        return fields
 
 
 def _number_piece(code: str, flag: str) -> Piece:
@@ -210,6 +216,22 @@ def complaint(form: str) -> str | None:
     except ValueError as problem:
         return str(problem)
     return None
+
+
+def gap(form: str) -> str | None:
+    """Why no text of a well formed format can be a date, None where it can."""
+    found = _compile(form).fields
+    fields = set(found)
+    if len(fields) < len(found):
+        return "the format names a field twice"
+    by_week = {"G", "V"} <= fields and fields & set("aAuw")
+    if "s" in fields or by_week:
+        return None
+    if not fields & set("Yy"):
+        return "the format has no year"
+    if "j" in fields or (fields & set("de") and fields & set("mbB")):
+        return None
+    return "the format has no day and month"
 
 
 def compiled(form: str) -> Format:

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.cxl import types, values
+from spark_jobs.cxl import date_formats, types, values
 from spark_jobs.formats import coerce, date_forms
 
 D, T = dt.date, dt.datetime
 BAD = object()
+CODES = ["Y", "m", "d", "-d", "_m", "e", "b", "B", "a", "j", "y", "C", "H", "M", "p", "G", "V", "u", "F", "D", "v", "s"]
+BUILTIN = ["%Y-%m-%d", "%m/%d/%Y", "%Y/%m/%d", "%m-%d-%Y"]
 
 
 def convert(texts: list[str | None], static: types.Type, formats: tuple[str, ...] = ()) -> list[Any]:
@@ -119,12 +121,20 @@ def test_formats_of_the_pipeline_come_after_iso_and_before_the_others() -> None:
     ("form", "text", "moment"),
     [
         ("%d %B %Y", "7 September 1999", T(1999, 9, 7)),
-        ("%a, %d %b %y", "Thu, 07 Sep 99", T(1999, 9, 7)),
+        ("%a, %d %b %y", "Tue, 07 Sep 99", T(1999, 9, 7)),
+        ("%a, %d %b %y", "Thu, 07 Sep 99", None),
+        ("%a %d %b %Y", "Tue 02 January 2024", None),
+        ("%a %d %B %Y", "tue 2 JAN 2024", T(2024, 1, 2)),
+        ("%-d.%m.%Y", "2.01.2024", T(2024, 1, 2)),
+        ("%G-W%V-%u", "2024-W01-2", T(2024, 1, 2)),
+        ("%s", "86400", T(1970, 1, 2)),
+        ("%C%y/%e/%m", "1999/ 7/09", T(1999, 9, 7)),
+        ("%d.%m.%Y %k Uhr", "7.9.1999 25 Uhr", T(1999, 9, 7)),
         ("%y", None, None),
         ("%Y/%j", "2024/366", T(2024, 12, 31)),
         ("%Y/%j", "2023/366", None),
         ("%F %I:%M:%S %p", "2024-01-02 12:05:06 am", T(2024, 1, 2, 0, 5, 6)),
-        ("%F %I:%M %p", "2024-01-02 13:05 pm", None),
+        ("%F %I:%M %Q", None, None),
         ("%F %T.%f", "2024-01-02 03:04:05.25", T(2024, 1, 2, 3, 4, 5, 250_000)),
         ("%d.%m.%y", "1.2.70", T(1970, 2, 1)),
         ("%d.%m.%y", "1.2.69", T(2069, 2, 1)),
@@ -135,11 +145,35 @@ def test_date_formats(form: str, text: str | None, moment: T | None) -> None:
     if text is None:
         assert date_forms.format_problem(form) is not None
     elif moment is None:
-        with pytest.raises(ValueError):
-            date_forms.parse(text, form)
+        for read in (date_forms.to_date, date_forms.to_datetime):
+            with pytest.raises(ValueError):
+                read(text, (form,))
+        assert date_formats.parse_date(text, form) is None
     else:
         assert date_forms.format_problem(form) is None
-        assert date_forms.parse(text, form) == moment
+        assert date_forms.to_date(text, (form,)) == moment.date() == date_formats.parse_date(text, form)
+        if moment.time() != dt.time():
+            assert date_forms.to_datetime(text, (form,)) == moment == date_formats.parse_datetime(text, form)
+
+
+def test_an_hour_that_is_on_no_clock_face_is_no_moment() -> None:
+    for text in ("2024-01-02 13:05 pm", "2024-01-02 00:05 am"):
+        with pytest.raises(ValueError):
+            date_forms.to_datetime(text, ("%F %I:%M %p",))
+
+
+@given(st.datetimes(T(1000, 1, 1), T(2999, 1, 1)), st.lists(st.sampled_from(CODES), min_size=1, max_size=6), st.data())
+def test_a_format_means_the_same_in_sources_and_in_cxl(moment: T, codes: list[str], data: st.DataObject) -> None:
+    form = " ".join(f"%{code}" for code in codes)
+    text = date_formats.write(moment, form)
+    text = data.draw(st.sampled_from([text, text.upper(), text.replace(" ", ""), text + "x"]))
+    try:
+        day = date_forms.to_date(text, (form,))
+    except ValueError:
+        day = None
+    wanted = date_formats.parse_date(text, form)
+    builtin = [date_formats.parse_date(text, known) for known in BUILTIN]
+    assert day == (builtin[0] or wanted or next((found for found in builtin if found), None))
 
 
 @pytest.mark.parametrize("form", ["%Q", "%d.%m", "%d %d %m %Y", "%", "%Y-%m"])

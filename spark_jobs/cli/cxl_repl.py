@@ -29,6 +29,8 @@ let x = …, emit x = … keep it for the lines that follow
 :show                 print the record and the program so far
 :reset                forget the program
 :help, :quit"""
+#: An expression alone is there to be shown, and what reads a let may come next.
+_FINE_HERE = ("W202", "W207")
 _UNFINISHED = "found the end of the program"
 
 
@@ -170,7 +172,7 @@ class Repl(cmd.Cmd):
         """Print what is wrong with the lines just entered; warnings of lines before them are known already."""
         start = sum(len(statement) + 1 for statement in self.program)
         for finding in analysis.findings:
-            if finding.place[1] < start or finding.code.id == "W202":
+            if finding.place[1] < start or finding.code.id in _FINE_HERE:
                 continue
             self.say(f"{'error' if finding.is_error else 'warning'}[{finding.stage}]: {finding.message}")
             if finding.help:

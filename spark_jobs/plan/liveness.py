@@ -13,18 +13,27 @@ from spark_jobs.nodes.source.step import PROVENANCE, SourceStep
 from spark_jobs.plan import regions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from spark_jobs.nodes import node
     from spark_jobs.plan.binder import Compiled
     from spark_jobs.plan.plan import Input, PlannedNode
 
 
-def prune(nodes: tuple[PlannedNode, ...], programs: Mapping[str, list[Compiled]]) -> tuple[PlannedNode, ...]:
-    """The nodes, in their topological order, with `live`, `reads_source`, `failure_stage` of sources filled in.
+def prune(
+    nodes: tuple[PlannedNode, ...], programs: Mapping[str, list[Compiled]], declared: Sequence[str]
+) -> tuple[PlannedNode, ...]:
+    """The nodes with `live`, `reads_source`, `failure_stage` of sources filled in.
 
     And with the `totals` of aggregates: their groups know these, so nobody upstream is asked for them.
+
+    Args:
+        nodes: the nodes in topological order.
+        programs: their programs.
+        declared: the names of the nodes in the order of the file: a failed conversion names the first of a source's
+            consumers (decision 108).
     """
+    number = {name: position for position, name in enumerate(declared)}
     wanted: dict[str, set[str]] = {planned.name: set() for planned in nodes}
     members: dict[str, set[str]] = {planned.name: set() for planned in nodes}
     first: dict[str, node.Step] = {}
@@ -40,7 +49,9 @@ def prune(nodes: tuple[PlannedNode, ...], programs: Mapping[str, list[Compiled]]
             if sets:
                 wanted[edge.node] |= _set_for(planned, index, sets)
             members[edge.node] |= asked
-            first[edge.node] = planned.step
+            known = first.get(edge.node)
+            if known is None or number[planned.name] < number[known.name]:
+                first[edge.node] = planned.step
     found = tuple(_with_live(planned, wanted, members, first.get(planned.name)) for planned in nodes)
     if any(getattr(planned.step, "undeclared", ()) for planned in nodes):
         found = tuple(_lifted(planned) for planned in found)

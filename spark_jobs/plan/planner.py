@@ -72,7 +72,7 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
     overlap.check_shadows(bindings)
     if found.has_errors:
         return None
-    nodes = liveness.prune(tuple(_planned(bindings)), bindings.programs)
+    nodes = liveness.prune(tuple(_planned(bindings)), bindings.programs, list(bindings.graph.nodes))
     errors = _error_handling(read.errors, read.tree, bindings.tokens)
     overlap.check_targets(nodes, errors, bindings.expansion.nodes, base_dir, found)
     limit = _memory_limit(read, options, found)

@@ -368,3 +368,21 @@ def test_a_csv_character_that_cannot_structure_a_file_is_refused(key: str, chara
     (problem,) = problems(tmp_path, text)
     assert problem.code.id == "E007"
     assert f"`{key}`: expected one" in problem.message
+
+
+def test_a_failed_conversion_names_the_first_consumer_in_the_file(tmp_path: Path) -> None:
+    """Whatever the order that records make them run in."""
+    text = (
+        ORDERS
+        + """
+  - type: combine
+    name: early
+    input: { o: orders, l: late }
+    config: { where: o.id == l.id, cxl: emit id = o.id }
+  - { type: transform, name: middle, input: orders, config: { cxl: emit x = id } }
+  - { type: transform, name: late, input: middle, config: { cxl: emit y = id } }
+  - { type: output, name: out, input: early, config: { type: csv, path: out.csv } }
+"""
+    )
+    step = planned(tmp_path, text).by_name["orders"].step
+    assert (step.failure_stage, step.failure_node) == ("combine:early", "early")  # type: ignore[union-attr]

@@ -173,8 +173,12 @@ def _node(kind: NodeType) -> str:
 
 def _formats() -> Iterator[str]:
     yield "## formats"
-    running = ", ".join(f"`{one}`" for one in formats.Format if one in formats.RUNNING)
-    yield f"The `options:` of sources and outputs depend on their `type`. {running} run; the others are checked only."
+    read, written = (
+        ", ".join(f"`{one}`" for one in formats.Format if one in running)
+        for running in (formats.READABLE, formats.WRITABLE)
+    )
+    verdict = f"Read are {read}, written {written}; the others are checked only."
+    yield f"The `options:` of sources and outputs depend on their `type`. {verdict}"
     for one in formats.Format:
         yield f"### {one}"
         for verb, models in (("read", formats.READ), ("written", formats.WRITE)):

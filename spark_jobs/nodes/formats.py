@@ -36,8 +36,9 @@ class Format(StrEnum):
     X12 = "x12"
 
 
-#: Formats whose files are read and written; the others bind and explain only.
-RUNNING = frozenset({Format.CSV, Format.JSON})
+#: Formats whose files are read, and those that are written; the others bind and explain only.
+READABLE = frozenset({Format.CSV, Format.JSON})
+WRITABLE = frozenset({Format.CSV, Format.JSON})
 _USUAL_ENCODINGS = ("utf-8", "utf-16", "latin-1", "windows-1252")
 
 

@@ -174,7 +174,7 @@ def _group_source(config: OutputConfig, name: str) -> str:
 
 
 def _pending(config: OutputConfig, scope: BindScope) -> Any:
-    if config.type not in formats.RUNNING:
+    if config.type not in formats.WRITABLE:
         return scope.pending(f"writing {config.type} files", "config", "type")
     if config.layout is not None:
         return scope.pending("the `schema` of an output", "config", "schema")

@@ -305,7 +305,7 @@ def _match(config: SourceConfig) -> FileMatch:
 
 
 def _pending(config: SourceConfig, declared: Declared, scope: BindScope) -> Any:
-    if config.type not in formats.RUNNING:
+    if config.type not in formats.READABLE:
         return scope.pending(f"reading {config.type} files", "config", "type")
     if config.array_paths and config.type is not formats.Format.JSON:
         return scope.pending("`array_paths`", "config", "array_paths")

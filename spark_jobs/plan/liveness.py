@@ -43,12 +43,14 @@ def prune(
         if planned.step is None:
             continue
         sets = kinds[planned.kind].reads(planned.step, frozenset(wanted[planned.name]))
-        asked = _system(programs.get(planned.name, []), "before")
-        asked |= set() if isinstance(planned.step, AggregateStep) else members[planned.name]
+        own = _system(programs.get(planned.name, []), "before")
+        behind = set() if isinstance(planned.step, AggregateStep) else members[planned.name]
+        streams = regions.streams(planned)
         for index, edge in enumerate(planned.inputs):
             if sets:
                 wanted[edge.node] |= _set_for(planned, index, sets)
-            members[edge.node] |= asked
+            # Records that are only looked up do not go on: nobody behind the node asks where they come from.
+            members[edge.node] |= own | (behind if edge in streams else set())
             known = first.get(edge.node)
             if known is None or number[planned.name] < number[known.name]:
                 first[edge.node] = planned.step

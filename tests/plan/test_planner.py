@@ -386,3 +386,28 @@ def test_a_failed_conversion_names_the_first_consumer_in_the_file(tmp_path: Path
     )
     step = planned(tmp_path, text).by_name["orders"].step
     assert (step.failure_stage, step.failure_node) == ("combine:early", "early")  # type: ignore[union-attr]
+
+
+def test_sources_are_asked_for_what_programs_read_of_their_records(tmp_path: Path) -> None:
+    """Not for what is read behind an aggregate, nor, behind a combine, of records that are only looked up."""
+    text = (
+        ORDERS
+        + CUSTOMERS
+        + """
+  - type: combine
+    name: c
+    input: { o: orders, l: customers }
+    config: { where: o.customer == l.id, cxl: emit id = o.id }
+  - { type: transform, name: t, input: c, config: { cxl: emit e = $source.event_time } }
+  - { type: aggregate, name: g, input: t, config: { group_by: [id], cxl: emit n = $source.count } }
+  - { type: transform, name: u, input: g, config: { cxl: "emit r = $source.row\\nemit k = $pipeline.total_count" } }
+  - { type: output, name: out, input: u, config: { type: csv, path: out.csv } }
+"""
+    )
+    nodes = planned(tmp_path, text).by_name
+    assert nodes["orders"].step.reads_source == {"event_time"}  # type: ignore[union-attr]
+    assert nodes["customers"].step.reads_source == set()  # type: ignore[union-attr]
+    totals = nodes["g"].step.totals  # type: ignore[union-attr]
+    assert totals.members == ("pipeline.total_count", "source.count")
+    assert totals.nodes == {"orders", "customers", "c", "t", "g"}
+    assert (totals.sources, totals.origins) == ({"orders", "customers"}, {"orders"})

@@ -99,7 +99,7 @@ def resolve(plan: plans.Plan, identity: Identity, options: RunOptions, files: In
 
     Raises:
         RunFailed: two outputs, or two input files of one, would be written to the same file (E322), or the name of
-            an input file leads to another folder (E-SEC-001).
+            an input file, or a link, leads to another folder (E-SEC-001).
     """
     values = {
         "execution_id": identity.execution_id,
@@ -125,6 +125,8 @@ def resolve(plan: plans.Plan, identity: Identity, options: RunOptions, files: In
         if target.path
     }
     found = Targets(tuple(outputs), letters)
+    if not options.allow_absolute_paths:
+        _refuse_escapes(found, Path(plan.base_dir))
     _refuse_same(found)
     home = options.work_dir or (found.folders or [Path(plan.base_dir)])[0]
     return replace(found, home=home)
@@ -156,6 +158,14 @@ def free(path: Path, step: OutputStep, taken: set[Path]) -> Path:
         candidate = path.with_name(f"{path.stem}-{number:0{step.unique_suffix_width}d}{path.suffix}")
     taken.add(candidate)
     return candidate
+
+
+def _refuse_escapes(found: Targets, base_dir: Path) -> None:
+    """No file lies outside of the base folder, behind all links; asked again here, where all tokens have values."""
+    for path in dict.fromkeys(found.paths):
+        if not paths.is_inside(path, base_dir):
+            message = f'path escapes base directory via symlink: "{path}" -> "{os.path.realpath(path)}"'
+            raise RunFailed(ExitCode.CONFIG, "E-SEC-001", message)
 
 
 def _refuse_same(found: Targets) -> None:

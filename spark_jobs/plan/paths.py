@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -27,12 +28,23 @@ TOKENS = (
 FAN_OUT_TOKENS = frozenset({"source_file", "source_path"})
 _WITH_ARGUMENT = frozenset({"source_name", "pipeline_hash", "source_file", "source_path"})
 _REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-_PATTERN_SIGNS = re.compile(r"[*?\[]")
+_PATTERN_SIGNS = re.compile(r"[*?\[{]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
+class Kind(Enum):
+    """How a path is used, which decides where it leads."""
+
+    #: As it is written, whatever characters it has.
+    LITERAL = auto()
+    #: It matches files. What it matches is judged when it is matched; what stands before the first sign, here.
+    PATTERN = auto()
+    #: It has tokens. What they make of it is a literal path, and judged as one.
+    TEMPLATE = auto()
+
+
 def security_problem(
-    path: str, base_dir: Path, *, allow_absolute: bool, folder: Path | None = None
+    path: str, base_dir: Path, *, allow_absolute: bool, folder: Path | None = None, kind: Kind = Kind.LITERAL
 ) -> tuple[str, str] | None:
     """Why a path is refused, with help, or None when it is fine (decisions 6 and 51).
 
@@ -42,6 +54,7 @@ def security_problem(
         allow_absolute: whether absolute paths are fine.
         folder: what a relative path starts at; None is the base folder. It may lie elsewhere where an absolute path
             was allowed to lead there, and is then what the path must not lead out of.
+        kind: how it is used.
     """
     shown = path if len(path) <= 200 else path[:200] + "…"
     if "\0" in path:
@@ -60,8 +73,13 @@ def security_problem(
             f'absolute path not allowed: "{shown}" — use --allow-absolute-paths to override',
             "or write it relative to the pipeline",
         )
+    if kind is Kind.TEMPLATE:
+        return None
     start = folder or base_dir
-    return _escape(path, shown, start, (base_dir, start) if allow_absolute else (base_dir,))
+    roots = (base_dir, start) if allow_absolute else (base_dir,)
+    # A file can have a name that reads as a pattern: then the whole path leads somewhere too.
+    ways = [path, _PATTERN_SIGNS.split(path)[0]] if kind is Kind.PATTERN else [path]
+    return next(filter(None, (_escape(way, shown, start, roots) for way in ways)), None)
 
 
 def _climbs(path: str) -> bool:
@@ -69,8 +87,7 @@ def _climbs(path: str) -> bool:
 
 
 def _escape(path: str, shown: str, start: Path, roots: tuple[Path, ...]) -> tuple[str, str] | None:
-    literal = _PATTERN_SIGNS.split(re.split(r"\{", path)[0])[0]
-    real = os.path.realpath(os.path.join(start, literal))
+    real = os.path.realpath(os.path.join(start, path))
     if any(is_inside(real, root) for root in roots):
         return None
     return f'path escapes base directory via symlink: "{shown}" -> "{real}"', "put the file below the base folder"

@@ -194,7 +194,7 @@ def _finished(
         variables=bindings.variables.defaults(),
         memory_limit_bytes=limit,
         threads=overrides.threads or read.pipeline.concurrency.threads,
-        metrics_dir=overrides.metrics_spool_dir or read.pipeline.metrics.spool_dir,
+        metrics_dir=overrides.metrics_spool_dir or _resolved(read.pipeline.metrics.spool_dir, base_dir),
         warnings=tuple(bindings.found.sorted()),
         storage=storage,
         parameters=expand.provenance(bindings.expansion),
@@ -321,6 +321,10 @@ def _error_handling(config: ErrorHandlingConfig, tree: yaml_tree.Mapping, tokens
         max_group_buffer=config.max_group_buffer,
         correlation_fanout_policy=str(config.correlation_fanout_policy),
     )
+
+
+def _resolved(path: str | None, base_dir: Path) -> str | None:
+    return None if path is None else paths.resolve(path, base_dir)
 
 
 def _filled(template: str | None, tokens: Mapping[str, str]) -> str | None:

@@ -19,10 +19,17 @@ if TYPE_CHECKING:
     from spark_jobs.plan.options import PlanOptions
 
 _NODE_PATHS = {
-    "source": (("path",), ("glob",), ("paths",), ("exclude",), ("format_schema",)),
-    "output": (("schema",),),
+    "source": {
+        "path": paths.Kind.PATTERN,
+        "glob": paths.Kind.PATTERN,
+        "paths": paths.Kind.PATTERN,
+        "exclude": paths.Kind.PATTERN,
+        "format_schema": paths.Kind.LITERAL,
+    },
+    "output": {"schema": paths.Kind.LITERAL},
 }
 _LETTERS = ("error_handling", "dlq")
+_LITERAL = (("pipeline", "rules_path"), ("pipeline", "log_rules"), ("pipeline", "metrics", "spool_dir"))
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,7 @@ class _Written:
 
     text: str
     place: Span
+    kind: paths.Kind
     target: str = ""
 
 
@@ -39,10 +47,12 @@ def check(read: Document, bindings: Bindings, options: PlanOptions) -> None:
     found = bindings.found
     values = {**dict.fromkeys(paths.TOKENS, "x"), "n": "", **bindings.tokens, **_batch(options, found)}
     for written in _all(read, bindings):
-        rendered = written.text
-        if written.target:
+        ways, rendered = [(written.text, written.kind)], written.text
+        if written.kind is paths.Kind.TEMPLATE:
             try:
                 rendered = paths.render(written.text, values)
+                # What a token's values make of a path must be as fine as the path itself.
+                ways.append((rendered, paths.Kind.LITERAL))
             except paths.TemplateError as error:
                 found.add(codes.E014.at(written.place, f"{written.target}: {error}"))
                 continue
@@ -51,9 +61,10 @@ def check(read: Document, bindings: Bindings, options: PlanOptions) -> None:
                 help_text = "give one with `--channel`; `{channel:_:}` leaves nothing where there is none"
                 found.add(codes.E014.at(written.place, message, help=help_text))
                 continue
-        # What a token's values make of a path must be as fine as the path itself.
-        for path in dict.fromkeys((written.text, rendered)):
-            problem = paths.security_problem(path, bindings.base_dir, allow_absolute=options.allow_absolute_paths)
+        for path, kind in ways:
+            problem = paths.security_problem(
+                path, bindings.base_dir, allow_absolute=options.allow_absolute_paths, kind=kind
+            )
             if problem:
                 found.add(codes.E_SEC_001.at(written.place, problem[0], help=problem[1]))
                 break
@@ -78,26 +89,28 @@ def _batch(options: PlanOptions, found: Diagnostics) -> dict[str, str]:
 
 def _all(read: Document, bindings: Bindings) -> Iterator[_Written]:
     for node in bindings.expansion.nodes:
-        for key in _NODE_PATHS.get(node.kind, ()):
-            yield from _texts(node.tree, ("config", *key))
+        for key, kind in _NODE_PATHS.get(node.kind, {}).items():
+            yield from _texts(node.tree, ("config", key), kind)
         if node.kind == "output":
-            yield from _texts(node.tree, ("config", "path"), f'output "{node.name}"')
-    yield from _texts(read.tree, ("pipeline", "rules_path"))
-    yield from _texts(read.tree, ("pipeline", "log_rules"))
-    yield from _texts(read.tree, (*_LETTERS, "path"), "error_handling.dlq.path")
+            yield from _texts(node.tree, ("config", "path"), paths.Kind.TEMPLATE, f'output "{node.name}"')
+    for where in _LITERAL:
+        yield from _texts(read.tree, where, paths.Kind.LITERAL)
+    yield from _texts(read.tree, (*_LETTERS, "path"), paths.Kind.TEMPLATE, "error_handling.dlq.path")
     per_source, _, depth = reader.locate(read.tree, (*_LETTERS, "per_source"))
     if depth == 3 and isinstance(per_source, yaml_tree.Mapping):
         for name in per_source.entries:
             where = (*_LETTERS, "per_source", name, "path")
-            yield from _texts(read.tree, where, ".".join(where))
+            yield from _texts(read.tree, where, paths.Kind.TEMPLATE, ".".join(where))
 
 
-def _texts(tree: yaml_tree.Node, where: tuple[str | int, ...], target: str = "") -> Iterator[_Written]:
+def _texts(
+    tree: yaml_tree.Node, where: tuple[str | int, ...], kind: paths.Kind, target: str = ""
+) -> Iterator[_Written]:
     value, _, depth = reader.locate(tree, where)
     if depth < len(where):
         return
     if isinstance(value, yaml_tree.Scalar) and value.value is not None:
-        yield _Written(value.text, reader.value_span(tree, where), target)
+        yield _Written(value.text, reader.value_span(tree, where), kind, target)
     elif isinstance(value, yaml_tree.Sequence):
         for index in range(len(value.items)):
-            yield from _texts(tree, (*where, index), target)
+            yield from _texts(tree, (*where, index), kind, target)

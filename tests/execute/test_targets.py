@@ -139,3 +139,20 @@ def test_a_work_folder_may_be_relative_and_that_of_the_outputs(
     (tmp_path / "out").mkdir()
     assert run(tmp_path, work_dir=Relative(work_dir)).error is None
     assert pipelines.outputs(tmp_path) == {"o.csv": b"id\n1\n"}
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_link_that_only_the_name_of_an_input_file_spells_must_not_lead_out(tmp_path: Path, allowed: bool) -> None:
+    base, outside = tmp_path / "base", tmp_path / "outside"
+    base.mkdir()
+    outside.mkdir()
+    (base / "run-in").symlink_to(outside)
+    text = PIPELINE.replace("out/o.csv", "'run-{source_file}/o.csv'")
+    found = run(base, text, allow_absolute_paths=allowed)
+    if allowed:
+        assert found.error is None
+    else:
+        error = refused(found)
+        assert error.code == "E-SEC-001"
+        assert str(outside) in error.message
+    assert bool(list(outside.iterdir())) is allowed

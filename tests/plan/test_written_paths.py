@@ -141,6 +141,64 @@ nodes:
 """
 
 
+SIGNS = ["[v]", "{v}", "v*", "v?", "v[", "v}"]
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    """A base folder with links out of it that have the names of patterns, and one to a folder, one to a file each."""
+    folder, outside = tmp_path / "base", tmp_path / "outside"
+    folder.mkdir()
+    outside.mkdir()
+    (outside / "secret.yaml").write_text("SECRET=wJalr\n")
+    for sign in SIGNS:
+        (folder / sign).symlink_to(outside)
+        (folder / f"{sign}.comp.yaml").symlink_to(outside / "secret.yaml")
+    (folder / "orders.csv").write_text("id,customer,amount,note\n")
+    return folder
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        ORDERS + "  - { type: composition, name: c, input: orders, use: 'SIGN.comp.yaml' }\n",
+        ORDERS + OUTPUT.format(of="orders", path="TEMPLATE/a.csv"),
+        ORDERS + OUTPUT.format(of="orders", path="TEMPLATE.comp.yaml"),
+        ORDERS + OUTPUT.format(of="orders", path="{n}TEMPLATE/{execution_id}.csv"),
+        ORDERS + OUTPUT.format(of="orders", path="o.csv") + "error_handling: { dlq: { path: 'TEMPLATE/d.csv' } }\n",
+        ORDERS
+        + OUTPUT.format(of="orders", path="o.csv")
+        + "error_handling: { dlq: { path: d.csv, per_source: { orders: { path: 'TEMPLATE/d.csv' } } } }\n",
+        ORDERS.replace("path: orders.csv", "path: orders.csv\n      format_schema: 'SIGN.comp.yaml'"),
+        ORDERS.replace("path: orders.csv", "path: 'SIGN/secret.yaml'"),
+        ORDERS.replace("path: orders.csv", "glob: 'SIGN/*.yaml'"),
+        ORDERS.replace("name: shop", "name: shop, rules_path: 'SIGN'"),
+        ORDERS.replace("name: shop", "name: shop, metrics: { spool_dir: 'SIGN/m' }"),
+    ],
+)
+def test_links_out_are_refused_whatever_characters_their_names_have(base: Path, sign: str, text: str) -> None:
+    template = sign.replace("{", "{{").replace("}", "}}")
+    messages = [item.message for item in problems(base, text.replace("TEMPLATE", template).replace("SIGN", sign))]
+    assert any("escapes base directory via symlink" in message for message in messages)
+    assert not any("wJalr" in message for message in messages)
+
+
+def test_names_that_read_as_patterns_are_fine(tmp_path: Path) -> None:
+    (tmp_path / "[a]").mkdir()
+    text = ORDERS + OUTPUT.format(of="orders", path="[a]/b*?.csv") + OUTPUT.format(of="orders", path="{{c}}/d.csv")
+    assert refused(tmp_path, text.replace("name: out", "name: other", 1)) == []
+
+
+def test_the_folder_of_metrics_is_checked_and_below_the_base_folder(tmp_path: Path) -> None:
+    text = ORDERS + OUTPUT.format(of="orders", path="o.csv")
+    for path in ("../m", "/abs/m", "%2e%2e/m"):
+        with_metrics = text.replace("name: shop", f"name: shop, metrics: {{ spool_dir: '{path}' }}")
+        assert len(refused(tmp_path, with_metrics)) == 1
+    plan = planned(tmp_path, text.replace("name: shop", "name: shop, metrics: { spool_dir: ./m }"))
+    assert plan.metrics_dir == str(tmp_path / "m")
+
+
 def test_sources_in_compositions_count(tmp_path: Path) -> None:
     write(tmp_path, SOURCE, "body.comp.yaml")
     errors = "error_handling: { strategy: continue, dlq: { path: d.csv, per_source: { c/s: { path: s_d.csv } } } }\n"

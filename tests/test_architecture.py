@@ -24,7 +24,7 @@ RANKS = {
     "__main__": 8,
 }
 #: Standard library only; everybody may import them.
-FREE = {"contract", "discovery", "result", "bundle", "ownership", "spool"}
+FREE = {"contract", "discovery", "limits", "result", "bundle", "ownership", "spool"}
 #: From this rank on modules may import pyspark.
 PYSPARK_RANK = RANKS["execute"]
 #: What the provider may import of the engine (DESIGN.md, the tree).

@@ -143,6 +143,7 @@ def say_findings(findings: Sequence[Finding], text: Text) -> None:
 
 def _check(options: argparse.Namespace) -> int:
     from spark_jobs.cxl import compile as front
+    from spark_jobs.cxl.modules import Library
     from spark_jobs.cxl.schema import Schema
     from spark_jobs.cxl.scope import Mode, Scope, WindowScope
 
@@ -151,7 +152,7 @@ def _check(options: argparse.Namespace) -> int:
     scope = Scope(
         row=row,
         window=WindowScope(row),
-        rules_path=options.rules_path,
+        library=Library(options.rules_path),
         is_open=not options.schema,
         group_by=tuple(options.group_by or ()),
     )
@@ -171,6 +172,7 @@ def _check(options: argparse.Namespace) -> int:
 
 def _eval(options: argparse.Namespace) -> int:
     from spark_jobs.cxl import compile as front
+    from spark_jobs.cxl.modules import Library
     from spark_jobs.cxl.scope import Scope
     from spark_jobs.diagnostics.source import Text
 
@@ -184,7 +186,7 @@ def _eval(options: argparse.Namespace) -> int:
         raise InputError("nothing to evaluate: give a FILE or -e CXL")
     given = cxl_input.record(options.record) if options.record else cxl_input.fields(options.field or ())
     row = cxl_input.declared(options.schema) if options.schema else cxl_input.row_of(given)
-    analysis = front.analyse(text.value, Scope(row=row, rules_path=options.rules_path))
+    analysis = front.analyse(text.value, Scope(row=row, library=Library(options.rules_path)))
     if analysis.program is None:
         if options.json:
             _say(_rejection(analysis, text))

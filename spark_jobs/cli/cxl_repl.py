@@ -152,9 +152,10 @@ class Repl(cmd.Cmd):
 
     def _analyse(self, source: str) -> Analysis:
         from spark_jobs.cxl import compile as front
+        from spark_jobs.cxl.modules import Library
         from spark_jobs.cxl.scope import Scope
 
-        return front.analyse(source, Scope(row=self.row, rules_path=self.rules_path))
+        return front.analyse(source, Scope(row=self.row, library=Library(self.rules_path)))
 
     def _line(self, line: str) -> None:
         entered = "\n".join([*self.pending, line])

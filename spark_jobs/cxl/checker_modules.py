@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_jobs import limits
 from spark_jobs.cxl import checker_expressions, modules, typed, types
 from spark_jobs.cxl.environment import Binding
 from spark_jobs.diagnostics import nearest
@@ -19,14 +20,11 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.findings import Finding
     from spark_jobs.cxl.session import Session
 
-#: Calls that one program may inline; a chain of functions that each call the next twice would double without end.
-MAX_INLINED = 10_000
-
 
 def use(session: Session, statement: ast.Use) -> None:
     """Import a module under its alias; what is wrong with it is reported in its own file."""
     try:
-        module = modules.load(session.scope.rules_path, statement.path, roots=session.scope.module_roots)
+        module = session.scope.library.load(statement.path)
     except modules.ModuleError as error:
         session.unresolved(str(error), statement.place, error.help_text, error.code)
         return
@@ -130,13 +128,6 @@ def call(
             place,
             "CXL has no loops; use .map and .filter",
         )
-    session.inlined += 1
-    if session.inlined > MAX_INLINED:
-        if session.inlined == MAX_INLINED + 1:
-            session.unresolved(
-                f"module functions are called too often (max {MAX_INLINED} calls, nested ones included)", place
-            )
-        return typed.Literal(types.ANY, place, None)
     return _inline(session, module, (module.name, function.name), place, lambda: _body(session, function, given))
 
 
@@ -156,10 +147,25 @@ def constant(session: Session, module: modules.Module, let: ast.Let, place: Plac
     return _inline(session, module, key, place, value)
 
 
+def is_exhausted(session: Session, place: Place) -> bool:
+    """Whether modules have put into programs all that they may, which is reported where it is first found.
+
+    A chain of functions or constants that each use the next twice would double without end.
+    """
+    library = session.scope.library
+    library.inlined += 1
+    if library.inlined == limits.INLINED_EXPRESSIONS + 1:
+        message = f"modules put more than {limits.INLINED_EXPRESSIONS} expressions into programs, nested calls included"
+        session.unresolved(message, place, "compute common parts once, in a `let` or a transform of their own")
+    return library.inlined > limits.INLINED_EXPRESSIONS
+
+
 def _inline(
     session: Session, module: modules.Module, key: tuple[str, str], place: Place, check: Callable[[], typed.Expression]
 ) -> typed.Expression:
     """Check something of a module in the place of a call; its errors are reported at the outermost call."""
+    if is_exhausted(session, place):
+        return typed.Literal(types.ANY, place, None)
     outer = session.module, session.call_place
     session.calls.append(key)
     if session.text is None:

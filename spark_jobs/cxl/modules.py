@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from spark_jobs import limits
 from spark_jobs.cxl import ast, parser
 from spark_jobs.cxl.findings import Finding, Stage
 from spark_jobs.diagnostics import codes
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.ast import Place
     from spark_jobs.diagnostics.diagnostic import Code
 
-MAX_BYTES = 1_048_576
 _NOT_ALLOWED = {
     ast.Emit: "emit",
     ast.EmitMeta: "emit",
@@ -60,47 +60,63 @@ class ModuleError(Exception):
         self.code = code
 
 
-def load(
-    folder: Path | None, segments: tuple[str, ...], importing: tuple[str, ...] = (), roots: tuple[Path, ...] = ()
-) -> Module:
-    """The module at a path below the rules path; raises `ModuleError`.
+@dataclass(eq=False)
+class Library:
+    """The modules that the programs of one pipeline may import: each is read once, whoever imports it.
 
     Args:
         folder: the rules path; None where there is none.
-        segments: the path that `use` names, always from the rules path (decision 72).
-        importing: the modules whose imports lead here.
         roots: folders that must hold every module, behind all links; without any, links may lead anywhere.
     """
-    name = ".".join(segments)
-    if name in importing:
-        raise ModuleError(f"modules import each other: {' → '.join([*importing[importing.index(name) :], name])}")
-    if folder is None:
-        raise ModuleError(f"module '{name}' not found: there is no rules path here", "set `rules_path`")
-    path = folder.joinpath(*segments).with_suffix(".cxl")
-    _refuse_escape(name, path, roots)
-    source = _read(name, path, folder)
-    text = Text(source, SourceFile(_shown(path), source))
-    imports: dict[str, Module] = {}
-    findings = []
-    for statement in parsed(source).tree.statements:
-        if isinstance(statement, ast.Use):
-            findings += [
-                Finding(Stage.RESOLVE, *problem, text=text)
-                for problem in _import(folder, statement, (*importing, name), roots, imports)
-            ]
-    return _module(name, text, tuple(imports.items()), tuple(findings))
+
+    folder: Path | None = None
+    roots: tuple[Path, ...] = ()
+    #: Parts of expressions that members of modules have put into programs (`limits.INLINED_EXPRESSIONS`).
+    inlined: int = 0
+    _loaded: dict[tuple[str, ...], Module] = field(default_factory=dict)
+
+    def load(self, segments: tuple[str, ...], importing: tuple[str, ...] = ()) -> Module:
+        """The module at a path below the rules path; raises `ModuleError`.
+
+        Args:
+            segments: the path that `use` names, always from the rules path (decision 72).
+            importing: the modules whose imports lead here.
+        """
+        name = ".".join(segments)
+        if name in importing:
+            raise ModuleError(f"modules import each other: {' → '.join([*importing[importing.index(name) :], name])}")
+        if segments not in self._loaded:
+            self._loaded[segments] = self._read(name, segments, importing)
+        return self._loaded[segments]
+
+    def _read(self, name: str, segments: tuple[str, ...], importing: tuple[str, ...]) -> Module:
+        if self.folder is None:
+            raise ModuleError(f"module '{name}' not found: there is no rules path here", "set `rules_path`")
+        if len(importing) >= limits.MODULE_DEPTH:
+            raise ModuleError(f"imports lead through more than {limits.MODULE_DEPTH} modules at '{name}'")
+        if len(self._loaded) >= limits.MODULES:
+            raise ModuleError(f"more than {limits.MODULES} modules are imported, at '{name}'")
+        path = self.folder.joinpath(*segments).with_suffix(".cxl")
+        _refuse_escape(name, path, self.roots)
+        source = _read(name, path, self.folder)
+        text = Text(source, SourceFile(_shown(path), source))
+        imports: dict[str, Module] = {}
+        findings = []
+        for statement in parsed(source).tree.statements:
+            if isinstance(statement, ast.Use):
+                findings += [
+                    Finding(Stage.RESOLVE, *problem, text=text)
+                    for problem in _import(self, statement, (*importing, name), imports)
+                ]
+        return _module(name, text, tuple(imports.items()), tuple(findings))
 
 
 def _import(
-    folder: Path,
-    statement: ast.Use,
-    importing: tuple[str, ...],
-    roots: tuple[Path, ...],
-    imports: dict[str, Module],
+    library: Library, statement: ast.Use, importing: tuple[str, ...], imports: dict[str, Module]
 ) -> Iterator[tuple[str, Place, str | None, Code]]:
     """Add what a statement imports; gives what is wrong with it."""
     try:
-        module = load(folder, statement.path, importing, roots)
+        module = library.load(statement.path, importing)
     except ModuleError as error:
         yield str(error), statement.place, error.help_text, error.code
         return
@@ -120,12 +136,13 @@ def _refuse_escape(name: str, path: Path, roots: tuple[Path, ...]) -> None:
 
 def _read(name: str, path: Path, folder: Path) -> str:
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(limits.MODULE_BYTES + 1)
     except OSError:
         help_text = f"modules are searched in the rules path {folder}"
         raise ModuleError(f"module '{name}' not found at {path}", help_text) from None
-    if len(data) > MAX_BYTES:
-        raise ModuleError(f"module '{name}' has {len(data)} bytes (max {MAX_BYTES})", "split it")
+    if len(data) > limits.MODULE_BYTES:
+        raise ModuleError(f"module '{name}' has more than {limits.MODULE_BYTES} bytes", "split it")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -157,7 +174,7 @@ def _module(name: str, text: Text, imports: tuple[tuple[str, Module], ...], wron
     for statement in tree.tree.statements:
         findings += [Finding(Stage.PARSE, *problem, text=text) for problem in _declare(module, statement)]
     findings += wrong
-    inherited = [finding for _, imported in imports for finding in imported.findings]
+    inherited = tuple(dict.fromkeys(finding for _, imported in imports for finding in imported.findings))
     if not findings and not any(finding.is_error for finding in inherited):
         findings += checker_modules.check(module)
     return Module(name, text, module.functions, module.constants, module.imports, (*findings, *inherited))

@@ -51,6 +51,11 @@ class Schema:
         names = [column.name.split(".") for column in self.user_columns if "." in column.name]
         return frozenset(".".join(parts[:count]) for parts in names for count in range(1, len(parts)))
 
+    @cached_property
+    def engine_columns(self) -> tuple[Column, ...]:
+        """The engine's own columns."""
+        return tuple(column for column in self.columns if column.name[:1] == "$")
+
     @property
     def user_columns(self) -> tuple[Column, ...]:
         """The columns that CXL and default outputs see."""
@@ -65,7 +70,10 @@ class Schema:
         merged = dict(self._by_name)
         for column in columns:
             merged[column.name] = column
-        return Schema(tuple(merged.values()))
+        laid = Schema(tuple(merged.values()))
+        # What a cached property would compute, known already: rows of wide pipelines are made by the thousand.
+        laid.__dict__["_by_name"] = merged
+        return laid
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from spark_jobs.cxl.modules import Library
 from spark_jobs.cxl.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from pathlib import Path
 
     from spark_jobs.cxl import types
 
@@ -49,8 +49,7 @@ class Scope:
         documents: declared envelope sections: section to field to type.
         metas: `$meta` keys that upstream nodes write; others are null, with a warning.
         window: set where `analytic_window` is configured.
-        rules_path: the folder that `use` searches; None where modules cannot be used.
-        module_roots: folders that must hold every module, behind all links; without any, links may lead anywhere.
+        library: the modules that `use` finds.
         streams: the inputs and sources upstream whose variables `$source.<input>.<name>` can name.
         max_expansion: the cap of `emit each`.
         is_open: whether a bare name that nothing declares is a column of type `any` (`cxl check` without a schema).
@@ -66,8 +65,7 @@ class Scope:
     documents: Mapping[str, Mapping[str, types.Type]] = field(default_factory=dict)
     metas: Mapping[str, types.Type] = field(default_factory=dict)
     window: WindowScope | None = None
-    rules_path: Path | None = None
-    module_roots: tuple[Path, ...] = ()
+    library: Library = field(default_factory=Library)
     streams: Collection[str] = ()
     max_expansion: int = 10_000
     is_open: bool = False

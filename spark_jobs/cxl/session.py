@@ -60,7 +60,6 @@ class Session:
     #: Where errors inside an inlined function are reported: at the call.
     call_place: Place | None = None
     distincts: int = 0
-    inlined: int = 0
     _seen: set[Finding] = field(default_factory=set)
     _suggested: int = 0
 

@@ -28,6 +28,8 @@ E012 = Code("E012", "pipeline has no source")
 E013 = Code("E013", "route's branches are not distinct")
 E014 = Code("E014", "path template is not usable")
 E015 = Code("E015", "variable's name or declaration is not usable")
+E016 = Code("E016", "secret variable outside of credentials")
+E017 = Code("E017", "pipeline expands to too much")
 E_SEC_001 = Code("E-SEC-001", "path leaves the pipeline's folder")
 
 # Compositions, channels, workspaces

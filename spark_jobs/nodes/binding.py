@@ -74,12 +74,13 @@ class Flow:
     @property
     def metas(self) -> dict[str, types.Type]:
         """The metadata keys that flow along."""
-        return {c.name.removeprefix(META): c.type for c in self.schema if c.name.startswith(META)}
+        return {c.name.removeprefix(META): c.type for c in self.schema.engine_columns if c.name.startswith(META)}
 
     @property
     def correlation(self) -> tuple[str, ...]:
         """The correlation key fields that flow along, `aggregate.<name>` entries included."""
-        return tuple(c.name.removeprefix(CORRELATION) for c in self.schema if c.name.startswith(CORRELATION))
+        engine = self.schema.engine_columns
+        return tuple(c.name.removeprefix(CORRELATION) for c in engine if c.name.startswith(CORRELATION))
 
 
 @dataclass(frozen=True)

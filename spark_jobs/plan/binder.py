@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs import limits
 from spark_jobs.contract import MERGED
 from spark_jobs.cxl import compile as cxl_compile
 from spark_jobs.cxl import types
@@ -21,6 +22,7 @@ from spark_jobs.plan.yaml_tree import Scalar
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from spark_jobs.cxl.modules import Library
     from spark_jobs.diagnostics.diagnostic import Diagnostic, Diagnostics
     from spark_jobs.diagnostics.source import Span, Text
     from spark_jobs.plan.channels import Channel
@@ -43,9 +45,7 @@ class Bindings:
 
     graph: Graph
     base_dir: Path
-    rules_path: Path | None
-    #: The folders that modules must not lead out of.
-    module_roots: tuple[Path, ...]
+    library: Library
     variables: Variables
     date_formats: tuple[str, ...]
     include_provenance: bool
@@ -128,8 +128,7 @@ class NodeScope:
             variables=variables,
             documents=flow.documents,
             metas=flow.metas,
-            rules_path=self.bindings.rules_path,
-            module_roots=self.bindings.module_roots,
+            library=self.bindings.library,
             streams=streams.keys(),
             **surroundings,
         )
@@ -304,8 +303,13 @@ def bind(bindings: Bindings) -> None:
     graph = bindings.graph
     sources = [name for name in graph.order if graph.nodes[name].kind == "source"]
     others = [name for name in graph.order if graph.nodes[name].kind != "source"]
+    columns = 0
     for name in (*sources, *others):
         node = graph.nodes[name]
+        if columns > limits.NODE_COLUMNS:
+            message = f"the nodes before '{name}' have more than {limits.NODE_COLUMNS} columns together"
+            bindings.found.add(codes.E017.at(node.span, message, help="carry fewer columns, or split the pipeline"))
+            return
         feeds = _feeds(node, bindings)
         if feeds is None:
             continue
@@ -314,6 +318,7 @@ def bind(bindings: Bindings) -> None:
         if result is not None:
             bindings.bound[name] = result
             bindings.flows[name] = result.outputs
+            columns += sum(len(flow.schema) for flow in result.outputs.values())
 
 
 def _feeds(node: NodeSource, bindings: Bindings) -> tuple[Feed, ...] | None:

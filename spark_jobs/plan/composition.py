@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from spark_jobs import limits
 from spark_jobs.cxl import types
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes.model import Columns, ColumnType, Config, Flag, Name, Number, Text, choice, kind_of
@@ -201,6 +202,8 @@ def parameter_problem(parameter: ParameterConfig, value: Any) -> tuple[str | Non
     from spark_jobs.plan import variables
 
     kind = TYPES[parameter.type]
+    if isinstance(value, str) and len(value) > limits.PARAMETER_CHARACTERS:
+        return f"the text has {len(value)} characters (max {limits.PARAMETER_CHARACTERS})", None
     fits, converted = variables.convert(value, kind)
     if variables.is_too_large(value, kind):
         return f"{kind_of(value)} is beyond what {kind.kind} holds", None

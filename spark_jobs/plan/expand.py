@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs import limits
 from spark_jobs.diagnostics import codes, nearest
-from spark_jobs.plan import composition, document, parameters, paths, reader
+from spark_jobs.plan import composition, document, interpolation, parameters, paths, reader
 from spark_jobs.plan.document import NodeSource, Reference
 from spark_jobs.plan.yaml_tree import Scalar
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from spark_jobs.plan.composition import Composition
     from spark_jobs.plan.parameters import Parameter
 
-MAX_DEPTH = 50
-MAX_INSTANCES = 1000
 #: Names of references that stand for a call's input port until the call is wired.
 _PORT = "\0port:"
 
@@ -114,12 +113,17 @@ class Expander:
         self.result = Expansion()
         self.bindings: dict[str, tuple[str, str] | None] = {}
         self.files: dict[Path, Composition | None] = {}
+        self.is_full = False
+        self.room = interpolation.Room(limits.FILLED_CHARACTERS)
+        #: Nodes and values of the bodies that have been expanded.
+        self.nodes, self.values = 0, 0
 
     def run(self, nodes: list[NodeSource], folder: Path) -> Expansion:
         """The expansion of a pipeline's nodes."""
         if not any(node.kind == "composition" for node in nodes):
             self.result.nodes = list(nodes)
             return self.result
+        self.nodes = len(nodes)
         level = _Level((), folder, frozenset(node.name for node in nodes), {}, frozenset())
         flat = self._level(nodes, level, ())
         self.result.nodes = [self._wired(node) for node in flat]
@@ -142,13 +146,13 @@ class Expander:
         called = self._open(node, level, stack)
         path = (*level.path, node.name)
         prefix = "/".join(path)
-        if called is None:
+        values = parameters.settle(node, called, prefix, self.channel, self._refused, self.found) if called else {}
+        body = self._body(node, called, values) if called else None
+        if called is None or body is None:
             level.broken.add(node.name)
             self.result.unopened.add(prefix)
             return []
-        values = parameters.settle(node, called, prefix, self.channel, self._refused, self.found)
         self.result.instances[path] = Instance(path, called, values, node.span)
-        body = self._body(called, values)
         ports = {port: f"{_PORT}{prefix}:{port}" for port in called.signature.inputs}
         for port, need in called.signature.inputs.items():
             span = reader.value_span(node.tree, ("inputs", port))
@@ -165,10 +169,28 @@ class Expander:
         level.exports[node.name] = self._exports(called, inner)
         return flat
 
-    def _body(self, called: Composition, values: Mapping[str, Parameter]) -> list[NodeSource]:
-        """The body's nodes with the call's parameters filled in."""
-        items = (parameters.substituted(item, values) for item in called.body)
+    def _body(self, call: NodeSource, called: Composition, values: Mapping[str, Parameter]) -> list[NodeSource] | None:
+        """The body's nodes with the call's parameters filled in; None when that is too much, which is reported."""
+        if self.is_full:
+            return None
+        self.nodes += len(called.body)
+        self.values += sum(item.size for item in called.body)
+        if self.nodes > limits.NODES or self.values > limits.FOLLOWED_VALUES:
+            most = f"{limits.NODES} nodes" if self.nodes > limits.NODES else f"{limits.FOLLOWED_VALUES} values"
+            self._refuse_more(call, f"with its compositions the pipeline has more than {most}")
+            return None
+        try:
+            items = [parameters.substituted(item, values, self.room) for item in called.body]
+        except interpolation.Full:
+            what = f"parameters put more than {limits.FILLED_CHARACTERS} characters into the bodies of compositions"
+            self._refuse_more(call, what)
+            return None
         return [node for item in items if (node := document.read_node(item, self.found)) is not None]
+
+    def _refuse_more(self, call: NodeSource, message: str) -> None:
+        """Report, once, that the pipeline expands to too much: nothing more is expanded."""
+        self.is_full = True
+        self.found.add(codes.E017.at(call.span, f'{message}, at node "{call.name}"', help="split the pipeline"))
 
     def _check_duplicates(self, body: list[NodeSource], prefix: str) -> None:
         seen: set[str] = set()
@@ -198,12 +220,12 @@ class Expander:
             ring = " -> ".join(p.name for p in (*stack[stack.index(path) :], path))
             self.found.add(codes.E107.at(use.span, f"cycle in composition `use:` graph: {ring}"))
             return None
-        if len(stack) >= MAX_DEPTH:
-            message = f'composition nesting too deep (>{MAX_DEPTH}) at node "{node.name}"'
+        if len(stack) >= limits.COMPOSITION_DEPTH:
+            message = f'composition nesting too deep (>{limits.COMPOSITION_DEPTH}) at node "{node.name}"'
             self.found.add(codes.E107.at(use.span, message))
             return None
-        if len(self.result.instances) >= MAX_INSTANCES:
-            message = f'more than {MAX_INSTANCES} calls of compositions, at node "{node.name}"'
+        if len(self.result.instances) >= limits.COMPOSITION_CALLS:
+            message = f'more than {limits.COMPOSITION_CALLS} calls of compositions, at node "{node.name}"'
             self.found.add(codes.E107.at(use.span, message, help="split the pipeline"))
             return None
         if path not in self.files:
@@ -317,7 +339,7 @@ class Expander:
         for reference in node.inputs:
             target: tuple[str, str] | None = (reference.node, reference.port)
             needs = []
-            for _ in range(MAX_DEPTH + 1):
+            for _ in range(limits.COMPOSITION_DEPTH + 1):
                 if target is None or not target[0].startswith(_PORT):
                     break
                 needs.append(target[0])

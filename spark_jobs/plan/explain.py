@@ -109,7 +109,7 @@ def _nodes(plan: Plan) -> list[str]:
         lines.append(
             f"Node {number}: {planned.name} ({planned.kind.title()}, parallel: {_PARALLEL[planned.kind]}{place}){waits}"
         )
-        for consumer, edge in plan.consumers(planned.name):
+        for consumer, edge in plan.consumers[planned.name]:
             port = f"[{edge.port}] " if edge.port else ""
             lines.append(f"  -> {port}{consumer.name}")
     return lines
@@ -195,7 +195,7 @@ def _routes(plan: Plan) -> list[str]:
             continue
         lines.append(f"Route '{planned.name}' (mode: {'inclusive' if step.inclusive else 'exclusive'}):")
         targets: dict[str, list[str]] = {}
-        for consumer, edge in plan.consumers(planned.name):
+        for consumer, edge in plan.consumers[planned.name]:
             targets.setdefault(edge.port, []).append(f"'{consumer.name}'")
         for branch, _ in step.branches:
             lines.append(f"  Branch '{branch}' → {', '.join(targets.get(branch, ['nothing']))}")

@@ -33,9 +33,13 @@ class Graph:
                     stack.append(reference.node)
         return found
 
-    def consumers(self, name: str) -> list[str]:
-        """The nodes that read this one, in topological order."""
-        return [node for node in self.order if any(reference.node == name for reference in self.inputs[node])]
+    def consumers(self) -> dict[str, list[str]]:
+        """The nodes that read each node, in topological order."""
+        found: dict[str, list[str]] = {name: [] for name in self.nodes}
+        for node in self.order:
+            for name in dict.fromkeys(reference.node for reference in self.inputs[node]):
+                found[name].append(node)
+        return found
 
 
 def build(nodes: list[NodeSource], found: Diagnostics, broken: frozenset[str] = frozenset()) -> Graph:

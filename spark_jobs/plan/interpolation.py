@@ -7,19 +7,29 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.diagnostics import nearest
+from spark_jobs.diagnostics import codes, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from spark_jobs.diagnostics.diagnostic import Code
+
+#: Only for texts up to their last brace: behind it a default would be sought to the end, from each `${` anew.
 _TOKEN = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_DOLLARS = re.compile(r"\$\$")
+#: Names of variables that hold secrets (decision 98).
+_SECRET = re.compile(r"AIRFLOW__|AIRFLOW_CONN_|AIRFLOW_VAR_")
+_SECRET_WORD = re.compile(r"SECRET|PASSWORD|PASSWD|TOKEN|PRIVATE|API_KEY|ACCESS_KEY|CREDENTIAL")
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
+#: Variables of one text that get a proposal when they are not defined; each costs a search.
+_MOST_PROPOSALS = 25
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A variable that has no value; `start` and `end` are its token's offsets in the text."""
+    """A variable that cannot be filled in; `start` and `end` are its token's offsets in the text."""
 
+    code: Code
     start: int
     end: int
     message: str
@@ -42,25 +52,57 @@ class Result:
     text: str
     problems: tuple[Problem, ...]
     edits: tuple[Edit, ...]
+    has_secrets: bool = False
+
+
+class Full(Exception):
+    """More was to be filled in than there is room for."""
+
+
+@dataclass
+class Room:
+    """How many characters may still be filled in."""
+
+    left: int
+
+    def take(self, characters: int) -> None:
+        """Use some of it; raises `Full` when there is not enough."""
+        self.left -= characters
+        if self.left < 0:
+            raise Full
+
+
+def is_secret(name: str) -> bool:
+    """Whether a variable's name says that its value is a secret (decision 98)."""
+    return bool(_SECRET.match(name) or _SECRET_WORD.search(name))
 
 
 def replaced(
-    pattern: re.Pattern[str], text: str, value: Callable[[re.Match[str]], str]
+    pattern: re.Pattern[str], text: str, value: Callable[[re.Match[str]], str], room: Room
 ) -> tuple[str, tuple[Edit, ...]]:
-    """A text with a value for each match of a pattern, and what has changed."""
+    """A text with a value for each match of a pattern, and what has changed; raises `Full` without room for it."""
     edits: list[Edit] = []
 
     def noted(match: re.Match[str]) -> str:
         found = value(match)
+        room.take(len(found))
         edits.append(Edit(match.start(), match.end(), len(found)))
         return found
 
     return pattern.sub(noted, text), tuple(edits)
 
 
-def interpolate(text: str, variables: Mapping[str, str]) -> Result:
-    """Fill in the variables of a text. A variable that is set to nothing counts as set."""
+def interpolate(text: str, variables: Mapping[str, str], room: Room, *, takes_secrets: bool) -> Result:
+    """Fill in the variables of a text. A variable that is set to nothing counts as set.
+
+    Args:
+        text: what is written.
+        variables: their values by name.
+        room: how much may be filled in; without enough of it `Full` is raised.
+        takes_secrets: whether the text is a credential: nothing else may show what a secret variable holds.
+    """
     problems: list[Problem] = []
+    secrets: list[str] = []
 
     def value(match: re.Match[str]) -> str:
         name, default = match.group(1), match.group(2)
@@ -70,19 +112,27 @@ def interpolate(text: str, variables: Mapping[str, str]) -> Result:
             help_text = f"write `${{{name.upper()}}}`, or `$${{{name}}}` for the text itself"
             problems.append(
                 Problem(
+                    codes.E009,
                     *match.span(),
                     f"`{name}` is not a name for an environment variable: those are upper-case",
                     help_text,
                 )
             )
             return match.group()
+        if is_secret(name):
+            secrets.append(name)
+            if not takes_secrets:
+                problems.append(Problem(codes.E016, *match.span(), refusal(name), REMEDY))
+                return match.group()
         if name in variables:
             return variables[name]
         if default is not None:
             return default
-        proposal = nearest.hint(name, variables) if len(variables) < 1000 else None
+        few = len(variables) < 1000 and len(problems) < _MOST_PROPOSALS
+        proposal = nearest.hint(name, [known for known in variables if not is_secret(known)]) if few else None
         problems.append(
             Problem(
+                codes.E009,
                 *match.span(),
                 f"the environment variable `{name}` is not defined",
                 proposal or f"set it, or give a default: `${{{name}:-value}}`",
@@ -90,8 +140,20 @@ def interpolate(text: str, variables: Mapping[str, str]) -> Result:
         )
         return match.group()
 
-    filled, edits = replaced(_TOKEN, text, value)
-    return Result(filled, tuple(problems), edits)
+    end = text.rfind("}") + 1
+    filled, edits = replaced(_TOKEN, text[:end], value, room)
+    rest, behind = replaced(_DOLLARS, text[end:], lambda _: "$", room)
+    edits += tuple(Edit(edit.start + end, edit.end + end, edit.length) for edit in behind)
+    return Result(filled + rest, tuple(problems), edits, bool(secrets))
+
+
+def refusal(name: str) -> str:
+    """Why a secret variable cannot stand where it does."""
+    return f"the environment variable `{name}` is called like a secret, and this is no credential"
+
+
+#: What to do about it.
+REMEDY = "secrets are filled in below `auth:` of a source's `transport:` alone; give other settings another name"
 
 
 def shift(segments: tuple[tuple[int, int], ...], edits: tuple[Edit, ...]) -> tuple[tuple[int, int], ...]:

@@ -127,27 +127,34 @@ def _check_paths(
             found.add(codes.E_SEC_001.at(layer.span, message, help=problem[1]))
 
 
-def substituted(node: Node, values: MappingType[str, Parameter]) -> Node:
-    """A body node as it is written, with `{{ parameter }}` replaced by the parameters' values."""
+def substituted(node: Node, values: MappingType[str, Parameter], room: interpolation.Room) -> Node:
+    """A body node as it is written, with `{{ parameter }}` replaced by the parameters' values.
+
+    Raises:
+        interpolation.Full: there is no room for so much.
+    """
     match node:
         case Scalar():
-            return _filled(node, values)
+            return _filled(node, values, room)
         case Sequence():
-            items = [substituted(item, values) for item in node.items]
+            items = [substituted(item, values, room) for item in node.items]
             return node if items == node.items else Sequence(node.span, items, node.size)
         case Mapping():
-            entries = {key: Entry(entry.key, substituted(entry.value, values)) for key, entry in node.entries.items()}
+            entries = {
+                key: Entry(entry.key, substituted(entry.value, values, room)) for key, entry in node.entries.items()
+            }
             changed = any(entries[key].value is not entry.value for key, entry in node.entries.items())
             return Mapping(node.span, entries, node.size) if changed else node
 
 
-def _filled(node: Scalar, values: MappingType[str, Parameter]) -> Scalar:
+def _filled(node: Scalar, values: MappingType[str, Parameter], room: interpolation.Room) -> Scalar:
     if "{{" not in node.text:
         return node
     text, edits = interpolation.replaced(
         _TEMPLATE,
         node.text,
         lambda match: _text(values[match.group(1)].value) if match.group(1) in values else match.group(),
+        room,
     )
     if text == node.text:
         return node

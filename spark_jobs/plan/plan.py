@@ -134,6 +134,11 @@ class Plan:
         """The nodes by name."""
         return {planned.name: planned for planned in self.nodes}
 
-    def consumers(self, name: str) -> list[tuple[PlannedNode, Input]]:
-        """The edges out of a node, by consumer in topological order."""
-        return [(planned, edge) for planned in self.nodes for edge in planned.inputs if edge.node == name]
+    @cached_property
+    def consumers(self) -> dict[str, list[tuple[PlannedNode, Input]]]:
+        """The edges out of each node, by consumer in topological order."""
+        found: dict[str, list[tuple[PlannedNode, Input]]] = {planned.name: [] for planned in self.nodes}
+        for planned in self.nodes:
+            for edge in planned.inputs:
+                found[edge.node].append((planned, edge))
+        return found

@@ -11,6 +11,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_jobs import limits
+from spark_jobs.cxl.modules import Library
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.diagnostic import Diagnostics
 from spark_jobs.nodes.source import layout
@@ -57,6 +59,10 @@ def plan(path: Path, options: PlanOptions) -> tuple[Plan | None, Diagnostics]:
 
 def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagnostics) -> Plan | None:
     """The plan of a document that has been read."""
+    if len(read.nodes) > limits.NODES:
+        message = f"the pipeline has {len(read.nodes)} nodes (max {limits.NODES}); this is the first beyond"
+        found.add(codes.E017.at(read.nodes[limits.NODES].span, message, help="split the pipeline"))
+        return None
     base_dir = Path(os.path.abspath(options.base_dir or path.parent))
     space = workspace.load(base_dir, found)
     bindings = _prepared(read, path, base_dir, space, options, found)
@@ -104,8 +110,7 @@ def _prepared(
     return binder.Bindings(
         graph=graph.build(expansion.nodes, found, read.broken),
         base_dir=base_dir,
-        rules_path=rules_path,
-        module_roots=module_roots,
+        library=Library(rules_path, module_roots),
         variables=declared,
         date_formats=tuple(read.pipeline.date_formats) if read.pipeline else (),
         include_provenance=bool(read.pipeline and read.pipeline.include_provenance),

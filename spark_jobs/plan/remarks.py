@@ -33,8 +33,9 @@ def check(read: Document, wiring: Graph, found: Diagnostics) -> None:
         for node in wiring.nodes.values()
         if (window := getattr(node.config, "analytic_window", None)) is not None
     }
+    consumers = wiring.consumers()
     for name, node in wiring.nodes.items():
         ends = node.kind in ("output", "state") or node.instance or name in windowed
-        if not ends and not wiring.consumers(name):
+        if not ends and not consumers[name]:
             message = f"nothing reads '{name}': its records are written nowhere"
             found.add(codes.W004.at(node.span, message, help="write them to an output, or remove the node"))

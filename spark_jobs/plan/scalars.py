@@ -18,6 +18,8 @@ _WORDS: dict[str, Any] = {
 _LONGEST_NUMBER = 400
 _ESCAPE_LENGTHS = {"x": 4, "u": 6, "U": 10}
 _PROPERTY = re.compile(r"[&!][^\s,\[\]{}]*")
+_FOLD = re.compile(r"[ \t]*\r?\n(?:[ \t]*\r?\n)*[ \t]*")
+_BLANKS = re.compile(r"[ \t]+")
 _BLANK = re.compile(r"(?:\s|#[^\n]*)*")
 
 
@@ -137,10 +139,13 @@ def _quoted(text: str, start: int, value: str, quote: str) -> tuple[tuple[int, i
         elif quote == '"' and character == "\\":
             at, offset = _escape(text, at, offset)
             resume()
-        elif character in " \t\r\n" and (fold := re.compile(r"[ \t]*\r?\n(?:[ \t]*\r?\n)*[ \t]*").match(text, offset)):
+        elif character in " \t\r\n" and (fold := _FOLD.match(text, offset)):
             breaks = fold.group().count("\n")
             at, offset = at + (1 if breaks == 1 else breaks - 1), fold.end()
             resume()
+        elif character in " \t" and (blanks := _BLANKS.match(text, offset)):
+            # All of them at once: each alone would look for a line end behind the others.
+            at, offset = at + len(blanks.group()), blanks.end()
         else:
             at, offset = at + 1, offset + 1
     return tuple(found)

@@ -88,13 +88,14 @@ def _check_init_windows(bindings: Bindings, init: set[str]) -> None:
 
     A source that nothing but the window reads is read when the window needs it.
     """
+    consumers = bindings.graph.consumers()
     for name in bindings.graph.order:
         bound = bindings.bound.get(name)
         step = bound.step if bound is not None else None
         window = step.window if isinstance(step, TransformStep) else None
         if name not in init or window is None or window.source is None or window.source in init:
             continue
-        readers = bindings.graph.consumers(window.source)
+        readers = consumers[window.source]
         if readers:
             message = (
                 f"cross-source window references source '{window.source}' whose ingestion tier is downstream of "

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from spark_jobs.scan import addresses
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from spark_jobs.diagnostics.source import SourceFile, Span
 
 _TRANSPORT = "transport"
 _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*(?::-|\})")
-#: In an address, or what was meant to be one: what stands before the host, and what follows the path.
-_OF_ADDRESS = (re.compile(r"(?:(?<=//)|^(?!.*//)).*@", re.DOTALL), re.compile(r"[?#].*", re.DOTALL))
 
 
 class Role(Enum):
@@ -44,14 +44,53 @@ class Role(Enum):
                 return Role.TRANSPORT if key == _TRANSPORT else Role.OPEN
 
 
+class Place(Enum):
+    """Where a value stands, as far as that decides whether it may be a secret (decision 98)."""
+
+    FILE = auto()
+    NODE = auto()
+    CONFIG = auto()
+    TRANSPORT = auto()
+    CREDENTIAL = auto()
+    ELSEWHERE = auto()
+
+    def below(self, key: str) -> Place:
+        """The place of the value under a key; a merge key's stands where the mapping does."""
+        if key == "<<":
+            return self
+        if self is Place.CREDENTIAL and key != "scheme":
+            return self
+        return _BELOW.get((self, key), Place.ELSEWHERE)
+
+
+_BELOW = {
+    (Place.FILE, "nodes"): Place.NODE,
+    (Place.NODE, "config"): Place.CONFIG,
+    (Place.NODE, _TRANSPORT): Place.TRANSPORT,
+    (Place.CONFIG, _TRANSPORT): Place.TRANSPORT,
+    (Place.TRANSPORT, "auth"): Place.CREDENTIAL,
+    (Place.TRANSPORT, "headers"): Place.CREDENTIAL,
+}
+
+
 def hide(span: Span, role: Role) -> None:
     """Hide what a scalar of this role has that nobody may see."""
     if role is Role.SECRET:
         _hide(span.file, span.start, span.end)
     elif role in (Role.TRANSPORT, Role.ADDRESS):
-        written = span.file.text[span.start : span.end]
-        for found in filter(None, (pattern.search(written) for pattern in _OF_ADDRESS)):
-            _hide(span.file, span.start + found.start(), span.start + found.end())
+        for start, end in _credentials(span.file.text[span.start : span.end]):
+            _hide(span.file, span.start + start, span.start + end)
+
+
+def _credentials(address: str) -> Iterator[tuple[int, int]]:
+    """Of an address, or what was meant to be one: what stands before the host, and what follows the path."""
+    scheme_end, host = address.find("//"), address.rfind("@") + 1
+    start = scheme_end + 2 if scheme_end >= 0 else 0
+    if start < host:
+        yield start, host
+    behind = [at for at in (address.find("?"), address.find("#")) if at >= 0]
+    if behind:
+        yield min(behind), len(address)
 
 
 def hide_unread(file: SourceFile, start: int, end: int) -> None:

@@ -179,9 +179,10 @@ def _place(file: SourceFile, path: tuple[str, ...]) -> Span:
     if not path:
         return Span(file, 0, 0)
     name = re.escape(".".join(path))
-    header = re.search(rf"^\s*\[\s*{name}\s*\]", file.text, re.MULTILINE)
-    header = header or re.search(rf"^\s*\[\s*{name}\.[^\]\n]*\]", file.text, re.MULTILINE)
-    table = re.search(rf"^\s*\[\s*{re.escape('.'.join(path[:-1]))}\s*\]", file.text, re.MULTILINE) if path[1:] else None
+    header = re.search(rf"^[ \t]*\[[ \t]*{name}[ \t]*\]", file.text, re.MULTILINE)
+    header = header or re.search(rf"^[ \t]*\[[ \t]*{name}\.[^\]\n]*\]", file.text, re.MULTILINE)
+    parent = re.escape(".".join(path[:-1]))
+    table = re.search(rf"^[ \t]*\[[ \t]*{parent}[ \t]*\]", file.text, re.MULTILINE) if path[1:] else None
     key = re.compile(rf"^[ \t]*(?:[\w.\"-]+\.)?\"?{re.escape(path[-1])}\"?(?=\s*[=.])", re.MULTILINE)
     found = header or key.search(file.text, table.end() if table else 0)
     if found is None:  # in an inline table: the table's own place

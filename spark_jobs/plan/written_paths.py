@@ -93,8 +93,8 @@ def _all(read: Document, bindings: Bindings) -> Iterator[_Written]:
             yield from _texts(node.tree, ("config", key), kind)
         if node.kind == "output":
             yield from _texts(node.tree, ("config", "path"), paths.Kind.TEMPLATE, f'output "{node.name}"')
-    for where in _LITERAL:
-        yield from _texts(read.tree, where, paths.Kind.LITERAL)
+    for setting in _LITERAL:
+        yield from _texts(read.tree, setting, paths.Kind.LITERAL)
     yield from _texts(read.tree, (*_LETTERS, "path"), paths.Kind.TEMPLATE, "error_handling.dlq.path")
     per_source, _, depth = reader.locate(read.tree, (*_LETTERS, "per_source"))
     if depth == 3 and isinstance(per_source, yaml_tree.Mapping):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from spark_jobs import limits
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.diagnostic import Label
 from spark_jobs.diagnostics.source import SourceFile, Span, Text
@@ -23,12 +24,6 @@ if TYPE_CHECKING:
 
     from spark_jobs.diagnostics.diagnostic import Diagnostics
 
-MAX_CHARACTERS = 32 * 1024 * 1024
-MAX_DEPTH = 256
-MAX_NODES = 100_000
-#: How many nodes a document may stand for once its aliases are followed.
-MAX_EXPANDED = 1_000_000
-
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CORE_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq")}
 
@@ -39,7 +34,7 @@ class Scalar:
 
     `written` is the scalar's text as YAML reads it, `text` the same with variables and parameters filled in, `value`
     what the core schema makes of it (quoted and block scalars are texts). `edits` lead from `written` to `text`, one
-    pass after another.
+    pass after another. `has_secrets` says that a variable in it is called like a secret.
     """
 
     span: Span
@@ -49,6 +44,7 @@ class Scalar:
     style: str | None
     size: int = 1
     edits: tuple[tuple[interpolation.Edit, ...], ...] = ()
+    has_secrets: bool = False
 
     def located(self) -> Text:
         """The text with the places of its characters in the file, for programs that stand in a scalar."""
@@ -99,6 +95,7 @@ class _Open:
     node: Sequence | Mapping
     anchor: str | None
     role: secrecy.Role = secrecy.Role.OPEN
+    place: secrecy.Place = secrecy.Place.FILE
     key: Scalar | None = None
     merges: list[Mapping] = field(default_factory=list)
 
@@ -106,6 +103,11 @@ class _Open:
     def role_of_next(self) -> secrecy.Role:
         """What the value is for that comes next."""
         return self.role.below(self.key.written) if self.key else self.role
+
+    @property
+    def place_of_next(self) -> secrecy.Place:
+        """Where the value stands that comes next."""
+        return self.place.below(self.key.written) if self.key else self.place
 
 
 class _Stop(Exception):
@@ -122,6 +124,9 @@ class _Builder:
         self.stack: list[_Open] = []
         self.anchors: dict[str, Node] = {}
         self.hidden: dict[tuple[int, secrecy.Role], Node] = {}
+        self.placed: dict[tuple[int, secrecy.Place], Node] = {}
+        self.has_secrets = False
+        self.room = interpolation.Room(limits.FILLED_CHARACTERS)
         self.root: Node | None = None
         self.nodes = 0
         #: How far the text has been understood.
@@ -161,8 +166,8 @@ class _Builder:
 
     def _count(self, event: Any) -> None:
         self.nodes += 1
-        if self.nodes > MAX_NODES:
-            self._stop(self._span(event), f"the file has more than {MAX_NODES} values")
+        if self.nodes > limits.FILE_VALUES:
+            self._stop(self._span(event), f"the file has more than {limits.FILE_VALUES} values")
         if event.tag and event.tag not in _CORE_TAGS and event.tag != "!":
             self._stop(self._span(event), f"the tag `{event.tag}` is not supported", "pipelines use plain YAML values")
 
@@ -176,25 +181,32 @@ class _Builder:
         if not is_key and self.stack:
             secrecy.hide(span, self.stack[-1].role_of_next)
         edits: tuple[tuple[interpolation.Edit, ...], ...] = ()
+        has_secrets = False
         if not is_key and "$" in written:
             result = self._interpolate(span, event.style, written)
-            text, edits = result.text, (result.edits,) if result.edits else ()
+            text, edits, has_secrets = result.text, (result.edits,) if result.edits else (), result.has_secrets
+            self.has_secrets |= has_secrets
         plain = event.style in (None, "") and event.tag != "tag:yaml.org,2002:str"
         value = scalars.resolve(text) if plain else text
         style = None if event.style in (None, "") else event.style
-        node = Scalar(span, written, text, value, style, edits=edits)
+        node = Scalar(span, written, text, value, style, edits=edits, has_secrets=has_secrets)
         if event.anchor:
             self.anchors[event.anchor] = node
         self._put(node)
 
     def _interpolate(self, span: Span, style: str | None, written: str) -> interpolation.Result:
-        result = interpolation.interpolate(written, self.variables)
+        takes_secrets = bool(self.stack) and self.stack[-1].place_of_next is secrecy.Place.CREDENTIAL
+        try:
+            result = interpolation.interpolate(written, self.variables, self.room, takes_secrets=takes_secrets)
+        except interpolation.Full:
+            message = f"environment variables put more than {limits.FILLED_CHARACTERS} characters into the file"
+            self.found.add(codes.E017.at(span, message, help="write large texts into files of their own"))
+            raise _Stop from None
         if result.problems:
             place = Text(written, self.file, scalars.segments(self.file.text, span.start, style, written))
             for problem in result.problems:
-                self.found.add(
-                    codes.E009.at(place.span(problem.start, problem.end), problem.message, help=problem.help)
-                )
+                where = place.span(problem.start, problem.end)
+                self.found.add(problem.code.at(where, problem.message, help=problem.help))
         return result
 
     def _alias(self, event: Any) -> None:
@@ -204,18 +216,38 @@ class _Builder:
         else:
             if self.stack:
                 _hide(target, self.stack[-1].role_of_next, self.hidden)
+                if self.has_secrets:
+                    self._check_secrets(target, self.stack[-1].place_of_next, self._span(event))
             self._put(target)
+
+    def _check_secrets(self, node: Node, place: secrecy.Place, alias: Span) -> None:
+        """What an alias repeats may be a secret only where it could be written as one."""
+        if (id(node), place) in self.placed:
+            return
+        self.placed[id(node), place] = node
+        match node:
+            case Scalar():
+                if node.has_secrets and place is not secrecy.Place.CREDENTIAL:
+                    message = "the alias puts a variable that is called like a secret where no credential stands"
+                    self.found.add(codes.E016.at(alias, message, help=interpolation.REMEDY))
+            case Sequence():
+                for item in node.items:
+                    self._check_secrets(item, place, alias)
+            case Mapping():
+                for key, entry in node.entries.items():
+                    self._check_secrets(entry.value, place.below(key), alias)
 
     def _open(self, event: Any) -> None:
         self._count(event)
-        if len(self.stack) >= MAX_DEPTH:
-            self._stop(self._span(event), f"values are nested more than {MAX_DEPTH} deep")
+        if len(self.stack) >= limits.FILE_DEPTH:
+            self._stop(self._span(event), f"values are nested more than {limits.FILE_DEPTH} deep")
         span = self._span(event)
         node = Mapping(span) if isinstance(event, yaml.MappingStartEvent) else Sequence(span)
         if self.stack and isinstance(self.stack[-1].node, Mapping) and self.stack[-1].key is None:
             self._stop(span, "a key must be a single value")
         role = self.stack[-1].role_of_next if self.stack else secrecy.Role.OPEN
-        self.stack.append(_Open(node, event.anchor, role))
+        place = self.stack[-1].place_of_next if self.stack else secrecy.Place.FILE
+        self.stack.append(_Open(node, event.anchor, role, place))
 
     def _close(self, event: Any) -> None:
         frame = self.stack.pop()
@@ -235,7 +267,7 @@ class _Builder:
             return
         frame = self.stack[-1]
         frame.node.size += node.size
-        if frame.node.size > MAX_EXPANDED:
+        if frame.node.size > limits.FOLLOWED_VALUES:
             self._stop(node.span, "the file's aliases stand for too many values")
         if isinstance(frame.node, Sequence):
             frame.node.items.append(node)
@@ -294,8 +326,8 @@ def _hide(node: Node, role: secrecy.Role, seen: dict[tuple[int, secrecy.Role], N
 
 def read(file: SourceFile, variables: MappingType[str, str], found: Diagnostics) -> Node | None:
     """The tree of a file's only document; None when it is empty or cannot be read, which `found` then says."""
-    if len(file.text) > MAX_CHARACTERS:
-        found.add(codes.E000.at(Span(file, 0, 0), f"the file is larger than {MAX_CHARACTERS >> 20} MiB"))
+    if len(file.text) > limits.FILE_CHARACTERS:
+        found.add(codes.E000.at(Span(file, 0, 0), f"the file is larger than {limits.FILE_CHARACTERS >> 20} MiB"))
         return None
     builder = _Builder(file, variables, found)
     try:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.cxl import checker_modules, interpreter, typed, types
+from spark_jobs import limits
+from spark_jobs.cxl import interpreter, modules, typed, types
 from spark_jobs.cxl.engine import Surroundings
 from tests.cxl.checking import compiled
 
@@ -39,14 +40,14 @@ def rules(tmp_path: Path) -> Path:
 
 
 def run(text: str, rules: Path, record: dict[str, Any], **columns: types.Type) -> dict[str, Any]:
-    result = compiled(text, columns, rules_path=rules)
+    result = compiled(text, columns, library=modules.Library(rules))
     assert isinstance(result.program, typed.Program), result.diagnostics
     (output,) = interpreter.compile(result.program)(record, Surroundings()).outputs
     return output
 
 
 def mistakes(text: str, rules: Path) -> list[str]:
-    result = compiled(text, rules_path=rules)
+    result = compiled(text, library=modules.Library(rules))
     assert result.program is None
     return [one.message for one in result.diagnostics]
 
@@ -86,7 +87,7 @@ def test_a_module_that_changes_is_read_again(rules: Path) -> None:
 
 
 def test_arguments_decide_the_types(rules: Path) -> None:
-    program = compiled("use shared.dates\nemit a = dates::fiscal_year(d)", rules_path=rules).program
+    program = compiled("use shared.dates\nemit a = dates::fiscal_year(d)", library=modules.Library(rules)).program
     assert isinstance(program, typed.Program)
     assert str(program.emits[0][1]) == "Nullable(Int)"
     (message,) = mistakes("use shared.dates\nemit a = dates::fiscal_year(s)", rules)[:1]
@@ -135,7 +136,7 @@ def test_wrong_uses_are_refused(text: str, message: str, rules: Path) -> None:
 def test_what_is_wrong_with_a_module_is_said_in_its_file(module: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "m.cxl").write_text(module)
     (tmp_path / "broken.cxl").write_text("fn f(a) = )")
-    result = compiled("use m\nemit a = 1", rules_path=tmp_path)
+    result = compiled("use m\nemit a = 1", library=modules.Library(tmp_path))
     assert result.program is None
     found = next(one for one in result.diagnostics if message in one.message)
     assert found.span is not None
@@ -143,12 +144,12 @@ def test_what_is_wrong_with_a_module_is_said_in_its_file(module: str, message: s
 
 
 def test_calls_that_double_without_end_are_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checker_modules, "MAX_INLINED", 300)
+    monkeypatch.setattr(limits, "INLINED_EXPRESSIONS", 300)
     levels = "\n".join(f"fn f{i}(a) = f{i + 1}(a) + f{i + 1}(a)" for i in range(40))
     (tmp_path / "m.cxl").write_text(f"{levels}\nfn f40(a) = a")
-    result = compiled("use m\nemit a = m::f0(n)", rules_path=tmp_path)
+    result = compiled("use m\nemit a = m::f0(n)", library=modules.Library(tmp_path))
     assert result.program is None
-    assert any("called too often" in one.message for one in result.diagnostics)
+    assert any("expressions into programs" in one.message for one in result.diagnostics)
 
 
 def test_a_module_needs_a_rules_path() -> None:

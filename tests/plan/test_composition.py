@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_jobs import limits
 from spark_jobs.cxl import typed
 from spark_jobs.nodes import tree
-from spark_jobs.plan import expand, explain
+from spark_jobs.plan import explain
 from tests.plan.pipelines import ORDERS, found, planned, problems, write
 
 if TYPE_CHECKING:
@@ -242,7 +243,7 @@ def test_errors_after_a_parameter_stand_in_their_line(folder: Path) -> None:
 
 
 def test_too_many_calls_are_an_error_at_the_first_beyond(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expand, "MAX_INSTANCES", 1)
+    monkeypatch.setattr(limits, "COMPOSITION_CALLS", 1)
     more = CALL.replace("fees", "more").replace("name: all", "name: b").replace("name: high", "name: c")
     items = problems(folder, ORDERS + CALL + more)
     assert [item.code.id for item in items] == ["E107"]

@@ -123,7 +123,7 @@ def test_routes_have_a_port_per_branch(tmp_path: Path) -> None:
     plan = planned(tmp_path, ORDERS + ROUTE + output("size.large", name="a") + output("size.small", name="b"))
     assert list(plan.by_name["size"].outputs) == ["large", "small"]
     assert [(edge.node, edge.port) for edge in plan.by_name["b"].inputs] == [("size", "small")]
-    assert [consumer.name for consumer, _ in plan.consumers("size")] == ["a", "b"]
+    assert [consumer.name for consumer, _ in plan.consumers["size"]] == ["a", "b"]
 
 
 def test_a_bare_reference_means_the_port_that_is_called_like_the_consumer(tmp_path: Path) -> None:

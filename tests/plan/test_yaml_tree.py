@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_jobs import limits
 from spark_jobs.diagnostics.diagnostic import Diagnostics
 from spark_jobs.diagnostics.source import SourceFile
 from spark_jobs.plan import interpolation, reader, yaml_tree
@@ -147,13 +148,13 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_what_no_pipeline_needs_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_tree, "MAX_NODES", 1000)
+    monkeypatch.setattr(limits, "FILE_VALUES", 1000)
     _, found = read(text)
     assert {item.code.id for item in found} == {"E000"}
 
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_parsed() -> None:
-    _, found = read("x" * (yaml_tree.MAX_CHARACTERS + 1))
+    _, found = read("x" * (limits.FILE_CHARACTERS + 1))
     assert [item.code.id for item in found] == ["E000"]
 
 

@@ -40,7 +40,7 @@ nodes:
         kind: rest
         url: "%s"
         max_pages: 1
-        auth: { scheme: %s, token: "%s" }
+        auth: { scheme: "%s", token: "%s" }
 """
 
 
@@ -78,12 +78,12 @@ def test_credentials_take_secrets(tmp_path: Path, name: str) -> None:
     assert step.endpoint.credential.value == "Bearer VALUE-THAT-NOBODY-SEES"
 
 
-def test_an_address_is_no_credential(tmp_path: Path) -> None:
-    text = PULLED % ("", "", "https://shop.example/a?k=${MY_SECRET}", "bearer", "x") + OUTPUT
-    assert len(refused(tmp_path, text)) == 1
-    assert (
-        len(refused(tmp_path, PULLED % ("", "", "https://shop.example/a", "${MY_SECRET:-bearer}", "x") + OUTPUT)) == 1
-    )
+def test_an_address_and_a_scheme_are_no_credentials(tmp_path: Path) -> None:
+    for address, scheme in (("a?k=${MY_SECRET}", "bearer"), ("a", "${MY_SECRET:-bearer}")):
+        text = PULLED % ("", "", f"https://shop.example/{address}", scheme, "x") + OUTPUT
+        found = problems(tmp_path, text, variables=VALUES)
+        assert "E016" in {item.code.id for item in found}
+        assert "NOBODY-SEES" not in render.full(found)
 
 
 def test_what_is_called_transport_elsewhere_is_none(tmp_path: Path) -> None:
@@ -95,15 +95,12 @@ def test_what_is_called_transport_elsewhere_is_none(tmp_path: Path) -> None:
 
 def test_an_alias_carries_no_secret_out_of_the_credentials(tmp_path: Path) -> None:
     pulled = PULLED % ("", "&all", "https://shop.example/a", "bearer", "${MY_SECRET}")
-    second = PULLED.split("nodes:")[1].replace("name: orders", "name: more")
-    again = second[: second.index("transport")] % ""
-    output = OUTPUT + OUTPUT.replace("out", "more").replace("input: orders", "input: more").replace(
-        "type: more", "type: output"
-    )
-    assert refused(tmp_path, pulled + again.lstrip("\n") + "transport: *all\n" + output) == []
+    more = "  - { type: source, name: more, config: { type: json, schema: { id: int }, transport: *all } }\n"
+    output = OUTPUT + "  - { type: output, name: second, input: more, config: { type: csv, path: more.csv } }\n"
+    assert refused(tmp_path, pulled + more + output) == []
     assert len(refused(tmp_path, pulled + OUTPUT + "_notes: *all\n")) == 1
-    token = PULLED % ("", "", "https://shop.example/a", "bearer", "T").replace('"T"', "&t '${MY_SECRET}'")
-    assert len(refused(tmp_path, token.replace('"T"', "&t '${MY_SECRET}'") + OUTPUT + "_notes: { a: *t }\n")) == 1
+    token = pulled.replace('token: "', 'token: &t "')
+    assert len(refused(tmp_path, token + OUTPUT + "_notes: { a: *t }\n")) == 1
 
 
 def test_a_merge_key_stands_where_its_mapping_does(tmp_path: Path) -> None:

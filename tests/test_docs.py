@@ -118,6 +118,12 @@ def test_limits_are_those_of_the_code() -> None:
         assert value == int(number.replace(",", "")) << (20 if unit else 0), name
 
 
+def test_no_question_of_meaning_has_two_answers() -> None:
+    rows = re.findall(r"^\| ([^|]+\?) \|", (ROOT / "docs/semantics.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(rows) > 50
+    assert sorted(set(rows)) == sorted(rows)
+
+
 def test_the_tour_goes_through_every_package() -> None:
     named = {file for file, _ in NAMED.findall((ROOT / "docs/tour.md").read_text(encoding="utf-8"))}
     packages = {path.parent.name for path in (ROOT / "spark_jobs").glob("*/__init__.py")}

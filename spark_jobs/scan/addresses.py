@@ -7,9 +7,10 @@ source's own credential wherever it stands.
 
 from __future__ import annotations
 
+import html
 import re
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote, urljoin, urlsplit
+from urllib.parse import quote, unquote, unquote_plus, urljoin, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,6 +19,10 @@ HIDDEN = "***"
 #: Characters of a parameter's value from which on it is taken for a key or a signature.
 OPAQUE_LENGTH = 24
 _SECRET_NAME = re.compile(r"key|token|secret|pass|pwd|sig|auth|cred|session|jwt|code|nonce|hash|^(sas|sid|st)$", re.I)
+#: A character in a JSON text, by its number.
+_ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})")
+#: Shorter texts are in every answer: they are hidden in addresses alone.
+_SHORTEST_HIDDEN = 4
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 #: Characters that a parameter's name may have as they are; `page[offset]` is usual.
 _NAME_SAFE = "-._~[]$"
@@ -58,15 +63,29 @@ def resolved(base: str, link: str) -> str:
         return link
 
 
-def takes_credential(url: str, given_to: str) -> bool:
-    """Whether a credential that was given for one address may be sent to another: to the same host and port alone.
+def is_same_place(url: str, home_url: str) -> bool:
+    """Whether an address has the same host and port as another: a credential for one may be sent to the other.
 
     From `http` to `https` on the usual ports is the same host, better protected.
     """
-    target, home = _origin(url), _origin(given_to)
+    target, home = _origin(url), _origin(home_url)
     return target == home or (
         target[1] == home[1] and (home[0], home[2], target[0], target[2]) == ("http", 80, "https", 443)
     )
+
+
+def is_downgrade(url: str, home_url: str) -> bool:
+    """Whether an address gives up the protection that another has."""
+    return _origin(home_url)[0] == "https" and _origin(url)[0] == "http"
+
+
+def is_listed(url: str, hosts: Iterable[str]) -> bool:
+    """Whether an address is of one of these hosts, `host` (on its usual port) or `host:port`."""
+    scheme, host, port = _origin(url)
+    names = {f"{host}:{port}", f"[{host}]:{port}"}
+    if port == _DEFAULT_PORTS.get(scheme):
+        names |= {host, f"[{host}]"}
+    return not names.isdisjoint(name.lower() for name in hosts)
 
 
 def _origin(url: str) -> tuple[str, str, int]:
@@ -99,6 +118,26 @@ def _shown_pair(pair: str) -> str:
     if not equals:
         return HIDDEN if len(name) >= OPAQUE_LENGTH else name
     return f"{name}={HIDDEN if is_secret(unquote(name)) or len(value) >= OPAQUE_LENGTH else value}"
+
+
+def secrets_in(url: str) -> tuple[str, ...]:
+    """The texts in an address that nobody may see, as they are written and as a server reads them."""
+    base, _, query = url.partition("#")[0].partition("?")
+    user = base.partition("//")[2].partition("/")[0].rpartition("@")[0]
+    found = [*user.split(":")]
+    for name, equals, value in (pair.partition("=") for pair in query.split("&")):
+        text = value if equals else name
+        if (equals and is_secret(unquote(name))) or len(text) >= OPAQUE_LENGTH:
+            found.append(text)
+    spellings = (spelling for text in found for spelling in (text, unquote(text), unquote_plus(text)))
+    return tuple(dict.fromkeys(spelling for spelling in spellings if len(spelling) >= _SHORTEST_HIDDEN))
+
+
+def hides(text: str, secrets: Sequence[str]) -> bool:
+    """Whether a text holds a secret in a spelling that is not replaced: with blanks, escaped as in JSON, encoded."""
+    plain = _ESCAPE.sub(lambda found: chr(int(found.group(1), 16)), text)
+    plain = "".join(html.unescape(unquote(plain)).split())
+    return any("".join(secret.split()) in plain for secret in secrets if len(secret) >= _SHORTEST_HIDDEN)
 
 
 def is_secret(name: str) -> bool:

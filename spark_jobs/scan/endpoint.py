@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from spark_jobs.scan import addresses
+
 #: The longest that one answer may be waited for, in seconds: a day.
 MAX_TIMEOUT_S = 86_400
 
@@ -68,6 +70,7 @@ class Endpoint:
         timeout_s: how long an answer may take, in seconds: until its next bytes, and as a whole.
         pagination: how the pull goes from page to page.
         credential: who asks; None for anybody.
+        hosts: where redirects and links may lead beside the place of `url`, as `host` or `host:port`.
     """
 
     url: str = field(repr=False)
@@ -77,8 +80,22 @@ class Endpoint:
     timeout_s: float = 30.0
     pagination: Pagination = Pagination()
     credential: Credential | None = field(default=None, repr=False)
+    hosts: tuple[str, ...] = ()
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """The texts that nobody may see."""
-        return self.credential.secrets if self.credential else ()
+        return (*(self.credential.secrets if self.credential else ()), *addresses.secrets_in(self.url))
+
+    def refusal(self, url: str) -> str | None:
+        """Why a redirect or a link must not be followed, None when it may.
+
+        A server that could send its reader anywhere could have it read the network that it runs in.
+        """
+        if reason := addresses.problem(url):
+            return reason
+        if addresses.is_downgrade(url, self.url):
+            return "leaves https for http"
+        if not addresses.is_same_place(url, self.url) and not addresses.is_listed(url, self.hosts):
+            return "is another place than the one of `url`: list its host under `hosts:` of the transport to allow it"
+        return None

@@ -15,7 +15,7 @@ import time
 import urllib.request
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import urllib3
@@ -23,9 +23,10 @@ from urllib3 import exceptions
 
 from spark_jobs.formats.format import FormatError
 from spark_jobs.scan import addresses
+from spark_jobs.scan.deadlines import Deadlines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from spark_jobs.scan.endpoint import Endpoint
@@ -68,6 +69,7 @@ class Patience:
 
     def __init__(self) -> None:
         self._stopping = threading.Event()
+        self._at_stop: set[Callable[[], None]] = set()
 
     def now(self) -> float:
         """Seconds of a clock that only goes forward."""
@@ -84,8 +86,20 @@ class Patience:
             raise Stopped
 
     def stop(self) -> None:
-        """End all pauses, and every pull at its next step."""
+        """End all pauses and connections, and so every pull."""
         self._stopping.set()
+        for end in list(self._at_stop):
+            end()
+
+    @contextlib.contextmanager
+    def at_stop(self, end: Callable[[], None]) -> Iterator[None]:
+        """Within, a function is called when the run ends."""
+        self._at_stop.add(end)
+        try:
+            self.check()
+            yield
+        finally:
+            self._at_stop.discard(end)
 
 
 @dataclass(frozen=True)
@@ -116,11 +130,13 @@ class Client:
         self._endpoint = endpoint
         self._patience = patience
         self._pools: dict[tuple[str, str | None], urllib3.PoolManager] = {}
+        self._deadlines = Deadlines()
 
     def close(self) -> None:
         """Close idle connections."""
         for pool in self._pools.values():
             pool.clear()
+        self._deadlines.close()
 
     def get(self, url: str, target: Path, name: str) -> Reply:
         """Get a page into a file.
@@ -157,22 +173,33 @@ class Client:
     def _attempt(self, url: str, target: Path) -> Reply:
         """One attempt, redirects followed."""
         for _ in range(MAX_REDIRECTS + 1):
-            started = self._patience.now()
-            response = self._request(url)
-            try:
-                location = response.headers.get("Location")
-                if response.status in _REDIRECTS and location:
-                    url = addresses.resolved(url, location)
-                    if reason := addresses.problem(url):
-                        shown = addresses.shown(url, self._endpoint.secrets)
-                        raise _Final(f"HTTP {response.status} leads to {shown}, which {reason}")
-                    continue
-                self._refuse(response, url, started)
-                self._save(response, target, started)
-                return Reply(url, response.headers.get("Link", ""))
-            finally:
-                response.close()  # one that was read to its end has given its connection back already
+            with self._deadlines.within(self._endpoint.timeout_s, self._patience.at_stop):
+                found = self._step(url, target)
+            if isinstance(found, Reply):
+                return found
+            url = found
         raise _Final(f"more than {MAX_REDIRECTS} redirects")
+
+    def _step(self, url: str, target: Path) -> Reply | str:
+        """One request: the page, or the address that it leads to."""
+        started = self._patience.now()
+        response = self._request(url)
+        try:
+            if self._deadlines.is_over:
+                # The connection was shut down within the head: what was read of it may look whole.
+                raise _Passing(self._too_late())
+            location = response.headers.get("Location")
+            if response.status in _REDIRECTS and location:
+                url = addresses.resolved(url, location)
+                if reason := self._endpoint.refusal(url):
+                    shown = addresses.shown(url, self._endpoint.secrets)
+                    raise _Final(f"HTTP {response.status} leads to {shown}, which {reason}")
+                return url
+            self._refuse(response, url, started)
+            self._save(response, target, started)
+            return Reply(url, response.headers.get("Link", ""))
+        finally:
+            response.close()  # one that was read to its end has given its connection back already
 
     def _request(self, url: str) -> urllib3.BaseHTTPResponse:
         """Ask, and get the answer's head."""
@@ -187,7 +214,7 @@ class Client:
                 redirect=False,
                 preload_content=False,
             )
-        except exceptions.HTTPError as error:
+        except (exceptions.HTTPError, OSError) as error:
             raise self._failure(error) from None
 
     def _headers(self, url: str) -> Mapping[str, str]:
@@ -197,7 +224,7 @@ class Client:
             "User-Agent": "clinker",
         }
         credential = self._endpoint.credential
-        if credential and addresses.takes_credential(url, self._endpoint.url):
+        if credential and addresses.is_same_place(url, self._endpoint.url):
             headers = {key: text for key, text in headers.items() if key.lower() != credential.header.lower()}
             headers[credential.header] = credential.value
         return headers
@@ -212,7 +239,7 @@ class Client:
         if key not in self._pools:
             # Reading the system's certificates takes longer than a small page.
             context = ssl.create_default_context() if scheme == "https" else None
-            self._pools[key] = _through(proxy, context) if proxy else urllib3.PoolManager(ssl_context=context)
+            self._pools[key] = self._deadlines.pool(**(_through(proxy) if proxy else {}), ssl_context=context)
         return self._pools[key]
 
     def _refuse(self, response: urllib3.BaseHTTPResponse, url: str, started: float) -> None:
@@ -220,29 +247,32 @@ class Client:
         status = response.status
         if 200 <= status < 300:
             return
-        reason = f"HTTP {status}{self._excerpt(response, started)}"
+        reason = f"HTTP {status}{self._excerpt(response, url, started)}"
         if status >= 500 or (status == 429 and "Retry-After" in response.headers):
             raise _Passing(reason, _wait_s(response.headers))
         credential = self._endpoint.credential
-        if status in (401, 403) and credential and not addresses.takes_credential(url, self._endpoint.url):
+        if status in (401, 403) and credential and not addresses.is_same_place(url, self._endpoint.url):
             reason += f" (the credential goes to {_host(self._endpoint.url)} alone, not to {_host(url)})"
         raise _Final(reason)
 
-    def _excerpt(self, response: urllib3.BaseHTTPResponse, started: float) -> str:
+    def _excerpt(self, response: urllib3.BaseHTTPResponse, url: str, started: float) -> str:
         """The beginning of an answer that is no page, as one line."""
         data = b""
         # What the server says about its error is welcome, but the error is known without it.
-        with contextlib.suppress(exceptions.HTTPError):
+        with contextlib.suppress(exceptions.HTTPError, OSError):
             while len(data) < _EXCERPT_BYTES and self._left(started) > 0:
                 chunk = response.read1(_EXCERPT_BYTES)
                 if not chunk:
                     break
                 data += chunk
         # Secrets go before the text is cut: half of one would not be found.
-        text = addresses.masked(data.decode("utf-8", "replace"), self._endpoint.secrets)
+        secrets = (*self._endpoint.secrets, *addresses.secrets_in(url))
+        text = addresses.masked(data.decode("utf-8", "replace"), secrets)
         text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
         if not text:
             return ""
+        if addresses.hides(text, secrets):
+            return ": (what the server says repeats a secret in another spelling)"
         return f": {text[:_EXCERPT_CHARACTERS]}{' …' if len(text) > _EXCERPT_CHARACTERS else ''}"
 
     def _save(self, response: urllib3.BaseHTTPResponse, target: Path, started: float) -> None:
@@ -253,8 +283,10 @@ class Client:
                 self._patience.check()
                 try:
                     chunk = response.read1(_CHUNK_BYTES)
-                except exceptions.HTTPError as error:
+                except (exceptions.HTTPError, OSError) as error:
                     raise self._failure(error) from None
+                if not chunk and self._deadlines.is_over:
+                    raise _Passing(self._too_late())
                 if not chunk:
                     return
                 size += len(chunk)
@@ -270,8 +302,11 @@ class Client:
     def _too_late(self) -> str:
         return f"no complete answer within {self._endpoint.timeout_s:g} s"
 
-    def _failure(self, error: exceptions.HTTPError) -> _Passing | _Final:
+    def _failure(self, error: exceptions.HTTPError | OSError) -> _Passing | _Final:
         """What went wrong with a connection, in words without addresses."""
+        self._patience.check()
+        if self._deadlines.is_over:
+            return _Passing(self._too_late())
         cause = error.__cause__ or error.__context__
         match error:
             case exceptions.NameResolutionError():
@@ -298,13 +333,13 @@ class Client:
                 return _Passing("the connection broke")
 
 
-def _through(proxy: str, context: ssl.SSLContext | None) -> urllib3.ProxyManager:
-    """Connections through a proxy, with its own user name and password where its address has them."""
+def _through(proxy: str) -> dict[str, Any]:
+    """Settings for connections through a proxy, with its own user name and password where its address has them."""
     parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
     user = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else None
     address = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
     headers = urllib3.make_headers(proxy_basic_auth=user) if user else None
-    return urllib3.ProxyManager(address, proxy_headers=headers, ssl_context=context)
+    return {"proxy": address, "proxy_headers": headers}
 
 
 def _host(url: str) -> str:

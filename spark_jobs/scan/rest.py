@@ -148,7 +148,7 @@ class _Walk:
 
     def _followed(self, link: str, reply: http.Reply, name: str) -> str:
         url = addresses.resolved(reply.url, link)
-        if reason := addresses.problem(url):
+        if reason := self._endpoint.refusal(url):
             shown = addresses.shown(url, self._endpoint.secrets)
             raise FormatError(f"the Link header leads to {shown}, which {reason}", name, "E221")
         return url

@@ -64,7 +64,7 @@ def test_secrets_are_not_shown(url: str, expected: str) -> None:
     ],
 )
 def test_a_credential_goes_to_its_own_host_alone(url: str, home: str, *, expected: bool) -> None:
-    assert addresses.takes_credential(url, home) is expected
+    assert addresses.is_same_place(url, home) is expected
 
 
 @pytest.mark.parametrize(

@@ -150,12 +150,24 @@ def test_links_are_followed(tmp_path: Path) -> None:
             web.page(2, Link=f'</first>; rel="first", <{other.url}/far?sig=s>; rel="next"'),
         )
         with web.serving(answers) as server:
-            found = pull(server, tmp_path, LINKS, credential=Credential("X-Key", "marzipan"))
+            hosts = (other.url.partition("//")[2],)
+            found = pull(server, tmp_path, LINKS, credential=Credential("X-Key", "marzipan"), hosts=hosts)
     assert contents(found) == [[1], [2], ["far"]]
     assert server.targets == ["/orders", "/orders?page=2"]
     assert [request.headers["X-Key"] for request in server.requests] == ["marzipan", "marzipan"]
     assert other.requests[0].headers["X-Key"] is None
     assert found.files[2].name == f"{other.url}/far?sig=***#page=3"
+
+
+def test_links_lead_to_no_other_place_unasked(tmp_path: Path) -> None:
+    with web.serving(lambda request: web.page("inner")) as other:
+        answer = web.page(1, Link=f'<{other.url}/inner>; rel="next"')
+        with web.serving(lambda request: answer) as server, pytest.raises(FormatError) as caught:
+            pull(server, tmp_path, LINKS)
+    assert caught.value.code == "E221"
+    assert f"{other.url}/inner, which is another place than the one of `url`" in caught.value.message
+    assert "`hosts:`" in caught.value.message
+    assert other.requests == []
 
 
 def test_links_start_from_where_the_page_came_from(tmp_path: Path) -> None:

@@ -162,6 +162,7 @@ class TransportConfig(Config):
     auth: Annotated[AuthConfig, BeforeValidator(_mapping)] = AuthConfig()
     max_pages: Positive | None = None
     max_records: Positive | None = None
+    hosts: Names | None = None
     retries: Natural = 3
     timeout_secs: Positive = 30
 

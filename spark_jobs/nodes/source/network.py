@@ -130,6 +130,7 @@ def endpoint(transport: TransportConfig) -> Endpoint | None:
             next_token_pointer=paging.next_token_pointer or "",
         ),
         credential=_credential(transport.auth),
+        hosts=tuple(transport.hosts or ()),
     )
 
 

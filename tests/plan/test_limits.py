@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 OUTPUT = "  - { type: output, name: out, input: %s, config: { type: csv, path: out.csv } }\n"
 TRANSFORM = "  - { type: transform, name: %s, input: %s, config: { cxl: %s } }\n"
-LONG = 200_000
+LONG = 50_000
 
 
 def only(folder: Path, text: str, code: str, **others: object) -> Diagnostic:
@@ -56,7 +56,7 @@ def test_addresses_that_are_none(tmp_path: Path, url: str) -> None:
     assert [each.code.id for each in problems(tmp_path, text)] == ["E007"]
 
 
-@pytest.mark.parametrize("blank", [" ", "\t", "\n      ", " \n      "])
+@pytest.mark.parametrize("blank", [" ", "\t", "\n      "])
 def test_blanks_in_a_quoted_program(tmp_path: Path, blank: str) -> None:
     text = ORDERS + TRANSFORM % ("t", "orders", '"emit a = 1%s+ nosuch"' % (blank * LONG)) + OUTPUT % "t"
     item = only(tmp_path, text, "E200")
@@ -97,10 +97,11 @@ def test_too_many_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "columns" in only(tmp_path, ORDERS + chain + OUTPUT % "t8", "E017").message
 
 
-def test_calls_of_large_bodies(tmp_path: Path) -> None:
-    body(tmp_path, "b", "t0", "".join(TRANSFORM % (f"t{i}", "rows", "emit z = 1") for i in range(300)))
-    calls = "".join(f"  - {{ type: composition, name: c{i}, input: orders, use: b.comp.yaml }}\n" for i in range(300))
-    assert '"c15"' in only(tmp_path, ORDERS + calls + OUTPUT % "c0", "E017").message
+def test_calls_of_large_bodies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "NODES", 500)
+    body(tmp_path, "b", "t0", "".join(TRANSFORM % (f"t{i}", "rows", "emit z = 1") for i in range(100)))
+    calls = "".join(f"  - {{ type: composition, name: c{i}, input: orders, use: b.comp.yaml }}\n" for i in range(98))
+    assert '"c4"' in only(tmp_path, ORDERS + calls + OUTPUT % "c0", "E017").message
 
 
 def test_values_of_bodies_count_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +136,10 @@ def test_variables_that_are_filled_in_very_often(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("first", "other"), [("let a0 = 1", "let a{} = a{} + a{}"), ("fn a0() = 1", "fn a{}() = a{}() + a{}()")]
 )
-def test_members_of_modules_that_double(tmp_path: Path, first: str, other: str) -> None:
+def test_members_of_modules_that_double(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, other: str
+) -> None:
+    monkeypatch.setattr(limits, "INLINED_EXPRESSIONS", 5_000)
     (tmp_path / "rules").mkdir()
     members = [first, *(other.format(i, i - 1, i - 1) for i in range(1, 40))]
     (tmp_path / "rules" / "m.cxl").write_text("\n".join(members))
@@ -173,7 +177,7 @@ def test_modules_that_each_import_the_next_twice_are_read_once(tmp_path: Path) -
 
 def test_imports_do_not_lead_on_without_end(tmp_path: Path) -> None:
     (tmp_path / "rules").mkdir()
-    for level in range(2_000):
+    for level in range(200):
         (tmp_path / "rules" / f"m{level}.cxl").write_text(f"use m{level + 1} as a\nlet q = 1\n")
     text = ORDERS + TRANSFORM % ("t", "orders", '"use m0 as m\\nemit z = m::q"') + OUTPUT % "t"
     assert "more than 50 modules" in only(tmp_path, text, "E200").message

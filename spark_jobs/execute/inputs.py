@@ -13,7 +13,7 @@ from spark_jobs.cxl import types
 from spark_jobs.execute import verdict
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats.format import FormatError
-from spark_jobs.nodes.source.run import SplitInput
+from spark_jobs.nodes.source.split_origin import SplitInput
 from spark_jobs.scan import changes, columns, matching, scanning, splits, staging
 
 if TYPE_CHECKING:

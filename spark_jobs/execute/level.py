@@ -38,20 +38,20 @@ def run_level(pickled: bytes, level: int, batches: Iterator[pa.RecordBatch]) -> 
     if level == 0:
         for batch in batches:
             for pack in batch.column(0).to_pylist():
-                for index in spec.packs[pack]:
-                    yield from read_split(spec, index, attempt)
+                yield from read_pack(spec, spec.packs[pack], attempt)
         return
     yield from open_envelopes(spec, level, number, attempt, batches)
 
 
-def read_split(spec: JobSpec, index: int, attempt: str) -> Iterator[pa.RecordBatch]:
-    """One split of level 0."""
-    name, place = spec.splits[index]
-    unit = Task(spec, 0, place.number, attempt)
+def read_pack(spec: JobSpec, pack: range, attempt: str) -> Iterator[pa.RecordBatch]:
+    """A split of level 0, or several small ones of one source, which count as one task by the number of the first."""
+    name = spec.splits[pack.start][0]
+    places = [spec.splits[index][1] for index in pack]
+    unit = Task(spec, 0, places[0].number, attempt)
     if spec.counts_only:
-        unit.count(name, place)
+        unit.count(name, places)
     else:
-        unit.read(name, place)
+        unit.read(name, places)
     yield from _sent(unit)
 
 

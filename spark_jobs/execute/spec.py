@@ -12,9 +12,13 @@ if TYPE_CHECKING:
     from spark_jobs.cxl import types
     from spark_jobs.execute import spill
     from spark_jobs.nodes.operator import Counters
-    from spark_jobs.nodes.source.run import SplitInput
+    from spark_jobs.nodes.source.split_origin import SplitInput
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.plan import plan, regions
+
+
+#: At most so many splits are read by one task: opening files takes time, which others could share.
+PACK_SPLITS = 500
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class JobSpec:
         numbers: those of the splits and partitions that records can come from: home partitions share them.
         counted: what nodes counted in earlier jobs, as far as groups know of it and this job does not count it again.
         branches: those of all routes, with none before them; records know theirs by its number.
-        pack_bytes: splits that together have no more bytes than this are read by one Spark task.
+        pack_bytes: splits of a source that together have no more bytes than this are read by one task.
     """
 
     run: str
@@ -72,14 +76,17 @@ class JobSpec:
 
     @cached_property
     def packs(self) -> tuple[range, ...]:
-        """The splits that a Spark task of level 0 reads, by their places in `splits`: many small files share a task."""
+        """The splits that a task of level 0 reads, by their places in `splits`: small files of a source share a task.
+
+        Sizes and numbers alone decide, so results are the same on any cluster.
+        """
         found: list[range] = []
-        size = self.pack_bytes + 1
-        for i, (_, place) in enumerate(self.splits):
+        size, last = 0, None
+        for i, (name, place) in enumerate(self.splits):
             length = place.split.end - place.split.start
-            if size + length > self.pack_bytes:
+            if name != last or size + length > self.pack_bytes or len(found[-1]) >= PACK_SPLITS:
                 found.append(range(i, i))
-                size = 0
+                size, last = 0, name
             found[-1] = range(found[-1].start, i + 1)
             size += length
         return tuple(found)

@@ -12,7 +12,7 @@ from spark_jobs.execute import chunks, recovery
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.output.step import SIDECAR, IfExists
 from spark_jobs.plan import paths
-from spark_jobs.scan.files import network_file
+from spark_jobs.scan.files import RealPaths, network_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -227,10 +227,11 @@ def refuse_existing(targets: Targets, options: RunOptions) -> None:
 
 def refuse_own_files(plan: plans.Plan, found: Inputs, targets: Targets) -> None:
     """No consent covers what the run is made of: the pipeline file and its inputs."""
+    real = RealPaths()
     own = {os.path.realpath(plan.path): "the pipeline itself"}
     for name, scan in found.scans.items():
         files = [known.file.origin or known.file.path for known in scan.files]
-        own |= {os.path.realpath(path): f"an input of source '{name}'" for path in files}
+        own |= {real.of(path): f"an input of source '{name}'" for path in files}
     for path in [*targets.paths, *targets.in_the_way()]:
-        if what := own.get(os.path.realpath(path)):
+        if what := own.get(real.of(str(path))):
             raise RunFailed(ExitCode.IO, "E902", f"{path} is {what}: write to another path")

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.failures import Failures
     from spark_jobs.execute.letters import Entries, Site
     from spark_jobs.execute.spec import JobSpec
-    from spark_jobs.nodes.source.run import Source, SplitInput
+    from spark_jobs.nodes.source.run import Source
+    from spark_jobs.nodes.source.split_origin import SplitInput
 
 
 #: The part of a task's share that dead letters may hold before they are written down.
@@ -214,29 +215,33 @@ class Task:
     # ---- the work
     # -------------------------------------------------------------------------------------------------------
 
-    def read(self, name: str, place: SplitInput) -> None:
-        """Push a split of a source through its region."""
+    def read(self, name: str, places: Sequence[SplitInput]) -> None:
+        """Push splits of a source through its region, one after the other."""
         started = time.perf_counter()
-        outcome = reading.SplitOutcome()
+        outcomes: list[reading.SplitOutcome] = []
         operators = self._region([name])
         root: Source = operators[0]  # type: ignore[assignment]
         with self._stoppable(name):
-            root.read(place, root.reading(self.spec.widened.get(name, ()), self.spec.keep_texts), outcome)
+            root.read(places, root.reading(self.spec.widened.get(name, ()), self.spec.keep_texts), outcomes)
             self._finish(operators)
-        self.report.splits.append(
-            report.SplitReport(
-                place.number, outcome.records, max(outcome.end - outcome.start, 0), outcome.is_consistent
-            )
-        )
+        self._tell(places, outcomes)
         self.report.seconds += time.perf_counter() - started
 
-    def count(self, name: str, place: SplitInput) -> None:
-        """Count the records of a split."""
-        outcome = reading.SplitOutcome()
+    def count(self, name: str, places: Sequence[SplitInput]) -> None:
+        """Count the records of splits."""
+        outcomes: list[reading.SplitOutcome] = []
         root: Source = self._region([name])[0]  # type: ignore[assignment]
         with self._stoppable(name):
-            root.count(place, outcome)
-        self.report.splits.append(report.SplitReport(place.number, outcome.records, 0, outcome.is_consistent))
+            for place in places:
+                outcomes.append(reading.SplitOutcome())
+                root.count(place, outcomes[-1])
+        self._tell(places, outcomes)
+
+    def _tell(self, places: Sequence[SplitInput], outcomes: Sequence[reading.SplitOutcome]) -> None:
+        """What reading splits told; the last may have ended early, and others were not begun."""
+        for place, found in zip(places, outcomes, strict=False):
+            size = max(found.end - found.start, 0)
+            self.report.splits.append(report.SplitReport(place.number, found.records, size, found.is_consistent))
 
     def receive(self, exchange: regions.Exchange, envelopes: Iterator[tuple[int, bytes]]) -> None:
         """Push a partition of an exchange through its region."""

@@ -73,6 +73,10 @@ class CsvReader:
             else:
                 yield self._broken_record(data, problem, stretch)
 
+    def whole(self, data: bytes) -> list[Block]:
+        """The blocks of some complete records, none of which is longer than a record may be."""
+        return list(self._blocks(data, csv_pieces.Stretch()))
+
     def _broken_record(self, data: bytes, problem: str, stretch: Stretch) -> Block:
         """The block of a record without end (decision 58)."""
         first = stretch.records

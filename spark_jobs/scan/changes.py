@@ -7,19 +7,19 @@ one looks as if it had grown; its beginning and its former end tell.
 
 from __future__ import annotations
 
+import os
 import zlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from spark_jobs.formats.format import FormatError
 from spark_jobs.scan import files
+from spark_jobs.scan.files import InputFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
-
-    from spark_jobs.scan.files import InputFile
 
 #: The diagnostic of a file that changed.
 CHANGED = "E907"
@@ -75,6 +75,12 @@ class Stream:
         return digest
 
 
+def edges_of(data: bytes) -> int:
+    """What `Stream.edges` is of a file with these bytes."""
+    digest = zlib.crc32(data[: 2 * _EDGE_BYTES])
+    return zlib.crc32(data[-_EDGE_BYTES:], digest) if len(data) > 2 * _EDGE_BYTES else digest
+
+
 @contextmanager
 def opened(file: InputFile) -> Iterator[Stream]:
     """A file for reading, as it was looked at; it must be that one when it is opened, and still be when it is closed.
@@ -94,6 +100,29 @@ def opened(file: InputFile) -> Iterator[Stream]:
         check(file, stream)
 
 
+def content(file: InputFile) -> bytes:
+    """All bytes of a small file, as `opened` gives them, with as few calls as can be: there may be thousands.
+
+    Raises:
+        FormatError: it cannot be read, or changed (E907).
+    """
+    if "://" in file.path:
+        with opened(file) as stream:
+            return b"".join(iter(lambda: stream.read(file.size), b""))
+    with files.told(file.name):
+        opened_file = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            data = os.read(opened_file, file.size)
+            while len(data) < file.size and (more := os.read(opened_file, file.size - len(data))):
+                data += more
+            now = InputFile.of(file.path, file.name, os.fstat(opened_file))
+        finally:
+            os.close(opened_file)
+    if _compared(file, now) and file.edges is not None:
+        check(file)
+    return data
+
+
 def check(file: InputFile, stream: Stream | None = None) -> int:
     """By how many bytes a file has grown since it was looked at.
 
@@ -108,16 +137,20 @@ def check(file: InputFile, stream: Stream | None = None) -> int:
         now = files.describe(file.path, file.name)
     except FormatError as error:
         raise _changed(file, "was removed") from error
+    more = _compared(file, now)
+    if more and file.edges is not None and file.edges != _edges(file, stream):
+        raise _changed(file, f"was written again: {file.size} bytes before, {now.size} now")
+    return more
+
+
+def _compared(file: InputFile, now: InputFile) -> int:
+    """By how many bytes a file has grown, by what the file system says of it."""
     if _is_another(file, now):
         raise _changed(file, "was replaced by another one")
     if now.size < file.size:
         raise _changed(file, f"became shorter: {file.size} bytes before, {now.size} now")
-    if now.size == file.size:
-        if file.mtime_ns and now.mtime_ns and file.mtime_ns != now.mtime_ns:
-            raise _changed(file, "was written again")
-        return 0
-    if file.edges is not None and file.edges != _edges(file, stream):
-        raise _changed(file, f"was written again: {file.size} bytes before, {now.size} now")
+    if now.size == file.size and file.mtime_ns and now.mtime_ns and file.mtime_ns != now.mtime_ns:
+        raise _changed(file, "was written again")
     return now.size - file.size
 
 

@@ -8,6 +8,7 @@ bytes are skipped, and never fix a schema.
 
 from __future__ import annotations
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from spark_jobs.formats.options import CsvOptions, JsonLayout
     from spark_jobs.scan.files import InputFile
 
-_MANY_FILES = 32
+#: So many files are opened by a thread before the next ones.
+_FILES_AT_A_TIME = 32
 #: The diagnostic for files whose columns cannot be matched with those of their source.
 MISFIT = "E217"
 _TEXT = types.STRING.or_null()
@@ -104,7 +106,8 @@ def plan_csv(
             tracker.see(file.name, head.names, head.header)
             heads.append((replace(file, edges=head.edges), head))
     is_splittable = encoding.is_utf8(options.encoding)
-    plans = tuple(FilePlan(file, tracker.columns(head.names), head.data_start, is_splittable) for file, head in heads)
+    shared = {names: tracker.columns(names) for names in dict.fromkeys(head.names for _, head in heads)}
+    plans = tuple(FilePlan(file, shared[head.names], head.data_start, is_splittable) for file, head in heads)
     return tracker.plan(plans, skipped)
 
 
@@ -112,12 +115,13 @@ def _heads(
     inputs: Sequence[InputFile], options: CsvOptions, declared: Sequence[str]
 ) -> Iterator[tuple[InputFile, csv_head.Head | None]]:
     """The files with their heads, in order; many files are opened some at a time, for opening is mostly waiting."""
-    if len(inputs) < _MANY_FILES:
-        for file in inputs:
-            yield file, csv_head.read(file, options, declared)
+    if len(inputs) <= _FILES_AT_A_TIME:
+        yield from ((file, csv_head.read(file, options, declared)) for file in inputs)
         return
+    some = [inputs[start : start + _FILES_AT_A_TIME] for start in range(0, len(inputs), _FILES_AT_A_TIME)]
     with ThreadPoolExecutor(max_workers=8) as pool:
-        yield from zip(inputs, pool.map(lambda file: csv_head.read(file, options, declared), inputs), strict=True)
+        found = pool.map(lambda some: [csv_head.read(file, options, declared) for file in some], some)
+        yield from zip(inputs, itertools.chain.from_iterable(found), strict=True)
 
 
 class ColumnTracker:
@@ -130,6 +134,7 @@ class ColumnTracker:
         self._missing: dict[str, int] = {}
         self._warnings: dict[str, None] = {}
         self._files = 0
+        self._matched: tuple[Sequence[str], list[int | None]] = ((), self._matches(()))
         self._first: tuple[str, str] | None = None
 
     def has_any(self, names: Sequence[str]) -> bool:
@@ -168,7 +173,15 @@ class ColumnTracker:
         self._extras[name] = None
 
     def _match(self, names: Sequence[str]) -> list[int | None]:
-        """For each declared column its field: the exact name, else a free one that differs in letter case only."""
+        """For each declared column its field: the exact name, else a free one that differs in letter case only.
+
+        Files mostly have the columns of the one before.
+        """
+        if names != self._matched[0]:
+            self._matched = (names, self._matches(names))
+        return self._matched[1]
+
+    def _matches(self, names: Sequence[str]) -> list[int | None]:
         exact = {name: field for field, name in enumerate(names)}
         taken = {exact[column] for column in self._declared if column in exact}
         folded: dict[str, int] = {}

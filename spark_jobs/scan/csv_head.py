@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import io
 import itertools
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.formats import csv_pieces, csv_reader, csv_records, encoding
 from spark_jobs.formats.format import FormatError
-from spark_jobs.scan import changes
+from spark_jobs.scan import changes, files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,17 +61,24 @@ def read(file: InputFile, options: CsvOptions, declared: Sequence[str]) -> Head 
     Raises:
         FormatError: the file cannot be read, or its header is no text, has no end, or names a column twice (E217).
     """
+    if file.size <= _READ_BYTES:
+        data = changes.content(file)
+        with files.told(file.name):
+            return _read(io.BytesIO(data), changes.edges_of(data), file, options, declared)
     with changes.opened(file) as raw:
-        edges = raw.edges()
-        is_utf8 = encoding.is_utf8(options.encoding)
-        stream: ByteStream = raw if is_utf8 else encoding.Utf8Stream(raw, options.encoding)
-        is_marked = is_utf8 or not encoding.takes_mark(options.encoding)
-        found = _records(stream, csv_reader.dialect_of(options), is_marked=is_marked)
-        if options.has_header:
-            head = _with_header(next(found, None), file, options)
-        else:
-            head = _without_header(found, options, declared)
-        return head and replace(head, edges=edges)
+        return _read(raw, raw.edges(), file, options, declared)
+
+
+def _read(raw: ByteStream, edges: int, file: InputFile, options: CsvOptions, declared: Sequence[str]) -> Head | None:
+    is_utf8 = encoding.is_utf8(options.encoding)
+    stream: ByteStream = raw if is_utf8 else encoding.Utf8Stream(raw, options.encoding)
+    is_marked = is_utf8 or not encoding.takes_mark(options.encoding)
+    found = _records(stream, csv_reader.dialect_of(options), is_marked=is_marked)
+    if options.has_header:
+        head = _with_header(next(found, None), file, options)
+    else:
+        head = _without_header(found, options, declared)
+    return head and replace(head, edges=edges)
 
 
 def _with_header(header: _Record | None, file: InputFile, options: CsvOptions) -> Head | None:

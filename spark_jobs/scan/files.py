@@ -61,6 +61,21 @@ class InputFile:
         return cls(path, name, status.st_size, status.st_mtime_ns, identity=identity)
 
 
+class RealPaths:
+    """Where paths lead when links are followed; for many files in few folders, which are followed once."""
+
+    def __init__(self) -> None:
+        self._folders: dict[str, str] = {}
+
+    def of(self, path: str) -> str:
+        """The real path of a file."""
+        folder, name = os.path.split(path)
+        if folder not in self._folders:
+            self._folders[folder] = os.path.realpath(folder)
+        found = os.path.join(self._folders[folder], name)
+        return os.path.realpath(found) if name in ("", ".", "..") or os.path.islink(found) else found
+
+
 _INODES_KEPT: dict[int, bool] = {}
 
 
@@ -110,9 +125,19 @@ def open_input(path: str, name: str) -> Iterator[pa.NativeFile]:
         FormatError: it is missing, a folder, or may not be read; or reading it fails later on.
     """
     filesystem, inner = _filesystem(path, name)
+    with told(name), filesystem.open_input_file(inner) as stream:
+        yield stream
+
+
+@contextmanager
+def told(name: str) -> Iterator[None]:
+    """Within, what the system refuses is told with the name of the file that it is about.
+
+    Raises:
+        FormatError: the file cannot be read, or is no text of its encoding.
+    """
     try:
-        with filesystem.open_input_file(inner) as stream:
-            yield stream
+        yield
     except OSError as error:
         raise FormatError(_reason(error), name) from error
     except UnreadableText as error:

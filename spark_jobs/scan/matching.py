@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 import re2
 
 from spark_jobs.formats.format import FormatError
-from spark_jobs.scan.files import InputFile
+from spark_jobs.scan.files import InputFile, RealPaths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,8 +120,7 @@ def match(source: str, settings: Matching, base: Path, *, allow_outside: bool = 
     """
     found = [candidate for candidate in _candidates(source, settings, base) if _is_wanted(candidate, settings)]
     if not allow_outside:
-        for candidate in found:
-            _refuse_escape(candidate, base)
+        _refuse_escapes(found, base)
     chosen = _take(_ordered(found, settings), settings)
     if chosen:
         return Matched(tuple(map(_input_file, chosen)))
@@ -178,14 +177,15 @@ def _literal(source: str, path: str, base: Path) -> _Candidate:
 
 def _existing(names: Iterator[str], base: Path) -> Iterator[_Candidate]:
     """The regular files among some names; what vanished meanwhile is no match."""
+    root = str(base)
     for name in names:
-        where = base / name
+        where = os.path.join(root, name.removeprefix("./"))
         try:
-            status = where.stat()
+            status = os.stat(where)
         except OSError:
             continue
         if stat.S_ISREG(status.st_mode):
-            yield _Candidate(name, str(where), status)
+            yield _Candidate(name, where, status)
 
 
 def _globbed(pattern: str, base: Path) -> Iterator[str]:
@@ -310,7 +310,10 @@ def _take(found: list[_Candidate], settings: Matching) -> list[_Candidate]:
     return found
 
 
-def _refuse_escape(candidate: _Candidate, base: Path) -> None:
+def _refuse_escapes(found: list[_Candidate], base: Path) -> None:
     """A symbolic link must not lead out of the base folder (decision 6)."""
-    if not Path(candidate.path).resolve().is_relative_to(base.resolve()):
-        raise FormatError("the file is outside the pipeline's folder", candidate.name, "E-SEC-001")
+    paths = RealPaths()
+    root = os.path.join(os.path.realpath(base), "")
+    for candidate in found:
+        if not paths.of(candidate.path).startswith(root):
+            raise FormatError("the file is outside the pipeline's folder", candidate.name, "E-SEC-001")

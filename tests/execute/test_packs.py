@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -36,15 +38,22 @@ class _Spec:
     pack_bytes: int
 
 
-@given(st.lists(st.integers(0, 50)), st.integers(0, 100))
-def test_packs_cover_all_splits(sizes: list[int], limit: int) -> None:
-    given_ = _Spec([("s", _Place(_Split(7, 7 + size))) for size in sizes], limit)
-    packs = spec.JobSpec.packs.func(given_)  # type: ignore[attr-defined]
+@given(st.lists(st.tuples(st.sampled_from("st"), st.integers(0, 50))), st.integers(0, 100), st.integers(1, 9))
+def test_packs_cover_all_splits(splits: list[tuple[str, int]], limit: int, most: int) -> None:
+    splits = sorted(splits, key=lambda each: each[0])
+    sizes = [size for _, size in splits]
+    given_ = _Spec([(name, _Place(_Split(7, 7 + size))) for name, size in splits], limit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spec, "PACK_SPLITS", most)
+        packs = spec.JobSpec.packs.func(given_)  # type: ignore[attr-defined]
     assert [index for pack in packs for index in pack] == list(range(len(sizes)))
     for pack in packs:
         assert len(pack) == 1 or sum(sizes[i] for i in pack) <= limit
+        assert len(pack) <= most
+        assert len({splits[i][0] for i in pack}) == 1
     for pack, following in itertools.pairwise(packs):
-        assert sum(sizes[i] for i in pack) + sizes[following.start] > limit
+        is_full = sum(sizes[i] for i in pack) + sizes[following.start] > limit or len(pack) == most
+        assert is_full or splits[pack.start][0] != splits[following.start][0]
 
 
 PIPELINE = """
@@ -71,3 +80,78 @@ def test_many_small_files_are_read_by_few_tasks(tmp_path: Path, monkeypatch: pyt
     assert pipelines.run(tmp_path).result.error is None
     assert packs == [1]
     assert pipelines.outputs(tmp_path)["o.csv"].split() == [b"id", *(str(i).encode() for i in range(60))]
+
+
+MESSY = """
+    pipeline: {name: p, include_provenance: true}
+    error_handling: {strategy: STRATEGY, dlq: {path: out/dead.csv}}
+    nodes:
+      - type: source
+        name: s
+        config: {type: csv, glob: "in/*.csv", schema: {id: int, v: string}, options: OPTIONS}
+      - {type: source, name: lines, config: {type: json, glob: "in/*.ndjson", schema: {id: int, v: string}}}
+      - {type: transform, name: t, input: s, config: {cxl: "PROGRAM"}}
+      - {type: transform, name: u, input: lines, config: {cxl: "PROGRAM"}}
+      - {type: merge, name: m, inputs: [t, u]}
+      - type: aggregate
+        name: a
+        input: m
+        config: {group_by: [v], cxl: "emit n = count(*)\nemit first = first(id)\nemit over = 1 / (sum(id) - 3)"}
+      - {type: output, name: o, input: m, config: {type: csv, path: out/o.csv}}
+      - {type: output, name: sorted, input: t, config: {type: csv, path: out/sorted.csv, sort_order: [v]}}
+      - {type: output, name: groups, input: a, config: {type: csv, path: out/groups.csv}}
+      - type: output
+        name: each
+        input: t
+        config: {type: csv, path: "out/each/{source_file}.csv", include_metadata: all}
+"""
+PROGRAM = (
+    r"emit file = $source.file\nemit row = $source.row\nemit total = $pipeline.total_count\nemit half = 10 / (id - 4)"
+)
+#: Good files, broken ones, and such as are read alone.
+FILES = [
+    b"id,v\n1,a\n2,b\n", b"id,v\r\n3,a\r\n", b"\xef\xbb\xbfid,v\n5,\xef\xbb\xbfb", b"id,v\n", b"", b"id,v\n\n\n6,a\n\n",
+    b'id,v\n7,"x\ny"\n8,"b"', b"id,v\nx,a\n9,b\n", b"id,v\n1,a,more\n4,a\n", b"id,v\n1,\xff\n10,c\n",
+    b'id,v\n11,a\n12,"open\n',
+    b"id,v,w\n13,a,1\n", b"v,id\nb,14\n", b"id,v\r15,a\r", b"\xef\xbb\xbfid,v\n\xef\xbb\xbf16,c\n", b'id,v\n17,b"c"\n',
+]  # fmt: skip
+
+
+def published(folder: Path) -> dict[str, object]:
+    found: dict[str, object] = dict(pipelines.outputs(folder))
+    letters = found.pop("dead.csv", b"")
+    assert isinstance(letters, bytes)
+    found["dead"] = [row[2:] for row in csv.reader(io.StringIO(letters.decode()))]
+    return found
+
+
+@pytest.mark.parametrize("strategy", ["continue", "fail_fast"])
+@pytest.mark.parametrize("options", ["{}", "{has_header: false}"])
+@given(chosen=st.lists(st.sampled_from(FILES), min_size=2, max_size=9))
+def test_files_that_share_a_task_give_what_each_gives_alone(
+    tmp_path_factory: pytest.TempPathFactory, strategy: str, options: str, chosen: list[bytes]
+) -> None:
+    found = []
+    for pack_bytes in (4 << 20, 0):
+        folder = tmp_path_factory.mktemp("packs")
+        text = MESSY.replace("STRATEGY", strategy).replace("OPTIONS", options).replace("PROGRAM", PROGRAM)
+        files = {f"in/{i}.csv": data for i, data in enumerate(chosen)}
+        files |= {f"in/{i}.ndjson": f'{{"id":{i},"v":"a"}}\n' * i for i in range(3)}  # type: ignore[dict-item]
+        pipelines.write(folder, {"pipeline.yaml": text, **files})
+        with pytest.MonkeyPatch.context() as patch:
+            without_spark.install(patch)
+            patch.setattr(work, "_PACK_BYTES", pack_bytes)
+            told = pipelines.run(folder).result
+        error = told.error and (told.error.code, told.error.message)
+        found.append((told.exit_code, error, published(folder)))
+    assert found[0] == found[1]
+
+
+def test_where_two_files_have_records_of_one_row_the_first_file_is_told(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        without_spark.install(patch)
+        files = {"in/a.csv": "id\n1\n2\nx\n", "in/b.csv": "id\ny\n"}
+        pipelines.write(tmp_path, {"pipeline.yaml": PIPELINE, **files})
+        error = pipelines.run(tmp_path).result.error
+    assert error is not None
+    assert "in/a.csv, row 3" in error.message

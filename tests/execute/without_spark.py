@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def run_chain(spark: object, spec: JobSpec) -> list[report.TaskReport]:
     """What `chain.run` does, without Spark."""
     rows: list[dict[str, object]] = []
-    for index in (index for pack in spec.packs for index in pack):
-        rows += _rows(levels.read_split(spec, index, f"0-{index}"))
+    for number, pack in enumerate(spec.packs):
+        rows += _rows(levels.read_pack(spec, pack, f"0-{number}"))
     for level in range(1, spec.job.levels):
         given: list[dict[str, object]] = []
         for slot in range(spec.job.slots(level)):

@@ -14,7 +14,7 @@ from spark_jobs.nodes import operator
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spark_jobs.nodes.source.run import SplitInput
+    from spark_jobs.nodes.source.split_origin import SplitInput
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from spark_jobs.cxl import engine, values
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ def once(step: TransformStep, when: str, surroundings: dict[str, Any]) -> list[t
 def per_record(operator: Operator, step: TransformStep, batch: Batch, seen: int) -> Iterable[tuple[str, str]]:
     """The lines of a batch of output records; `seen` records of the task came before it.
 
-    `every: N` takes records 1, 1+N, … of each split: sampling comes before `condition`.
+    `every: N` takes records 1, 1+N, … of each task: sampling comes before `condition`.
     """
     for entry in step.log:
         if entry.when != PER_RECORD:
@@ -62,9 +64,10 @@ def _holding(operator: Operator, entry: LogDirective, batch: Batch, rows: list[i
 
 def _record(batch: Batch, row: int, name: str) -> dict[str, Any]:
     known: dict[str, Any] = {column: batch.data.column(column)[row].as_py() for column in batch.data.schema.names}
-    surroundings = batch.origin.surroundings(batch)
-    known["_source_file"] = surroundings.get("source.file")
-    known["_source_row"] = batch.rows[row].as_py() + 1
+    file = batch.origin.surroundings(batch).get("source.file")
+    _, _, place = batch.origin.identify(batch, pa.array([row]))
+    known["_source_file"] = file[row].as_py() if isinstance(file, pa.Array) else file
+    known["_source_row"] = place[0].as_py() + 1
     known["_transform_name"] = name
     return known
 

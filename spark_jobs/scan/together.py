@@ -1,0 +1,72 @@
+"""Reads many small CSV files as if they were one: a block of records costs the same for one file as for hundreds.
+
+Only whole files with the same columns are read so. One that has an open quote is left to the reader of single files.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spark_jobs.formats import csv_reader, csv_records, encoding
+from spark_jobs.scan import changes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_jobs.formats.csv_records import Dialect
+    from spark_jobs.formats.format import Block, Reading
+    from spark_jobs.formats.options import CsvOptions
+    from spark_jobs.scan.columns import FilePlan
+    from spark_jobs.scan.splits import Split
+
+_NEWLINE, _RETURN = 10, 13
+
+
+def is_small(name: str, split: Split, file_plan: FilePlan, options: Any) -> bool:
+    """Whether a split is a whole file that may be read with others."""
+    return (
+        name == "csv"
+        and split.index == 0
+        and split.is_last
+        and split.end - split.start <= csv_reader.BLOCK_BYTES
+        and file_plan.file.most_records is None
+        and encoding.is_utf8(options.encoding)
+    )
+
+
+def read(file_plans: Sequence[FilePlan], options: CsvOptions, reading: Reading) -> tuple[list[Block], list[int]] | None:
+    """The records of small files with the same columns, and how many each has.
+
+    None where some file cannot be read so: nothing is lost by reading them one by one then.
+
+    Raises:
+        FormatError: a file cannot be read, or changed (E907).
+    """
+    dialect = csv_reader.dialect_of(options)
+    parts: list[bytes] = []
+    for file_plan in file_plans:
+        part = changes.content(file_plan.file)[file_plan.data_start :]
+        if dialect.quote_byte in part and len(dialect.toggles(part)) % 2:
+            return None
+        parts.append(part if part.endswith((b"\n", b"\r")) else part + b"\n")
+    data = b"".join(parts)
+    counts = _counts(data, [len(part) for part in parts], dialect)
+    reader = csv_reader.CsvReader(options, file_plans[0].columns, reading)
+    blocks = reader.whole(data) if any(counts) else []
+    return (blocks, counts) if sum(block.count for block in blocks) == sum(counts) else None
+
+
+def _counts(data: bytes, sizes: Sequence[int], dialect: Dialect) -> list[int]:
+    """How many records each stretch of some bytes has; each ends with the end of a record."""
+    array = np.frombuffer(data, dtype=np.uint8)
+    ends = np.flatnonzero((array == _NEWLINE) | (array == _RETURN))
+    if dialect.quote_byte in data:
+        toggles = dialect.toggles(data, before=csv_records.FILE_START)
+        ends = ends[np.searchsorted(toggles, ends) % 2 == 0]
+    before = np.concatenate((np.array([-1]), ends[:-1]))
+    closing = ends[ends > before + 1]
+    borders = np.cumsum(np.array(sizes))
+    found: list[int] = np.diff(np.searchsorted(closing, borders), prepend=0).tolist()
+    return found

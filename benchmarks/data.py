@@ -27,6 +27,8 @@ CUSTOMER_COLUMNS = ("customer", "name", "segment", "discount")
 BAD_EVERY = 1000
 #: Part of the file names: to be raised when the bytes change, so that cached files of an older form are not used.
 FORM = 1
+#: The orders of a small file, which has some 500 bytes.
+SMALL_ROWS = 7
 _CHUNK_ROWS = 500_000
 _DAYS = 730
 
@@ -42,6 +44,21 @@ def orders(folder: Path, rows: int, *, bad: bool = False) -> Path:
     path = folder / f"orders-{FORM}-{rows}{'-bad' if bad else ''}.csv"
     starts = range(0, rows, _CHUNK_ROWS)
     return _made(path, ORDER_COLUMNS, (_orders(start, min(_CHUNK_ROWS, rows - start), bad) for start in starts))
+
+
+def small_orders(folder: Path, rows: int) -> Path:
+    """The same orders as `orders` in many small files; the pattern that matches them."""
+    found = folder / f"orders-{FORM}-{rows}-small"
+    if not found.exists():
+        aside = found.with_name(f"{found.name}.{os.getpid()}")
+        aside.mkdir(parents=True)
+        head = (",".join(ORDER_COLUMNS) + "\n").encode()
+        lines = _orders(0, rows, False).to_pylist()
+        for start in range(0, rows, SMALL_ROWS):
+            text = "".join(lines[start : start + SMALL_ROWS]).encode()
+            (aside / f"{start // SMALL_ROWS:06}.csv").write_bytes(head + text)
+        aside.rename(found)
+    return found / "*.csv"
 
 
 def customers(folder: Path, count: int = CUSTOMERS) -> Path:

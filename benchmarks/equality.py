@@ -28,6 +28,7 @@ _TOTALS = {"orders": "BIGINT", "revenue": "DOUBLE", "pieces": "BIGINT", "mean": 
 RESULTS: dict[str, dict[str, dict[str, str]]] = {
     "filter_derive": {"priced": _PRICED},
     "startup": {"priced": _PRICED},
+    "small_files": {"priced": _PRICED},
     "route_dlq": {**dict.fromkeys(("cancelled", "large", "northern", "others"), _KINDS), "rejected": {}},
     "group_16": {"totals": {"region": "VARCHAR", "status": "VARCHAR", **_TOTALS}},
     "group_200k": {"totals": {"customer": "VARCHAR", **_TOTALS}},

@@ -32,12 +32,14 @@ from spark_jobs.execute import class_archive, java  # noqa: E402
 #: The most that each workload may take of the time of hand-written PySpark, at 20 million rows.
 GOALS = {
     "filter_derive": 0.4, "route_dlq": 0.2, "group_16": 0.5, "group_200k": 0.7, "lookup": 0.4, "join": 0.7, "sort": 0.7,
-    "startup": 0.6,
+    "startup": 0.6, "small_files": 0.5,
 }  # fmt: skip
 #: From 5 to 20 million rows: the most that time and memory may grow.
 SCALING = (4.2, 1.15)
 PROGRAMS = ("clinker", "spark", "duckdb")
 _STARTUP_ROWS = 100
+#: Workloads of one size: a hundred rows, and ten thousand files.
+_FIXED_ROWS = {"startup": _STARTUP_ROWS, "small_files": 10_000 * data.SMALL_ROWS}
 _LIMIT_S = 1800.0
 #: How long the class-data archive, which is made in the background, is waited for.
 _ARCHIVE_S = 180.0
@@ -81,7 +83,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="clinker-bench-", dir=arguments.scratch) as scratch:
         _warm_up(programs, arguments, Path(scratch))
         for workload in arguments.workload or GOALS:
-            sizes = [_STARTUP_ROWS] if workload == "startup" else sorted(arguments.rows or [5_000_000])
+            fixed = _FIXED_ROWS.get(workload)
+            sizes = [fixed] if fixed else sorted(arguments.rows or [5_000_000])
             for size in sizes:
                 result = _measure(workload, size, programs, arguments, Path(scratch), compare=size == sizes[0])
                 results.append(result)
@@ -130,7 +133,7 @@ def _rounds(
 ) -> None:
     """Run each program once in each round."""
     given = {
-        "BENCH_ORDERS": str(data.orders(inputs, result.rows, bad=result.workload == "route_dlq")),
+        "BENCH_ORDERS": str(_orders(result, inputs)),
         "BENCH_CUSTOMERS": str(data.customers(inputs)),
         "PYTHONPATH": str(_REPOSITORY),
         # An environment may forbid to keep compiled modules; every start of every program would compile them anew.
@@ -148,6 +151,12 @@ def _rounds(
             _compare(result.workload, outputs)
         for output in outputs.values():
             shutil.rmtree(output)
+
+
+def _orders(result: Result, inputs: Path) -> Path:
+    if result.workload == "small_files":
+        return data.small_orders(inputs, result.rows)
+    return data.orders(inputs, result.rows, bad=result.workload == "route_dlq")
 
 
 def _command(program: str, workload: str) -> list[str]:

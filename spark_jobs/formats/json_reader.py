@@ -10,22 +10,19 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from spark_jobs.cxl import failures as columnar
-from spark_jobs.cxl import types, values
-from spark_jobs.cxl.engine import RowFailure
-from spark_jobs.cxl.types import Kind
-from spark_jobs.formats import cell_text, coerce, csv_pieces, csv_reader, format, json_records, json_values
+from spark_jobs.formats import csv_pieces, format, json_attempts, json_exact, json_lines, json_records, json_values
 from spark_jobs.formats.options import JsonLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from spark_jobs.cxl.failure import Failure
     from spark_jobs.formats.csv_pieces import ByteStream, Stretch
-    from spark_jobs.formats.format import Block, Reading, SourceColumn
+    from spark_jobs.formats.format import Block, Reading
+    from spark_jobs.formats.json_exact import Item
+    from spark_jobs.formats.json_lines import Lines, Places
     from spark_jobs.formats.json_records import ArrayPath
     from spark_jobs.formats.options import JsonOptions
 
@@ -33,10 +30,6 @@ if TYPE_CHECKING:
 _BLOCK_RECORDS = 16_384
 _CHUNK_BYTES = 1 << 20
 _SPACE = " \t\n\r"
-#: The type of undeclared values: JSON says of each what kind it is.
-WIDENED_TYPE = types.ANY
-
-Item = dict[str, Any] | RowFailure
 
 
 class JsonReader:
@@ -48,9 +41,10 @@ class JsonReader:
         self._path = path
         self._layout = layout
         self._options = options
-        self._reading = reading
         self._arrays = tuple(arrays)
         self._undeclared = json_records.Undeclared([column.name for column in reading.columns])
+        self._exact = json_exact.ExactRecords(reading)
+        self._attempts = json_attempts.Attempts(reading)
 
     def blocks(self, stream: ByteStream, stretch: Stretch) -> Iterator[Block]:
         """The blocks of a stretch of lines, or of a whole file in the other layouts; fills in `stretch` on the way.
@@ -58,10 +52,30 @@ class JsonReader:
         Raises:
             FormatError: the file is broken, or its `record_path` leads to no array.
         """
-        for items in self._batches(stream, stretch):
-            first = stretch.records
-            stretch.records += len(items)
-            yield self._block(first, items)
+        if self._layout is JsonLayout.NDJSON and not self._arrays:
+            blocks = (self._of_lines(stretch, lines) for lines in json_lines.portions(stream, stretch))
+        else:
+            blocks = (self._of_items(stretch, items) for items in self._batches(stream, stretch))
+        for block in blocks:
+            stretch.records += block.count
+            yield block
+
+    def _of_lines(self, stretch: Stretch, lines: Lines) -> Block:
+        """The block of a portion of lines: most of them at once, the odd ones each on its own."""
+        first = stretch.records
+        taken = self._attempts.read(lines)
+        left = taken.left(lines.count)
+        if not left and len(taken.parts) == 1:
+            return format.Block(first, lines.count, taken.parts[0][1])
+        parts = [(places + first, batch) for places, batch in taken.parts]
+        if not left:
+            return _joined(first, lines.count, parts)
+        singly = lines.singly
+        items = json_exact.of_lines([singly[at] for at in left], self._options.encoding)
+        return _joined(first, lines.count, parts, self._exact.block(first, list(items), [first + at for at in left]))
+
+    def _of_items(self, stretch: Stretch, items: list[Item]) -> Block:
+        return self._exact.block(stretch.records, items)
 
     def keys(self, stream: ByteStream, most_records: int | None = None) -> dict[str, None]:
         """The names of all undeclared leaves in first-seen order; of the first records alone if a number is given."""
@@ -75,11 +89,8 @@ class JsonReader:
     def _batches(self, stream: ByteStream, stretch: Stretch) -> Iterator[list[Item]]:
         """Records and malformed ones, by portions; a malformed one is a `RowFailure` without its row."""
         if self._layout is JsonLayout.NDJSON:
-            for lines in _line_pieces(stream, stretch):
-                objects: Iterable[Item] | None = json_values.parse_objects(lines)
-                if objects is None:
-                    objects = (_record_of_line(line, self._options.encoding) for line in lines)
-                yield list(self._spread(objects))
+            for lines in json_lines.portions(stream, stretch):
+                yield list(self._spread(json_exact.of_lines(lines.singly, self._options.encoding)))
             return
         records = self._spread(self._elements(_Text(stream, stretch)))
         while batch := list(itertools.islice(records, _BLOCK_RECORDS)):
@@ -95,9 +106,9 @@ class JsonReader:
     def _elements(self, text: _Text) -> Iterator[Item]:
         try:
             if self._options.record_path is not None:
-                yield from map(_record_of, self._at_record_path(json_values.parse(text.rest())))
+                yield from map(json_exact.of_value, self._at_record_path(json_values.parse(text.rest())))
             else:
-                yield from map(_record_of, text.elements())
+                yield from map(json_exact.of_value, text.elements())
         except ValueError as problem:
             raise format.FormatError(f"broken JSON: {problem}", self._path) from problem
 
@@ -112,123 +123,22 @@ class JsonReader:
             raise format.FormatError(f"record_path '{path}' leads to no array", self._path)
         return document
 
-    def _block(self, first: int, items: list[Item]) -> Block:
-        failures: dict[int, Failure] = {}
-        records: list[dict[str, Any]] = []
-        rows: list[int] = []
-        for row, item in enumerate(items, first):
-            if isinstance(item, dict):
-                records.append(item)
-                rows.append(row)
-            else:
-                failures[row] = item.failure
-        columns = [self._column(column, records, rows, failures) for column in self._reading.columns]
-        batch = self._batch(columns, records)
-        if not failures:
-            return format.Block(first, len(items), batch)
-        is_good = pa.array([row not in failures for row in rows], pa.bool_())
-        return format.Block(
-            first,
-            len(items),
-            batch.filter(is_good),
-            pa.array(rows, pa.int64()).filter(is_good),
-            columnar.of([RowFailure(row, failures[row]) for row in sorted(failures)]),
-            self._failed_rows(columns, records, rows, failures) if self._reading.failure_texts else None,
-        )
 
-    def _column(
-        self, column: SourceColumn, records: list[dict[str, Any]], rows: list[int], failures: dict[int, Failure]
-    ) -> pa.Array:
-        """The values of a declared column, null where a record fails; notes the first failure of each record."""
-        found = _members(records, column.name)
-        if column.required:
-            for row, value in zip(rows, found, strict=True):
-                if value is None:
-                    failures.setdefault(row, coerce.absence_of(column))
-        formats = self._reading.forms(column)
-        usual = _usual_column(found, column.type, formats)
-        if usual is not None:
-            for index in usual.failed:
-                failures.setdefault(rows[index], coerce.failure_of(column, found[index]))
-            return usual.array
-        converted: list[Any] = []
-        for value, row in zip(found, rows, strict=True):
-            try:
-                converted.append(None if value is None else json_values.convert(value, column.type.kind, formats))
-            except ValueError:
-                failures.setdefault(row, coerce.failure_of(column, json_values.raw_text(value)))
-                converted.append(None)
-        return values.to_arrow(converted, column.type)
-
-    def _batch(self, columns: list[pa.Array], records: list[dict[str, Any]]) -> pa.RecordBatch:
-        names, arrays = [], []
-        for column, array in zip(self._reading.columns, columns, strict=True):
-            if self._reading.carries(column.name):
-                names.append(column.name)
-                arrays.append(array)
-        if self._reading.widened:
-            leaves = [dict(self._undeclared.leaves(record)) for record in records]
-            for name in self._reading.widened:
-                names.append(format.WIDENED + name)
-                arrays.append(values.to_arrow((json_values.plain(leaf.get(name)) for leaf in leaves), WIDENED_TYPE))
-        if arrays:
-            return pa.RecordBatch.from_arrays(arrays, names=names)
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(records), pa.struct([])))
-
-    def _failed_rows(
-        self, columns: list[pa.Array], records: list[dict[str, Any]], rows: list[int], failures: dict[int, Failure]
-    ) -> pa.RecordBatch:
-        """The failing records as dead letters show them; nulls for malformed ones."""
-        places = {row: index for index, row in enumerate(rows)}
-        chosen = [places.get(row) for row in sorted(failures)]
-        arrays = []
-        for column, array in zip(self._reading.columns, columns, strict=True):
-            shown = cell_text.texts(array.take(pa.array(chosen, pa.int64())), column.type).to_pylist()
-            for at, index in enumerate(chosen):
-                if shown[at] is None and index is not None:
-                    raw = json_records.find(records[index], column.name)
-                    shown[at] = None if raw is None else json_values.raw_text(raw)
-            arrays.append(pa.array(shown, pa.string()))
-        return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self._reading.columns])
-
-
-def _members(records: list[dict[str, Any]], name: str) -> list[Any]:
-    if "." in name:
-        return [json_records.find(record, name) for record in records]
-    return [record.get(name) for record in records]
-
-
-def _usual_column(found: list[Any], static: types.Type, date_formats: tuple[str, ...]) -> coerce.Converted | None:
-    """A column whose values all have the JSON kind that goes with its type, as an array; None for other columns.
-
-    Dates are texts in JSON, so their column is converted like a column of cells.
-    """
-    classes = set(map(type, found)) - {type(None)}
-    match static.kind:
-        case Kind.STRING if classes <= {str}:
-            return coerce.Converted(pa.array(found, pa.string()), coerce.NO_ROWS)
-        case Kind.BOOL if classes <= {bool}:
-            return coerce.Converted(pa.array(found, pa.bool_()), coerce.NO_ROWS)
-        case Kind.DATE | Kind.DATETIME if classes <= {str}:
-            return coerce.convert(pa.array(found, pa.string()), static, date_formats)
-        case Kind.INT if classes <= {int}:
-            return _without_overflow(found, pa.int64())
-        case Kind.FLOAT if classes <= {int, json_values.Number}:
-            return _without_overflow(found, pa.float64())
-        case _:
-            return None
-
-
-def _without_overflow(found: list[Any], kind: pa.DataType) -> coerce.Converted | None:
-    """Numbers as an array, unless one is larger than its type allows."""
-    try:
-        numbers = [None if value is None else float(value) for value in found] if kind == pa.float64() else found
-        array = pa.array(numbers, kind)
-    except (OverflowError, pa.ArrowInvalid):
-        return None
-    if kind == pa.float64() and not pc.all(pc.is_finite(array), min_count=0).as_py():
-        return None
-    return coerce.Converted(array, coerce.NO_ROWS)
+def _joined(
+    first: int, count: int, parts: Sequence[tuple[Places, pa.RecordBatch]], exact: Block | None = None
+) -> Block:
+    """The block of parts of a portion, by the places of their good records; only the exact part has bad ones."""
+    if exact is not None and exact.rows is not None:
+        parts = [*parts, (exact.rows.to_numpy(), exact.batch)]
+    places = np.concatenate([rows for rows, _ in parts])
+    batch = pa.concat_batches([batch for _, batch in parts])
+    if (np.diff(places) < 0).any():
+        order = np.argsort(places)
+        places, batch = places[order], batch.take(pa.array(order))
+    block = format.Block(first, count, batch, pa.array(places))
+    if exact is not None:
+        block.failures, block.failed_rows = exact.failures, exact.failed_rows
+    return block
 
 
 def path_keys(path: str) -> list[str]:
@@ -258,35 +168,6 @@ def layout_of(head: str, options: JsonOptions, path: str) -> JsonLayout | None:
             return JsonLayout.NDJSON
         case other:
             raise format.FormatError(f"a JSON file begins with [ or {{, not with '{other}'", path)
-
-
-def _record_of_line(line: bytes, encoding: str) -> Item:
-    try:
-        value = json_values.parse(line.decode())
-    except UnicodeDecodeError:
-        return RowFailure(0, csv_reader.malformed(f"bytes are no {encoding} text", line))
-    except ValueError as problem:
-        return RowFailure(0, csv_reader.malformed(f"broken JSON: {problem}", line))
-    return value if isinstance(value, dict) else RowFailure(0, csv_reader.malformed("line is no object", line))
-
-
-def _record_of(value: Any) -> Item:
-    if isinstance(value, dict):
-        return value
-    return RowFailure(0, csv_reader.malformed("element is no object", json_values.raw_text(value)))
-
-
-def _line_pieces(stream: ByteStream, stretch: Stretch) -> Iterator[list[bytes]]:
-    """The lines of a stream by portions, without blank ones."""
-    rest = b""
-    while chunk := stream.read(max(_CHUNK_BYTES, len(rest))):
-        stretch.bytes_read += len(chunk)
-        data = rest + chunk
-        end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
-        rest = data[end:]
-        yield [line for line in data[:end].splitlines() if line.strip()]
-    if rest.strip():
-        yield [rest]
 
 
 class _Text:

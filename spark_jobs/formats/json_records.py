@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _ABSENT = object()
 #: Objects nested deeper than this are kept as one value.
-_MAX_DEPTH = 64
+MAX_DEPTH = 64
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Undeclared:
             name = prefix + key
             if name in self._declared:
                 continue
-            if isinstance(value, dict) and depth < _MAX_DEPTH:
+            if isinstance(value, dict) and depth < MAX_DEPTH:
                 yield from self._leaves(value, name + ".", depth + 1)
             elif value is not None or name not in self._parents:
                 yield name, value

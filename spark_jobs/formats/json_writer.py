@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import values
 from spark_jobs.cxl.types import Kind
-from spark_jobs.formats import cell_text, encoding, format
+from spark_jobs.formats import cell_text, encoding, format, json_texts
 from spark_jobs.formats.options import JsonLayout
 
 if TYPE_CHECKING:
@@ -24,10 +23,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.options import JsonOptions
 
 _QUOTED_KINDS = (Kind.STRING, Kind.DATE, Kind.DATETIME)
-_MUST_ESCAPE = '["\\\\\\x00-\\x1f]'
-#: From here on Arrow writes floats with an exponent and JSON writers (up to 1e16) do not; below 1e-5 it is the other
-#: way round.
-_LARGE, _SMALL = 1e10, 1e-5
+_SMALLEST_WITHOUT_EXPONENT = 1e-5
 
 
 class JsonWriter:
@@ -143,37 +139,11 @@ def _json_texts(array: pa.Array, static: Type) -> pa.StringArray:
         return pa.array([None if item is None else values.json_text(item) for item in items], pa.string())
     match static.kind:
         case Kind.STRING:
-            return _escaped(array)
+            return json_texts.escaped(array)
         case Kind.FLOAT:
-            return _floats(array)
+            return json_texts.floats(array, _SMALLEST_WITHOUT_EXPONENT, values.json_float_text)
         case _:
             return cell_text.texts(array, static)
-
-
-def _escaped(column: pa.StringArray) -> pa.StringArray:
-    data = cell_text.characters(column)
-    if data.find(b'"') < 0 and data.find(b"\\") < 0 and (not data or np.frombuffer(data, np.uint8).min() >= ord(" ")):
-        return column
-    special = pc.fill_null(pc.match_substring_regex(column, _MUST_ESCAPE), False)
-    exact = [values.json_text(text)[1:-1] for text in column.filter(special).to_pylist()]
-    return pc.replace_with_mask(column, special, pa.array(exact, pa.string()))
-
-
-def _floats(array: pa.Array) -> pa.StringArray:
-    size = pc.abs(array)
-    text = pc.cast(array, pa.string())
-    whole = pc.binary_join_element_wise(text, ".0", "")
-    text = pc.if_else(pc.equal(pc.trunc(array), array), whole, text)
-    usual = pc.and_(pc.less(size, _LARGE), pc.or_(pc.greater_equal(size, _SMALL), pc.equal(size, 0.0)))
-    others = pc.fill_null(pc.invert(usual), False)
-    if not pc.any(others).as_py():
-        return text
-    numbers = array.filter(others)
-    digits = cell_text.whole_texts(numbers)
-    if digits is not None:
-        return pc.replace_with_mask(text, others, pc.binary_join_element_wise(digits, ".0", ""))
-    exact = pa.array(map(values.json_float_text, numbers.to_pylist()), pa.string())
-    return pc.replace_with_mask(text, others, exact)
 
 
 def _pretty(value: Any, indent: str = "") -> str:

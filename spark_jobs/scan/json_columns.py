@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import types
-from spark_jobs.formats import encoding, json_reader
+from spark_jobs.formats import encoding, json_exact, json_reader
 from spark_jobs.formats.format import FileColumns, Reading, SourceColumn
 from spark_jobs.formats.options import JsonLayout
 from spark_jobs.scan import changes, columns, csv_head
@@ -52,7 +52,7 @@ def plan_json(
         if on_unmapped is not OnUnmapped.DROP:
             for name in _undeclared(plan, declared, options, arrays):
                 tracker.note_undeclared(file.name, name)
-    return tracker.plan(tuple(plans), skipped, json_reader.WIDENED_TYPE)
+    return tracker.plan(tuple(plans), skipped, json_exact.WIDENED_TYPE)
 
 
 def _plan_file(file: InputFile, options: JsonOptions) -> FilePlan | None:

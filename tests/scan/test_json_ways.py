@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types
+from spark_jobs.formats import json_attempts
 from spark_jobs.formats.format import Reading, SourceColumn
 from spark_jobs.formats.json_records import ArrayPath
 from spark_jobs.formats.options import JsonLayout, JsonOptions
@@ -71,10 +72,12 @@ def read(
 
 
 def one_by_one(path: Path, lines: Sequence[str], widened: tuple[str, ...], **how: Any) -> Records:
-    """The same as each line in a file of its own."""
+    """The same as each line in a file of its own, read in the exact way."""
     found = Records(widened=widened)
     for line in lines:
-        alone = read(path, line, widened=widened, **how)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(json_attempts.Attempts, "read", lambda *_: json_attempts.Taken())
+            alone = read(path, line, widened=widened, **how)
         found.good += [record | {"row": found.count + record["row"]} for record in alone.good]
         found.bad += [(found.count + row, *rest) for row, *rest in alone.bad]
         found.count += alone.count
@@ -84,14 +87,23 @@ def one_by_one(path: Path, lines: Sequence[str], widened: tuple[str, ...], **how
 BESIDE = ['{"x": "\\u00e9"}', '{"i": -0}', '{"x":"é"}', '{"i": "n"}', "broken"]
 
 
-@given(json_lines.lines, json_lines.line_ends, st.sampled_from([1, 40, 300, 10_000]))
-@example(['{"b":' + "1" + "0" * 30 + "}", '{"x":"\\u00e9"}'], "\n", 10_000)
-@example(['{"f":' + "1" + "0" * 400 + "}", '{"x":' + "1" + "0" * 400 + "}"], "\n", 10_000)
+columns = st.lists(st.sampled_from(json_lines.COLUMNS), min_size=1, unique=True).map(
+    lambda chosen: [replace(column, required=len(chosen) % 3 == 0) for column in chosen]
+)
+
+
+@given(
+    json_lines.lines, columns, json_lines.line_ends, st.sampled_from([1, 40, 300, 10_000]), st.sampled_from([0, 2, 8])
+)
+@example(['{"b":' + "1" + "0" * 30 + "}", '{"x":"\\u00e9"}'], json_lines.COLUMNS, "\n", 10_000, 0)
+@example(["{" + f'"f":1{"0" * 400}' + "}", '{"x":1' + "0" * 400 + "}"], json_lines.COLUMNS, "\n", 10_000, 0)
 def test_records_do_not_depend_on_their_neighbours(
-    tmp_path: Path, lines: list[str], end: str, split_bytes: int
+    tmp_path: Path, lines: list[str], columns: Sequence[SourceColumn], end: str, split_bytes: int, fewest: int
 ) -> None:
-    together = read(tmp_path / "in.ndjson", end.join(lines), split_bytes=split_bytes)
-    assert together == one_by_one(tmp_path / "in.ndjson", lines, together.widened)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(json_attempts, "_FEW", fewest)
+        together = read(tmp_path / "in.ndjson", end.join(lines), columns, split_bytes=split_bytes)
+    assert together == one_by_one(tmp_path / "in.ndjson", lines, together.widened, columns=columns)
 
 
 @pytest.mark.parametrize("name", [column.name for column in json_lines.COLUMNS if "." not in column.name])

@@ -1,0 +1,120 @@
+"""Arrow's JSON reader with everything refused that it would read in another way than the exact reader.
+
+It takes several objects on a line and one object on several, stops at a NUL, knows NaN and infinities, does not look at
+encodings, lets objects nest without end, and can crash on a null between objects. All of that is looked for in the
+bytes first, by scans that cost little beside the parsing. What it refuses by itself: half surrogates, control
+characters in texts, a column that stands in an object twice, values of another kind than the column's.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyarrow import json
+
+from spark_jobs.cxl import values
+from spark_jobs.formats import json_values
+
+if TYPE_CHECKING:
+    from spark_jobs.formats.json_lines import Lines
+
+_NOT_A_NUMBER = re.compile(rb"[:\[,\s-](?:NaN|Inf(?:inity)?)\s*[,\]}]")
+_NULL_BEHIND_OBJECT = re.compile(rb"\}\s*n")
+_ROW = re.compile(r" in row (\d+)")
+_NO_INT = re.compile(r"to int64, couldn't parse:(\S+)")
+_OTHER_KIND = re.compile(r"Column\(.*/(.*)\) changed from \w+ to (\w+)")
+#: How values of each kind begin.
+_BEGINNINGS = {"string": b'"', "number": b"[-0-9]", "boolean": b"[tf]", "object": b"\\{", "array": b"\\["}
+
+
+class Refused(Exception):
+    """A text that is not read in the quick way.
+
+    Args:
+        row: which object is the reason, counted from 0, if that is known.
+        spelling: how such values stand in the text, if that is known; others may look like it.
+    """
+
+    def __init__(self, row: int | None = None, spelling: re.Pattern[bytes] | None = None) -> None:
+        super().__init__(row, spelling)
+        self.row = row
+        self.spelling = spelling
+
+
+class NoInt(Exception):
+    """A text that has another number in a column of ints.
+
+    Args:
+        number: how it is written.
+    """
+
+    def __init__(self, number: str) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def traps(lines: Lines) -> set[int]:
+    """Which of the likely objects Arrow's reader must not see, by their rows; some others too."""
+    text = lines.objects
+    found = {lines.row(match.start() + 1) for match in _NULL_BEHIND_OBJECT.finditer(text)}
+    # A single byte is found many times faster than several.
+    if (b"N" in text and b"NaN" in text) or (b"I" in text and b"Inf" in text):
+        found.update(lines.row(match.start() + 1) for match in _NOT_A_NUMBER.finditer(text))
+    if text.count(b"{") + text.count(b"[") - len(lines.places) >= json_values.MAX_DEPTH:
+        found.update(row for row, line in enumerate(text.splitlines()) if json_values.may_be_deep(line, b"[", b"{"))
+    if b"\0" in text or not _is_text(text):
+        found.update(row for row, line in enumerate(text.splitlines()) if b"\0" in line or not _is_text(line))
+    return found
+
+
+def _is_text(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def read(text: bytes, count: int, schema: pa.Schema, unexpected: str = "ignore") -> pa.Table:
+    """The values of some objects.
+
+    Args:
+        text: one likely object a line, with LF between them and without traps.
+        count: how many they are.
+        schema: the columns to read.
+        unexpected: what becomes of members that the schema lacks: `ignore` or `infer`.
+
+    Raises:
+        Refused: at least one object needs the exact way.
+        NoInt: the same because of its number.
+    """
+    try:
+        table = json.read_json(
+            pa.BufferReader(text),
+            # Of one block, so that rows in messages count from its beginning.
+            read_options=json.ReadOptions(use_threads=False, block_size=len(text) + 1),
+            parse_options=json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected),
+        )
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
+        raise _refusal(str(problem)) from None
+    if table.num_rows != count:
+        raise Refused
+    return table
+
+
+def member(name: str, value: bytes) -> re.Pattern[bytes]:
+    """How a member of objects stands in a text, if its name is written without escapes."""
+    return re.compile(re.escape(values.json_text(name).encode()) + rb"\s*:\s*" + value)
+
+
+def _refusal(message: str) -> Refused | NoInt:
+    if found := _NO_INT.search(message):
+        return NoInt(found[1])
+    row = int(found[1]) if (found := _ROW.search(message)) else None
+    if (found := _OTHER_KIND.search(message)) and found[2] in _BEGINNINGS:
+        return Refused(row, member(found[1], _BEGINNINGS[found[2]]))
+    return Refused(row)

@@ -1,0 +1,110 @@
+"""Cuts odd records out of portions of lines, so that all others are read in the quick way.
+
+Where Arrow's reader refuses a record and says which, the lines before and behind it are read without it; where it does
+not say, the halves are tried. A portion with many odd records is not searched to its end: after some attempts the rest
+goes the exact way, and the next portions have fewer attempts until one succeeds again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.formats import json_arrow, json_lines, json_quick, json_values
+
+if TYPE_CHECKING:
+    from spark_jobs.formats.format import Reading
+    from spark_jobs.formats.json_lines import Lines, Places
+
+#: Attempts to read parts of a portion: each costs as much as some records in the exact way.
+_MOST_ATTEMPTS = 32
+_FEWEST_ATTEMPTS = 2
+#: Fewer lines are not worth an attempt.
+_FEW = 8
+#: Lines that are looked at to learn of what kind values are.
+_SAMPLE = 16
+
+
+@dataclass
+class Taken:
+    """What was read in the quick way, by the places of the lines, ascending."""
+
+    parts: list[tuple[Places, pa.RecordBatch]] = field(default_factory=list)
+
+    def left(self, count: int) -> list[int]:
+        """The places of the other lines."""
+        is_left = np.ones(count, dtype=np.bool_)
+        for places, _ in self.parts:
+            is_left[places] = False
+        return [int(place) for place in np.flatnonzero(is_left)]
+
+
+class Attempts:
+    """Reads portions of lines as far as that is quick."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._quick = json_quick.QuickRecords(reading)
+        self._allowed = _MOST_ATTEMPTS
+        self._has_learnt = False
+
+    def read(self, lines: Lines) -> Taken:
+        """Read a portion."""
+        taken = Taken()
+        if not self._quick.is_possible or not len(lines.places):
+            return taken
+        waiting = [np.delete(np.arange(len(lines.places)), sorted(self._quick.begin(lines)))]
+        if not self._has_learnt:
+            self._learn(lines, waiting[0][:_SAMPLE], is_first=True)
+        attempts = 0
+        while waiting and attempts < self._allowed:
+            rows = waiting.pop()
+            if len(rows) <= min(_FEW, len(lines.places) - 1):
+                continue
+            attempts += 1
+            text = lines.part(rows)
+            try:
+                batch, odd = self._quick.read(text, len(rows))
+            except json_arrow.NoInt as problem:
+                waiting += [rows] if self._quick.widen_ints(text, problem.number) else _halves(rows)
+            except json_arrow.Refused as refused:
+                waiting += self._smaller(lines, rows, text, refused)
+            else:
+                places = lines.places[rows]
+                taken.parts.append((places, batch) if odd is None else (places[~odd], batch.filter(pa.array(~odd))))
+        is_in_vain = bool(waiting)
+        self._allowed = max(self._allowed // 2, _FEWEST_ATTEMPTS) if is_in_vain else _MOST_ATTEMPTS
+        return taken
+
+    def _learn(self, lines: Lines, rows: Places, *, is_first: bool = False) -> bool:
+        """Take the kinds of values from some lines; tells whether that changed anything."""
+        records = []
+        for line in lines.part(rows).splitlines() if len(rows) else ():
+            try:
+                records.append(json_values.parse(line.decode()))
+            except ValueError:
+                continue
+        self._has_learnt = True
+        return self._quick.learn([record for record in records if isinstance(record, dict)], is_first=is_first)
+
+    def _smaller(self, lines: Lines, rows: Places, text: bytes, refused: json_arrow.Refused) -> list[Places]:
+        """What to try instead of lines that were refused, last first; the same if they are read in another way now."""
+        at = refused.row
+        if at is None or at >= len(rows):
+            return _halves(rows)
+        if self._learn(lines, rows[max(at - _SAMPLE // 2, 0) : at + _SAMPLE // 2]):
+            return [rows]
+        if refused.spelling is not None:
+            # Where one value is of another kind, more of them are.
+            ends = json_lines.line_ends(text)
+            odd = np.unique(np.searchsorted(ends, [match.start() for match in refused.spelling.finditer(text)]))
+            if at in odd:
+                return [np.delete(rows, odd)]
+        return [rows[at + 1 :], rows[:at]]
+
+
+def _halves(rows: Places) -> list[Places]:
+    middle = len(rows) // 2
+    return [rows[middle:], rows[:middle]] if middle else []

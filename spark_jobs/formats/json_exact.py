@@ -1,0 +1,186 @@
+"""JSON objects to typed records, one by one: the meaning of a source's JSON (spec/formats.md 4.1, decisions 26 and 47).
+
+The quick way of `json_quick.py` gives the same for the records that it takes, and leaves all others to this one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import failures as columnar
+from spark_jobs.cxl import types, values
+from spark_jobs.cxl.engine import RowFailure
+from spark_jobs.cxl.types import Kind
+from spark_jobs.formats import cell_text, coerce, csv_reader, format, json_records, json_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from spark_jobs.cxl.failure import Failure
+    from spark_jobs.formats.format import Block, Reading, SourceColumn
+
+#: The type of undeclared values: JSON says of each what kind it is.
+WIDENED_TYPE = types.ANY
+
+#: A record, or what is wrong with a malformed one; the failure's row is not known yet.
+Item = dict[str, Any] | RowFailure
+
+
+class ExactRecords:
+    """Makes the columns of a source of JSON objects."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._undeclared = json_records.Undeclared([column.name for column in reading.columns])
+
+    def block(self, first: int, items: Sequence[Item], places: Sequence[int] | None = None) -> Block:
+        """The block of some records.
+
+        Args:
+            first: the place of the first record in the split.
+            items: the records, and what is wrong with malformed ones.
+            places: the place of each record, ascending, where they are no neighbours.
+        """
+        places = range(first, first + len(items)) if places is None else places
+        failures: dict[int, Failure] = {}
+        records: list[dict[str, Any]] = []
+        rows: list[int] = []
+        for row, item in zip(places, items, strict=True):
+            if isinstance(item, dict):
+                records.append(item)
+                rows.append(row)
+            else:
+                failures[row] = item.failure
+        columns = [self._column(column, records, rows, failures) for column in self._reading.columns]
+        batch = self._batch(columns, records)
+        if not failures:
+            return format.Block(first, len(items), batch, pa.array(places, pa.int64()))
+        is_good = pa.array([row not in failures for row in rows], pa.bool_())
+        return format.Block(
+            first,
+            len(items),
+            batch.filter(is_good),
+            pa.array(rows, pa.int64()).filter(is_good),
+            columnar.of([RowFailure(row, failures[row]) for row in sorted(failures)]),
+            self._failed_rows(columns, records, rows, failures) if self._reading.failure_texts else None,
+        )
+
+    def _column(
+        self, column: SourceColumn, records: list[dict[str, Any]], rows: list[int], failures: dict[int, Failure]
+    ) -> pa.Array:
+        """The values of a declared column, null where a record fails; notes the first failure of each record."""
+        found = _members(records, column.name)
+        if column.required:
+            for row, value in zip(rows, found, strict=True):
+                if value is None:
+                    failures.setdefault(row, coerce.absence_of(column))
+        formats = self._reading.forms(column)
+        usual = _usual_column(found, column.type, formats)
+        if usual is not None:
+            for index in usual.failed:
+                failures.setdefault(rows[index], coerce.failure_of(column, found[index]))
+            return usual.array
+        converted: list[Any] = []
+        for value, row in zip(found, rows, strict=True):
+            try:
+                converted.append(None if value is None else json_values.convert(value, column.type.kind, formats))
+            except ValueError:
+                failures.setdefault(row, coerce.failure_of(column, json_values.raw_text(value)))
+                converted.append(None)
+        return values.to_arrow(converted, column.type)
+
+    def _batch(self, columns: list[pa.Array], records: list[dict[str, Any]]) -> pa.RecordBatch:
+        names, arrays = [], []
+        for column, array in zip(self._reading.columns, columns, strict=True):
+            if self._reading.carries(column.name):
+                names.append(column.name)
+                arrays.append(array)
+        if self._reading.widened:
+            leaves = [dict(self._undeclared.leaves(record)) for record in records]
+            for name in self._reading.widened:
+                names.append(format.WIDENED + name)
+                arrays.append(values.to_arrow((json_values.plain(leaf.get(name)) for leaf in leaves), WIDENED_TYPE))
+        if arrays:
+            return pa.RecordBatch.from_arrays(arrays, names=names)
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(records), pa.struct([])))
+
+    def _failed_rows(
+        self, columns: list[pa.Array], records: list[dict[str, Any]], rows: list[int], failures: dict[int, Failure]
+    ) -> pa.RecordBatch:
+        """The failing records as dead letters show them; nulls for malformed ones."""
+        places = {row: index for index, row in enumerate(rows)}
+        chosen = [places.get(row) for row in sorted(failures)]
+        arrays = []
+        for column, array in zip(self._reading.columns, columns, strict=True):
+            shown = cell_text.texts(array.take(pa.array(chosen, pa.int64())), column.type).to_pylist()
+            for at, index in enumerate(chosen):
+                if shown[at] is None and index is not None:
+                    raw = json_records.find(records[index], column.name)
+                    shown[at] = None if raw is None else json_values.raw_text(raw)
+            arrays.append(pa.array(shown, pa.string()))
+        return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self._reading.columns])
+
+
+def _members(records: list[dict[str, Any]], name: str) -> list[Any]:
+    if "." in name:
+        return [json_records.find(record, name) for record in records]
+    return [record.get(name) for record in records]
+
+
+def _usual_column(found: list[Any], static: types.Type, date_formats: tuple[str, ...]) -> coerce.Converted | None:
+    """A column whose values all have the JSON kind that goes with its type, as an array; None for other columns.
+
+    Dates are texts in JSON, so their column is converted like a column of cells.
+    """
+    classes = set(map(type, found)) - {type(None)}
+    match static.kind:
+        case Kind.STRING if classes <= {str}:
+            return coerce.Converted(pa.array(found, pa.string()), coerce.NO_ROWS)
+        case Kind.BOOL if classes <= {bool}:
+            return coerce.Converted(pa.array(found, pa.bool_()), coerce.NO_ROWS)
+        case Kind.DATE | Kind.DATETIME if classes <= {str}:
+            return coerce.convert(pa.array(found, pa.string()), static, date_formats)
+        case Kind.INT if classes <= {int}:
+            return _without_overflow(found, pa.int64())
+        case Kind.FLOAT if classes <= {int, json_values.Number}:
+            return _without_overflow(found, pa.float64())
+        case _:
+            return None
+
+
+def _without_overflow(found: list[Any], kind: pa.DataType) -> coerce.Converted | None:
+    """Numbers as an array, unless one is larger than its type allows."""
+    try:
+        numbers = [None if value is None else float(value) for value in found] if kind == pa.float64() else found
+        array = pa.array(numbers, kind)
+    except (OverflowError, pa.ArrowInvalid):
+        return None
+    if kind == pa.float64() and not pc.all(pc.is_finite(array), min_count=0).as_py():
+        return None
+    return coerce.Converted(array, coerce.NO_ROWS)
+
+
+def of_lines(lines: Sequence[bytes], encoding: str) -> Iterable[Item]:
+    """The records of lines of which none is blank (decision 58)."""
+    objects: Iterable[Item] | None = json_values.parse_objects(lines)
+    return (_of_line(line, encoding) for line in lines) if objects is None else objects
+
+
+def _of_line(line: bytes, encoding: str) -> Item:
+    try:
+        value = json_values.parse(line.decode())
+    except UnicodeDecodeError:
+        return RowFailure(0, csv_reader.malformed(f"bytes are no {encoding} text", line))
+    except ValueError as problem:
+        return RowFailure(0, csv_reader.malformed(f"broken JSON: {problem}", line))
+    return value if isinstance(value, dict) else RowFailure(0, csv_reader.malformed("line is no object", line))
+
+
+def of_value(value: Any) -> Item:
+    """The record that an element of an array is."""
+    if isinstance(value, dict):
+        return value
+    return RowFailure(0, csv_reader.malformed("element is no object", json_values.raw_text(value)))

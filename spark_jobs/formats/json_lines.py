@@ -1,0 +1,92 @@
+"""Lines of JSON texts in portions: as one text for a parser of many, or each on its own."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.formats.csv_pieces import ByteStream, Stretch
+
+    Places = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+#: How much is read at once; a longer line makes a longer portion.
+PORTION_BYTES = 1 << 20
+
+
+class Lines:
+    """The lines of a portion, without blank ones.
+
+    Args:
+        data: their bytes, with any line ends.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        if b"\r" in data:
+            data = data.replace(b"\r\n", b"\n")
+        self._data = data
+        borders = data.count(b"}\n{")
+        is_regular = (
+            data.startswith(b"{")
+            and data.endswith((b"}\n", b"}"))
+            and data.count(b"\n") - data.endswith(b"\n") == borders
+            and b"\r" not in data
+        )
+        if is_regular:
+            self.objects, self.places = data, np.arange(borders + 1)
+            self.count = len(self.places)
+        else:
+            stripped = [line.strip(b" \t") for line in self.singly]
+            likely = [at for at, line in enumerate(stripped) if line[:1] == b"{" and line[-1:] == b"}"]
+            #: The lines that begin with `{` and end with `}`, with LF between them: in most files that is all.
+            self.objects = b"\n".join([stripped[at] for at in likely])
+            #: Which lines those are.
+            self.places = np.array(likely, dtype=np.int64)
+            self.count = len(stripped)
+
+    @cached_property
+    def singly(self) -> list[bytes]:
+        """Each line without its end."""
+        return [line for line in self._data.splitlines() if line.strip()]
+
+    @cached_property
+    def _ends(self) -> Places:
+        return line_ends(self.objects)
+
+    def part(self, rows: Places) -> bytes:
+        """Some lines of `objects`, ascending."""
+        if len(rows) == len(self.places):
+            return self.objects
+        borders = np.flatnonzero(np.diff(rows) != 1)
+        firsts, lasts = rows[np.append(0, borders + 1)], rows[np.append(borders, len(rows) - 1)]
+        starts = np.where(firsts > 0, self._ends[firsts - 1] + 1, 0)
+        runs = zip(starts.tolist(), self._ends[lasts].tolist(), strict=True)
+        return b"\n".join([self.objects[start:end] for start, end in runs])
+
+    def row(self, position: int) -> int:
+        """In which line of `objects` a byte is."""
+        return int(np.searchsorted(self._ends, position))
+
+
+def line_ends(text: bytes) -> Places:
+    """Where each line ends, the last one with or without LF."""
+    found = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == ord("\n"))
+    return found if text.endswith(b"\n") else np.append(found, len(text))
+
+
+def portions(stream: ByteStream, stretch: Stretch) -> Iterator[Lines]:
+    """The lines of a stream; notes in `stretch` how much was read."""
+    rest = b""
+    while chunk := stream.read(max(PORTION_BYTES, len(rest))):
+        stretch.bytes_read += len(chunk)
+        data = rest + chunk
+        end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+        rest = data[end:]
+        if data[:end].strip():
+            yield Lines(data[:end])
+    if rest.strip():
+        yield Lines(rest)

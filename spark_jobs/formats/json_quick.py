@@ -1,0 +1,302 @@
+"""JSON objects to typed records by columns, with Arrow's JSON reader: for records that are what their columns say.
+
+A record is taken only where the columns that Arrow makes of it are surely those of the exact way (`json_exact.py`). All
+others are left to that: values of another kind than declared, dates that do not convert, numbers out of range, absent
+required members, names with a literal dot, texts that Arrow's reader refuses.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import values
+from spark_jobs.cxl.types import Kind
+from spark_jobs.formats import coerce, format, json_arrow, json_records, json_texts, json_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from spark_jobs.formats.format import Reading, SourceColumn
+    from spark_jobs.formats.json_lines import Lines
+
+    Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+_ARROW: dict[Kind, pa.DataType] = {
+    Kind.STRING: pa.string(),
+    Kind.INT: pa.int64(),
+    Kind.FLOAT: pa.float64(),
+    Kind.BOOL: pa.bool_(),
+    Kind.DATE: pa.string(),
+    Kind.DATETIME: pa.string(),
+}
+#: The Arrow types of values of any kind, by the class that the exact parser gives them.
+_BY_CLASS: dict[type, pa.DataType] = {
+    str: pa.string(),
+    int: pa.int64(),
+    json_values.Number: pa.float64(),
+    bool: pa.bool_(),
+}
+#: Kinds that are made of other JSON kinds by columns, too.
+_ALSO: dict[Kind, tuple[type, ...]] = {
+    Kind.STRING: (int, bool),
+    Kind.INT: (str, json_values.Number),
+    Kind.FLOAT: (str,),
+    Kind.BOOL: (str, int),
+}
+#: A column that no object has, for objects of which nothing is wanted.
+_NOTHING = pa.schema([pa.field("\0", pa.null())])
+#: Floats below are exact ints.
+_EXACT = float(1 << 53)
+#: A key that is written with an escape. Keys are followed by a colon, texts never are.
+_ESCAPED_KEY = re.compile(rb'\\[^"]*"\s*:')
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """A column that is read: its name, where it is in the object, and how it is declared (None if it is not)."""
+
+    name: str
+    path: tuple[str, ...]
+    column: SourceColumn | None
+
+    @property
+    def is_dynamic(self) -> bool:
+        return self.column is None or self.column.type.is_dynamic
+
+    def finds(self, value: bytes, text: bytes) -> bool:
+        """Whether a value is found in a text; also when it is that of a member of the same name elsewhere."""
+        return json_arrow.member(self.path[-1], value).search(text) is not None
+
+
+class QuickRecords:
+    """Makes the columns of a source of many objects at once.
+
+    Args:
+        reading: what is wanted.
+    """
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        leaves = _leaves(reading)
+        #: Whether any record can be read in this way.
+        self.is_possible = leaves is not None
+        self._leaves = leaves or []
+        self._types = {leaf.name: _ARROW.get(leaf.column.type.kind) if leaf.column else None for leaf in self._leaves}
+        self._dotted = tuple({key for leaf in self._leaves for key in _dotted_keys(leaf.path)})
+        self._schema: pa.Schema | None = None
+        self._retyped: set[str] = set()
+
+    def begin(self, lines: Lines) -> set[int]:
+        """Begin a portion, in which each column may change its Arrow type once.
+
+        Gives the rows of objects that must not be read: traps, and those that may have a dotted name as one key, which
+        goes before what stands inside of objects.
+        """
+        self._retyped.clear()
+        rows = json_arrow.traps(lines)
+        for key in self._dotted:
+            if key in lines.objects:
+                rows.update(lines.row(found.start()) for found in re.finditer(re.escape(key), lines.objects))
+        if self._dotted and b"\\" in lines.objects:
+            rows.update(lines.row(found.start()) for found in _ESCAPED_KEY.finditer(lines.objects))
+        return rows
+
+    def read(self, text: bytes, count: int) -> tuple[pa.RecordBatch, Mask | None]:
+        """The records of some objects, and which of them need the exact way all the same (None: no one).
+
+        Raises:
+            Refused: Arrow cannot read one of them.
+            NoInt: the same because of its number.
+        """
+        if self._schema is None:
+            kinds = {leaf.path: self._types[leaf.name] or pa.string() for leaf in self._leaves}
+            self._schema = pa.schema(_fields(kinds)) if kinds else _NOTHING
+        table = json_arrow.read(text, count, self._schema)
+        odd = np.zeros(count, dtype=np.bool_)
+        arrays = {leaf.name: self._converted(leaf, _member(table, leaf.path), text, odd) for leaf in self._leaves}
+        batch = self._batch(arrays, count)
+        return batch, odd if odd.any() else None
+
+    def learn(self, records: Sequence[dict[str, Any]], *, is_first: bool = False) -> bool:
+        """Take the kinds of values from some records; tells whether that changed anything."""
+        changed = False
+        for leaf in self._leaves:
+            found = {json_records.find(record, leaf.name).__class__ for record in records} - {type(None)}
+            kind = _arrow_type(leaf, found)
+            if kind is not None:
+                changed |= self._retype(leaf, kind)
+        if is_first:
+            self._retyped.clear()
+        return changed
+
+    def widen_ints(self, text: bytes, number: str) -> bool:
+        """Read an int column as floats because of a number that is none (`3.0`); tells whether there is one."""
+        for leaf in self._leaves:
+            is_int = leaf.is_dynamic or (leaf.column is not None and leaf.column.type.kind is Kind.INT)
+            if is_int and self._types[leaf.name] == pa.int64() and leaf.finds(re.escape(number.encode()), text):
+                return self._retype(leaf, pa.float64())
+        return False
+
+    def _retype(self, leaf: _Leaf, kind: pa.DataType) -> bool:
+        if kind == self._types[leaf.name] or leaf.name in self._retyped:
+            return False
+        self._retyped.add(leaf.name)
+        self._types[leaf.name] = kind
+        self._schema = None
+        return True
+
+    def _converted(self, leaf: _Leaf, array: pa.Array, text: bytes, odd: Mask) -> pa.Array:
+        """The values of a column; notes the records that need the exact way."""
+        if leaf.column is None or leaf.is_dynamic:
+            array = _tagged(leaf, array, text, odd)
+        elif leaf.column.type.kind is not Kind.STRING and pa.types.is_string(array.type):
+            done = coerce.convert(array, leaf.column.type, self._reading.forms(leaf.column))
+            odd[done.failed] = True
+            array = done.array
+        else:
+            array = _of_kind(leaf.column.type.kind, array, text, odd)
+        if leaf.column is not None and leaf.column.required and array.null_count:
+            _note(odd, pc.is_null(array))
+        return array
+
+    def _batch(self, arrays: Mapping[str, pa.Array], count: int) -> pa.RecordBatch:
+        found = {
+            column.name: arrays[column.name] for column in self._reading.columns if self._reading.carries(column.name)
+        }
+        for name in self._reading.widened:
+            # Where there are columns below the name, only odd records have a value of the name's own.
+            array = arrays.get(name)
+            found[format.WIDENED + name] = pa.nulls(count, pa.string()) if array is None else array
+        if found:
+            return pa.RecordBatch.from_arrays(list(found.values()), names=list(found))
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
+
+
+def _leaves(reading: Reading) -> list[_Leaf] | None:
+    """What must be read of each object, or None where the exact way alone will do."""
+    columns = {column.name: column for column in reading.columns}
+    above = json_records.parents([*columns, *reading.widened])
+    leaves = []
+    for name in (*columns, *reading.widened):
+        column = columns.get(name)
+        path = tuple(name.split("."))
+        if name in above:
+            if column is not None:
+                return None
+            continue
+        if column is not None:
+            if column.type.kind not in _ARROW and column.type.kind not in (Kind.ANY, Kind.NUMERIC):
+                return None
+            if not (reading.carries(name) or column.required or _can_fail(column)):
+                continue
+        if (
+            len(path) > json_records.MAX_DEPTH
+            or (len(path) > 1 and not name.isprintable())
+            or '"' in name
+            or "\\" in name
+        ):
+            return None
+        leaves.append(_Leaf(name, path, column))
+    return leaves
+
+
+def _can_fail(column: SourceColumn) -> bool:
+    return column.type.kind not in (Kind.STRING, Kind.ANY)
+
+
+def _dotted_keys(path: tuple[str, ...]) -> Iterator[bytes]:
+    """The keys that could stand for several steps of a path at once, as they are written."""
+    for start in range(len(path)):
+        for stop in range(start + 2, len(path) + 1):
+            yield values.json_text(".".join(path[start:stop])).encode()
+
+
+def _fields(leaves: Mapping[tuple[str, ...], pa.DataType]) -> list[pa.Field]:
+    """The fields of an object, those of inner objects as structures."""
+    inner: dict[str, dict[tuple[str, ...], pa.DataType]] = {}
+    fields: dict[str, pa.Field] = {}
+    for path, kind in leaves.items():
+        if len(path) == 1:
+            fields[path[0]] = pa.field(path[0], kind)
+        else:
+            inner.setdefault(path[0], {})[path[1:]] = kind
+    for name, below in inner.items():
+        fields[name] = pa.field(name, pa.struct(_fields(below)))
+    return list(fields.values())
+
+
+def _arrow_type(leaf: _Leaf, found: set[type]) -> pa.DataType | None:
+    """As what a column is read in which values of some classes were found; None if they do not tell."""
+    if found == {int, json_values.Number}:
+        found = {json_values.Number}
+    if len(found) != 1:
+        return None
+    (cls,) = found
+    if leaf.column is None or leaf.is_dynamic or cls in _ALSO.get(leaf.column.type.kind, ()):
+        return _BY_CLASS.get(cls)
+    return _ARROW[leaf.column.type.kind]
+
+
+def _member(table: pa.Table, path: tuple[str, ...]) -> pa.Array:
+    column = table.column(path[0])
+    array = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+    return pc.struct_field(array, list(path[1:])) if len(path) > 1 else array
+
+
+def _tagged(leaf: _Leaf, array: pa.Array, text: bytes, odd: Mask) -> pa.Array:
+    """Values whose kind JSON says, as dynamic columns hold them."""
+    if leaf.column is not None and leaf.column.type.kind is Kind.NUMERIC and not _is_number(array.type):
+        # Texts and bools convert under Numeric, each by the exact rule.
+        _note(odd, pc.is_valid(array))
+    if pa.types.is_floating(array.type):
+        is_float = pc.is_finite(array)
+        whole = pc.equal(pc.trunc(array), array)
+        if pc.any(whole).as_py() and _has_ints(leaf, text):
+            # A whole number may have been written as an int, and then it is one.
+            is_float = pc.and_(is_float, pc.invert(whole))
+        _note(odd, pc.invert(is_float))
+    return json_texts.tagged(array)
+
+
+def _of_kind(kind: Kind, array: pa.Array, text: bytes, odd: Mask) -> pa.Array:
+    """Numbers, bools and texts as values of a declared kind."""
+    is_float = pa.types.is_floating(array.type)
+    match kind:
+        case Kind.FLOAT:
+            _note(odd, pc.invert(pc.is_finite(array)))
+        case Kind.INT if is_float:
+            is_int = pc.and_(pc.equal(pc.trunc(array), array), pc.less(pc.abs(array), _EXACT))
+            _note(odd, pc.invert(is_int))
+            array = pc.cast(pc.if_else(is_int, array, None), pa.int64())
+        case Kind.BOOL if pa.types.is_integer(array.type):
+            array = pc.not_equal(array, 0)
+        case Kind.STRING if not pa.types.is_string(array.type):
+            if pa.types.is_integer(array.type) and b"-0" in text:
+                # A text keeps the sign that the int has lost.
+                _note(odd, pc.equal(array, 0))
+            array = pc.cast(array, pa.string())
+        case _:
+            # Arrow's reader has checked that all values are of the kind.
+            return array
+    return array
+
+
+def _has_ints(leaf: _Leaf, text: bytes) -> bool:
+    """Whether a column may have numbers without point and exponent."""
+    if b"\\" in text and _ESCAPED_KEY.search(text):
+        return True
+    return leaf.finds(rb"-?[0-9]+\s*[,}]", text)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _note(odd: Mask, mask: pa.BooleanArray) -> None:
+    odd |= pc.fill_null(mask, False).to_numpy(zero_copy_only=False)

@@ -1,0 +1,62 @@
+"""Columns of texts and numbers as JSON writes them, by Arrow kernels; the few odd values by the exact rule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import values
+from spark_jobs.formats import cell_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MUST_ESCAPE = '["\\\\\\x00-\\x1f]'
+#: From here on Arrow writes floats with an exponent and JSON does not, up to 1e16.
+_LARGE = 1e10
+
+
+def escaped(column: pa.StringArray) -> pa.StringArray:
+    """What stands between the quotes."""
+    data = cell_text.characters(column)
+    if data.find(b'"') < 0 and data.find(b"\\") < 0 and (not data or np.frombuffer(data, np.uint8).min() >= ord(" ")):
+        return column
+    special = pc.fill_null(pc.match_substring_regex(column, _MUST_ESCAPE), False)
+    exact = [values.json_text(text)[1:-1] for text in column.filter(special).to_pylist()]
+    return pc.replace_with_mask(column, special, pa.array(exact, pa.string()))
+
+
+def floats(array: pa.DoubleArray, smallest: float, exact: Callable[[float], str]) -> pa.StringArray:
+    """Numbers with a point; `exact` spells those that Arrow would spell in another way.
+
+    Args:
+        array: the numbers.
+        smallest: the smallest number that is written without exponent.
+        exact: the rule.
+    """
+    size = pc.abs(array)
+    text = pc.cast(array, pa.string())
+    whole = pc.binary_join_element_wise(text, ".0", "")
+    text = pc.if_else(pc.equal(pc.trunc(array), array), whole, text)
+    usual = pc.and_(pc.less(size, _LARGE), pc.or_(pc.greater_equal(size, smallest), pc.equal(size, 0.0)))
+    others = pc.fill_null(pc.invert(usual), False)
+    if not pc.any(others).as_py():
+        return text
+    numbers = array.filter(others)
+    digits = cell_text.whole_texts(numbers)
+    if digits is not None:
+        return pc.replace_with_mask(text, others, pc.binary_join_element_wise(digits, ".0", ""))
+    return pc.replace_with_mask(text, others, pa.array(map(exact, numbers.to_pylist()), pa.string()))
+
+
+def tagged(array: pa.Array) -> pa.StringArray:
+    """Texts, ints, bools or finite floats as values of any kind (`values.encode`); null stays null."""
+    if pa.types.is_string(array.type):
+        return pc.binary_join_element_wise('"', escaped(array), '"', "")
+    if pa.types.is_floating(array.type):
+        # From here on Python's `repr` has no exponent.
+        return floats(array, 1e-4, repr)
+    return pc.cast(array, pa.string())

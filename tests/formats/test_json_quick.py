@@ -1,0 +1,106 @@
+"""Which records are read by columns, and which are left to the exact way."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs.cxl import types
+from spark_jobs.formats import csv_pieces, json_attempts, json_exact, json_reader
+from spark_jobs.formats.format import Reading, SourceColumn
+from spark_jobs.formats.options import JsonLayout, JsonOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+COLUMNS = {"id": types.INT, "name": types.STRING, "price": types.FLOAT, "day": types.DATE, "at.city": types.STRING}
+LINE = '{{"id":{},"name":"n\\n{}","price":{}.5,"day":"2024-01-31","at":{{"city":"é"}},"extra":[{{"k":1}}]}}'
+LINES = [LINE.format(i, i, i) for i in range(400)]
+
+
+@pytest.fixture
+def exactly(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The lines that go the exact way."""
+    seen: list[str] = []
+    real = json_exact.of_lines
+
+    def of_lines(lines: Sequence[bytes], encoding: str) -> object:
+        seen.extend(line.decode() for line in lines)
+        return real(lines, encoding)
+
+    monkeypatch.setattr(json_exact, "of_lines", of_lines)
+    return seen
+
+
+def read(text: str, columns: dict[str, types.Type] = COLUMNS, widened: tuple[str, ...] = ()) -> list[pa.RecordBatch]:
+    wanted = Reading(tuple(SourceColumn(name, static) for name, static in columns.items()), widened)
+    reader = json_reader.JsonReader("in.ndjson", JsonLayout.NDJSON, JsonOptions(), wanted)
+    return [block.batch for block in reader.blocks(io.BytesIO(f"{text}\n".encode()), csv_pieces.Stretch())]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n", "  \n"], ids=repr)
+def test_records_that_are_what_they_are_declared_are_read_by_columns(exactly: list[str], end: str) -> None:
+    (batch,) = read(end.join(LINES))
+    assert exactly == []
+    assert batch.column("id").to_pylist() == list(range(400))
+    assert batch.to_pylist()[7]["name"] == "n\n7"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        '{"id":"x"}',
+        '{"id":7,"day":"n/a"}',
+        '{"id":9223372036854775808}',
+        '{"price":1e400}',
+        '{"at":5}',
+        '{"at.city":"Oslo"}',
+        '{"id":1,"id":2}',
+        '{"name":"\\ud800"}',
+        '{"name":true}',
+        '{"id":NaN}',
+        "[1]",
+        "null",
+        "{",
+        '{"id":1}{"id":2}',
+    ],
+)
+@pytest.mark.parametrize("at", [0, 1, 200, 400])
+def test_an_odd_line_alone_goes_the_exact_way(exactly: list[str], odd: str, at: int) -> None:
+    (batch,) = read("\n".join([*LINES[:at], odd, *LINES[at:]]))
+    assert odd in exactly
+    # Where Arrow does not say which line it is, the last few are not worth a search.
+    assert len(exactly) <= 16
+    assert [i for i in batch.column("id").to_pylist() if i is not None and i >= 300] == list(range(300, 400))
+
+
+def test_undeclared_values_are_read_by_columns_whatever_they_are(exactly: list[str]) -> None:
+    lines = [f'{{"t":"a\\"{i}","i":{i},"f":{i}.25,"b":true,"o":{{"k":{i}}}}}' for i in range(300)]
+    (batch,) = read("\n".join(lines), {"id": types.INT}, ("t", "i", "f", "b", "o.k"))
+    assert exactly == []
+    assert list(batch.to_pylist()[3].values()) == [None, '"a\\"3"', "3", "3.25", "true", "3"]
+
+
+@pytest.mark.parametrize("spelled", ["1.0", "1e2", '"7"'])
+def test_ints_may_be_spelled_in_another_way_throughout(exactly: list[str], spelled: str) -> None:
+    (batch,) = read("\n".join([f'{{"id":{spelled}}}'] * 300), {"id": types.INT})
+    assert exactly == []
+    assert batch.column("id").to_pylist() == [int(float(spelled.strip('"')))] * 300
+
+
+def test_many_odd_records_do_not_make_many_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts = []
+    real = json_attempts.json_quick.QuickRecords.read
+
+    def count(self: object, text: bytes, count: int) -> object:
+        attempts.append(count)
+        return real(self, text, count)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(json_attempts.json_quick.QuickRecords, "read", count)
+    broken = [line[:-1] if i % 2 else line for i, line in enumerate(LINES * 20)]
+    assert sum(batch.num_rows for batch in read("\n".join(broken))) == 4000
+    assert len(attempts) <= 40

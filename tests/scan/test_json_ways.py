@@ -71,6 +71,11 @@ def read(
     return found
 
 
+def are_same(left: Records, right: Records) -> bool:
+    """Whether all values are the same: NaN is, -0.0 is not 0.0."""
+    return repr(left) == repr(right)
+
+
 def one_by_one(path: Path, lines: Sequence[str], widened: tuple[str, ...], **how: Any) -> Records:
     """The same as each line in a file of its own, read in the exact way."""
     found = Records(widened=widened)
@@ -103,7 +108,7 @@ def test_records_do_not_depend_on_their_neighbours(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(json_attempts, "_FEW", fewest)
         together = read(tmp_path / "in.ndjson", end.join(lines), columns, split_bytes=split_bytes)
-    assert together == one_by_one(tmp_path / "in.ndjson", lines, together.widened, columns=columns)
+    assert are_same(together, one_by_one(tmp_path / "in.ndjson", lines, together.widened, columns=columns))
 
 
 @pytest.mark.parametrize("name", [column.name for column in json_lines.COLUMNS if "." not in column.name])
@@ -153,7 +158,7 @@ def test_records_nested_too_deeply_are_malformed(tmp_path: Path) -> None:
 def test_arrays_do_not_change_records(tmp_path: Path, lines: list[str], exploded: bool) -> None:
     arrays = [ArrayPath("a", explode=exploded), ArrayPath("u")]
     together = read(tmp_path / "in.ndjson", "\n".join(lines), arrays=arrays)
-    assert together == one_by_one(tmp_path / "in.ndjson", lines, together.widened, arrays=arrays)
+    assert are_same(together, one_by_one(tmp_path / "in.ndjson", lines, together.widened, arrays=arrays))
 
 
 WIDE = [SourceColumn("id", types.INT), SourceColumn("addr.city", types.STRING), SourceColumn("a.b.c", types.INT)]

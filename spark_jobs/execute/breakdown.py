@@ -14,6 +14,17 @@ _ADVICE = "--log-level debug shows the traceback"
 _WORKER_ADVICE = "the system does that when memory runs out: lower memory.limit, or --threads"
 _JVM_ADVICE = "give it more memory (--conf spark.driver.memory=2g), or look for who killed it"
 _SERVER_ADVICE = "see whether it runs, and its log"
+_PYTHON_ADVICE = (
+    "install what spark_jobs needs (pyarrow, numpy, google-re2) there, or name another Python by "
+    "PYSPARK_PYTHON or --conf spark.pyspark.python=…"
+)
+_MASTER_ADVICE = "see whether the master runs, and why its workers could not start executors"
+_MODULE_MISSING = re.compile(r"^\s*ModuleNotFoundError: No module named '([^']+)'", re.MULTILINE)
+#: What stops a context from outside: a master that is away or has given up, somebody's `kill`.
+_APPLICATION_ENDED = re.compile(
+    r"SparkContext was shut down|stopped SparkContext|Master removed our application|All masters are unresponsive"
+    r"|Application has been killed"
+)
 _TRACEBACK = "Traceback (most recent call last):"
 #: Spark's words around the cause: `Job aborted due to stage failure: … Lost task 0.0 in stage 1.0 (TID 2) (host …): `.
 _LOST_TASK = re.compile(r"Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) \([^)]*\): ")
@@ -51,6 +62,10 @@ def _error(error: Exception, local_dir: str) -> result.RunError:
         return result.RunError("E905", f"internal error: {cause}{_raised_at(error)}; {_ADVICE}")
     if connect.is_lost(error):
         return _of_spark(f"the connection to the Spark Connect server was lost: {connect.said(error)}", _SERVER_ADVICE)
+    if missing := _MODULE_MISSING.search(told):
+        return _of_spark(f"the Python of a worker has no module '{missing[1]}'", _PYTHON_ADVICE)
+    if _APPLICATION_ENDED.search(told):
+        return _of_spark(f"the application was ended: {_cause(told)}", _MASTER_ADVICE)
     if _TRACEBACK in told:
         return _of_worker(told)
     if _VOLUME_FULL.search(told):

@@ -6,7 +6,7 @@ import threading
 import uuid
 from typing import TYPE_CHECKING, TypeVar
 
-from spark_jobs.execute import logs
+from spark_jobs.execute import executors, logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 _Given = TypeVar("_Given")
 #: How long cancelling, and the end of what was cancelled, may take before a run ends without them.
 _PATIENCE_S = 5.0
+_PAUSE_S = 1.0
 
 
 def cancellable(spark: SparkSession, job: Callable[[], _Given]) -> _Given:
-    """What `job` gives; its Spark jobs are cancelled when an interrupt arrives meanwhile.
+    """What `job` gives; its Spark jobs are cancelled when an interrupt arrives meanwhile, or no executor does for long.
 
     The job has a thread of its own, and this one only waits: an interrupt in the middle of a talk with the JVM would
     be held up until the Spark job ends (PySpark asks the JVM for its result in a `finally`). In a session that
@@ -39,7 +40,10 @@ def cancellable(spark: SparkSession, job: Callable[[], _Given]) -> _Given:
     worker = threading.Thread(target=work, name=tag, daemon=True)
     worker.start()
     try:
-        worker.join()
+        with executors.watched(spark) as look:
+            while worker.is_alive():
+                worker.join(_PAUSE_S)
+                look()
     except BaseException:
         # An endpoint that is gone must not keep the run from ending.
         stopping = threading.Thread(target=_cancel, args=(spark, tag), daemon=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import threading
 import time
@@ -16,9 +15,11 @@ from spark_jobs import result
 from spark_jobs.contract import ExitCode
 from spark_jobs.execute import (
     breakdown,
+    cores,
     dead_letter,
     dropped,
     durable,
+    executors,
     inputs,
     interrupts,
     joining,
@@ -80,7 +81,8 @@ class Run:
     @property
     def threads(self) -> int:
         """The tasks that run at a time on one machine."""
-        return self.options.threads or self.plan.threads or os.cpu_count() or 1
+        master = self.application.get("master") or self.options.master
+        return cores.at_a_time(master, self.options.threads or self.plan.threads)
 
     @property
     def local_dir(self) -> str:
@@ -282,6 +284,7 @@ class _SessionOpening:
     def __init__(self, run: Run) -> None:
         self._session: SparkSession | None = None
         self._error: BaseException | None = None
+        self._options = run.options
         threads = run.options.threads or run.plan.threads
         local_dir = run.plan.storage.spill_dir
         self._thread = threading.Thread(target=self._open, args=(run.options, threads, local_dir), daemon=True)
@@ -293,9 +296,16 @@ class _SessionOpening:
         except BaseException as error:  # noqa: BLE001 - handed to the waiting thread
             self._error = error
 
+    def _limit(self) -> float:
+        return executors.limit_s(session.setting(self._options, executors.LIMIT_SETTING))
+
     def wait(self) -> SparkSession:
-        """The session, or why there is none."""
-        self._thread.join()
+        """The session, or why there is none. The queue of a cluster may be full."""
+        patience = executors.Patience(self._limit, tell_after_s=executors.START_S)
+        while self._thread.is_alive():
+            self._thread.join(executors.LOOK_EVERY_S)
+            if session.is_on_cluster(self._options):
+                patience.look("the cluster has not started the application: see whether it runs, and has room")
         if self._error:
             raise self._error
         assert self._session is not None

@@ -55,17 +55,12 @@ def problem() -> str | None:
 def settings(*, tells_errors: bool = False) -> dict[str, str]:
     """Settings that shorten the start of an embedded session, and what it says.
 
-    The cheap compiler alone is enough for envelopes, and so are expressions that Spark interprets: the work is in
-    Arrow. What ends a run is told by its own message; `tells_errors` shows what Spark logs of it as well.
+    The cheap compiler alone is enough for envelopes: the work is in Arrow. What ends a run is told by its own message;
+    `tells_errors` shows what Spark logs of it as well.
     """
     java = executable()
     archive = class_archive.options(java) if java else ""
-    return {
-        "spark.driver.extraJavaOptions": f"{class_archive.JVM_OPTIONS} {_logging(tells_errors)} {archive}".strip(),
-        "spark.python.daemon.module": "spark_jobs.execute.worker_daemon",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    }
+    return {"spark.driver.extraJavaOptions": f"{class_archive.JVM_OPTIONS} {_logging(tells_errors)} {archive}".strip()}
 
 
 def _logging(tells_errors: bool) -> str:

@@ -11,7 +11,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute import connect, logs
+from spark_jobs.execute import connect, cores, logs
 from spark_jobs.scan.spill_folder import SpillFolder
 
 if TYPE_CHECKING:
@@ -27,16 +27,20 @@ _RUNTIME = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "8",
     # The chain of a job is fixed: adaptive execution would only run it in more jobs.
     "spark.sql.adaptive.enabled": "false",
+    # Expressions that Spark interprets are ready at once, and enough for envelopes: the work is in Arrow.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-_EMBEDDED = {
+#: What a JVM gets that this process starts.
+_OWN = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.catalogImplementation": "in-memory",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
     "spark.python.worker.reuse": "true",
     "spark.driver.memory": "1g",
 }
+#: And one that talks to nobody else.
+_EMBEDDED = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
 
 class SessionError(Exception):
@@ -68,47 +72,79 @@ def open_session(options: RunOptions, threads: int | None, local_dir: str | None
     else:
         spark = SparkSession.getActiveSession() or _build(options, threads, local_dir)
     for key, value in {**_RUNTIME, **options.spark_conf}.items():
-        if key.startswith("spark.sql."):
+        if key.startswith(("spark.sql.", "spark.clinker.")):
             spark.conf.set(key, value)
     return spark
 
 
 def _build(options: RunOptions, threads: int | None, local_dir: str | None) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
+
+    from spark_jobs.execute import shipping
 
     _check_versions()
     logs.quiet_gateway()
     # PySpark takes it for a wish that outranks a master; the command line has heard it already.
     os.environ.pop("SPARK_REMOTE", None)
+    ours = {} if is_submitted() else _own(options, threads, local_dir)
+    with_theirs = {**ours, **options.spark_conf}
+    # The JVM knows what spark-submit and the machine's defaults say; on a cluster that is more than we do.
+    SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll([*with_theirs.items()]))
+    known = {**dict(SparkConf().getAll()), **with_theirs}
+    shipped = shipping.settings(known.get("spark.master", ""), known)
     builder = SparkSession.builder
-    if not _is_submitted():
-        from spark_jobs.execute import java
-
-        problem = java.problem()
-        if problem:
-            raise SessionError(problem)
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        _share_package()
-        java.prepare()
-        master = options.master or f"local[{threads or '*'}]"
-        builder = builder.master(master).appName("clinker")
-        folders = {"spark.local.dir": _shuffle_folder(local_dir)} if local_dir else {}
-        tells_errors = logs.LEVELS.get(options.log_level, logging.INFO) <= logging.DEBUG
-        for key, value in {**_EMBEDDED, **java.settings(tells_errors=tells_errors), **folders}.items():
-            builder = builder.config(key, value)
-    for key, value in options.spark_conf.items():
+    for key, value in {**with_theirs, **shipped}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    shipping.ship(spark)
+    return spark
 
 
-def _is_submitted() -> bool:
+def _own(options: RunOptions, threads: int | None, local_dir: str | None) -> dict[str, str]:
+    """The settings of a JVM that this process starts, whose environment gets what it has to have."""
+    from spark_jobs.execute import java
+
+    problem = java.problem()
+    if problem:
+        raise SessionError(problem)
+    # PySpark looks at the variable alone.
+    if python := options.spark_conf.get("spark.pyspark.python"):
+        os.environ["PYSPARK_PYTHON"] = python
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    java.prepare()
+    master = options.master or f"local[{threads or cores.available()}]"
+    tells_errors = logs.LEVELS.get(options.log_level, logging.INFO) <= logging.DEBUG
+    own = {"spark.master": master, "spark.app.name": "clinker", **_OWN, **java.settings(tells_errors=tells_errors)}
+    if master.startswith("local"):
+        own |= _EMBEDDED
+        own |= {"spark.local.dir": _shuffle_folder(local_dir)} if local_dir else {}
+    return own
+
+
+def setting(options: RunOptions, name: str) -> str | None:
+    """A setting of Spark that was given by the command line, or to spark-submit."""
+    if not is_submitted():
+        return options.spark_conf.get(name)
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    return {**dict(SparkConf().getAll()), **options.spark_conf}.get(name)
+
+
+def is_on_cluster(options: RunOptions) -> bool:
+    """Whether the session may have to wait for a cluster, as far as that is known before it is there."""
+    return not options.remote and (is_submitted() or not (options.master or "local").startswith("local"))
+
+
+def is_submitted() -> bool:
     """Whether spark-submit has started the JVM and this process."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def local_dir(options: RunOptions, spill_root: str) -> str:
     """Where Spark keeps what it shuffles, as messages name it: `storage.spill.dir` counts where it is embedded."""
-    if options.remote or _is_submitted() or not (options.master or "local").startswith("local"):
+    if options.remote or is_submitted() or not (options.master or "local").startswith("local"):
         return "a folder of spark.local.dir"
     return options.spark_conf.get("spark.local.dir", spill_root)
 
@@ -122,15 +158,6 @@ def _shuffle_folder(root: str) -> str:
     folder = SpillFolder.open(root, is_configured=True)
     atexit.register(folder.close)
     return str(folder.path)
-
-
-def _share_package() -> None:
-    """Python workers of an embedded session import this very package."""
-    import spark_jobs
-
-    root = os.path.dirname(os.path.dirname(os.path.abspath(spark_jobs.__file__)))
-    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
 
 
 def _connect(url: str) -> SparkSession:

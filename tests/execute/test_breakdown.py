@@ -139,11 +139,48 @@ def test_what_the_system_refuses_a_task_is_no_bug() -> None:
     assert (told.code, "No space left" in told.message) == ("E900", True)
 
 
-def test_a_worker_without_its_packages_is_told() -> None:
-    text = WORKER.format("/lib", "ModuleNotFoundError: No module named 'pyarrow'").replace("spark_jobs", "pyspark")
-    told = explained(FromSpark(text))
+#: What Spark says of a Python that cannot start the process of the workers.
+NO_MODULE = """An error occurred while calling o96.getResult.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, \
+most recent failure: Lost task 0.3 in stage 0.0 (TID 3) (192.0.2.2 executor 0): org.apache.spark.SparkException:
+Error from python worker:
+  Traceback (most recent call last):
+    File "<frozen runpy>", line 198, in _run_module_as_main
+    File "spark_jobs/execute/task.py", line 12, in <module>
+  ModuleNotFoundError: No module named 'pyarrow'
+PYTHONPATH was:
+  /opt/spark/python/lib/pyspark.zip:/opt/spark_jobs.zip
+org.apache.spark.SparkException: EOFException occurred while reading the port number from the daemon's stdout.
+"""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FromJvm(NO_MODULE),
+        FromSpark(WORKER.format("/lib", "ModuleNotFoundError: No module named 'pyarrow'").replace("spark_j", "pysp")),
+    ],
+    ids=["before the first task", "in a task"],
+)
+def test_a_worker_without_its_packages_is_told(error: Exception) -> None:
+    told = explained(error)
     assert told.code == "E904"
-    assert "a Python worker failed: ModuleNotFoundError: No module named 'pyarrow'" in told.message
+    assert "the Python of a worker has no module 'pyarrow'; install " in told.message
+    assert "spark.pyspark.python" in told.message
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "org.apache.spark.SparkException: Job 0 cancelled because SparkContext was shut down",
+        "org.apache.spark.SparkException: Job aborted due to stage failure: Master removed our application: FAILED",
+    ],
+)
+def test_an_application_that_the_cluster_ended(cause: str) -> None:
+    told = explained(FromJvm(f"An error occurred while calling o1.x.\n: {cause}\n\tat a\n"))
+    assert told.code == "E904"
+    assert told.message.startswith(f"the application was ended: {cause}; ")
+    assert "master" in told.message
 
 
 @pytest.mark.parametrize("memory", ["MemoryError", "pyarrow.lib.ArrowMemoryError: malloc of size 1 failed"])

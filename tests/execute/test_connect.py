@@ -189,6 +189,13 @@ def test_a_server_that_went_away_during_a_run(said: str) -> None:
 
 def test_an_endpoint_that_takes_no_cancelling_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     class Dead:
+        __module__ = "pyspark.sql.connect.session"
+
+        def registerProgressHandler(self, handler: object) -> None:
+            """There is no progress."""
+
+        removeProgressHandler = registerProgressHandler
+
         def addTag(self, tag: str) -> None:
             """PySpark keeps tags itself."""
 

@@ -47,14 +47,17 @@ class Builder:
 
 
 def test_spark_shuffles_in_a_locked_folder_of_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute import java
+    from spark_jobs.execute import java, shipping
 
     at_exit: list[Any] = []
     monkeypatch.setattr(session.atexit, "register", at_exit.append)
     monkeypatch.setattr(java, "problem", lambda: None)
     monkeypatch.setattr(java, "prepare", lambda: None)
+    monkeypatch.setattr(SparkContext, "_ensure_initialized", lambda conf: None)
+    monkeypatch.setattr(shipping, "ship", lambda spark: None)
     monkeypatch.setattr(SparkSession, "builder", builder := Builder())
     monkeypatch.setattr(SparkSession, "getActiveSession", classmethod(lambda cls: None))
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)

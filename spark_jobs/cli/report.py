@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from spark_jobs.cli import streams
 from spark_jobs.diagnostics import codes, render
 from spark_jobs.diagnostics.diagnostic import Code
+from spark_jobs.diagnostics.source import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from spark_jobs.diagnostics.diagnostic import Diagnostic
+    from spark_jobs.diagnostics.source import SourceFile
     from spark_jobs.plan.plan import Plan
     from spark_jobs.result import RunError
 
@@ -53,7 +55,19 @@ def opened(style: str) -> Iterator[Report]:
 
 
 def of_run(error: RunError, plan: Plan | None = None) -> Diagnostic:
-    """What ended a run, as a diagnostic; its place is one that the plan knows."""
+    """What ended a run, as a diagnostic; its place is one in a file that the plan knows."""
     code = codes.by_id().get(error.code) or Code(error.code, "the run was ended")
     places = [*plan.places.values(), *(node.span for node in plan.nodes), *plan.storage.places.values()] if plan else []
-    return code.at(next((place for place in places if str(place) == error.span), None), error.message)
+    known = next((place for place in places if str(place) == error.span), None)
+    return code.at(known or _within([place.file for place in places if place], error.span), error.message)
+
+
+def _within(files: Iterable[SourceFile], place: str | None) -> Span | None:
+    """The rest of the line at `path:line:column` in one of some files."""
+    path, *numbers = (place or "").rsplit(":", 2)
+    file = next((file for file in files if file.name == path), None)
+    if file is None or len(numbers) != len(("line", "column")):
+        return None
+    line, column = map(int, numbers)
+    start = file.offset(line, column)
+    return Span(file, start, max(start + len(file.line(line)) - column + 1, start))

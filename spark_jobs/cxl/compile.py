@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import checker, parser
+from spark_jobs.cxl import checker, parser, typed
 from spark_jobs.cxl.findings import Finding, Stage
 from spark_jobs.cxl.scope import Mode
 from spark_jobs.diagnostics import codes
@@ -16,7 +16,7 @@ from spark_jobs.diagnostics.diagnostic import Label
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.cxl import ast, typed
+    from spark_jobs.cxl import ast
     from spark_jobs.cxl.scope import Scope
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.diagnostics.source import Text
@@ -65,7 +65,20 @@ def compile_program(text: Text, scope: Scope, where: str) -> Compiled:
         What a PREDICATE or VALUE program looks like says `Mode`.
     """
     analysis = analyse(text.value, scope)
-    return Compiled(analysis.program, [diagnostic(finding, text, scope, where) for finding in analysis.findings])
+    return Compiled(
+        _placed(analysis.program, text), [diagnostic(finding, text, scope, where) for finding in analysis.findings]
+    )
+
+
+def _placed(program: typed.Program | typed.AggregateProgram | None, text: Text) -> Any:
+    """The program, which knows where it stands."""
+    if program is None:
+        return None
+    origin = typed.Origin(text.file.name, tuple(text.lines()))
+    if isinstance(program, typed.AggregateProgram):
+        before, after = replace(program.before, origin=origin), replace(program.after, origin=origin)
+        return replace(program, before=before, after=after)
+    return replace(program, origin=origin)
 
 
 def analyse(source: str, scope: Scope) -> Analysis:

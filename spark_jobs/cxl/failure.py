@@ -37,7 +37,11 @@ class Failure(Exception):
         value: the offending value, for `_cxl_dlq_triggering_value`.
         field: the emit that was being computed, filled in by the statement; None for what is no field of the user's,
             like the argument of an aggregate.
+
+    `expression` is the failing statement and its place in the pipeline's file, filled in by who ran it.
     """
+
+    expression: tuple[str, str] | None = None
 
     def __init__(
         self, detail: str, category: Category = Category.TYPE_COERCION, value: Any = None, field: str | None = None
@@ -47,6 +51,13 @@ class Failure(Exception):
         self.category = category
         self.value = value
         self.field = field
+
+
+def restated(found: Failure, detail: str, category: Category) -> Failure:
+    """A failure as the node reports it in which it happened."""
+    told = Failure(detail, category, found.value, found.field)
+    told.expression = found.expression
+    return told
 
 
 def type_mismatch(expected: str, got: str) -> Failure:

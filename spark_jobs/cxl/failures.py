@@ -32,12 +32,14 @@ class Reason:
         field: the field that was being computed or read.
         before: the detail, or what of it stands before the value; None where each row has a detail of its own.
         after: what stands behind the value; None where the detail does not have it.
+        expression: the failing statement and its place, where it is one.
     """
 
     category: Category
     field: str | None = None
     before: str | None = None
     after: str | None = None
+    expression: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,9 @@ class Failures:
             detail = self.details[index].as_py()
         else:
             detail = reason.before if reason.after is None else f"{reason.before}{value}{reason.after}"
-        return RowFailure(int(self.rows[index]), Failure(detail, reason.category, value, reason.field))
+        failure = Failure(detail, reason.category, value, reason.field)
+        failure.expression = reason.expression
+        return RowFailure(int(self.rows[index]), failure)
 
     def take(self, indices: Rows) -> Failures:
         """Some of them, in this order."""
@@ -103,16 +107,17 @@ def of(items: Sequence[RowFailure] | Failures) -> Failures:
     """Failures that were found one by one, as columns."""
     if isinstance(items, Failures):
         return items
-    known: dict[Reason, int] = {}
+    known: dict[tuple[str, str | None, tuple[str, str] | None], int] = {}
     reason, texts, details = [], [], []
     for item in items:
         why = item.failure
-        reason.append(known.setdefault(Reason(Category(why.category), why.field), len(known)))
+        key = (why.category, why.field, why.expression)
+        reason.append(known.setdefault(key, len(known)))
         texts.append(None if why.value is None else values.text_of(why.value))
         details.append(why.detail)
     return Failures(
         np.array([item.row for item in items], dtype=np.int64),
-        tuple(known),
+        tuple(Reason(Category(category), field, expression=at) for category, field, at in known),
         np.array(reason, dtype=np.int64),
         pa.array(texts, pa.string()),
         pa.array(details, pa.string()),

@@ -93,6 +93,7 @@ class Deferred:
         self._batch = batch
         self._surroundings = surroundings
         self._entries: list[Entry] = []
+        self._expressions: dict[int, tuple[str, str]] = {}
         self._finished = Finished(program)
         distinct = [number for number, one in enumerate(program.statements) if isinstance(one, typed.Distinct)]
         self._last_distinct = distinct[-1] if distinct else -1
@@ -112,7 +113,7 @@ class Deferred:
                 around = engine.Surroundings({**self._surroundings.values, **own}, self._surroundings.seen)
             entry = Entry(position, self._compiled.start(record, around), number)
             entry.row.moment = self._clock() if self._clock else None
-            if not self._run(entry, repeat):
+            if not self._run(entry, repeat, 0):
                 continue
             if number > self._last_distinct:
                 self._complete(entry)
@@ -121,12 +122,12 @@ class Deferred:
 
     def _complete(self, entry: Entry) -> None:
         """Run a row to the end."""
-        if self._run(entry, self._compiled.steps[entry.following :]):
+        if self._run(entry, self._compiled.steps[entry.following :], entry.following):
             for fields, metas in interpreter.records_of(entry.row):
                 self._finished.add(entry.position, fields, metas)
 
-    def _run(self, entry: Entry, steps: tuple[interpreter.Step, ...]) -> bool:
-        """Whether a row is still alive after these statements; what became of it otherwise is noted."""
+    def _run(self, entry: Entry, steps: tuple[interpreter.Step, ...], first: int) -> bool:
+        """Whether a row is still alive after these statements, counted from `first`; what became of others is noted."""
         tracing.LOOKING.position = entry.position
         try:
             for step in steps:
@@ -138,13 +139,16 @@ class Deferred:
                     self._finished.duplicates += 1
                     return False
         except Failure as failure:
-            self._fail(entry, failure)
+            self._fail(entry, failure, first + steps.index(step))
             return False
         return True
 
-    def _fail(self, entry: Entry, failure: Failure) -> None:
+    def _fail(self, entry: Entry, failure: Failure, number: int) -> None:
         # The traceback and the error behind it would keep every frame of the interpreter alive with the failure.
         failure.__context__ = None
+        if number not in self._expressions:
+            self._expressions[number] = self._program.expression(number)
+        failure.expression = self._expressions[number]
         self._finished.failures.append(engine.RowFailure(entry.position, failure.with_traceback(None)))
 
     def keys_at(self, number: int, statement: typed.Distinct) -> list[tuple[int, Any]]:
@@ -153,13 +157,13 @@ class Deferred:
         keys: list[tuple[int, Any]] = []
         key_of_row = interpreter.distinct_key(statement)
         for entry in sorted(self._entries, key=lambda one: one.position):
-            if not self._run(entry, self._compiled.steps[entry.following : number]):
+            if not self._run(entry, self._compiled.steps[entry.following : number], entry.following):
                 continue
             entry.following = number + 1
             try:
                 keys.append((entry.position, key_of_row(entry.row)))
             except Failure as failure:
-                self._fail(entry, failure)
+                self._fail(entry, failure, number)
                 continue
             alive.append(entry)
         self._entries = alive

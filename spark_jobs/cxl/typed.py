@@ -8,6 +8,8 @@ program's text.
 
 from __future__ import annotations
 
+import sys
+from bisect import bisect_right
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import cache
@@ -286,11 +288,29 @@ class Evaluate(Statement):
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where a program's text stands in its file: the file's name, and for some offsets their lines and columns.
+
+    From each of these offsets on, until the next, characters stand one after another.
+    """
+
+    file: str
+    starts: tuple[tuple[int, int, int], ...]
+
+    def place(self, offset: int) -> str:
+        """`path:line:column` of a character."""
+        index = bisect_right(self.starts, (offset, sys.maxsize, 0)) - 1
+        start, line, column = self.starts[max(index, 0)]
+        return f"{self.file}:{line}:{column + offset - start}"
+
+
+@dataclass(frozen=True)
 class Program:
     """A checked program.
 
     `emits` are the output columns in order of first emission; `slots` counts the slots; `columns` are the input columns
-    read, `system` the surroundings read. `text` is the source, for messages and `explain`.
+    read, `system` the surroundings read. `text` is the source, for messages and `explain`, and `origin` its place where
+    it stands in a file.
     """
 
     text: str
@@ -300,6 +320,12 @@ class Program:
     metas: tuple[tuple[str, types.Type], ...]
     columns: frozenset[str]
     system: frozenset[str]
+    origin: Origin | None = None
+
+    def expression(self, number: int) -> tuple[str, str]:
+        """A statement on one line, and its place; empty where that is not known."""
+        start, end = self.statements[number].place
+        return " ".join(self.text[start:end].split()), self.origin.place(start) if self.origin else ""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the tree as a flat list: pickle recurses, and a chain of operators may be thousands deep."""

@@ -9,6 +9,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,13 @@ class Text:
         index = bisect_right(self.segments, (offset, float("inf"))) - 1
         value_offset, file_offset = self.segments[max(index, 0)]
         return min(file_offset + offset - value_offset, len(self.file.text))
+
+    def lines(self) -> Iterator[tuple[int, int, int]]:
+        """The offset of each line of `value`, with the line and column where it stands in the file."""
+        offset = 0
+        for line in self.value.splitlines(keepends=True) or [""]:
+            yield offset, *self.file.position(self._file_offset(offset))
+            offset += len(line)
 
     def span(self, start: int, end: int) -> Span:
         """The place in the file of `value[start:end]`."""

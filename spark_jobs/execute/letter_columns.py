@@ -44,19 +44,21 @@ class Shown:
     @property
     def files(self) -> pa.Array:
         """The file of each record."""
-        return self._by(("split", "source"), self._inputs.file_name)
+        splits, sources = (self._part.column(name).to_numpy().astype(np.int64) for name in ("split", "source"))
+        both = pa.array((splits << 32) + sources + 1)
+        return _named(both, lambda key: self._inputs.file_name(key >> 32, (key & 0xFFFFFFFF) - 1))
 
     @property
     def sources(self) -> pa.Array:
         """The source of each record."""
-        return self._by(("source",), self._inputs.source_name)
+        return _named(single(self._part.column("source")), self._inputs.source_name)
 
     @cached_property
     def row_texts(self) -> pa.Array:
         """The number of each record in its file; empty where there is no record."""
-        splits, place = np.unique(self._part.column("split").to_numpy(), return_inverse=True)
-        before = np.array([self._before.get(int(split), 0) for split in splits], dtype=np.int64)
-        numbers = pa.array(before[place] + self._part.column("row").to_numpy() + 1)
+        splits = single(self._part.column("split")).dictionary_encode()
+        before = pa.array([self._before.get(split, 0) for split in splits.dictionary.to_pylist()], pa.int64())
+        numbers = pc.add(pc.add(before.take(splits.indices), single(self._part.column("row"))), 1)
         return pc.if_else(pc.greater(numbers, 0), numbers.cast(pa.string()), "")
 
     def details(self, *, names_validations: bool) -> pa.Array:
@@ -72,12 +74,11 @@ class Shown:
             self.each("before"), value, self.each("after"), "", null_handling="replace",
         )  # fmt: skip
 
-    def _by(self, columns: tuple[str, ...], name_of: Callable[..., str]) -> pa.Array:
-        """A text for each entry that depends on a few numbers."""
-        keys = np.stack([self._part.column(name).to_numpy().astype(np.int64) for name in columns])
-        known, place = np.unique(keys, axis=1, return_inverse=True)
-        names = [name_of(*(int(number) for number in key)) for key in known.T]
-        return pa.array(names, pa.string()).take(pa.array(place.reshape(-1)))
+
+def _named(keys: pa.Array, name_of: Callable[[int], str]) -> pa.Array:
+    """A text for each of some numbers, of which few differ."""
+    encoded = keys.dictionary_encode()
+    return pa.array([name_of(key) for key in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
 
 
 def records(part: pa.Table, columns: Sequence[str], again: Rereader) -> list[pa.Array]:
@@ -85,7 +86,7 @@ def records(part: pa.Table, columns: Sequence[str], again: Rereader) -> list[pa.
     source = part.column("source").to_numpy()
     places: list[Rows] = []
     found: list[dict[str, pa.Array]] = []
-    for number in np.unique(source).tolist():
+    for number in pc.unique(part.column("source")).to_pylist():
         mine = np.flatnonzero(source == number)
         entries = part if len(mine) == part.num_rows else part.take(pa.array(mine))
         names = again.inputs.column_names(number)

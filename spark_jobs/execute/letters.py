@@ -233,16 +233,15 @@ class Runs:
 
     def _write(self, block: pa.Table) -> None:
         names = list(self._whys)
-        used, reason = np.unique(block.column("reason").to_numpy(), return_inverse=True)
-        local = pa.array(reason.astype(np.int32))
+        reason = _single(block.column("reason")).dictionary_encode()
         splits = block.column("split").to_numpy()
         self._blocks.append({
             "run": self._run,
             "first": key_at(block, 0),
             "splits": (int(splits.min()), int(splits.max())),
-            "whys": [asdict(names[number]) for number in used.tolist()],
+            "whys": [asdict(names[number]) for number in reason.dictionary.to_pylist()],
         })  # fmt: skip
-        self._file.write_table(block.set_column(block.schema.get_field_index("reason"), "reason", local))
+        self._file.write_table(block.set_column(block.schema.get_field_index("reason"), "reason", reason.indices))
 
 
 def key_at(table: pa.Table, row: int) -> tuple[int, ...]:
@@ -268,8 +267,8 @@ def is_sorted(table: pa.Table) -> bool:
 
 
 def _count(keys: Rows, counts: dict[int, int]) -> None:
-    for key, count in zip(*np.unique(keys, return_counts=True), strict=True):
-        counts[int(key)] = counts.get(int(key), 0) + int(count)
+    for entry in pc.value_counts(pa.array(keys)).to_pylist():
+        counts[entry["values"]] = counts.get(entry["values"], 0) + entry["counts"]
 
 
 def _table(entries: Entries, reason: Rows, number: int, rows: slice | Rows) -> pa.Table:

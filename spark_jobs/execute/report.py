@@ -40,7 +40,11 @@ class SplitReport:
 
 @dataclass
 class FirstFailure:
-    """The failure that ended a task: the place of the record, and what went wrong."""
+    """The failure that ended a task: the place of the record, and what went wrong.
+
+    `expression` is the failing statement, `place` where it stands, `record` what the node got, column by column (None:
+    to be read again); as far as they are known.
+    """
 
     source: int
     split: int
@@ -49,6 +53,9 @@ class FirstFailure:
     detail: str
     field: str | None
     code: str | None = None
+    expression: str = ""
+    place: str = ""
+    record: list[tuple[str, str | None]] | None = None
 
 
 @dataclass
@@ -141,7 +148,9 @@ class TaskReport:
             fields["letters"] = Letters(**letters)
         fields["logs"] = [LogLine(**line) for line in fields["logs"]]
         if fields["failure"]:
-            fields["failure"] = FirstFailure(**fields["failure"])
+            told = fields["failure"]
+            told["record"] = told["record"] and [tuple(pair) for pair in told["record"]]
+            fields["failure"] = FirstFailure(**told)
         if fields["broken"]:
             fields["broken"] = Broken(**fields["broken"])
         return cls(**fields)

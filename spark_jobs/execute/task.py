@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.execute import durable, letters, logs, part_file, report
+from spark_jobs.execute import durable, failed_record, letters, logs, part_file, report
 from spark_jobs.execute import spill as disk
 from spark_jobs.execute.envelopes import COUNTS
 from spark_jobs.execute.outbox import Outbox
@@ -100,7 +100,7 @@ class Task:
             causes = (*driver, ordering.of(cause.data))
         entries = letters.Entries(failing, places, causes, batch.branches.take(indices), texts)
         stages = [operator_.step.stage] * len(failing.reasons)
-        self._note(operator_, entries, letters.Site(stages, operator_.number, trigger))
+        self._note(operator_, entries, letters.Site(stages, operator_.number, trigger), batch.data)
 
     def letters(
         self,
@@ -114,20 +114,23 @@ class Task:
         entries = letters.Entries(failing, places, texts=texts)
         self._note(operator_, entries, letters.Site(stages, operator_.number))
 
-    def _note(self, operator_: operator.Operator, entries: Entries, site: Site) -> None:
+    def _note(
+        self, operator_: operator.Operator, entries: Entries, site: Site, data: pa.RecordBatch | None = None
+    ) -> None:
         if operator_.silent:
             return
         self.gathered.add(entries, site)
         if self.spec.strategy is not plans.Strategy.FAIL_FAST:
             return
-        failing, places = entries.failing, entries.places
-        first = int(np.lexsort(tuple(column.to_numpy() for column in reversed(places)))[0])
-        source, split, row = (column[first].as_py() for column in places)
-        found, stage = failing[first].failure, site.stages[failing.reason[first]]
+        first = int(np.lexsort(tuple(column.to_numpy() for column in reversed(entries.places)))[0])
+        source, split, row = (column[first].as_py() for column in entries.places)
         known = self.report.failure
         if known is None or (source, split, row) < (known.source, known.split, known.row):
+            item, stage = entries.failing[first], site.stages[entries.failing.reason[first]]
+            found, (expression, place) = item.failure, item.failure.expression or ("", "")
+            record = None if data is None else failed_record.at_hand(data, item.row)
             self.report.failure = report.FirstFailure(
-                source, split, row, stage, found.detail, found.field, found.category
+                source, split, row, stage, found.detail, found.field, found.category, expression, place, record
             )
 
     def pause(self) -> None:
@@ -139,7 +142,8 @@ class Task:
         """End the run because of a record."""
         self.pause()
         source, split, place = (column[0].as_py() for column in batch.origin.identify(batch, pa.array([row])))
-        self.report.failure = report.FirstFailure(source, split, place, code, message, None, code)
+        record = failed_record.at_hand(batch.data, row)
+        self.report.failure = report.FirstFailure(source, split, place, code, message, None, code, record=record)
         raise operator.StopTask
 
     def log(self, level: str, line: str) -> None:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from spark_jobs.contract import ExitCode
 from spark_jobs.execute.report import LogLine
 from spark_jobs.nodes.operator import Counters
+from spark_jobs.plan import plan as plans
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spark_jobs.execute.inputs import Inputs
     from spark_jobs.execute.report import Broken, FirstFailure, Letters, Part, TaskReport
-    from spark_jobs.plan import plan as plans
 
 
 class RunFailed(Exception):
@@ -120,9 +120,14 @@ class Tally:
         return wrong
 
 
-def first_failure(tally: Tally) -> FirstFailure | None:
-    """The failure with the first record, by source, split and row: the same whatever task was faster."""
-    return min(tally.failures, key=lambda f: (f.source, f.split, f.row), default=None)
+def first_failure(tally: Tally, strategy: plans.Strategy) -> FirstFailure | None:
+    """The failure that ends the run: of those that no strategy forgives, or of all where none is forgiven.
+
+    It is that of the first record by source, split and row, the same whatever task was faster.
+    """
+    is_final = strategy is plans.Strategy.FAIL_FAST
+    stopping = [each for each in tally.failures if is_final or (each.code or "").startswith("E")]
+    return min(stopping, key=lambda each: (each.source, each.split, each.row), default=None)
 
 
 def judge(plan: plans.Plan, inputs: Inputs, tally: Tally, error_threshold: int | None) -> None:

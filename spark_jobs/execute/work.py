@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics import nearest
-from spark_jobs.execute import chain, durable, inputs, joining, letters, logs, spec, spill, verdict
+from spark_jobs.execute import chain, durable, failed_record, inputs, joining, letters, logs, spec, spill, verdict
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.combine.step import CombineStep
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_jobs.execute.executor import Run
-    from spark_jobs.execute.report import FirstFailure, Part, TaskReport
+    from spark_jobs.execute.report import Part, TaskReport
 
 #: For tests and tuning: the nominal size of splits, and of what a partition of an exchange gets, in bytes. Results
 #: never depend on
@@ -272,22 +272,10 @@ class Work:
         if tally.broken:
             broken = tally.broken[0]
             raise verdict.broken(self.run.plan, broken.code, broken.message, broken.node)
-        stopping = [f for f in tally.failures if f.code and f.code.startswith("E")]
-        if self.run.plan.errors.strategy is plans.Strategy.FAIL_FAST:
-            stopping = tally.failures
-        if stopping:
-            first = min(stopping, key=lambda f: (f.source, f.split, f.row))
-            exit_code = ExitCode.IO if first.code == "malformed_record" else ExitCode.EVALUATION
-            raise RunFailed(exit_code, first.code or "E302", self._message(first))
-
-    def _message(self, first: FirstFailure) -> str:
-        """The first failure with its record's place."""
-        row = rows_before(self.run).get(first.split, 0) + first.row + 1
-        file = self.inputs.file_name(first.split, first.source)
-        name = f"field '{first.field}': " if first.field else ""
-        return (
-            f"{file}, row {row}: {name}{first.detail} (stage {first.stage}; strategy {self.run.plan.errors.strategy})"
-        )
+        strategy = self.run.plan.errors.strategy
+        first = verdict.first_failure(tally, strategy)
+        if first is not None:
+            raise failed_record.blamed(first, self.inputs, rows_before(self.run), strategy)
 
 
 def branches(plan: plans.Plan) -> tuple[str, ...]:

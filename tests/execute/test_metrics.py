@@ -12,6 +12,7 @@ import pytest
 from spark_jobs.cli import clinker
 from spark_jobs.execute import verdict, work
 from spark_jobs.nodes.operator import Counters
+from spark_jobs.plan import plan as plans
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -283,10 +284,11 @@ def test_the_first_failure_does_not_depend_on_which_task_was_faster() -> None:
     from spark_jobs.execute.report import FirstFailure
 
     tally = verdict.Tally()
-    assert verdict.first_failure(tally) is None
+    assert verdict.first_failure(tally, plans.Strategy.FAIL_FAST) is None
     places = [(0, 3, 1), (0, 1, 9), (1, 0, 0), (0, 1, 2)]
     tally.failures += [FirstFailure(*place, "transform:t", "detail", None) for place in places]
-    first = verdict.first_failure(tally)
+    assert verdict.first_failure(tally, plans.Strategy.CONTINUE) is None
+    first = verdict.first_failure(tally, plans.Strategy.FAIL_FAST)
     assert first is not None
     assert (first.source, first.split, first.row) == (0, 1, 2)
 

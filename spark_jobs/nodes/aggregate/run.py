@@ -131,11 +131,7 @@ class Partial(operator.Operator):
             self._group(lane)
 
     def _add_error(self, item: engine.RowFailure) -> engine.RowFailure:
-        found = item.failure
-        detail = f"aggregate {self.step.name}: {found.detail}"
-        return engine.RowFailure(
-            item.row, failure.Failure(detail, failure.Category.AGGREGATE, found.value, found.field)
-        )
+        return _group_error(self.step.name, item)
 
     def _keyed(
         self, batch: operator.Batch, emits: dict[str, pa.Array]
@@ -340,9 +336,8 @@ class Final(meeting.Meeting):
 
 
 def _group_error(name: str, item: engine.RowFailure) -> engine.RowFailure:
-    found = item.failure
-    detail = f"aggregate {name}: {found.detail}"
-    return engine.RowFailure(item.row, failure.Failure(detail, failure.Category.AGGREGATE, found.value, found.field))
+    detail = f"aggregate {name}: {item.failure.detail}"
+    return engine.RowFailure(item.row, failure.restated(item.failure, detail, failure.Category.AGGREGATE))
 
 
 def _no_values(static: Any) -> pa.Array:

@@ -128,10 +128,8 @@ class Store(operator.Operator):
 
 def combine_error(item: engine.RowFailure) -> engine.RowFailure:
     """A row's failure as the combine reports it."""
-    found = item.failure
-    return engine.RowFailure(
-        item.row, failure.Failure(found.detail, failure.Category.COMBINE_ROW, found.value, found.field)
-    )
+    told = failure.restated(item.failure, item.failure.detail, failure.Category.COMBINE_ROW)
+    return engine.RowFailure(item.row, told)
 
 
 def nothing(step: CombineStep, qualifier: str) -> pa.Table:

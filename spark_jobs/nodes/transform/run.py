@@ -58,16 +58,14 @@ class Transform(operator.Operator):
     def _validate(self, batch: operator.Batch, check: Validation, program: engine.BatchProgram) -> operator.Batch:
         """Only false fails, null passes (decision 63); a check that itself fails counts as a failure of the record."""
         result = self.run(program, batch, engine.Surroundings())
-        broken = [
-            engine.RowFailure(item.row, _refusal(f"validation check error: {item.failure.detail}"))
-            for item in result.failures
-        ]
+        broken = [engine.RowFailure(item.row, _check_error(item.failure)) for item in result.failures]
         false = _false(result.emits["value"], check.check.emits[0][1])
         if result.rows is not None:
             false = result.rows.to_numpy()[false]
         failing = failures.of(broken)
         if check.is_error:
-            reason = failures.Reason(failure.Category.VALIDATION, None, check.message)
+            expression = check.check.expression(0)
+            reason = failures.Reason(failure.Category.VALIDATION, None, check.message, expression=expression)
             failing = failures.joined([failing, failures.alike(false, reason)])
         else:
             self._log(("warn", f"{self.step.stage}: {check.message}") for _ in range(len(false)))
@@ -80,6 +78,10 @@ class Transform(operator.Operator):
 
 def _refusal(detail: str) -> failure.Failure:
     return failure.Failure(detail, failure.Category.VALIDATION)
+
+
+def _check_error(found: failure.Failure) -> failure.Failure:
+    return failure.restated(found, f"validation check error: {found.detail}", failure.Category.VALIDATION)
 
 
 def _false(verdicts: pa.Array, static: types.Type) -> failures.Rows:

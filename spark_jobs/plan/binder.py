@@ -165,13 +165,11 @@ class NodeScope:
         for name in (self.name, *graph.ancestors(self.name)):
             node = graph.nodes[name]
             feeds = self.feeds if name == self.name else self.bindings.feeds.get(name, ())
-            labels = [(feed.qualifier or feed.node, feed.flow.sources) for feed in feeds]
-            if node.kind == "merge":
-                labels = [(feed.node, feed.flow.sources) for feed in feeds]
-            elif node.kind == "source":
+            labels: list[tuple[str, tuple[str, ...]]] = []
+            if node.kind == "source":
                 labels = [(name, (name,))]
-            elif node.kind != "combine":
-                continue
+            elif node.kind in ("merge", "combine"):
+                labels = [(feed.qualifier or feed.node, feed.flow.sources) for feed in feeds]
             for label, sources in labels:
                 local = label.removeprefix(mine)
                 found[local] = found.get(local, frozenset()).union(sources)

@@ -29,6 +29,10 @@ class ClinkerDeadLettersError(ClinkerError, AirflowFailException):
     """The run left dead letters and the task was told not to accept them (`fail_on_dlq`)."""
 
 
+class ClinkerPublishedError(ClinkerError, AirflowFailException):
+    """The run has published its files, and what was to follow failed. A retry would run everything once more."""
+
+
 class ClinkerIOError(ClinkerError):
     """A file or a folder could not be used (exit 4). A retry may succeed."""
 

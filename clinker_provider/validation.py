@@ -27,6 +27,18 @@ class Validate(StrEnum):
     EXECUTE = "execute"
     OFF = "off"
 
+    @classmethod
+    def of(cls, written: str | None, where: str) -> Validate:
+        """The choice that a word means; a blank is the default, and case does not count.
+
+        Raises:
+            ValueError: it is none of the words; the message names the setting.
+        """
+        word = (written or "").strip().lower()
+        if word and word not in list(cls):
+            raise ValueError(f"{where}: {written!r} is none of {', '.join(cls)}")
+        return cls(word or cls.PARSE)
+
 
 class Problem(Protocol):
     """What this side needs of a diagnostic; `str()` is `path:line:col CODE message`."""
@@ -100,10 +112,10 @@ def resolve(pipeline: str, *, root: str | None, dag_folder: str | None) -> Path 
 
 
 def problems_of(subject: Subject) -> Sequence[Problem]:
-    """What is wrong with a pipeline, errors and warnings, by file and position."""
+    """What is wrong with a pipeline, errors and warnings, by file and position; what a run would refuse is."""
     from spark_jobs import plan
 
-    found: Sequence[Problem] = plan.validate(subject.pipeline, options=subject.options())
+    found: Sequence[Problem] = plan.validate(subject.pipeline, options=subject.options(), to_run=True)
     return found
 
 

@@ -1,7 +1,8 @@
-"""Starts `spark-submit` for a Clinker run and keeps what it says: the Spark provider's hook with four differences.
+"""Starts `spark-submit` for a Clinker run and keeps what it says: the Spark provider's hook with five differences.
 
 A missing connection is an error instead of the master `yarn`; `spark-submit` is found without an activated virtual
-environment; the log is read for the result record; and a kill ends every process of the run.
+environment; the log is read for the result record, and shows no value whose key is called like a secret; and a kill
+ends every process of the run.
 """
 
 from __future__ import annotations
@@ -14,16 +15,27 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY, SparkSubmitHook
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
+from airflow.sdk.log import mask_secret
 
 from clinker_provider import launcher, process_tree
 from clinker_provider.exceptions import ClinkerConnectionError
 from spark_jobs import contract, result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 #: Airflow's supervisor kills a task about five seconds after it asked it to end; the run has to be gone before.
 DEFAULT_GRACE_S = 3.0
+
+#: Keys of secrets: those that Airflow hides, and those of storage.
+_SENSITIVE = re.compile(
+    r"token|secret|passw(or)?d|passphrase|authorization|credential|(api|access|account|private)[._]?key", re.IGNORECASE
+)
+#: A credential in an argument: of an address of Spark Connect, or of a setting.
+_IN_ARGUMENT = re.compile(r"(?:token|key|secret|password)=([^;&\s]+)", re.IGNORECASE)
+HIDDEN = "***"
+#: Shorter values (`true`, `8`) are in every line.
+_SHORTEST_HIDDEN = 5
 
 _APPLICATION_ID = re.compile(r"\b(?:app-\d{14}-\d{4,}|application_\d+_\d+|local-\d{10,})\b")
 
@@ -53,6 +65,9 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         self.application_id: str | None = None
         self.was_killed = False
         super().__init__(**kwargs)
+        self._secrets = _secrets_of(kwargs)
+        for secret in self._secrets:
+            mask_secret(secret)
         if self.master.startswith("local"):
             self._conf: dict[str, Any] = {**contract.EMBEDDED_CONF, **(kwargs.get("conf") or {})}
 
@@ -151,6 +166,15 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
     def _found_binary(self) -> str:
         return launcher.spark_submit(self._process_environ(), sys.executable, installed=launcher.pyspark_home())
 
+    def _mask_cmd(self, connection_cmd: str | list[str]) -> str:
+        """The base class hides what is called a secret or a password; tokens and keys are no less."""
+        return self._without_secrets(str(super()._mask_cmd(connection_cmd)))
+
+    def _without_secrets(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        return text
+
     def _process_environ(self) -> dict[str, str]:
         return {**os.environ, **{key: str(value) for key, value in (self._env_vars or {}).items()}}
 
@@ -172,7 +196,7 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
                 continue  # the operator logs what the record says; the line itself is long and for machines
             if self.application_id is None and (found := _APPLICATION_ID.search(line)):
                 self.application_id = found.group()
-            yield line
+            yield self._without_secrets(line)
 
     def _keep_record(self, line: str) -> None:
         try:
@@ -182,3 +206,12 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
             return
         if record and record.execution_id == self._execution_id:
             self.record = record
+
+
+def _secrets_of(settings: dict[str, Any]) -> tuple[str, ...]:
+    """The values that no log shows: those of sensitive keys, and tokens in arguments; longest first."""
+    named = [*(settings.get("conf") or {}).items(), *(settings.get("env_vars") or {}).items()]
+    found = {str(value) for key, value in named if value is not None and _SENSITIVE.search(key)}
+    arguments: Iterable[Any] = settings.get("application_args") or ()
+    found |= {token for argument in arguments for token in _IN_ARGUMENT.findall(str(argument))}
+    return tuple(sorted((each for each in found if len(each) >= _SHORTEST_HIDDEN), key=len, reverse=True))

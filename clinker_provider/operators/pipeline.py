@@ -65,7 +65,11 @@ class PipelineOperator(BaseOperator):
         self.environment = environment
         self.allow_absolute_paths = allow_absolute_paths
         self.env_vars = env_vars
-        self.validate = validation.Validate(validate or conf.get(CONFIG_SECTION, "validate", fallback="parse"))
+        self.validate = (
+            validation.Validate.of(validate, "validate")
+            if validate
+            else validation.Validate.of(conf.get(CONFIG_SECTION, "validate", fallback=None), "[clinker] validate")
+        )
         self._validate_when_parsed()
 
     def subject(self) -> validation.Subject:

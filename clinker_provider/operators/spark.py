@@ -16,6 +16,7 @@ from clinker_provider.exceptions import (
     ClinkerInterrupted,
     ClinkerIOError,
     ClinkerPipelineInvalid,
+    ClinkerPublishedError,
     ClinkerResultMissing,
 )
 from clinker_provider.links.clinker import DeadLettersLink, MetricsLink, SparkHistoryLink
@@ -48,29 +49,33 @@ class ClinkerSparkOperator(SubmittingOperator):
 
     :param batch_id: `$pipeline.batch_id`; default: the job's own (templated)
     :param memory_limit: memory for the run's data, such as `2G` (templated)
-    :param threads: threads of an embedded run
-    :param error_threshold: dead letters that are too many; 0 is no limit
+    :param threads: threads of an embedded run (templated)
+    :param error_threshold: dead letters that are too many; 0 is no limit (templated)
     :param metrics_spool_dir: folder for the run's metrics file (templated)
-    :param log_level: the job's log level
+    :param log_level: the job's log level (templated)
     :param force: whether existing outputs may be replaced; a cleared task needs it to run again
     :param run_args: further arguments of `clinker run` (templated)
     :param fail_on_dlq: fail, without retry, when records died
     :param on_dlq: called with `(context, record)` when records died, before a failure; or the import path of such
-        a function, `package.module.function`
+        a function, `package.module.function`. What it raises fails the task without a retry: the files are published
     :param work_dir: folder for the run's temporary files, removed afterwards. In cluster deploy modes it must be
         shared with the driver (templated)
     :param package: a packed engine (`make build`) to ship instead of packing the installed one (templated)
-    :param link_templates: URL templates of the links by `history_url`, `dlq_url`, `metrics_url`
+    :param link_templates: URL templates of the links by `history_url`, `dlq_url`, `metrics_url` (templated)
     """
 
     template_fields: Sequence[str] = (
         *SubmittingOperator.template_fields,
         "batch_id",
         "memory_limit",
+        "threads",
+        "error_threshold",
         "metrics_spool_dir",
+        "log_level",
         "run_args",
         "work_dir",
         "package",
+        "link_templates",
         "plan_text",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {"conf": "json", "env_vars": "json", "plan_text": "bash"}
@@ -85,8 +90,8 @@ class ClinkerSparkOperator(SubmittingOperator):
         *,
         batch_id: str | None = None,
         memory_limit: str | None = None,
-        threads: int | None = None,
-        error_threshold: int | None = None,
+        threads: int | str | None = None,
+        error_threshold: int | str | None = None,
         metrics_spool_dir: str | Path | None = None,
         log_level: str | None = None,
         force: bool = False,
@@ -129,7 +134,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         record = self._refused(subject, execution_id)
         ended = outcome.decide(record.exit_code, record) if record else None
         if ended is None:
-            ended, record = self._submit(subject, execution_id)
+            ended, record = self._submit(context, subject, execution_id)
         pushed = xcoms.payload(
             ended,
             record,
@@ -142,7 +147,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         if record and record.dlq_count and ended.verdict.is_success:
             self.log.warning("%d records died, see %s", record.dlq_count, record.dlq_path)
             if callback:
-                callback(context, record)
+                _call_after_publishing("on_dlq", lambda: callback(context, record))
         if failure:
             raise failure
         self.log.info("%s: %s, %s", execution_id, ended.status.value, pushed[xcoms.RETURN_VALUE]["records"])
@@ -178,7 +183,7 @@ class ClinkerSparkOperator(SubmittingOperator):
             self.log.exception("The plan of %s cannot be shown", subject.pipeline)
 
     def _submit(
-        self, subject: validation.Subject, execution_id: str
+        self, context: Context, subject: validation.Subject, execution_id: str
     ) -> tuple[outcome.Outcome, result.RunResult | None]:
         parent = Path(self.work_dir) if self.work_dir else None
         if parent:
@@ -188,7 +193,7 @@ class ClinkerSparkOperator(SubmittingOperator):
             package = Path(self.package) if self.package else bundle.build(folder / f"{bundle.PACKAGE}.zip")
             arguments = self._arguments(subject, execution_id, str(folder))
             self._hook = self.make_hook(
-                execution_id=execution_id, pipeline=subject.pipeline, package=package, arguments=arguments
+                context, execution_id=execution_id, pipeline=subject.pipeline, package=package, arguments=arguments
             )
             if self._hook.is_cluster_mode and not self.work_dir:
                 raise ClinkerConfigError(
@@ -196,6 +201,9 @@ class ClinkerSparkOperator(SubmittingOperator):
                     "give a folder that both sides see",
                     exit_code=contract.ExitCode.CONFIG,
                 )
+            if parent and self._hook.is_cluster_mode:
+                # The driver may be another user there: whoever may write in the folder that they share may write here.
+                folder.chmod(parent.stat().st_mode & 0o7777)
             return_code = self._run_to_end(self._hook)
             record = self._read_record(folder, execution_id) or self._hook.record
             ended = outcome.decide(
@@ -289,14 +297,34 @@ class ClinkerSparkOperator(SubmittingOperator):
             return
         # What `execute` returns is pushed by Airflow; what it raises past is not.
         keys = [key for key in pushed if failure or key != xcoms.RETURN_VALUE]
-        try:
+
+        def push() -> None:
             for key in keys:
                 context["ti"].xcom_push(key=key, value=pushed[key])
+
+        if failure is None:
+            _call_after_publishing("pushing the XComs", push)
+            return
+        try:
+            push()
         except Exception:
-            if failure is None:
-                raise
             # The run's own failure says more than the failure to report it.
             self.log.exception("The XComs of a failed run could not be pushed")
+
+
+def _call_after_publishing(what: str, act: Callable[[], object]) -> None:
+    """Do what follows a run that has published its files.
+
+    Raises:
+        ClinkerPublishedError: it failed. A retry would run all of Spark again, and meet the files of this run.
+    """
+    try:
+        act()
+    except ClinkerError:
+        raise
+    except Exception as error:
+        reason = f"the run has succeeded and published its files, but {what} failed: {type(error).__name__}: {error}"
+        raise ClinkerPublishedError(reason, exit_code=None) from error
 
 
 def _no_list(run_args: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.common.compat.openlineage.utils import spark
 from airflow.sdk import conf as airflow_conf
 
 from clinker_provider.hooks.clinker_spark import DEFAULT_GRACE_S, ClinkerSparkSubmitHook
@@ -14,6 +15,8 @@ from spark_jobs import contract
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from airflow.sdk import Context
 
 #: Parameters that go to the Spark provider's hook under the same name, and what they start with.
 PASSED_ON = (
@@ -37,6 +40,7 @@ PASSED_ON = (
     "yarn_queue",
     "deploy_mode",
     "post_submit_commands",
+    "status_poll_interval",
     "verbose",
 )
 
@@ -44,17 +48,24 @@ PASSED_ON = (
 class SubmittingOperator(PipelineOperator):
     """An operator that submits to Spark. Not used by itself.
 
-    Parameters have the names and meanings of `SparkSubmitOperator`, with these additions:
+    Parameters have the names and meanings of `SparkSubmitOperator`, and all that are texts or numbers are templated.
+    Those that follow a run by other means than its result record are not there: `durable`, `yarn_track_via_rm_api`,
+    `yarn_rm_auth`, `track_driver_via_k8s_api`. These are different or new:
 
-    :param conn_id: Spark connection; its absence is an error
+    :param conn_id: Spark connection; its absence is an error (templated)
     :param master: Spark master instead of a connection, such as `local[*]` or `spark://host:7077` (templated)
     :param spark_binary: the `spark-submit` to call; default: that of `SPARK_HOME`, or the one beside this Python
     :param name: name of the application; default `clinker.<pipeline file>` (templated)
+    :param openlineage_inject_parent_job_info: whether Spark's own lineage events name this task as their parent.
+        Default: Airflow's configuration `[openlineage] spark_inject_parent_job_info`
+    :param openlineage_inject_transport_info: whether they go where Airflow's do.
+        Default: `[openlineage] spark_inject_transport_info`
     :param kill_grace_s: seconds that processes get to end by themselves when the task is killed
     """
 
     template_fields: Sequence[str] = (
         *PipelineOperator.template_fields,
+        "conn_id",
         "master",
         "name",
         "conf",
@@ -68,8 +79,17 @@ class SubmittingOperator(PipelineOperator):
         "keytab",
         "principal",
         "proxy_user",
+        "repositories",
+        "total_executor_cores",
+        "executor_cores",
+        "executor_memory",
+        "driver_memory",
+        "num_executors",
         "properties_file",
+        "yarn_queue",
+        "deploy_mode",
         "post_submit_commands",
+        "spark_binary",
     )
 
     def __init__(
@@ -100,6 +120,9 @@ class SubmittingOperator(PipelineOperator):
         yarn_queue: str | None = None,
         deploy_mode: str | None = None,
         post_submit_commands: list[str] | None = None,
+        status_poll_interval: int = 1,
+        openlineage_inject_parent_job_info: bool | None = None,
+        openlineage_inject_transport_info: bool | None = None,
         verbose: bool = False,
         spark_binary: str | None = None,
         kill_grace_s: float | None = None,
@@ -131,6 +154,13 @@ class SubmittingOperator(PipelineOperator):
         self.yarn_queue = yarn_queue
         self.deploy_mode = deploy_mode
         self.post_submit_commands = post_submit_commands
+        self.status_poll_interval = status_poll_interval
+        self.openlineage_inject_parent_job_info = _chosen(
+            openlineage_inject_parent_job_info, "spark_inject_parent_job_info"
+        )
+        self.openlineage_inject_transport_info = _chosen(
+            openlineage_inject_transport_info, "spark_inject_transport_info"
+        )
         self.verbose = verbose
         self.spark_binary = spark_binary
         if kill_grace_s is None:
@@ -138,11 +168,12 @@ class SubmittingOperator(PipelineOperator):
         self.kill_grace_s = kill_grace_s
 
     def make_hook(
-        self, *, execution_id: str, pipeline: Path, package: Path, arguments: list[str]
+        self, context: Context, *, execution_id: str, pipeline: Path, package: Path, arguments: list[str]
     ) -> ClinkerSparkSubmitHook:
         """The hook for one attempt, from rendered values.
 
         Args:
+            context: the task's, for lineage.
             execution_id: the attempt's name.
             pipeline: the pipeline file, for the application's name.
             package: the packed engine to ship.
@@ -154,10 +185,22 @@ class SubmittingOperator(PipelineOperator):
             kill_grace_s=self.kill_grace_s,
             conn_id=self.conn_id,
             name=self.name or f"clinker.{pipeline.stem}",
-            conf={contract.EXECUTION_ID_CONF: execution_id, **(self.conf or {})},
+            conf={contract.EXECUTION_ID_CONF: execution_id, **self._conf_with_lineage(context)},
             env_vars={name: str(value) for name, value in (self.env_vars or {}).items()},
             spark_binary=self.spark_binary,
             py_files=",".join(filter(None, [str(package), self.py_files])),
             application_args=arguments,
             **{parameter: getattr(self, parameter) for parameter in PASSED_ON},
         )
+
+    def _conf_with_lineage(self, context: Context) -> dict[str, Any]:
+        settings = dict(self.conf or {})
+        if self.openlineage_inject_parent_job_info:
+            settings = spark.inject_parent_job_information_into_spark_properties(settings, context)
+        if self.openlineage_inject_transport_info:
+            settings = spark.inject_transport_information_into_spark_properties(settings, context)
+        return settings
+
+
+def _chosen(given: bool | None, option: str) -> bool:
+    return bool(airflow_conf.getboolean("openlineage", option, fallback=False)) if given is None else given

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+import uuid
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cli import report
 from spark_jobs.contract import ExitCode
-from spark_jobs.result import RunError
+from spark_jobs.result import RunError, RunResult
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.plan.inputs import Discovered
@@ -79,6 +81,12 @@ def _endpoint(arguments: argparse.Namespace) -> str | None:
 
 def planned(path: os.PathLike[str], options: PlanOptions, told: report.Report, *, quiet: bool = False) -> Plan | None:
     """The plan of a pipeline, None when it has errors; what was found is told (`quiet` leaves warnings out)."""
+    return _planned(path, options, told, quiet=quiet)[0]
+
+
+def _planned(
+    path: os.PathLike[str], options: PlanOptions, told: report.Report, *, quiet: bool
+) -> tuple[Plan | None, Sequence[Diagnostic]]:
     from spark_jobs import plan as planning
     from spark_jobs.diagnostics.diagnostic import DiagnosticError
 
@@ -86,10 +94,27 @@ def planned(path: os.PathLike[str], options: PlanOptions, told: report.Report, *
         plan = planning.load(path, options)
     except DiagnosticError as error:
         told.tell(error.diagnostics)
-        return None
+        return None, error.diagnostics
     if not quiet:
         told.tell(plan.warnings)
-    return plan
+    return plan, plan.warnings
+
+
+def _first(found: Sequence[Diagnostic]) -> RunError:
+    """The first error as that of the run, with how many there are more."""
+    first, *more = [each for each in found if each.is_error]
+    others = f" (and {len(more)} more)" if more else ""
+    return RunError(first.code.id, first.message + others, str(first.span) if first.span else None)
+
+
+def _ended(arguments: argparse.Namespace, options: RunOptions, code: ExitCode, error: RunError) -> int:
+    """End a run that has not begun; who submitted it trusts the record, so it leaves one as well."""
+    if options.work_dir and not options.explain:
+        from spark_jobs.cli import run as execution
+
+        name = Path(arguments.pipeline).stem
+        execution.leave(RunResult(options.execution_id or str(uuid.uuid4()), code, name, error=error), options)
+    return code
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -99,14 +124,15 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             return _run(arguments, options, told)
         except KeyboardInterrupt:
-            told.tell([report.of_run(RunError("interrupted", "the run was interrupted before it began"))])
-            return ExitCode.INTERRUPTED
+            error = RunError("interrupted", "the run was interrupted before it began")
+            told.tell([report.of_run(error)])
+            return _ended(arguments, options, ExitCode.INTERRUPTED, error)
 
 
 def _run(arguments: argparse.Namespace, options: RunOptions, told: report.Report) -> int:
-    plan = planned(arguments.pipeline, options, told, quiet=options.quiet)
+    plan, found = _planned(arguments.pipeline, options, told, quiet=options.quiet)
     if plan is None:
-        return ExitCode.CONFIG
+        return _ended(arguments, options, ExitCode.CONFIG, _first(found))
     if options.explain:
         from spark_jobs.cli import explain
 
@@ -118,7 +144,7 @@ def _run(arguments: argparse.Namespace, options: RunOptions, told: report.Report
     if failed or not options.quiet:
         told.tell(problems)
     if failed:
-        return ExitCode.CONFIG
+        return _ended(arguments, options, ExitCode.CONFIG, _first(problems))
     if is_check:
         return _say_valid(plan, options)
     from spark_jobs.cli import run as execution

@@ -66,6 +66,13 @@ def _show(previews: list[tuple[str, str]], options: RunOptions) -> list[Diagnost
     return []
 
 
+def leave(record: result.RunResult, options: RunOptions) -> None:
+    """The record of a run that ended before it began, as a file and as a line."""
+    _record(record, options)
+    with streams.given_up("clinker run", sys.stdout):
+        sys.stdout.write(result.sentinel_line(record) + "\n")
+
+
 def _record(record: result.RunResult, options: RunOptions) -> None:
     """The record for programs, before anything that a reader who went away could stop."""
     if options.work_dir:

@@ -17,14 +17,26 @@ if TYPE_CHECKING:
 
 
 def validate(
-    path: str | os.PathLike[str], *, base_dir: str | os.PathLike[str] | None = None, options: PlanOptions | None = None
+    path: str | os.PathLike[str],
+    *,
+    base_dir: str | os.PathLike[str] | None = None,
+    options: PlanOptions | None = None,
+    to_run: bool = False,
 ) -> list[Diagnostic]:
-    """All problems of a pipeline file, by position; warnings included. Never raises for what users wrote."""
-    from spark_jobs.plan import planner
+    """All problems of a pipeline file, by position; warnings included. Never raises for what users wrote.
+
+    Args:
+        path: the pipeline file.
+        base_dir: what its paths are relative to, where there are no `options`.
+        options: everything that its meaning depends on beside its text.
+        to_run: whether what is valid and does not run yet counts as well (E400).
+    """
+    from spark_jobs.plan import pending, planner
     from spark_jobs.plan.options import PlanOptions
 
     chosen = options or PlanOptions(base_dir=Path(base_dir) if base_dir is not None else None)
-    return planner.plan(Path(path), chosen)[1].sorted()
+    plan, found = planner.plan(Path(path), chosen)
+    return found.sorted() + (pending.pending(plan) if plan is not None and to_run else [])
 
 
 def load(path: str | os.PathLike[str], options: PlanOptions | None = None) -> Plan:

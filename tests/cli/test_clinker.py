@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs import plan as planning
+from spark_jobs import result
 from spark_jobs.cli import clinker, run
 from spark_jobs.plan import planner
 from spark_jobs.plan.options import RunOptions
@@ -293,6 +294,33 @@ def test_sigterm_is_exit_130_in_every_command(argv: list[str], here: Path, monke
     for module, name in ((planning, "load"), (planner, "plan")):
         monkeypatch.setattr(module, name, lambda *_: signal.raise_signal(signal.SIGTERM))
     assert clinker.main(argv) == 130
+
+
+@pytest.mark.parametrize(
+    ("file", "code", "place"),
+    [("bad.yaml", "E200", "bad.yaml:5:76"), ("pending.yaml", "E400", "pending.yaml:6:"), ("none.yaml", "E000", "")],
+)
+def test_a_run_that_ends_at_planning_leaves_its_record(
+    file: str, code: str, place: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert clinker.main(["run", file, "--work-dir", "work", "--execution-id", "x1"]) == 1
+    record = result.read(Path("work"), "x1")
+    assert record is not None
+    assert (record.exit_code, record.pipeline_name, record.output_files) == (1, Path(file).stem, ())
+    assert record.error is not None
+    assert record.error.code == code
+    assert (record.error.span or "").startswith(place)
+    assert [result.parse_line(line) for line in capsys.readouterr().out.splitlines()] == [record]
+
+
+def test_a_run_that_is_interrupted_before_it_began_leaves_its_record(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "load", lambda *_: signal.raise_signal(signal.SIGTERM))
+    assert clinker.main(["run", "good.yaml", "--work-dir", "work", "--execution-id", "x1"]) == 130
+    record = result.read(Path("work"), "x1")
+    assert record is not None
+    assert record.exit_code == 130
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "é" * 101, "a" * 201, "a\nb"])

@@ -30,6 +30,7 @@ def main() -> int:
         job["exit"] = job["exits"][min(calls, len(job["exits"])) - 1]
     if "notes" in job:
         seen = {"argv": arguments, "environ": dict(os.environ), "work_dir_files": sorted(os.listdir(work_dir))}
+        seen["work_mode"] = work_dir.stat().st_mode & 0o7777
         Path(job["notes"]).write_text(json.dumps(seen))
     for line in job.get("print", ()):
         sys.stdout.buffer.write(line.encode("latin-1") + b"\n")

@@ -160,9 +160,31 @@ def test_worker_does_not_check_again_when_it_parses(folder: Path, monkeypatch: p
     assert parse(folder, 'pipeline="p.yaml"').import_errors == {}
 
 
-def test_unknown_mode_is_refused(folder: Path) -> None:
+def test_unknown_mode_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ((_, text),) = parse(folder, 'pipeline="p.yaml", validate="sometimes"').import_errors.items()
-    assert "'sometimes' is not a valid Validate" in text
+    assert "validate: 'sometimes' is none of parse, execute, off" in text
+    monkeypatch.setenv("AIRFLOW__CLINKER__VALIDATE", "never")
+    ((_, text),) = parse(folder, 'pipeline="p.yaml"').import_errors.items()
+    assert "[clinker] validate: 'never' is none of parse, execute, off" in text
+
+
+@pytest.mark.parametrize("word", ["", " ", "PARSE", " Parse "])
+def test_a_mode_that_is_blank_or_written_large_is_the_word_that_it_means(
+    word: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CLINKER__VALIDATE", word)
+    assert parse(folder, 'pipeline="p.yaml"').import_errors == {}
+    break_pipeline(folder)
+    assert parse(folder, 'pipeline="p.yaml"').import_errors != {}
+
+
+def test_what_does_not_run_yet_is_an_import_error(folder: Path) -> None:
+    text = (folder / "p.yaml").read_text(encoding="utf-8")
+    (folder / "p.yaml").write_text(
+        text.replace("type: csv\n      path: output", "type: xml\n      path: output", 1), encoding="utf-8"
+    )
+    ((_, told),) = parse(folder, 'pipeline="p.yaml"').import_errors.items()
+    assert "E400" in told
 
 
 def test_mapped_operator_is_parsed_unseen(folder: Path) -> None:

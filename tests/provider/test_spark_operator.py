@@ -152,6 +152,89 @@ def test_callback_is_not_called_for_a_clean_run(spark: Any, context: Any) -> Non
     spark.operator({"exit": 0, "record": {}}, on_dlq="json.dumps").execute(context)
 
 
+def test_what_fails_behind_a_published_run_is_not_retried(spark: Any, context: Any) -> None:
+    def broken(seen: Any, record: Any) -> None:
+        raise RuntimeError("the mail server is away")
+
+    with pytest.raises(exceptions.ClinkerPublishedError, match="on_dlq failed: RuntimeError: the mail server is away"):
+        spark.operator({"exit": 2, "record": DEAD}, on_dlq=broken).execute(context)
+    assert context["ti"].pushed["status"] == "partial_success"
+    assert issubclass(exceptions.ClinkerPublishedError, exceptions.AirflowFailException)
+
+
+def test_a_callback_may_fail_the_task_in_words_of_its_own(spark: Any, context: Any) -> None:
+    def strict(seen: Any, record: Any) -> None:
+        raise exceptions.ClinkerIOError("try again", exit_code=4)
+
+    with pytest.raises(exceptions.ClinkerIOError, match="try again"):
+        spark.operator({"exit": 2, "record": DEAD}, on_dlq=strict).execute(context)
+
+
+SECRETS = {
+    "spark.my.token": "TOKENVALUE42",
+    "spark.hadoop.fs.s3a.access.key": "ACCESSVALUE7",
+    "spark.x.secret": "SECRET-9",
+}
+HARMLESS = {"spark.authenticate": "true", "spark.executor.memory": "1234m"}
+
+
+def test_no_log_line_has_a_token(
+    spark: Any, context: Any, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remote = "sc://host/;user_id=me;token=ARGTOKEN55"
+    spark.operator(
+        {"exit": 0, "record": {}, "print": ["a library says TOKENVALUE42 and ENVTOKEN77"]},
+        conf={**SECRETS, **HARMLESS},
+        env_vars={"MY_TOKEN": "ENVTOKEN77", "MY_PLACE": "shown-place"},
+        run_args=["--remote", remote],
+    ).execute(context)
+    told = caplog.text + "".join(capsys.readouterr())
+    assert "spark.my.token=***" in told
+    assert "1234m" in told
+    assert "a library says *** and ***" in told
+    for secret in (*SECRETS.values(), "ARGTOKEN55", "ENVTOKEN77"):
+        assert secret not in told
+    assert remote in spark.notes["argv"], "what is hidden is given all the same"
+
+
+def test_lineage_settings_of_the_spark_operator_count(
+    spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from clinker_provider.operators import submit
+
+    monkeypatch.setattr(
+        submit.spark, "inject_parent_job_information_into_spark_properties", lambda conf, seen: {**conf, "spark.p": "1"}
+    )
+    monkeypatch.setattr(
+        submit.spark, "inject_transport_information_into_spark_properties", lambda conf, seen: {**conf, "spark.t": "2"}
+    )
+    spark.operator({"exit": 0, "record": {}}).execute(context)
+    assert "spark.p=1" not in spark.notes["argv"]
+    wanted = {"openlineage_inject_parent_job_info": True, "openlineage_inject_transport_info": True}
+    spark.operator({"exit": 0, "record": {}}, **wanted).execute(context)
+    assert {"spark.p=1", "spark.t=2"} <= set(spark.notes["argv"])
+
+
+def test_texts_and_numbers_are_templates(spark: Any, context: Any) -> None:
+    operator = spark.operator(
+        {"exit": 0, "record": {}}, threads="{{ 1 + 1 }}", executor_memory="{{ 'two' }}g", log_level="{{ 'debug' }}"
+    )
+    operator.render_template_fields(context)
+    operator.execute(context)
+    argv = spark.notes["argv"]
+    assert argv[argv.index("--threads") + 1] == "2"
+    assert argv[argv.index("--executor-memory") + 1] == "twog"
+    assert argv[argv.index("--log-level") + 1] == "debug"
+
+
+def test_the_work_folder_of_a_cluster_run_is_open_to_those_who_share_its_parent(spark: Any, context: Any) -> None:
+    spark.work.chmod(0o2770)
+    spark.operator({"exit": 0, "record": {}}, master="yarn", deploy_mode="cluster").execute(context)
+    assert spark.notes["work_mode"] & 0o777 == 0o770
+    spark.operator({"exit": 0, "record": {}}).execute(context)
+    assert spark.notes["work_mode"] & 0o777 == 0o700
+
+
 @pytest.mark.parametrize(
     ("callback", "reason"),
     [
@@ -195,7 +278,7 @@ def test_broken_xcom_never_hides_the_failure_of_the_run(spark: Any, context: Any
     context["ti"].xcom_push.side_effect = RuntimeError("no API")
     with pytest.raises(exceptions.ClinkerEvaluationError):
         spark.operator({"exit": 3, "record": {}}).execute(context)
-    with pytest.raises(RuntimeError, match="no API"):
+    with pytest.raises(exceptions.ClinkerPublishedError, match="no API"):
         spark.operator({"exit": 0, "record": {}}).execute(context)
 
 

@@ -11,6 +11,7 @@ from spark_jobs.cxl.builtins import declare
 from spark_jobs.nodes import tree
 from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.combine.step import CombineStep
+from spark_jobs.nodes.output.step import OutputStep
 from spark_jobs.nodes.transform.step import TransformStep
 
 if TYPE_CHECKING:
@@ -20,10 +21,14 @@ if TYPE_CHECKING:
 
 
 class Passage(StrEnum):
-    """How records get from one node to the next: inside a task, by a Spark shuffle, or written down for every task."""
+    """How records get from one node to the next.
+
+    Inside a task, by a Spark shuffle, as sorted runs that other tasks merge, or written down for every task.
+    """
 
     PIPELINED = "streaming (pipelined)"
     SHUFFLED = "materialized (shuffled by key)"
+    SORTED = "materialized (sorted runs, merged by ranges of the key)"
     BROADCAST = "materialized (written down, read by every task)"
 
 
@@ -57,6 +62,8 @@ def _edge(planned: PlannedNode, edge: Input) -> Edge:
             passage, reason = Passage.SHUFFLED, "rows of a partition meet"
         case TransformStep(program=program) if any(isinstance(s, typed.Distinct) for s in program.statements):
             passage, reason = Passage.SHUFFLED, "equal values meet"
+        case OutputStep(sort_order=order) if order:
+            passage, reason = Passage.SORTED, "records are written in the order of `sort_order`"
     return Edge(edge.node, edge.port, planned.name, edge.qualifier, passage, reason)
 
 

@@ -151,11 +151,19 @@ def _facts(plan: Plan, planned: PlannedNode, sources: Mapping[str, Discovered]) 
             live = [column.name for column in step.columns if column.name in step.live]
             facts["columns read"] = f"{len(live)} of {len(step.columns)}: {', '.join(live) or '<none>'}"
             facts["on_unmapped"] = str(step.on_unmapped)
+            if step.watermark_column is not None:
+                delay = f", {step.watermark_delay_s:g} s behind" if step.watermark_delay_s else ""
+                facts["watermark"] = f"{step.watermark_column}{delay}"
+                if step.idle_timeout_s is not None:
+                    facts["watermark"] += f", a silent file is passed over after {step.idle_timeout_s:g} s"
             if step.endpoint is not None:
                 address = addresses.shown(step.endpoint.url, step.endpoint.secrets)
                 facts["pages"] = f"{address}, at most {step.endpoint.max_pages}, fetched by the driver"
         case "aggregate":
-            facts["strategy"] = "hash; groups in order of first appearance"
+            asked = "" if step.strategy == "auto" else f" (`strategy: {step.strategy}` asks for nothing else)"
+            facts["strategy"] = f"hash; groups in order of first appearance{asked}"
+            if step.time_window is not None:
+                facts |= _time_window(step.time_window)
             facts["group_by"] = ", ".join(step.group_by) or "<all records>"
             facts["accumulators"] = ", ".join(call.function for call in step.program.calls) or "<none>"
         case "combine":
@@ -165,6 +173,15 @@ def _facts(plan: Plan, planned: PlannedNode, sources: Mapping[str, Discovered]) 
         case "output":
             facts["format"] = step.format
     return facts
+
+
+def _time_window(window: Any) -> dict[str, str]:
+    size = {"session": "ended by {0:g} s without a record", "hopping": "of {0:g} s, each {1:g} s"}
+    words = size.get(window.kind, "of {0:g} s").format(window.size_s, window.slide_s or 0)
+    return {
+        "time window": f"{window.kind}, {words}",
+        "allowed lateness": f"{window.allowed_lateness_s:g} s; what is later is a dead letter",
+    }
 
 
 def _origins(plan: Plan, planned: PlannedNode) -> Iterator[str]:
@@ -292,6 +309,7 @@ def as_json(plan: Plan, *, allow_outside: bool = False) -> str:
             }
             for edge in passing
         ],
+        "node_properties": explain_storage.node_properties(plan, sources),
         "jobs": physical.record(plan),
         "memory_limit_bytes": plan.memory_limit_bytes,
         "threads": plan.threads,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_jobs.plan.inputs import Discovered
-    from spark_jobs.plan.plan import Plan
+    from spark_jobs.plan.plan import Plan, PlannedNode
     from spark_jobs.plan.workspace import Storage
     from spark_jobs.scan.files import InputFile
 
@@ -39,13 +39,18 @@ def spill(plan: Plan) -> list[str]:
         lines.append("Spill disk cap: unlimited (default)")
     if names := spill_estimates.stages(plan):
         lines.append(f"Spill compression: {storage.compress.title()} [storage.spill.compress]")
-        lines += [f"  {plan.by_name[name].kind.title()} '{name}' → {_compression(storage)}" for name in names]
+        lines += [f"  {_operator(plan, name)} '{name}' → {_compression(plan, name)}" for name in names]
     return lines
 
 
-def _compression(storage: Storage) -> str:
-    """What `auto` comes to: what is spilled are runs of megabytes, which are worth it."""
-    return "off" if storage.compress == "off" else "lz4"
+def _operator(plan: Plan, name: str) -> str:
+    return "Sort" if plan.by_name[name].kind == "output" else plan.by_name[name].kind.title()
+
+
+def _compression(plan: Plan, name: str) -> str:
+    """What `auto` comes to: runs of megabytes, which are worth it. Sorted runs are the bytes of the output."""
+    is_off = plan.storage.compress == "off" or plan.by_name[name].kind == "output"
+    return "off" if is_off else "lz4"
 
 
 def volumes(plan: Plan, sources: Mapping[str, Discovered]) -> list[str]:
@@ -135,7 +140,7 @@ def record(plan: Plan, sources: Mapping[str, Discovered]) -> dict[str, Any]:
         "spill_compression": {
             "mode": storage.compress,
             "per_operator": [
-                {"node_name": name, "display_name": title, "compression": _compression(storage)}
+                {"node_name": name, "display_name": title, "compression": _compression(plan, name)}
                 for name, title in spill_estimates.stages(plan).items()
             ],
         },
@@ -177,3 +182,28 @@ def _file(settings: staged_copy.Settings, file: InputFile) -> dict[str, Any]:
         "staged_path": str(copy.data),
         "reuse": staged_copy.forecast(settings, file),
     }
+
+
+def node_properties(plan: Plan, sources: Mapping[str, Discovered]) -> dict[str, dict[str, Any]]:
+    """What each node holds at its peak, gives back when it is done, and leads to being given back (book: memory)."""
+    volumes = spill_estimates.volumes(plan, sources)
+    waiting = spill_estimates.stages(plan)
+    properties: dict[str, dict[str, Any]] = {}
+    for planned in reversed(plan.nodes):
+        peak = volumes[planned.name] or 0
+        freed = peak if planned.name in waiting else 0
+        # What two chains feed together is neither's own.
+        chains = [consumer.name for consumer, _ in plan.consumers[planned.name] if len(consumer.inputs) == 1]
+        reclaim = max([freed, *(properties[name]["predicted_subtree_reclaim_bytes"] for name in chains)])
+        properties[planned.name] = {
+            "ck_set": _correlation(planned),
+            "predicted_peak_bytes": peak,
+            "predicted_freed_bytes_on_complete": freed,
+            "predicted_subtree_reclaim_bytes": reclaim,
+        }
+    return {planned.name: properties[planned.name] for planned in plan.nodes}
+
+
+def _correlation(planned: PlannedNode) -> list[str]:
+    row = next(iter(planned.outputs.values()), ())
+    return [column.name.removeprefix("$ck.") for column in row if column.name.startswith("$ck.")]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.combine.step import CombineStep
+from spark_jobs.nodes.output.step import OutputStep
 from spark_jobs.plan import edges
 from spark_jobs.plan.edges import Passage
 
@@ -26,11 +27,15 @@ WARNING_PERCENT = 80
 
 @dataclass(frozen=True)
 class Stage:
-    """A node that may spill; `bytes` None when that is not known before a run."""
+    """A node that may keep records on disk; `bytes` None when that is not known before a run.
+
+    The runs of a sorted output are no spilled data: they lie beside it, and no cap counts them.
+    """
 
     name: str
     title: str
     bytes: int | None
+    is_spilled: bool = True
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,8 @@ class Estimate:
 
     def headroom(self, cap: int | None) -> Headroom | None:
         """What a cap leaves; None without a cap, and when nothing is expected."""
-        return Headroom(self.total, cap) if cap is not None and self.total else None
+        spilled = sum(stage.bytes or 0 for stage in self.stages if stage.is_spilled)
+        return Headroom(spilled, cap) if cap is not None and spilled else None
 
 
 @dataclass(frozen=True)
@@ -78,8 +84,9 @@ class Headroom:
 
 
 def stages(plan: Plan) -> dict[str, str]:
-    """The nodes that records reach by a shuffle, with their titles; a single group of all records needs no room."""
-    shuffled = {edge.consumer for edge in edges.edges(plan) if edge.passage is Passage.SHUFFLED}
+    """The nodes where records meet or are sorted, with their titles; a single group of all records needs no room."""
+    waiting = (Passage.SHUFFLED, Passage.SORTED)
+    shuffled = {edge.consumer for edge in edges.edges(plan) if edge.passage in waiting}
     found: dict[str, str] = {}
     for planned in plan.nodes:
         if planned.name not in shuffled:
@@ -91,21 +98,34 @@ def stages(plan: Plan) -> dict[str, str]:
                 title = "aggregation:hash"
             case CombineStep():
                 title = "combine:grace_hash"
+            case OutputStep():
+                title = "sort"
             case _:
                 title = planned.kind
         found[planned.name] = f"[{title}] {planned.name}"
     return found
 
 
-def estimate(plan: Plan, sources: Mapping[str, Discovered]) -> Estimate:
-    """What the stages of a plan may spill, by the sizes of its sources' files."""
-    volumes: dict[str, int | None] = {}
+def volumes(plan: Plan, sources: Mapping[str, Discovered]) -> dict[str, int | None]:
+    """The bytes of the files that each node's records come from; None when that is not known before a run."""
+    found: dict[str, int | None] = {}
     for planned in plan.nodes:
         if planned.kind == "source":
-            volumes[planned.name] = sources[planned.name].bytes if planned.name in sources else None
+            found[planned.name] = sources[planned.name].bytes if planned.name in sources else None
         else:
-            given = [volumes[edge.node] for edge in planned.inputs]
+            given = [found[edge.node] for edge in planned.inputs]
             known = [volume for volume in given if volume is not None]
-            volumes[planned.name] = sum(known) if len(known) == len(given) else None
+            found[planned.name] = sum(known) if len(known) == len(given) else None
+    return found
+
+
+def estimate(plan: Plan, sources: Mapping[str, Discovered]) -> Estimate:
+    """What the stages of a plan may spill, by the sizes of its sources' files."""
+    sizes = volumes(plan, sources)
     # Nothing to read is nothing to foresee.
-    return Estimate(tuple(Stage(name, title, volumes[name] or None) for name, title in stages(plan).items()))
+    return Estimate(
+        tuple(
+            Stage(name, title, sizes[name] or None, is_spilled=not isinstance(plan.by_name[name].step, OutputStep))
+            for name, title in stages(plan).items()
+        )
+    )

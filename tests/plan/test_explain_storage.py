@@ -211,3 +211,76 @@ def test_a_pattern_without_match_that_is_allowed_and_a_network_source(folder: Pa
         "  (no files matched)",
         "Source 'b': not stagable (network source reads in place)",
     ]
+
+
+SORTED = """
+pipeline: { name: p }
+nodes:
+  - { type: source, name: s, config: { type: csv, path: more.csv, schema: { id: int, dept: string } } }
+  - { type: aggregate, name: a, input: s, config: { group_by: [dept], cxl: emit n = count(*) } }
+  - { type: output, name: by_name, input: a, config: { type: csv, path: o.csv, sort_order: [dept] } }
+"""
+
+
+def test_a_sort_is_among_what_keeps_records_on_disk(folder: Path) -> None:
+    (folder / "clinker.toml").write_text("[storage.spill]\ndisk_cap_bytes = 600\n")
+    text = explain.text(planned(folder, SORTED))
+    assert section(text, "Estimated Spill Volume") == [
+        "Estimated spill volume (per blocking stage):",
+        "  [aggregation:hash] a → 512B",
+        "  [sort] by_name → 512B",
+        "  Total: 1K",
+    ]
+    assert "  Aggregate 'a' → lz4\n  Sort 'by_name' → off" in text
+    # The cap is for what is spilled: the runs of a sorted output lie beside it.
+    assert "Cap headroom: 88 bytes free (512 estimated of 600 cap, 85%)" in text
+    assert "edge aggregation.a -> output.by_name:\n  buffer: materialized (sorted runs" in text
+
+
+def test_each_node_says_what_it_holds_and_gives_back(folder: Path) -> None:
+    properties = json.loads(explain.as_json(planned(folder, SORTED)))["node_properties"]
+    assert [
+        (name, facts["predicted_peak_bytes"], facts["predicted_freed_bytes_on_complete"])
+        for name, facts in properties.items()
+    ] == [("s", 512, 0), ("a", 512, 512), ("by_name", 512, 512)]
+    assert {facts["predicted_subtree_reclaim_bytes"] for facts in properties.values()} == {512}
+    assert all(facts["ck_set"] == [] for facts in properties.values())
+
+
+def test_what_two_chains_feed_is_neithers_own(folder: Path) -> None:
+    properties = json.loads(explain.as_json(plan(folder)))["node_properties"]
+    reclaim = {name: facts["predicted_subtree_reclaim_bytes"] for name, facts in properties.items()}
+    assert (reclaim["orders"], reclaim["all"], reclaim["more"]) == (0, 1536, 512)
+
+
+def test_time_windows_watermarks_and_strategies_are_told(folder: Path) -> None:
+    text = """
+pipeline: { name: p }
+nodes:
+  - type: source
+    name: s
+    config:
+      type: csv
+      path: more.csv
+      schema: { at: date_time, dept: string }
+      sort_order: [dept]
+      watermark: { column: at, delay: 90s, idle_timeout: 5m }
+  - type: aggregate
+    name: a
+    input: s
+    config: { group_by: [dept], time_window: WINDOW, allowed_lateness: 1m, cxl: emit n = count(*) }
+  - { type: aggregate, name: b, input: s, config: { group_by: [dept], strategy: streaming, cxl: emit n = count(*) } }
+  - { type: output, name: o, input: a, config: { type: csv, path: o.csv } }
+  - { type: output, name: p, input: b, config: { type: csv, path: p.csv } }
+"""
+    for window, told in {
+        "{ tumbling: { size: 5m } }": "tumbling, of 300 s",
+        "{ hopping: { size: 1h, slide: 5m } }": "hopping, of 3600 s, each 300 s",
+        "{ session: { gap: 30m } }": "session, ended by 1800 s without a record",
+    }.items():
+        lines = explain.text(planned(folder, text.replace("WINDOW", window))).splitlines()
+        assert f"  time window: {told}" in lines
+        assert "  allowed lateness: 60 s; what is later is a dead letter" in lines
+        assert "  watermark: at, 90 s behind, a silent file is passed over after 300 s" in lines
+        asked = "(`strategy: streaming` asks for nothing else)"
+        assert f"  strategy: hash; groups in order of first appearance {asked}" in lines

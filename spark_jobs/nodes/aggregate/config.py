@@ -130,6 +130,7 @@ def bind(config: AggregateConfig, scope: BindScope) -> Bound | None:
         program=program,
         input=Schema(tuple(column for column in feed.flow.schema if column.name in _needed(config.group_by, program))),
         output=output,
+        strategy=str(config.strategy),
         time_window=_time_window(config),
         undeclared=undeclared,
     )

@@ -26,6 +26,8 @@ class AggregateStep(node.Step):
     program: typed.AggregateProgram
     input: schema.Schema
     output: schema.Schema
+    #: `strategy:` as it is written; it changes nothing in the result.
+    strategy: str = "auto"
     time_window: Any = None
     #: Keys that are undeclared columns.
     undeclared: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.diagnostics.visible import visible
 from spark_jobs.nodes.binding import CORRELATION
 from spark_jobs.nodes.output.step import IfExists, SortField
 from spark_jobs.plan import edges, explain_storage, inputs, physical, retraction
@@ -65,7 +66,7 @@ def text(plan: Plan, *, allow_outside: bool = False) -> str:
         explain_storage.spill(plan) + explain_storage.headroom(plan, sources),
         _titled("Staging Plan", explain_storage.staging(plan, sources)),
     ]
-    return "\n".join("\n".join(lines) + "\n" for lines in blocks if lines)
+    return "\n".join("\n".join(map(visible, lines)) + "\n" for lines in blocks if lines)
 
 
 def _titled(title: str, lines: list[str]) -> list[str]:
@@ -367,7 +368,7 @@ def dot(plan: Plan) -> str:
         label = edge.port or edge.qualifier or "data"
         style = "" if edge.passage is Passage.PIPELINED else " style=bold"
         lines.append(f"    {numbers[edge.producer]} -> {numbers[edge.consumer]} [ label={_quoted(label)}{style} ]")
-    return "\n".join([*lines, "}"]) + "\n"
+    return "\n".join([*map(visible, lines), "}"]) + "\n"
 
 
 def _quoted(label: str) -> str:

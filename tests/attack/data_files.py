@@ -1,0 +1,116 @@
+"""Generated data files: read whole or in splits they have the same records and failures, each record once, and soon."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from spark_jobs.cxl import types
+from spark_jobs.formats.format import FormatError
+from spark_jobs.formats.options import CsvOptions, JsonLayout, JsonOptions
+from tests.attack import rounds
+from tests.scan.csv_files import Result, read_csv
+from tests.scan.test_reading_json import read_json
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+_LIMIT_S = 10.0
+_DECLARED = {"a": types.STRING, "i": types.INT, "f": types.FLOAT, "b": types.BOOL, "d": types.DATE, "x": types.ANY}
+_TEXTS = ["", "a", "é", "\ufeff", '"', '""', ",", "\n", "\r\n", "\r", " ", '","', '"\n', "😀", "\x00", "\x1a", "null"]
+_CELLS = ["1", "-0", "007", "1.5", "1e400", str(2**63), str(10**30), "true", "on", "2024-02-30", "2024-02-29", "x", ""]
+_JSON = [
+    None, True, False, 0, -0.0, 1, 1.0, 1.5, 2**63, 10**30, "", "1", "é", "\u2028", "😀", [], [1, [2]], {},
+    {"k": {"k": 1}},
+]  # fmt: skip
+_BROKEN = [
+    "{",
+    "}",
+    "[1",
+    "nul",
+    '"\\ud800"',
+    "{}{}",
+    "\x00",
+    "[" * 600,
+    '{"a":1,"a":2}',
+    "1e",
+    "-",
+    "NaN",
+    '{"a"',
+    " ",
+]
+_ENCODINGS = ["utf-8", "utf-8-sig", "latin-1", "cp1252", "utf-16-le", "utf-16-be", "utf-32-le", "shift_jis"]
+
+
+def one(chance: random.Random, folder: Path) -> str:
+    """A file, read whole and in splits."""
+    kind = chance.choice(["csv", "csv of cells", "csv in an encoding", "ndjson", "array"])
+    data, read = _file(kind, chance)
+    began = time.process_time()
+    whole = _read(lambda: read(folder / "whole", data, 1 << 30))
+    for size in {chance.randint(1, 30), chance.randint(30, 200), len(data) // 2 + 1}:
+        found = _read(lambda size=size: read(folder / "cut", data, size))  # type: ignore[misc]
+        assert found == whole, f"{data!r} in splits of {size}: {found} instead of {whole}"
+    took = time.process_time() - began
+    assert took < _LIMIT_S, f"{took:.1f} s for {data[:200]!r}"
+    return f"{kind} {whole[0]}"
+
+
+def _file(kind: str, chance: random.Random) -> tuple[bytes, Callable[[Path, bytes, int], Result]]:
+    """The bytes, and what reads them in splits of some size."""
+    if kind.startswith("csv"):
+        if kind == "csv":
+            text = "a,i\n" + "".join(chance.choice([*_TEXTS, ",", "\n"]) for _ in range(chance.randint(0, 60)))
+        else:
+            rows = [[_cell(chance) for _ in _DECLARED] for _ in range(chance.randint(0, 15))]
+            end = chance.choice(["\n", "\r\n"])
+            text = end.join(",".join(row) for row in [list(_DECLARED), *rows]) + chance.choice(["", end])
+        encoding = chance.choice(_ENCODINGS) if "encoding" in kind else "utf-8"
+        options = CsvOptions(encoding=encoding)
+        return text.encode(encoding, "replace"), lambda path, data, size: read_csv(
+            path, data, _DECLARED, options=options, split_bytes=size, failure_texts=True
+        )
+    lines = [_line(chance) for _ in range(chance.randint(0, 20))]
+    if kind == "ndjson":
+        data = chance.choice(["\n", "\r\n", "\n\n"]).join(lines).encode("utf-8", "surrogatepass")
+        return data, lambda path, data, size: read_json(path, data, _DECLARED, split_bytes=size, failure_texts=True)
+    layout = JsonOptions(format=JsonLayout.ARRAY)
+    data = f"[{','.join(lines)}]".encode("utf-8", "surrogatepass")
+    return data, lambda path, data, size: read_json(
+        path, data, _DECLARED, options=layout, split_bytes=size, failure_texts=True
+    )
+
+
+def _cell(chance: random.Random) -> str:
+    cell = chance.choice(_CELLS) if chance.random() < 0.8 else chance.choice(_TEXTS)
+    return '"' + cell.replace('"', '""') + '"' if set(cell) & set(',"\r\n') or chance.random() < 0.1 else cell
+
+
+def _line(chance: random.Random) -> str:
+    if chance.random() < 0.1:
+        return chance.choice(_BROKEN)
+    record = {name: chance.choice(_JSON) for name in _DECLARED if chance.random() < 0.8}
+    return json.dumps(record, ensure_ascii=chance.random() < 0.5)
+
+
+def _read(read: Callable[[], Result]) -> tuple[str, str]:
+    """All records and failures with their rows, or the words where the file is refused."""
+    try:
+        found = read()
+    except FormatError as refused:
+        return "refused", str(refused).replace("whole", "cut")
+    assert len(found.records) + len(found.failures) == found.count
+    return "read", repr((found.records, found.rows, found.failures, found.failed_rows, found.count))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    return rounds.play("data_files", "CSV and JSON files, whole against splits", 2000, one, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""The attacks themselves, a few rounds each: they run, hold, and notice what they are for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs.execute import publish, recovery
+from tests.attack import crash_points, data_files, hostile_texts, kills, pipelines, programs, rounds
+
+if TYPE_CHECKING:
+    import random
+    from pathlib import Path
+    from types import ModuleType
+
+
+@pytest.mark.parametrize(
+    ("attack", "count"), [(pipelines, 30), (data_files, 25), (hostile_texts, 10), (programs, 2)], ids=str
+)
+def test_an_attack_holds_and_says_so(attack: ModuleType, count: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert attack.main(["--seed", "3", "--count", str(count)]) == 0
+    name = attack.__name__.rpartition(".")[2]
+    told = capsys.readouterr().out.strip().splitlines()[-1]
+    assert told.startswith(f"{name}: {count} rounds in ")
+    assert told.endswith("; 0 findings")
+
+
+@pytest.mark.slow
+def test_drivers_that_are_killed_leave_the_files_of_one_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert kills.main(["--count", "20", "--rows", "900"]) == 0
+    assert capsys.readouterr().out.startswith("kills: 20 rounds in ")
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_some_crash_points_of_publishing_hold(has_links: bool, tmp_path: Path) -> None:
+    """Those after which recovery has most to do, each with a few points of recovery."""
+    tally = rounds.Tally("crash_points")
+    crash_points.run(tmp_path / "files", tally, has_links=has_links, points=range(0, 1000, 13), stride=29)
+    assert tally.findings == 0
+    assert tally.outcomes["pairs with a point of recovery"] > 10
+
+
+@pytest.mark.slow
+def test_every_crash_point_of_publishing_holds(tmp_path: Path) -> None:
+    tally = rounds.Tally("crash_points")
+    crash_points.run(tmp_path / "files", tally, has_links=True, stride=40)
+    assert tally.findings == 0
+    assert tally.outcomes["points where a mixture shows until the next run"] > 0
+
+
+def test_a_recovery_that_does_nothing_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(recovery, "recover", lambda beside: [])
+    tally = rounds.Tally("crash_points")
+    crash_points.run(tmp_path / "files", tally, has_links=True, points=range(0, 1000, 13), stride=50)
+    assert tally.findings > 0
+    assert "repeat: python -m tests.attack.crash_points --point " in capsys.readouterr().out
+
+
+def test_renames_without_a_journal_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publish.Journal, "write", lambda self, place: None)
+    tally = rounds.Tally("crash_points")
+    crash_points.run(tmp_path / "files", tally, has_links=True, points=range(30, 1000, 2), stride=200)
+    assert tally.findings > 0
+
+
+def test_a_finding_says_how_to_repeat_it(capsys: pytest.CaptureFixture[str]) -> None:
+    def one(chance: random.Random, folder: Path) -> str:
+        if chance.random() > 0.5:
+            raise ValueError("too much")
+        return "little"
+
+    assert rounds.play("toy", "a toy", 20, one, ["--seed", "2"]) == 1
+    told = capsys.readouterr().out
+    assert "too much\n  repeat: python -m tests.attack.toy --seed 2 --first " in told
+    first = told.split("--first ")[1].split()[0]
+    assert rounds.play("toy", "a toy", 20, one, ["--seed", "2", "--first", first, "--count", "1"]) == 1
+    assert "toy: 1 rounds" in capsys.readouterr().out

@@ -111,11 +111,9 @@ class Rounds:
         child = os.fork()
         if not child:
             os.setpgid(0, 0)
-            silent = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(silent, 1)
-            os.dup2(silent, 2)
             code = 99
             try:
+                sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - until the child ends
                 code = clinker.main(["run", str(self.folder / "p.yaml"), "--force", "--quiet", "--threads", "2"])
             finally:
                 os._exit(code)

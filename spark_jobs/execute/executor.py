@@ -17,6 +17,7 @@ from spark_jobs.execute import (
     breakdown,
     cores,
     dead_letter,
+    descriptors,
     dropped,
     durable,
     executors,
@@ -149,6 +150,7 @@ def _publishing(run: Run) -> ExitCode:
     wanted = targets.resolve(run.plan, run.identity, run.options, run.inputs)
     targets.check(wanted, run.options)
     targets.refuse_own_files(run.plan, run.inputs, wanted)
+    descriptors.provide(len({*wanted.folders, wanted.home}))
     staging = publish.Staging.open(run.identity.execution_id, wanted.home)
     try:
         _fetch(run, staging.home)

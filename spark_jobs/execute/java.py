@@ -52,15 +52,18 @@ def problem() -> str | None:
     return None
 
 
-def settings(*, tells_errors: bool = False) -> dict[str, str]:
+def settings(*, tells_errors: bool = False, temporary: str | None = None) -> dict[str, str]:
     """Settings that shorten the start of an embedded session, and what it says.
 
     The cheap compiler alone is enough for envelopes: the work is in Arrow. What ends a run is told by its own message;
-    `tells_errors` shows what Spark logs of it as well.
+    `tells_errors` shows what Spark logs of it as well. `temporary` is the JVM's temporary folder: it leaves there what
+    it cannot remove when it is killed.
     """
     java = executable()
     archive = class_archive.options(java) if java else ""
-    return {"spark.driver.extraJavaOptions": f"{class_archive.JVM_OPTIONS} {_logging(tells_errors)} {archive}".strip()}
+    own = f"-Djava.io.tmpdir={temporary}" if temporary and " " not in temporary else ""
+    chosen = (class_archive.JVM_OPTIONS, _logging(tells_errors), own, archive)
+    return {"spark.driver.extraJavaOptions": " ".join(filter(None, chosen))}
 
 
 def _logging(tells_errors: bool) -> str:

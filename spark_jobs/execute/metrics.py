@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import socket
-import sys
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs import contract, result
-from spark_jobs.execute import logs
+from spark_jobs.execute import logs, processes
 from spark_jobs.nodes.operator import Counters
 from spark_jobs.nodes.source.step import SourceStep
 from spark_jobs.plan import regions
@@ -87,13 +85,8 @@ def _summary(run: Run, finished: datetime) -> dict[str, Any]:
         "input_bytes": run.tally.input_bytes,
         "spilled_bytes": sum(run.tally.spilled.values()),
         "duration_ms": int((finished - run.identity.started).total_seconds() * 1000),
-        "peak_rss_bytes": _peak_rss(),
+        "peak_rss_bytes": processes.peak_rss(),
     }
-
-
-def _peak_rss() -> int:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def _document(run: Run, finished: datetime, exit_code: ExitCode, error: result.RunError | None) -> dict[str, Any]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spark_jobs import ownership
 from spark_jobs.execute import durable, journal, logs
 from spark_jobs.execute.staging_folder import JOURNAL, PREFIX, StagingFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 #: How long the run that has a journal may take to complete it.
 _PATIENCE_S = 60.0
@@ -74,7 +78,7 @@ def _complete(found: StagingFolder) -> None:
                 return
         if (known := journal.Journal.read(folder)) is None:
             return
-        Redoing(known, Path(place), held).run()
+        Redoing(known, Path(place)).run()
         os.unlink(JOURNAL, dir_fd=folder)
         logs.LOG.warning("%s: completed the files of a run that had died while it published them", found.path.parent)
 
@@ -92,37 +96,49 @@ class Redoing:
 
     known: journal.Journal
     place: Path
-    held: ExitStack
 
     def run(self) -> None:
         """Do all of them, or none when a folder is not this run's.
+
+        A folder is opened twice, once to look and once to work, so that thousands of them need no descriptors.
 
         Raises:
             NotOwnError: the run's staging folder in some folder may be somebody else's.
             OSError: a file cannot get its name.
         """
-        opened = [self._open(folder) for folder in self.known.folders]
+        for path in self.known.folders:
+            with self._opened(path):
+                pass  # opening it is the look
+        entries: dict[int, list[journal.Entry]] = {}
         for entry in self.known.entries:
-            if (found := opened[entry.folder]) is not None:
-                try:
-                    _redo(entry, *found)
-                except OSError as error:
-                    raise self._stuck(error, entry) from error
-        durable.sync_folders(path for path, found in zip(self.known.folders, opened, strict=True) if found is not None)
+            entries.setdefault(entry.folder, []).append(entry)
+        for number, of_folder in entries.items():
+            with self._opened(self.known.folders[number]) as found:
+                if found is None:
+                    continue
+                for entry in of_folder:
+                    try:
+                        _redo(entry, *found)
+                    except OSError as error:
+                        raise self._stuck(error, entry) from error
+                durable.sync_folder(self.known.folders[number])
 
-    def _open(self, path: str) -> tuple[int, int] | None:
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[tuple[int, int] | None]:
         """A folder that gets files and the run's staging folder in it; None when that is gone, its files published."""
-        try:
-            folder = ownership.open_folder(path)
-            self.held.callback(os.close, folder)
-            staging = ownership.open_folder(self.place.name, folder)
-        except FileNotFoundError:
-            return None
-        self.held.callback(os.close, staging)
-        ownership.check(staging, os.path.join(path, self.place.name))
-        if journal.pointed(staging, self.place.name) != str(self.place):
-            raise ownership.NotOwnError(os.path.join(path, self.place.name), "does not belong to the journal")
-        return folder, staging
+        with ExitStack() as held:
+            try:
+                folder = ownership.open_folder(path)
+                held.callback(os.close, folder)
+                staging = ownership.open_folder(self.place.name, folder)
+            except FileNotFoundError:
+                yield None
+                return
+            held.callback(os.close, staging)
+            ownership.check(staging, os.path.join(path, self.place.name))
+            if journal.pointed(staging, self.place.name) != str(self.place):
+                raise ownership.NotOwnError(os.path.join(path, self.place.name), "does not belong to the journal")
+            yield folder, staging
 
     def _stuck(self, error: OSError, entry: journal.Entry) -> OSError:
         text = (

@@ -115,10 +115,12 @@ def _own(options: RunOptions, threads: int | None, local_dir: str | None) -> dic
     java.prepare()
     master = options.master or f"local[{threads or cores.available()}]"
     tells_errors = logs.LEVELS.get(options.log_level, logging.INFO) <= logging.DEBUG
-    own = {"spark.master": master, "spark.app.name": "clinker", **_OWN, **java.settings(tells_errors=tells_errors)}
+    folder = _shuffle_folder(local_dir) if local_dir and master.startswith("local") else None
+    told = java.settings(tells_errors=tells_errors, temporary=folder)
+    own = {"spark.master": master, "spark.app.name": "clinker", **_OWN, **told}
     if master.startswith("local"):
         own |= _EMBEDDED
-        own |= {"spark.local.dir": _shuffle_folder(local_dir)} if local_dir else {}
+        own |= {"spark.local.dir": folder} if folder else {}
     return own
 
 
@@ -151,9 +153,10 @@ def local_dir(options: RunOptions, spill_root: str) -> str:
 
 @cache
 def _shuffle_folder(root: str) -> str:
-    """Where this process's JVM keeps what it shuffles, locked: what is left of a killed one goes with the next run.
+    """Where this process's JVM keeps what it shuffles, and its temporary files; locked.
 
-    The JVM and its session serve every run of the process, so the folder stays as long as that.
+    The JVM and its session serve every run of the process, so the folder stays as long as that. What is left of a
+    killed one goes with the next run.
     """
     folder = SpillFolder.open(root, is_configured=True)
     atexit.register(folder.close)

@@ -132,8 +132,8 @@ class _Checks:
             self._add(codes.E340, name, f"{setting} is a file, not a directory")
         else:
             try:
-                with tempfile.NamedTemporaryFile(prefix=f".clinker-{name.partition('.')[0]}-probe-", dir=folder):
-                    return True
+                with tempfile.TemporaryFile(prefix=f".clinker-{name.partition('.')[0]}-probe-", dir=folder):
+                    return True  # it never had a name, where the file system can do that: no kill leaves it behind
             except OSError as error:
                 self._add(codes.E340, name, f"{setting} is not writable: {error.strerror or error}")
         return False

@@ -278,7 +278,8 @@ class Client:
     def _save(self, response: urllib3.BaseHTTPResponse, target: Path, started: float) -> None:
         """The body into the file, unpacked."""
         size = 0
-        with target.open("wb") as file:
+        # Pages are data of others, like copies of staged sources: for this user alone.
+        with open(target, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
             while True:
                 self._patience.check()
                 try:

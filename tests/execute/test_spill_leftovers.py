@@ -71,6 +71,7 @@ def test_spark_shuffles_in_a_locked_folder_of_the_process(tmp_path: Path, monkey
     session.open_session(RunOptions(), 2, str(tmp_path))  # a second run of the process
     assert [folder] == list(tmp_path.iterdir())
     assert builder.settings["spark.local.dir"] == str(folder)
+    assert f"-Djava.io.tmpdir={folder}" in builder.settings["spark.driver.extraJavaOptions"].split()
     for call in at_exit:
         call()
     assert not folder.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.diagnostic import Diagnostic, Diagnostics
 from spark_jobs.plan import inputs, storage_checks
+from spark_jobs.plan.workspace import Storage
 from spark_jobs.scan import volumes
 from tests.plan.pipelines import ORDERS, planned, problems
 
@@ -116,6 +118,27 @@ def test_folders_are_written_to(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     found = checked(folder, '[storage.spill]\ndir = "/proc/self"\n')
     assert [item.code.id for item in found] == ["E340"]
     assert "storage.spill.dir /proc/self is not writable: " in found[0].message
+
+
+def test_the_proof_that_a_folder_can_be_written_has_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill at any moment leaves nothing."""
+    try:
+        os.close(os.open(tmp_path, os.O_WRONLY | os.O_TMPFILE))
+    except OSError:
+        pytest.skip("this file system has no files without names")
+    seen: list[int] = []
+    opened = os.open
+
+    def look(path: object, flags: int, *more: int, **options: int) -> int:
+        found = opened(path, flags, *more, **options)  # type: ignore[call-overload]
+        seen.append(len(os.listdir(tmp_path)))
+        return found
+
+    monkeypatch.setattr(os, "open", look)
+    found = Diagnostics()
+    checks = storage_checks._Checks(Storage(spill_dir=str(tmp_path)), found)
+    assert checks._is_usable("spill.dir", str(tmp_path))
+    assert set(seen) == {0}
 
 
 def test_a_staging_folder_has_to_be_named_and_patterns_mean_something(folder: Path) -> None:

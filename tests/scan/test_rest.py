@@ -68,6 +68,7 @@ def test_without_pagination_there_is_one_page(tmp_path: Path) -> None:
     assert server.targets == ["/orders?status=open&key=k"]
     (file,) = found.files
     assert (file.name, file.source_file) == (f"{server.url}/orders?status=open&key=***", "<source:shop>")
+    assert oct(Path(file.path).stat().st_mode & 0o777) == "0o600"
     assert file.size == len(json.dumps({"rows": [{"id": 1}, {"id": 2}], "meta": {"next": 1}}))
     assert found.warnings == ()
 

@@ -1,0 +1,42 @@
+"""The files that a run may have open: each folder that it publishes into takes a lock on two of them."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+from spark_jobs.contract import ExitCode
+from spark_jobs.execute.verdict import RunFailed
+
+#: The lock of the staging folder, and the folder while the run publishes.
+OF_A_FOLDER = 2
+#: What a run needs besides: Spark's connections, files that are read and written, libraries.
+_BESIDE = 256
+
+
+def provide(folders: int) -> None:
+    """See to it that a run can publish into so many folders; the soft limit is raised where it is too low.
+
+    Raises:
+        RunFailed: the hard limit is too low (E908).
+    """
+    wanted = folders * OF_A_FOLDER + _BESIDE + _in_use()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or wanted <= soft:
+        return
+    if hard == resource.RLIM_INFINITY or wanted <= hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return
+    raise RunFailed(
+        ExitCode.IO,
+        "E908",
+        f"the run publishes into {folders} folders and needs {wanted} open files for them, but the process may have "
+        f"{hard}: raise the hard limit (ulimit -Hn), or write into fewer folders",
+    )
+
+
+def _in_use() -> int:
+    try:
+        return len(os.listdir("/proc/self/fd"))
+    except OSError:  # systems that do not tell have few
+        return 0

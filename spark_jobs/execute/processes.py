@@ -1,4 +1,4 @@
-"""The processes of a run on this machine: the driver, Spark's JVM, Python workers."""
+"""What the processes of a run need where the driver is: its own, Spark's JVM, Python workers."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,13 +40,17 @@ def recover(beside: Path) -> list[Path]:
             if _is_cleared(path):
                 cleared.append(path)
         except ownership.NotOwnError as error:
-            logs.LOG.warning(
-                "%s is left as it is, for others could have made it (%s %s): look at it, and remove it",
-                path, error.filename, error.strerror,
-            )  # fmt: skip
+            _warn(str(path), f"{error.filename} {error.strerror}")
         except (PermissionError, FileNotFoundError) as error:
             logs.LOG.debug("%s is left as it is: %s", path, error)
     return cleared
+
+
+@cache
+def _warn(path: str, reason: str) -> None:
+    """Tell of a folder once: a run looks at its folders several times."""
+    text = "%s is left as it is, for others could have made it (%s): look at it, and remove it"
+    logs.LOG.warning(text, path, reason)
 
 
 def _is_cleared(path: Path) -> bool:

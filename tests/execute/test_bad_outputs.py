@@ -117,6 +117,26 @@ def no_space(*arguments: Any, **options: Any) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [
+        (errno.ENOSPC, "No space left on device"),
+        (errno.EMFILE, "Too many open files; the limit of open files is too low: raise it (ulimit -n)"),
+        (errno.ENOENT, "No such file or directory"),
+    ],
+    ids=["no inodes", "no descriptors", "no folder"],
+)
+def test_a_part_that_cannot_be_made_is_its_outputs_and_no_sources(
+    number: int, says: str, tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cannot(path: str) -> Any:
+        raise OSError(number, os.strerror(number), path)
+
+    prepare(tmp_path)
+    monkeypatch.setattr(output_run, "_create", cannot)
+    refused(4, "error[E900]: output 'copy': ", "/out/.clinker-", says, "pipeline.yaml:7:")
+
+
 @pytest.mark.parametrize("file", [FullDisk, FullAtClose])
 @pytest.mark.parametrize("strategy", ["fail_fast", "continue", "best_effort"])
 def test_the_disk_is_full_while_parts_are_written(

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.report import Part, TaskReport
 
 #: For tests and tuning: the nominal size of splits, and of what a partition of an exchange gets, in bytes. Results
-#: never depend on
-#: them.
+#: never depend on them.
 SPLIT_BYTES_VARIABLE = "CLINKER_SPLIT_BYTES"
 PARTITION_BYTES_VARIABLE = "CLINKER_PARTITION_BYTES"
 _MOST_PARTITIONS = 512

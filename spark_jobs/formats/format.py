@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from spark_jobs.cxl import types
     from spark_jobs.cxl.engine import RowFailure
     from spark_jobs.cxl.failures import Failures
-    from spark_jobs.cxl.schema import Schema
 
 #: Undeclared columns travel under this prefix, so that CXL's bare names and emits never meet them (decision 25).
 WIDENED = "$widened."
@@ -202,10 +201,3 @@ class Writer(Protocol):
 
     def encode(self, batch: pa.RecordBatch, *, ends: bool = False) -> Encoded:
         """The bytes of a batch that has the writer's columns, in their order; with `ends` where its records end."""
-
-
-class WriterFactory(Protocol):
-    """How a format makes its writer for the columns of an output, named as they are written."""
-
-    def __call__(self, schema: Schema) -> Writer:
-        """A writer."""

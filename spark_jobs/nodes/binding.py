@@ -1,8 +1,7 @@
 """What a node type tells the planner, and what the planner gives it for binding.
 
-A node's `config.py` has a `NODE`: its model, how it is wired, how schemas flow through it, and which columns it
-reads. The planner supplies
-the surroundings as a `BindScope`; nodes never see YAML.
+A node's `config.py` has a `NODE`: its model, how it is wired, how schemas flow through it, and which columns it reads.
+The planner supplies the surroundings as a `BindScope`; nodes never see YAML.
 """
 
 from __future__ import annotations

@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     from types import ModuleType
 
-#: The port of nodes that have a single output.
-DEFAULT_PORT = ""
-
 
 @dataclass(frozen=True)
 class Step:

@@ -140,10 +140,9 @@ class Counters:
     #: first node downstream (decision 26), and so is the node that shows them.
     refused: int = 0
     #: Records that exist only from here on (children of `emit each`, copies of an inclusive route, matches of a
-    #: combine) minus those
-    #: that a group, a miss or an unread branch absorbed: in + made = out + filtered + duplicates + dead.
+    #: combine) minus those that a group, a miss or an unread branch absorbed: in + made = out + filtered + duplicates +
+    #: dead.
     made: int = 0
-    seconds: float = 0.0
 
     def add(self, other: Counters) -> None:
         """Add another task's counts."""

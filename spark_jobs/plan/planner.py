@@ -1,7 +1,8 @@
 """From a pipeline file to a plan, stage by stage; all problems of a stage are reported together (decision 8).
 
-1. Reading: YAML, models, wiring.  2. The graph and everything that can be checked without rows.  3. Binding.  4.
-Whole-plan checks.
+1. Reading: YAML, models, wiring.  2. The graph and everything that can be checked without rows.  3. Binding.
+4. Whole-plan checks.
+
 A stage runs when the ones before it left something to work on; binding needs all of them clean.
 """
 

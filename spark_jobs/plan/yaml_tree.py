@@ -1,8 +1,7 @@
 """YAML text as a tree whose every key and value knows its place.
 
-PyYAML's event stream gives syntax and marks; the tree is built here, because limits, duplicate keys, merge keys and
-the core
-schema of YAML 1.2 (decision 50) are ours. Nothing of a document is evaluated or constructed beyond plain scalars.
+PyYAML's event stream gives syntax and marks; the tree is built here, because limits, duplicate keys, merge keys and the
+core schema of YAML 1.2 (decision 50) are ours. Nothing of a document is evaluated or constructed beyond plain scalars.
 """
 
 from __future__ import annotations

@@ -124,6 +124,12 @@ def test_no_question_of_meaning_has_two_answers() -> None:
     assert sorted(set(rows)) == sorted(rows)
 
 
+def test_the_changelog_says_nothing_twice() -> None:
+    lines = [line for line in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines() if line.startswith("- ")]
+    assert len(lines) > 20
+    assert sorted(set(lines)) == sorted(lines)
+
+
 def test_the_tour_goes_through_every_package() -> None:
     named = {file for file, _ in NAMED.findall((ROOT / "docs/tour.md").read_text(encoding="utf-8"))}
     packages = {path.parent.name for path in (ROOT / "spark_jobs").glob("*/__init__.py")}

@@ -1,6 +1,7 @@
 """Clinker beside hand-written PySpark and DuckDB: whole processes in turns, ratios of medians, peak memory.
 
     python benchmarks/run.py --rows 5000000 --rows 20000000 --runs 3
+    python benchmarks/run.py --workload startup --cluster
 
 The files are made once and kept in the folder `--data`. Each round runs every program once, so that a machine that
 slows down slows all of them; the first round of each workload at its smallest size also compares the results. See
@@ -10,8 +11,10 @@ docs/performance.md.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
+import os
 import shutil
 import statistics
 import sys
@@ -19,7 +22,10 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
@@ -27,7 +33,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(_REPOSITORY))
 
 from benchmarks import data, equality, measure  # noqa: E402 - after the path
-from spark_jobs.execute import class_archive, java  # noqa: E402
+from spark_jobs.execute import class_archive, cores, java  # noqa: E402
 
 #: The most that each workload may take of the time of hand-written PySpark, at 20 million rows.
 GOALS = {
@@ -80,7 +86,10 @@ def main() -> int:
     arguments = _parser().parse_args()
     programs = tuple(arguments.program or PROGRAMS)
     results: list[Result] = []
-    with tempfile.TemporaryDirectory(prefix="clinker-bench-", dir=arguments.scratch) as scratch:
+    folder = tempfile.TemporaryDirectory(prefix="clinker-bench-", dir=arguments.scratch)
+    with folder as scratch, contextlib.ExitStack() as stack:
+        given = stack.enter_context(_cluster(Path(scratch))) if arguments.cluster else {}
+        os.environ.update(given)
         _warm_up(programs, arguments, Path(scratch))
         for workload in arguments.workload or GOALS:
             fixed = _FIXED_ROWS.get(workload)
@@ -104,8 +113,23 @@ def _parser() -> argparse.ArgumentParser:
     default = Path(tempfile.gettempdir()) / "clinker-bench-data"
     parser.add_argument("--data", type=Path, default=default, help="folder that keeps the inputs (default %(default)s)")
     parser.add_argument("--scratch", type=Path, help="folder for outputs (default the system's temporary folder)")
+    parser.add_argument("--cluster", action="store_true", help="run on a standalone cluster of one worker")
     parser.add_argument("--json", type=Path, help="write all measurements to this file")
     return parser
+
+
+@contextlib.contextmanager
+def _cluster(scratch: Path) -> Iterator[dict[str, str]]:
+    """A standalone master and a worker with all cores; gives the variables that both Spark programs look at.
+
+    The processor time of executors is not in the measurements: they are children of the worker.
+    """
+    from tests import cluster  # the tests' way to start one
+
+    folder = scratch / "cluster"
+    folder.mkdir()
+    with cluster.standalone(folder, workers=1, cores=cores.available(), memory="2g") as found:
+        yield {"BENCH_MASTER": found.master, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 def _warm_up(programs: tuple[str, ...], arguments: argparse.Namespace, scratch: Path) -> None:
@@ -162,7 +186,9 @@ def _orders(result: Result, inputs: Path) -> Path:
 def _command(program: str, workload: str) -> list[str]:
     if program == "clinker":
         pipeline = str(_REPOSITORY / "benchmarks" / "workloads" / f"{workload}.yaml")
-        return [sys.executable, "-m", "spark_jobs", "run", pipeline, "--allow-absolute-paths"]
+        master = os.environ.get("BENCH_MASTER")
+        where = ["--master", master, "--conf", "spark.driver.host=127.0.0.1"] if master else []
+        return [sys.executable, "-m", "spark_jobs", "run", pipeline, "--allow-absolute-paths", *where]
     return [sys.executable, "-m", f"benchmarks.baselines.{workload}", program]
 
 

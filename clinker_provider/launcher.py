@@ -10,6 +10,8 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_jobs import contract
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -50,7 +52,7 @@ def environment(
 
     `PYTHONUNBUFFERED` lets the log follow the job instead of arriving in blocks.
     """
-    wanted = {"PYTHONUNBUFFERED": "1"}
+    wanted = {"PYTHONUNBUFFERED": "1", contract.LAUNCHER_VARIABLE: contract.LAUNCHER_OPTIONS}
     if installed:
         wanted["SPARK_HOME"] = str(installed)
     if "spark.pyspark.python" not in conf:

@@ -66,7 +66,7 @@ def _session() -> SparkSession:
     from pyspark.sql import SparkSession
 
     return (
-        SparkSession.builder.master("local[*]")
+        SparkSession.builder.master(os.environ.get("BENCH_MASTER", "local[*]"))
         .appName("baseline")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "4g")

@@ -68,8 +68,9 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         self._secrets = _secrets_of(kwargs)
         for secret in self._secrets:
             mask_secret(secret)
-        if self.master.startswith("local"):
-            self._conf: dict[str, Any] = {**contract.EMBEDDED_CONF, **(kwargs.get("conf") or {})}
+        if not self.is_cluster_mode:
+            quick = contract.EMBEDDED_CONF if self.master.startswith("local") else contract.CLIENT_CONF
+            self._conf: dict[str, Any] = {**quick, **(kwargs.get("conf") or {})}
 
     @property
     def is_cluster_mode(self) -> bool:

@@ -6,7 +6,7 @@ import threading
 import uuid
 from typing import TYPE_CHECKING, TypeVar
 
-from spark_jobs.execute import executors, logs
+from spark_jobs.execute import executors, interrupts, logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +43,7 @@ def cancellable(spark: SparkSession, job: Callable[[], _Given]) -> _Given:
         with executors.watched(spark) as look:
             while worker.is_alive():
                 worker.join(_PAUSE_S)
+                interrupts.check()
                 look()
     except BaseException:
         # An endpoint that is gone must not keep the run from ending.

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 #: What ends a run: Ctrl-C, a scheduler's stop, a terminal that goes away.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
+#: The signal that has come, within `raised`.
+_seen: list[int] = []
+
 
 @contextmanager
 def raised(*, to_the_end: bool = False) -> Iterator[None]:
@@ -24,15 +27,24 @@ def raised(*, to_the_end: bool = False) -> Iterator[None]:
     Args:
         to_the_end: the process ends after this, with its outcome: no signal changes that any more.
     """
-    seen: list[int] = []
+    _seen.clear()
 
     def interrupt(number: int, frame: Any) -> None:
-        if not seen:
-            seen.append(number)
+        if not _seen:
+            _seen.append(number)
             raise KeyboardInterrupt
 
-    with _handled_by(interrupt, afterwards=_pass_over if to_the_end else None):
-        yield
+    try:
+        with _handled_by(interrupt, afterwards=_pass_over if to_the_end else None):
+            yield
+    finally:
+        _seen.clear()
+
+
+def check() -> None:
+    """Raise KeyboardInterrupt if a signal has come: Python drops what is raised in the middle of a finalizer."""
+    if _seen:
+        raise KeyboardInterrupt
 
 
 @contextmanager

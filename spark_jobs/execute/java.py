@@ -9,6 +9,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+from spark_jobs import contract
 from spark_jobs.execute import class_archive
 
 OLDEST_JAVA = 17
@@ -78,7 +79,7 @@ def _logging(tells_errors: bool) -> str:
 def prepare() -> None:
     """Make this process's environment such that the JVM starts quickly, and later ones more quickly."""
     # The launcher is a JVM of its own, which only puts a command line together.
-    os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    os.environ.setdefault(contract.LAUNCHER_VARIABLE, contract.LAUNCHER_OPTIONS)
     java = executable()
     if java:
         class_archive.request(java)

@@ -136,6 +136,24 @@ def test_what_a_process_was_started_to_ignore_stays_ignored() -> None:
         signal.signal(signal.SIGHUP, previous)
 
 
+def test_a_signal_that_python_drops_is_heard_by_whoever_waits_for_a_job() -> None:
+    """What is raised in a finalizer goes nowhere, and no second signal would be heard."""
+
+    class Finalized:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    with interrupts.raised():
+        hook, sys.unraisablehook = sys.unraisablehook, lambda unraisable: None
+        try:
+            Finalized()
+        finally:
+            sys.unraisablehook = hook
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.check()
+    interrupts.check()
+
+
 def test_other_threads_leave_signals_alone() -> None:
     before = signal.getsignal(signal.SIGTERM)
     seen: list[object] = []

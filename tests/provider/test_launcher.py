@@ -36,6 +36,7 @@ def test_spark_home_comes_first_then_this_python_then_pyspark_then_the_path(home
 def test_environment_names_what_is_missing(tmp_path: Path) -> None:
     assert launcher.environment({}, {}, "/venv/bin/python", installed=tmp_path) == {
         "PYTHONUNBUFFERED": "1",
+        "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "SPARK_HOME": str(tmp_path),
         "PYSPARK_PYTHON": "/venv/bin/python",
         "PYSPARK_DRIVER_PYTHON": "/venv/bin/python",
@@ -43,14 +44,20 @@ def test_environment_names_what_is_missing(tmp_path: Path) -> None:
 
 
 def test_environment_leaves_what_is_set(tmp_path: Path) -> None:
-    environ = {"SPARK_HOME": "/opt/spark", "PYSPARK_PYTHON": "/usr/bin/python3", "PYTHONUNBUFFERED": "x"}
+    environ = {
+        "SPARK_HOME": "/opt/spark",
+        "PYSPARK_PYTHON": "/usr/bin/python3",
+        "PYTHONUNBUFFERED": "x",
+        "SPARK_LAUNCHER_OPTS": "-Xmx64m",
+    }
     added = launcher.environment(environ, {}, "/venv/bin/python", installed=tmp_path)
     assert added == {"PYSPARK_DRIVER_PYTHON": "/usr/bin/python3"}
 
 
 def test_python_named_in_spark_properties_is_left_alone() -> None:
     conf = {"spark.pyspark.python": "/shared/python"}
-    assert launcher.environment({}, conf, "/venv/bin/python", installed=None) == {"PYTHONUNBUFFERED": "1"}
+    added = launcher.environment({}, conf, "/venv/bin/python", installed=None)
+    assert set(added) == {"PYTHONUNBUFFERED", "SPARK_LAUNCHER_OPTS"}
 
 
 def test_installed_pyspark_is_found_without_importing_it() -> None:

@@ -330,7 +330,8 @@ def test_embedded_spark_starts_lean_unless_told_otherwise(spark: Any, context: A
     assert {"spark.ui.enabled=false", "spark.log.level=INFO"} <= properties
     assert "spark.log.level=WARN" not in properties
     spark.operator({"exit": 0, "record": {}}, master="spark://h:7077").execute(context)
-    assert not any(argument.startswith(("spark.ui.", "spark.driver.")) for argument in spark.notes["argv"])
+    driver = [argument for argument in spark.notes["argv"] if argument.startswith(("spark.ui.", "spark.driver."))]
+    assert driver == ["spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1 -Xshare:auto"]
 
 
 def test_standalone_cluster_mode_is_refused(spark: Any, context: Any) -> None:

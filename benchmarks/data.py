@@ -23,8 +23,8 @@ STATUSES = ("new", "paid", "shipped", "cancelled")
 SEGMENTS = ("private", "business", "public")
 ORDER_COLUMNS = ("id", "customer", "region", "status", "amount", "quantity", "day", "note")
 CUSTOMER_COLUMNS = ("customer", "name", "segment", "discount")
-#: One amount in this many is no number where bad rows are asked for.
-BAD_EVERY = 1000
+#: One amount in this many is no number in the orders of a workload.
+BAD_EVERY = {"route_dlq": 1000, "dead_letters": 2}
 #: Part of the file names: to be raised when the bytes change, so that cached files of an older form are not used.
 FORM = 1
 #: The orders of a small file, which has some 500 bytes.
@@ -33,17 +33,17 @@ _CHUNK_ROWS = 500_000
 _DAYS = 730
 
 
-def orders(folder: Path, rows: int, *, bad: bool = False) -> Path:
+def orders(folder: Path, rows: int, *, bad_every: int = 0) -> Path:
     """A CSV file of orders, made when it is not there yet.
 
     Args:
         folder: where the file is kept.
         rows: how many.
-        bad: whether one amount in `BAD_EVERY` is `n/a`.
+        bad_every: one amount in this many is `n/a`; 0 for none.
     """
-    path = folder / f"orders-{FORM}-{rows}{'-bad' if bad else ''}.csv"
+    path = folder / f"orders-{FORM}-{rows}{f'-bad-{bad_every}' if bad_every else ''}.csv"
     starts = range(0, rows, _CHUNK_ROWS)
-    return _made(path, ORDER_COLUMNS, (_orders(start, min(_CHUNK_ROWS, rows - start), bad) for start in starts))
+    return _made(path, ORDER_COLUMNS, (_orders(start, min(_CHUNK_ROWS, rows - start), bad_every) for start in starts))
 
 
 def small_orders(folder: Path, rows: int) -> Path:
@@ -53,7 +53,7 @@ def small_orders(folder: Path, rows: int) -> Path:
         aside = found.with_name(f"{found.name}.{os.getpid()}")
         aside.mkdir(parents=True)
         head = (",".join(ORDER_COLUMNS) + "\n").encode()
-        lines = _orders(0, rows, False).to_pylist()
+        lines = _orders(0, rows, 0).to_pylist()
         for start in range(0, rows, SMALL_ROWS):
             text = "".join(lines[start : start + SMALL_ROWS]).encode()
             (aside / f"{start // SMALL_ROWS:06}.csv").write_bytes(head + text)
@@ -81,11 +81,11 @@ def _made(path: Path, columns: Sequence[str], chunks: Iterable[pa.StringArray]) 
     return path
 
 
-def _orders(start: int, count: int, bad: bool) -> pa.StringArray:
+def _orders(start: int, count: int, bad_every: int) -> pa.StringArray:
     ids = np.arange(start, start + count, dtype=np.uint64)
     amounts = _amounts(_draw(ids, 1) % np.uint64(100_000))
-    if bad:
-        amounts = pc.if_else(pa.array(_draw(ids, 2) % np.uint64(BAD_EVERY) == 0), "n/a", amounts)
+    if bad_every:
+        amounts = pc.if_else(pa.array(_draw(ids, 2) % np.uint64(bad_every) == 0), "n/a", amounts)
     return _lines(
         _text(ids + np.uint64(1)),
         _customer_names(_draw(ids, 3) % np.uint64(CUSTOMERS)),

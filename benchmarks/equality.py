@@ -19,10 +19,10 @@ _PRICED = {
     "size": "VARCHAR",
     "zone": "VARCHAR",
 }
-_KINDS = dict(
-    zip(data.ORDER_COLUMNS, ("BIGINT", *["VARCHAR"] * 3, "DOUBLE", "BIGINT", "DATE", "VARCHAR"), strict=True),
-    total="DOUBLE",
+_ORDERS = dict(
+    zip(data.ORDER_COLUMNS, ("BIGINT", *["VARCHAR"] * 3, "DOUBLE", "BIGINT", "DATE", "VARCHAR"), strict=True)
 )
+_KINDS = {**_ORDERS, "total": "DOUBLE"}
 _TOTALS = {"orders": "BIGINT", "revenue": "DOUBLE", "pieces": "BIGINT", "mean": "DOUBLE", "largest": "DOUBLE"}
 #: For each workload its results and their columns. Rejected rows are compared by number: each program has its own form.
 RESULTS: dict[str, dict[str, dict[str, str]]] = {
@@ -30,6 +30,7 @@ RESULTS: dict[str, dict[str, dict[str, str]]] = {
     "startup": {"priced": _PRICED},
     "small_files": {"priced": _PRICED},
     "route_dlq": {**dict.fromkeys(("cancelled", "large", "northern", "others"), _KINDS), "rejected": {}},
+    "dead_letters": {"good": _ORDERS, "rejected": {}},
     "group_16": {"totals": {"region": "VARCHAR", "status": "VARCHAR", **_TOTALS}},
     "group_200k": {"totals": {"customer": "VARCHAR", **_TOTALS}},
     "lookup": {
@@ -39,10 +40,7 @@ RESULTS: dict[str, dict[str, dict[str, str]]] = {
         }
     },
     "sort": {
-        "sorted": {
-            "id": "BIGINT", "customer": "VARCHAR", "region": "VARCHAR", "status": "VARCHAR",
-            "amount": "DOUBLE", "quantity": "BIGINT", "day": "DATE", "note": "VARCHAR",
-        }
+        "sorted": _ORDERS,
     },
     "join": {
         "joined": {

@@ -138,12 +138,14 @@ class Task:
         if self.report.failure is not None and self.spec.strategy is plans.Strategy.FAIL_FAST:
             raise operator.StopTask
 
-    def abort(self, code: str, message: str, batch: operator.Batch, row: int) -> None:
+    def abort(self, operator_: operator.Operator, code: str, message: str, batch: operator.Batch, row: int) -> None:
         """End the run because of a record."""
         self.pause()
         source, split, place = (column[0].as_py() for column in batch.origin.identify(batch, pa.array([row])))
         record = failed_record.at_hand(batch.data, row)
-        self.report.failure = report.FirstFailure(source, split, place, code, message, None, code, record=record)
+        step = operator_.step
+        message = f"{step.kind} '{step.name}': {message}"
+        self.report.failure = report.FirstFailure(source, split, place, step.stage, message, None, code, record=record)
         raise operator.StopTask
 
     def log(self, level: str, line: str) -> None:

@@ -42,7 +42,9 @@ def broken(plan: plans.Plan, code: str, message: str, node: str) -> RunFailed:
     if planned is None:
         return RunFailed(exit_code, code, message)
     place = plan.places.get(node, planned.span)
-    return RunFailed(exit_code, code, f"{planned.kind} '{node}': {message}", str(place) if place else None)
+    *calls, name = node.split("/")
+    where = "".join(f"in composition '{call}': " for call in calls)
+    return RunFailed(exit_code, code, f"{where}{planned.kind} '{name}': {message}", str(place) if place else None)
 
 
 @dataclass

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 #: Kinds whose texts have letters, digits and these signs only: none of the usual delimiters and quote characters.
 _PLAIN_KINDS = (Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.DATE, Kind.DATETIME)
 _PLAIN_SIGNS = "+-.:"
+#: The two ways out of a map in a cell, as the book names them.
+_MAP_HELP = "leave include_unmapped at true, or make it a scalar in CXL before the emit"
 
 
 class CsvWriter:
@@ -124,9 +126,8 @@ class CsvWriter:
 
 
 def _map_refused(column: Column, value: object) -> Failure:
-    return Failure(
-        f"column '{column.name}': a map cannot be written as CSV", value=values.json_text(value), field=column.name
-    )
+    detail = f"column '{column.name}': a map cannot be written as CSV; {_MAP_HELP}"
+    return Failure(detail, value=values.json_text(value), field=column.name)
 
 
 def _first_of_each_row(failures: list[RowFailure]) -> list[RowFailure]:

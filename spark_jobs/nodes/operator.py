@@ -211,7 +211,7 @@ class Context(Protocol):
         `source_file` is the input file that the part is about, where each has an output of its own.
         """
 
-    def abort(self, code: str, message: str, batch: Batch, row: int) -> None:
+    def abort(self, operator: Operator, code: str, message: str, batch: Batch, row: int) -> None:
         """End the run because of a record, whatever the strategy. Raises `StopTask`."""
 
     def materialized(self, name: str, partition: int | None = None) -> pa.Table:

@@ -29,9 +29,9 @@ def test_customers_are_the_same_bytes_everywhere(tmp_path):
 
 
 def test_orders_do_not_depend_on_the_chunks_they_are_made_in(tmp_path, monkeypatch):
-    whole = data.orders(tmp_path / "whole", 1000, bad=True).read_bytes()
+    whole = data.orders(tmp_path / "whole", 1000, bad_every=1000).read_bytes()
     monkeypatch.setattr(data, "_CHUNK_ROWS", 300)
-    assert data.orders(tmp_path / "chunks", 1000, bad=True).read_bytes() == whole
+    assert data.orders(tmp_path / "chunks", 1000, bad_every=1000).read_bytes() == whole
 
 
 def test_a_cached_file_is_used_again(tmp_path):
@@ -43,7 +43,7 @@ def test_a_cached_file_is_used_again(tmp_path):
 @pytest.mark.slow
 def test_about_one_order_in_a_thousand_is_bad_when_asked_for(tmp_path):
     good, bad = (
-        [row["amount"] for row in csv.DictReader(data.orders(tmp_path, 20_000, bad=asked).open())]
+        [row["amount"] for row in csv.DictReader(data.orders(tmp_path, 20_000, bad_every=1000 * asked).open())]
         for asked in (False, True)
     )
     assert good.count("n/a") == 0
@@ -90,7 +90,7 @@ def test_duckdb_computes_each_workload(workload, tmp_path, monkeypatch):
 
     import duckdb
 
-    monkeypatch.setenv("BENCH_ORDERS", str(data.orders(tmp_path, 500, bad=workload == "route_dlq")))
+    monkeypatch.setenv("BENCH_ORDERS", str(data.orders(tmp_path, 500, bad_every=data.BAD_EVERY.get(workload, 0))))
     monkeypatch.setenv("BENCH_CUSTOMERS", str(data.customers(tmp_path)))
     connection = duckdb.connect()
     baseline = importlib.import_module(f"benchmarks.baselines.{workload}")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from spark_jobs.cli import clinker
+from spark_jobs.diagnostics.source import SourceFile, Span
+from spark_jobs.execute import verdict
 from tests.execute import pipelines
 
 if TYPE_CHECKING:
@@ -88,6 +91,15 @@ def test_a_broken_record_is_shown_as_it_is(here: Path, capsys: pytest.CaptureFix
     message, _ = ended(here, capsys, PLAIN, "total,count,note,api_key\n1\n", code=4)
     assert "malformed record: record has 1 fields, expected 4" in message
     assert "record: {" not in message
+
+
+def test_trouble_inside_compositions_names_the_calls() -> None:
+    place = Span(SourceFile("p.yaml", "x"), 0, 1)
+    planned = SimpleNamespace(kind="aggregate", span=place)
+    plan = SimpleNamespace(by_name={"outer/inner/totals": planned, "totals": planned}, places={})
+    found = verdict.broken(plan, "E310", "no room", "outer/inner/totals")  # type: ignore[arg-type]
+    assert found.message == "in composition 'outer': in composition 'inner': aggregate 'totals': no room"
+    assert verdict.broken(plan, "E310", "no room", "totals").message == "aggregate 'totals': no room"  # type: ignore[arg-type]
 
 
 def test_line_ends_of_data_stay_inside_the_message(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -181,7 +181,7 @@ class Combine(operator.Operator):
     def _abort(self, batch: operator.Batch, pairs: _Pairs, row: int) -> None:
         """End the run at a driver record without a match; what fails in an earlier record is told instead."""
         self._emit(batch, pairs.take(np.flatnonzero(pairs.driver < row)), 0)
-        self.context.abort("E319", f"combine '{self.step.name}': on_miss: error — no matching build row", batch, row)
+        self.context.abort(self, "E319", "on_miss: error — no matching build row", batch, row)
 
     def _candidates(
         self, batch: operator.Batch, located: tuple[np.ndarray, np.ndarray] | None

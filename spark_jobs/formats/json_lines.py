@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 #: How much is read at once; a longer line makes a longer portion.
 PORTION_BYTES = 1 << 20
+#: A portion has no more lines than this.
+MOST_LINES = 1 << 16
 
 
 class Lines:
@@ -86,7 +89,15 @@ def portions(stream: ByteStream, stretch: Stretch) -> Iterator[Lines]:
         data = rest + chunk
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         rest = data[end:]
-        if data[:end].strip():
-            yield Lines(data[:end])
-    if rest.strip():
-        yield Lines(rest)
+        yield from _of_lines(data[:end])
+    yield from _of_lines(rest)
+
+
+def _of_lines(data: bytes) -> Iterator[Lines]:
+    """A portion of whole lines, or several where they are short and many: what is odd in them is held line by line."""
+    if data.count(b"\n") > MOST_LINES:
+        ends = [*(line_ends(data)[MOST_LINES - 1 :: MOST_LINES] + 1).tolist(), len(data)]
+        parts = [data[start:end] for start, end in itertools.pairwise([0, *ends])]
+    else:
+        parts = [data]
+    yield from (Lines(part) for part in parts if part.strip())

@@ -1,0 +1,22 @@
+"""Lines come in portions of bounded size and number: what is odd in them is held line by line."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from spark_jobs.formats import csv_pieces, json_lines
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("most", [1, 7, 1000])
+def test_short_lines_make_portions_of_so_many(monkeypatch: pytest.MonkeyPatch, end: str, most: int) -> None:
+    monkeypatch.setattr(json_lines, "MOST_LINES", most)
+    lines = [*(f"x{number}" for number in range(40)), "", '{"id":1}', *(f'{{"id":{number}}}' for number in range(20))]
+    stretch = csv_pieces.Stretch()
+    data = end.join(lines).encode()
+    portions = [*json_lines.portions(io.BytesIO(data), stretch)]
+    assert [line.decode() for portion in portions for line in portion.singly] == [line for line in lines if line]
+    assert max(portion.count for portion in portions) <= most
+    assert stretch.bytes_read == len(data)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import typed, types
+from spark_jobs.cxl import failing, typed, types
 from spark_jobs.nodes import tree
 from spark_jobs.nodes.combine.step import KEY, Equality
 
@@ -99,7 +99,7 @@ def _key(where: typed.Program, expression: typed.Expression) -> typed.Program:
 def _residual(where: typed.Program, conjuncts: list[typed.Expression]) -> typed.Program | None:
     if not conjuncts:
         return None
-    expression = reduce(_both, conjuncts)
+    expression = _in_order(conjuncts)
     statement = where.statements[-1]
     key = next(name for name in ("predicate", "value") if hasattr(statement, name))
     changed: dict[str, Any] = {key: expression}
@@ -111,9 +111,36 @@ def _residual(where: typed.Program, conjuncts: list[typed.Expression]) -> typed.
     )
 
 
+def _in_order(conjuncts: list[typed.Expression]) -> typed.Expression:
+    """All conjuncts as one condition, in which nothing is evaluated where a range before it does not hold.
+
+    A range with a null operand never matches, as an equality with a null key, so what stands beside it does not count
+    there. One that cannot fail goes first; the others stay behind what may guard them.
+    """
+    first = [each for each in conjuncts if _is_range(each) and not failing.may_fail(each)]
+    *before, last = [*first, *(each for each in conjuncts if not any(each is one for one in first))]
+    return reduce(
+        lambda rest, each: _guarded(each, rest) if _is_range(each) else _both(each, rest), reversed(before), last
+    )
+
+
+def _is_range(conjunct: typed.Expression) -> bool:
+    return isinstance(conjunct, typed.Binary) and conjunct.operator in _RANGES and _sides(conjunct) is not None
+
+
+def _guarded(condition: typed.Expression, rest: typed.Expression) -> typed.Expression:
+    place = (min(condition.place[0], rest.place[0]), max(condition.place[1], rest.place[1]))
+    return typed.If(rest.type.or_null(), place, condition, rest, typed.Literal(types.BOOL, place, False))
+
+
 def _both(left: typed.Expression, right: typed.Expression) -> typed.Expression:
     nullable = left.type.may_be_null or right.type.may_be_null
-    return typed.And(types.Type(types.Kind.BOOL, nullable), (left.place[0], right.place[1]), left, right)
+    return typed.And(
+        types.Type(types.Kind.BOOL, nullable),
+        (min(left.place[0], right.place[0]), max(left.place[1], right.place[1])),
+        left,
+        right,
+    )
 
 
 def is_connected(names: Iterable[str], links: frozenset[frozenset[str]]) -> bool:

@@ -117,7 +117,7 @@ def test_executors_need_no_driver_packages() -> None:
     statement = "import importlib, spark_jobs.execute.task, spark_jobs.cxl.kernels, spark_jobs.cxl.interpreter\n"
     statement += "from spark_jobs.cxl.builtins import declare; declare.registry()\n"
     statement += "\n".join(f"import spark_jobs.nodes.{kind}.run" for kind in kinds)
-    assert loaded(statement, "pydantic", "lark", "yaml", "urllib3", "airflow") == set()
+    assert loaded(statement, "pydantic", "lark", "yaml", "urllib3", "babel", "airflow") == set()
 
 
 #: What changes the process that calls it, and the tests that run in it later.

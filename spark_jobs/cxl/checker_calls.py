@@ -6,7 +6,7 @@ import math
 from functools import cache
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import ast, checker_expressions, checker_modules, checker_operators, typed, types
+from spark_jobs.cxl import ast, checker_expressions, checker_modules, checker_operators, date_formats, typed, types
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.cxl.types import Kind, Type
 from spark_jobs.diagnostics import nearest
@@ -233,6 +233,8 @@ def _call(
     if builtin is None:
         return _refuse_argument(session, shaped[0], checked, arguments)
     _check_literals(session, builtin, checked, arguments)
+    if session.scope.date_header:
+        checked = [_localized(session, builtin, index, argument) for index, argument in enumerate(checked)]
     if builtin.name == "catch" and isinstance(checked[0], typed.Expression):
         return checker_operators.coalesce(receiver, checked[0], place)
     checked += [
@@ -244,6 +246,20 @@ def _call(
     ]
     whole = _widen_together(builtin, [receiver, *checked])
     return typed.Call(_result(shaped, builtin, whole), place, builtin.key, tuple(whole))
+
+
+def _localized(
+    session: Session, builtin: Builtin, index: int, argument: typed.Expression | typed.Closure
+) -> typed.Expression | typed.Closure:
+    """A date format with the names of the pipeline's language in front."""
+    is_format = parameter_of(builtin, index).check is date_formats.complaint
+    if not is_format or not isinstance(argument, typed.Expression) or argument.type.kind is Kind.NULL:
+        return argument
+    names = session.scope.date_header
+    if isinstance(argument, typed.Literal):
+        return typed.Literal(types.STRING, argument.place, names + str(argument.value))
+    header = typed.Literal(types.STRING, argument.place, names)
+    return typed.Binary(argument.type, argument.place, typed.Operator.ADD, header, argument)
 
 
 def _type_of(argument: typed.Expression | typed.Closure) -> Type:

@@ -1,6 +1,7 @@
 """Date formats: `strftime` codes as chrono reads them, for writing and parsing (spec/cxl.md 5.6, 5.7, decision 78).
 
-A format is compiled once. English names only; values have no zone, so `%z` and its like are no codes here.
+A format is compiled once. Names are English unless the format brings others (`date_names.py`); values have no zone, so
+`%z` and its like are no codes here.
 """
 
 from __future__ import annotations
@@ -9,25 +10,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import failure
+from spark_jobs.cxl import date_names, failure
 
-MONTHS = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
-DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+if TYPE_CHECKING:
+    from spark_jobs.cxl.date_names import Name, Names
+
 _EPOCH = datetime(1970, 1, 1)
 #: Codes that stand for several others.
 _COMPOSITES = {
@@ -71,15 +61,15 @@ _NUMBERS: dict[str, tuple[Callable[[datetime], int], int, str]] = {
     "S": (lambda t: t.second, 2, "0"),
     "s": (lambda t: (t - _EPOCH) // timedelta(seconds=1), 1, "0"),
 }
-_TEXTS: dict[str, Piece] = {
-    "b": lambda t: MONTHS[t.month - 1][:3],
-    "B": lambda t: MONTHS[t.month - 1],
-    "a": lambda t: DAYS[t.weekday()][:3],
-    "A": lambda t: DAYS[t.weekday()],
-    "p": lambda t: "AM" if t.hour < 12 else "PM",
-    "P": lambda t: "am" if t.hour < 12 else "pm",
-    "t": lambda t: "\t",
-    "n": lambda t: "\n",
+_TEXTS: dict[str, Callable[[Names, datetime], str]] = {
+    "b": lambda names, t: names.short_months[t.month - 1][0],
+    "B": lambda names, t: names.months[t.month - 1][0],
+    "a": lambda names, t: names.short_days[t.weekday()][0],
+    "A": lambda names, t: names.days[t.weekday()][0],
+    "p": lambda names, t: names.halves[t.hour >= 12][0],
+    "P": lambda names, t: names.halves[t.hour >= 12][0].lower(),
+    "t": lambda names, t: "\t",
+    "n": lambda names, t: "\n",
 }
 #: The digits that a numeric field takes when it is parsed; fields take as many as they can and give none back.
 _DIGITS = {"Y": 4, "G": 4, "C": 2, "j": 3, "w": 1, "u": 1, "s": 18}
@@ -94,6 +84,7 @@ class Format:
     pattern: re.Pattern[str]
     fields: tuple[str, ...]
     uses_time: bool
+    names: Names = date_names.ENGLISH
 
     def write(self, moment: datetime) -> str:
         """The text of a moment."""
@@ -106,9 +97,15 @@ class Format:
             return None
         fields: dict[str, str] = {}
         for code, value in zip(self.fields, found.groups(), strict=True):
+            value = self._number(code, value)
             if fields.setdefault(code, value) != value:
                 return None  # a field that stands twice has to say the same
         return fields
+
+    def _number(self, code: str, value: str) -> str:
+        """A name as its number, from 0; numbers as they are."""
+        numbers = {"b": "of_months", "a": "of_days", "p": "of_halves"}.get(code.lower() if code in "bBaApP" else "")
+        return str(getattr(self.names, numbers)[value.casefold()]) if numbers else value
 
 
 def _number_piece(code: str, flag: str) -> Piece:
@@ -134,20 +131,25 @@ def _fraction_piece(code: str) -> Piece:
     return shortest
 
 
-def _group(code: str) -> str:
+def _one_of(*kinds: tuple[Name, ...]) -> str:
+    """The pattern of names, longer ones first; letters beyond ASCII in the cases that they are written in."""
+    spellings = {spelling for names in kinds for name in names for spelling in name}
+    cases = {each for one in spellings for each in (one, one.lower(), one.upper(), one.capitalize())}
+    return rf"((?i:{'|'.join(map(re.escape, sorted(cases, key=lambda each: (-len(each), each))))}))"
+
+
+def _group(code: str, names: Names) -> str:
     """The pattern of a code when it is parsed."""
     if code in _NUMBERS:
         return rf"\s*([0-9]{{1,{_DIGITS.get(code, 2)}}}+)"
     match code:
         case "b" | "B":
             # A long name may be written short, and a short code takes the long name's beginning only.
-            names = [name[:3] for name in MONTHS] if code == "b" else [n for m in MONTHS for n in (m, m[:3])]
-            return rf"((?i:{'|'.join(names)}))"
+            return _one_of(names.short_months) if code == "b" else _one_of(names.months, names.short_months)
         case "a" | "A":
-            names = [name[:3] for name in DAYS] if code == "a" else [n for d in DAYS for n in (d, d[:3])]
-            return rf"((?i:{'|'.join(names)}))"
+            return _one_of(names.short_days) if code == "a" else _one_of(names.days, names.short_days)
         case "p" | "P":
-            return "((?i:AM|PM))"
+            return _one_of(names.halves)
         case "f":
             return "([0-9]{1,9}+)"
         case ".f":
@@ -191,7 +193,8 @@ def _compile(form: str) -> Format:
     pieces: list[Piece] = []
     pattern: list[str] = []
     fields: list[str] = []
-    for flag, code in _tokens(form):
+    names, plain = date_names.split(form)
+    for flag, code in _tokens(plain):
         if flag == "literal":
             pieces.append(lambda t, text=code: text)  # type: ignore[misc]
             pattern.append("".join(r"\s*" if c.isspace() else re.escape(c) for c in code))
@@ -199,14 +202,14 @@ def _compile(form: str) -> Format:
         if code in _NUMBERS:
             pieces.append(_number_piece(code, flag))
         else:
-            pieces.append(_TEXTS[code] if code in _TEXTS else _fraction_piece(code))
+            pieces.append(partial(_TEXTS[code], names) if code in _TEXTS else _fraction_piece(code))
         if code in ("t", "n"):
             pattern.append(r"\s*")
             continue
-        pattern.append(_group(code))
+        pattern.append(_group(code, names))
         fields.append(code)
     uses_time = any(code in "HkIlMSspP" or code.endswith("f") for code in fields)
-    return Format(tuple(pieces), re.compile("".join(pattern), re.ASCII), tuple(fields), uses_time)
+    return Format(tuple(pieces), re.compile("".join(pattern), re.ASCII), tuple(fields), uses_time, names)
 
 
 def complaint(form: str) -> str | None:
@@ -239,7 +242,7 @@ def compiled(form: str) -> Format:
     try:
         return _compile(form)
     except ValueError:
-        raise failure.conversion(form, "date format") from None
+        raise failure.conversion(date_names.split(form)[1], "date format") from None
 
 
 def write(value: date, form: str) -> str:
@@ -327,10 +330,6 @@ def _from_epoch(seconds: str) -> datetime | None:
         return None
 
 
-def _named(names: tuple[str, ...], text: str) -> int:
-    return [name[:3].lower() for name in names].index(text[:3].lower())
-
-
 def _year(fields: dict[str, str]) -> int | None:
     if "Y" in fields:
         return int(fields["Y"])
@@ -346,14 +345,14 @@ def _month(fields: dict[str, str]) -> int | None:
     if "m" in fields:
         return int(fields["m"])
     name = fields.get("b") or fields.get("B")
-    return _named(MONTHS, name) + 1 if name else None
+    return int(name) + 1 if name else None
 
 
 def _weekday(fields: dict[str, str]) -> int | None:
     """The ISO weekday, 1 to 7, where a field gives it."""
     name = fields.get("a") or fields.get("A")
     if name:
-        return _named(DAYS, name) + 1
+        return int(name) + 1
     if "u" in fields:
         return int(fields["u"])
     return (int(fields["w"]) or 7) if "w" in fields else None
@@ -390,4 +389,4 @@ def _hour(fields: dict[str, str]) -> int | None:
     noon = fields.get("p") or fields.get("P")
     if half is None or noon is None or not 1 <= int(half) <= 12:
         return None
-    return int(half) % 12 + (12 if noon.lower() == "pm" else 0)
+    return int(half) % 12 + (12 if noon == "1" else 0)

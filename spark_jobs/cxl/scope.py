@@ -53,6 +53,7 @@ class Scope:
         streams: the inputs and sources upstream whose variables `$source.<input>.<name>` can name.
         max_expansion: the cap of `emit each`.
         is_open: whether a bare name that nothing declares is a column of type `any` (`cxl check` without a schema).
+        date_header: the names of months and weekdays that date formats use (`date_names.header`); empty for English.
         expected: in VALUE mode, the type that the value must have (a validation's `check`: Bool); None for any.
     """
 
@@ -70,3 +71,4 @@ class Scope:
     max_expansion: int = 10_000
     is_open: bool = False
     expected: types.Type | None = None
+    date_header: str = ""

@@ -136,6 +136,10 @@ class BindScope(Protocol):
         """`pipeline.date_formats`."""
 
     @property
+    def date_header(self) -> str:
+        """The names of `pipeline.date_locale`, as they stand in front of date formats; empty for English."""
+
+    @property
     def include_provenance(self) -> bool:
         """`pipeline.include_provenance`."""
 

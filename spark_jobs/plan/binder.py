@@ -48,6 +48,7 @@ class Bindings:
     library: Library
     variables: Variables
     date_formats: tuple[str, ...]
+    date_header: str
     include_provenance: bool
     #: Values of path tokens that are known at plan time.
     tokens: Mapping[str, str]
@@ -86,6 +87,11 @@ class NodeScope:
     def date_formats(self) -> tuple[str, ...]:
         """`pipeline.date_formats`."""
         return self.bindings.date_formats
+
+    @property
+    def date_header(self) -> str:
+        """The names of `pipeline.date_locale`."""
+        return self.bindings.date_header
 
     @property
     def include_provenance(self) -> bool:
@@ -130,6 +136,7 @@ class NodeScope:
             metas=flow.metas,
             library=self.bindings.library,
             streams=streams.keys(),
+            date_header=self.bindings.date_header,
             **surroundings,
         )
         compiled = cxl_compile.compile_program(text, scope, self.name)

@@ -23,6 +23,7 @@ from spark_jobs.nodes.model import (
     unfit,
 )
 from spark_jobs.nodes.output.config import FanoutPolicy
+from spark_jobs.plan import date_locale
 from spark_jobs.plan.plan import Strategy
 
 
@@ -64,6 +65,14 @@ def _date_format(form: str) -> str:
 DateFormat = Annotated[Text, AfterValidator(_date_format)]
 
 
+def _date_locale(locale: str) -> str:
+    try:
+        date_locale.header(locale)
+    except ValueError as problem:
+        raise unfit(f"{problem}; write a language like `de`, `fr` or `pt_BR`") from None
+    return locale
+
+
 def _listed(value: Any) -> Any:
     return value if isinstance(value, list) else [value]
 
@@ -81,7 +90,7 @@ class PipelineConfig(Config):
     date_formats: Annotated[list[Annotated[Text, AfterValidator(_date_format)]], BeforeValidator(_listed)] = Field(
         default_factory=list
     )
-    date_locale: Text | None = None
+    date_locale: Annotated[Text, AfterValidator(_date_locale)] | None = None
     log_rules: Name | None = None
     include_provenance: Flag = False
     description: Text | None = None

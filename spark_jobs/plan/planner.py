@@ -21,6 +21,7 @@ from spark_jobs.nodes.source.model import SourceConfig
 from spark_jobs.plan import (
     binder,
     channels,
+    date_locale,
     document,
     expand,
     graph,
@@ -114,6 +115,7 @@ def _prepared(
         library=Library(rules_path, module_roots),
         variables=declared,
         date_formats=tuple(read.pipeline.date_formats) if read.pipeline else (),
+        date_header=date_locale.header(locale) if (locale := read.pipeline and read.pipeline.date_locale) else "",
         include_provenance=bool(read.pipeline and read.pipeline.include_provenance),
         tokens={"pipeline_hash": read.source_hash, "channel": channel.name if channel else ""},
         found=found,

@@ -17,7 +17,6 @@ _WITHOUT_EFFECT = {
     ("memory", "backpressure"): "Spark manages memory pressure itself",
     ("concurrency", "chunk_size"): "tasks follow the sizes of files",
     ("batch_size",): "batches follow the memory limit",
-    ("date_locale",): "dates are read and written without a locale",
 }
 
 

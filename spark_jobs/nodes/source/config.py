@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import types
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.nodes.model import Config
     from spark_jobs.nodes.source.layout import Declared
+    from spark_jobs.nodes.source.step import DeclaredColumn
 
 
 def check(config: SourceConfig, scope: BindScope) -> None:
@@ -223,10 +225,10 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
         format=str(config.type),
         options=formats.frozen(config.type, scope.part("options")),
         match=_match(config),
-        columns=declared.columns,
+        columns=_localized(declared.columns, scope.date_header),
         on_unmapped=config.on_unmapped.mode,
         label=config.name if config.name != scope.name else None,
-        date_formats=scope.date_formats,
+        date_formats=tuple(scope.date_header + form for form in scope.date_formats),
         correlation_key=key,
         watermark_column=config.watermark.column if config.watermark else None,
         watermark_delay_s=config.watermark.delay or 0.0 if config.watermark else 0.0,
@@ -249,6 +251,11 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
         lifts=config.on_unmapped.mode is OnUnmapped.AUTO_WIDEN and "on_unmapped" in config.model_fields_set,
     )
     return Bound(step, {"": flow}, _pending(config, declared, scope), tuple(_origins(config, declared, scope)))
+
+
+def _localized(columns: tuple[DeclaredColumn, ...], header: str) -> tuple[DeclaredColumn, ...]:
+    """The columns whose formats have the names of the pipeline's language."""
+    return tuple(replace(one, format=header + one.format) if one.format and header else one for one in columns)
 
 
 def _origins(config: SourceConfig, declared: Declared, scope: BindScope) -> Iterator[ColumnOrigin]:

@@ -1,0 +1,52 @@
+"""`pipeline.date_locale`: the names of a language's months and weekdays, as Babel has them from the CLDR.
+
+They are looked up here, on the driver, and travel with the formats: executors do not need Babel.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from spark_jobs.cxl import date_names
+
+
+@cache
+def header(locale: str) -> str:
+    """What stands in front of formats in this language (`date_names.header`).
+
+    Raises:
+        ValueError: there is no such language.
+    """
+    # Only pipelines with a locale need it, and it takes a while to import.
+    import babel
+
+    try:
+        found = babel.Locale.parse(locale, sep="-" if "-" in locale else "_")
+    except (ValueError, babel.UnknownLocaleError):
+        raise ValueError(f"`{locale}` is no language that the CLDR knows") from None
+    return date_names.header(
+        date_names.Names(
+            months=_names(found.months, "wide", range(1, 13)),
+            short_months=_names(found.months, "abbreviated", range(1, 13)),
+            days=_names(found.days, "wide", range(7)),
+            short_days=_names(found.days, "abbreviated", range(7)),
+            halves=_halves(found.day_periods["format"]),
+        )
+    )
+
+
+def _names(table: Any, width: str, keys: Any) -> tuple[date_names.Name, ...]:
+    """The names as they stand within dates, then as they stand alone, and both without their last point."""
+    found = []
+    for key in keys:
+        tables = [table[context][width] for context in ("format", "stand-alone")]
+        spellings = [str(one[key]) for one in tables if key in one]
+        found.append(tuple(dict.fromkeys([*spellings, *(one.rstrip(".") for one in spellings)])))
+    return tuple(found)
+
+
+def _halves(periods: Any) -> tuple[date_names.Name, ...]:
+    """Many languages have no long form of these."""
+    width = next((width for width in ("wide", "abbreviated") if {"am", "pm"} <= set(periods[width])), None)
+    return ((str(periods[width]["am"]),), (str(periods[width]["pm"]),)) if width else date_names.ENGLISH.halves

@@ -177,6 +177,9 @@ class _Aggregate:
             return typed.Column(column.type.or_null(), place, found)
         if emitted := self.group.environment.emitted(found):
             return emitted.read(place)
+        if scope.has_this:
+            message = f"field '{found}' is of single records, the value of all of them"
+            return self.group.mistyped(message, place, f"write `last(this.{found})`, or another aggregate function")
         return self.group.mistyped(
             f"field '{found}' must appear in the GROUP BY list or be used inside an aggregate function",
             place,

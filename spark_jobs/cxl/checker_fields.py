@@ -42,6 +42,14 @@ class Dotted:
 #: What to do about an undeclared column that is meant.
 UNDECLARED = "declare it in the schema of its source to give it a type"
 
+
+@dataclass(frozen=True)
+class This:
+    """The record, before the column that is read of it."""
+
+    place: Place
+
+
 # ---- names
 
 
@@ -96,6 +104,17 @@ def _begins(session: Session, path: str) -> bool:
 
 def _is_column(session: Session, found: str) -> bool:
     return found in _names(session)
+
+
+def of_this(session: Session, name: str, place: Place) -> typed.Expression | Dotted:
+    """`this.name`: the record's column, whatever else has its name."""
+    is_column = _is_column(session, name)
+    if _begins(session, name):
+        return Dotted(place, name, None, (lambda: column_of(session, name, place)) if is_column else None)
+    if (value := column_of(session, name, place)) is not None:
+        return value
+    help_text = session.suggest(name, lambda: [column.name for column in session.scope.row.user_columns])
+    return session.unresolved(f"unknown field 'this.{name}'", place, help_text)
 
 
 # ---- dotted names

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import checker_calls, checker_fields, checker_modules, checker_windows, members, typed, types
-from spark_jobs.cxl.checker_fields import Dotted, Qualifier
+from spark_jobs.cxl.checker_fields import Dotted, Qualifier, This
 from spark_jobs.cxl.types import Kind, Type
 from spark_jobs.diagnostics import codes, nearest
 
@@ -73,7 +73,7 @@ class Unknown:
     name: str
 
 
-Partial = Namespace | Qualifier | Dotted | Alias | Unknown
+Partial = Namespace | Qualifier | Dotted | This | Alias | Unknown
 
 
 def complete(session: Session, value: typed.Expression | Partial) -> typed.Expression:
@@ -98,6 +98,8 @@ def complete(session: Session, value: typed.Expression | Partial) -> typed.Expre
             )
         case Dotted():
             return checker_fields.alone(session, value)
+        case This(place=place):
+            return session.unresolved("`this` is the record, not a value", place, "read a column of it: `this.name`")
         case Alias(name=name, place=place):
             return session.unresolved(
                 f"`{name}` is a module, not a value", place, f"read a member of it: `{name}::name`"
@@ -114,6 +116,8 @@ def name(session: Session, node: ast.Name) -> typed.Expression | Partial:
     found = node.name
     if local := session.environment.local(found):
         return local.read(node.place)
+    if found == "this" and session.scope.has_this and not session.environment.is_closed:
+        return This(node.place)
     if found in session.scope.inputs and not session.environment.is_closed:
         return Qualifier(node.place, found)
     if (value := checker_fields.field(session, found, node.place)) is not None:
@@ -174,6 +178,8 @@ def member(
             return _system(session, base, node.name, node.place)
         case Qualifier():
             return checker_fields.qualified(session, base.name, node.name, node.place)
+        case This():
+            return checker_fields.of_this(session, node.name, node.place)
         case Dotted():
             found = checker_fields.step(session, base, node.name, node.place)
             if found is not None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import checker, parser, typed
+from spark_jobs.cxl import ast, checker, parser, typed
+from spark_jobs.cxl.builtins import declare
 from spark_jobs.cxl.findings import Finding, Stage
 from spark_jobs.cxl.scope import Mode
 from spark_jobs.diagnostics import codes
@@ -16,7 +17,6 @@ from spark_jobs.diagnostics.diagnostic import Label
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.cxl import ast
     from spark_jobs.cxl.scope import Scope
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.diagnostics.source import Text
@@ -83,15 +83,36 @@ def _placed(program: typed.Program | typed.AggregateProgram | None, text: Text) 
 
 def analyse(source: str, scope: Scope) -> Analysis:
     """Parse and check a program; a program that does not parse is not checked."""
-    single = scope.mode in (Mode.PREDICATE, Mode.VALUE)
+    single = scope.mode in (Mode.PREDICATE, Mode.VALUE, Mode.STATE)
     with deep_enough():
         parsed = parser.parse_expression(source) if single else parser.parse(source)
         if parsed.problems:
             problems = [Finding(Stage.PARSE, one.message, one.place, one.help) for one in parsed.problems]
             return Analysis(None, parsed.tree, tuple(problems))
-        program, session = checker.check(parsed.tree, scope, source)
+        tree = parsed.tree
+        if scope.mode is Mode.STATE:
+            tree, mode = _assignment(tree)
+            scope = replace(scope, mode=mode, has_this=True)
+        program, session = checker.check(tree, scope, source)
     findings = tuple(sorted(session.findings, key=lambda one: (one.text is not None, one.place)))
     return Analysis(None if any(one.is_error for one in findings) else program, parsed.tree, findings)
+
+
+def _assignment(tree: ast.Program) -> tuple[ast.Program, Mode]:
+    """A state node's expression as the program that it is: one of all records where it has an aggregate function."""
+    (statement,) = tree.statements
+    assert isinstance(statement, ast.Evaluate)
+    waiting: list[object] = [statement.value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, tuple):
+            waiting.extend(part)
+        elif isinstance(part, ast.FunctionCall) and part.name in declare.aggregates():
+            place = statement.place
+            return ast.Program((ast.Emit(place, checker.VALUE, statement.value, place),)), Mode.AGGREGATE
+        elif is_dataclass(part):
+            waiting.extend(getattr(part, one.name) for one in fields(part))
+    return tree, Mode.VALUE
 
 
 @contextmanager

@@ -23,9 +23,12 @@ class Mode(StrEnum):
     COMBINE = "combine"
     #: A single Bool expression, a route's condition or a combine's `where`: the program has one Filter statement.
     PREDICATE = "predicate"
-    #: A single expression, a validation's `check` (whose nulls and falses differ) or a state node's assignment: the
-    #: program has one Emit statement, of the field `value`.
+    #: A single expression, a validation's `check` (whose nulls and falses differ): the program has one Emit statement,
+    #: of the field `value`.
     VALUE = "value"
+    #: A state node's assignment, a single expression in which `this.name` is the record's column (decision 102). With
+    #: aggregate functions it becomes an aggregate program of all records, else a program as of VALUE.
+    STATE = "state"
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class Scope:
         streams: the inputs and sources upstream whose variables `$source.<input>.<name>` can name.
         max_expansion: the cap of `emit each`.
         is_open: whether a bare name that nothing declares is a column of type `any` (`cxl check` without a schema).
+        has_this: whether `this.name` is a column of the record.
         date_header: the names of months and weekdays that date formats use (`date_names.header`); empty for English.
         expected: in VALUE mode, the type that the value must have (a validation's `check`: Bool); None for any.
     """
@@ -72,3 +76,4 @@ class Scope:
     is_open: bool = False
     expected: types.Type | None = None
     date_header: str = ""
+    has_this: bool = False

@@ -115,4 +115,6 @@ def programs(planned: PlannedNode) -> Iterator[tuple[str, Any]]:
                 yield "cxl", step.body
         case "state":
             for assignment in step.assignments:
-                yield assignment.path, assignment.value
+                value = assignment.value
+                parts = (value.before, value.after) if isinstance(value, typed.AggregateProgram) else (value,)
+                yield from ((assignment.path, part) for part in parts)

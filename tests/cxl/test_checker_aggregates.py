@@ -160,3 +160,30 @@ def test_an_emitted_name_beats_a_column_that_is_no_key() -> None:
 
 def test_per_record_values_may_stand_inside_calls() -> None:
     assert parts("emit a = max($source.row)").before.system == {"source.row"}
+
+
+def test_a_state_nodes_value_is_of_each_record_or_of_all() -> None:
+    each = compiled("this.region + note", COLUMNS, mode=Mode.STATE).program
+    assert isinstance(each, typed.Program)
+    assert each.columns == {"region", "note"}
+    for text in (
+        "first(this.region)",
+        "max(this.units) + count(*)",
+        '(if sum(units) > 3 then "a" else last(this.note))',
+    ):
+        whole = compiled(text, COLUMNS, mode=Mode.STATE).program
+        assert isinstance(whole, typed.AggregateProgram)
+        assert [name for name, _ in whole.after.emits] == ["value"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("this", "`this` is the record, not a value"),
+        ("this.nope", "unknown field 'this.nope'"),
+        ("first(this.regio)", "unknown field 'this.regio'"),
+        ("first(this.region) + this.note", "is of single records, the value of all of them"),
+    ],
+)
+def test_what_a_state_nodes_value_cannot_be(text: str, message: str) -> None:
+    assert message in refused(text, columns=COLUMNS, mode=Mode.STATE).message

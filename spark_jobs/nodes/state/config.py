@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spark_jobs.cxl import scope as cxl_scope
-from spark_jobs.cxl import types
+from spark_jobs.cxl import typed, types
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes.binding import BindScope, Bound, NodeType, Wiring, report
 from spark_jobs.nodes.model import Config, Name, Text, choice
@@ -36,7 +36,7 @@ def bind(config: StateConfig, scope: BindScope) -> Bound | None:
     assignments: list[Assignment] = []
     fits = True
     for index, entry in enumerate(config.set):
-        program = scope.compile("config", "set", index, "cxl", mode=cxl_scope.Mode.VALUE, flow=feed.flow)
+        program = scope.compile("config", "set", index, "cxl", mode=cxl_scope.Mode.STATE, flow=feed.flow)
         kind = declared.get(entry.var)
         if kind is None:
             fits = False
@@ -45,9 +45,9 @@ def bind(config: StateConfig, scope: BindScope) -> Bound | None:
             report(scope, codes.E015, message, "config", "set", index, "var", help=hint)
         elif program is None:
             fits = False
-        elif program.emits and not _accepts(kind, program.emits[-1][1]):
+        elif not _accepts(kind, (value := _value(program))):
             fits = False
-            message = f"`${config.scope}.{entry.var}` is declared as {kind.kind}, and this is {program.emits[-1][1]}"
+            message = f"`${config.scope}.{entry.var}` is declared as {kind.kind}, and this is {value}"
             report(scope, codes.E200, message, "config", "set", index, "cxl")
         else:
             assignments.append(Assignment(f"{config.scope}.{entry.var}", kind, program))
@@ -57,12 +57,19 @@ def bind(config: StateConfig, scope: BindScope) -> Bound | None:
     return Bound(step, {"": feed.flow}, scope.pending("state nodes", "type"))
 
 
+def _value(program: typed.Program | typed.AggregateProgram) -> types.Type:
+    """The type of an assignment's value."""
+    last = program.after if isinstance(program, typed.AggregateProgram) else program
+    return last.emits[-1][1]
+
+
 def _accepts(declared: types.Type, given: types.Type) -> bool:
     return types.unify(declared.non_null(), given.non_null()) is not None
 
 
 def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
-    return (wanted.union(*(assignment.value.columns for assignment in step.assignments)),)
+    programs = [getattr(assignment.value, "before", assignment.value) for assignment in step.assignments]
+    return (wanted.union(*(program.columns for program in programs)),)
 
 
 NODE = NodeType("state", Wiring.ONE, StateConfig, bind, _reads)

@@ -13,11 +13,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Assignment:
-    """A variable by its path (`pipeline.cutoff`), its declared type and the program of its value."""
+    """A variable by its path (`pipeline.cutoff`), its declared type and the program of its value.
+
+    An aggregate program gives the value when all records were seen; any other one gives a value for each.
+    """
 
     path: str
     type: types.Type
-    value: typed.Program
+    value: typed.Program | typed.AggregateProgram
 
 
 @dataclass(frozen=True)

@@ -72,22 +72,26 @@ class Work:
         return self.run.plan.memory_limit_bytes // self.run.threads
 
     def _check_names(self) -> None:
-        """Undeclared columns are known by now: an output's encoding must have what their names are written with.
-
-        One that an output is sorted or split by, and that no file has, may be meant; it may also be misspelt.
-        """
+        """Undeclared columns are known by now: an output's encoding must have what their names are written with."""
         kind = inputs.widened_type(self.inputs)
         for planned in self.run.plan.nodes:
             if isinstance(planned.step, OutputStep):
-                known = self.widened[planned.name]
-                for name in [each.name for each in planned.step.fields if each.type is None and each.name not in known]:
-                    text = "output '%s': no input file has the column '%s', which it is sorted or split by%s"
-                    hint = nearest.hint(name, [*known, *(column.source for column in planned.step.columns)])
-                    logs.LOG.warning(text, planned.name, name, f"; {hint}" if hint else "")
+                self._warn_of_absent(planned.step)
                 _, written = output_run.columns(planned.step, self.widened[planned.name], kind)
                 for _, message in planned.step.unwritable(column.name for column in written):
                     help_text = "name it under `mapping`, leave it out by `exclude`, or choose another encoding"
                     raise verdict.broken(self.run.plan, "E900", f"{message}; {help_text}", planned.name)
+
+    def _warn_of_absent(self, step: OutputStep) -> None:
+        """What an output names, no schema declares and no file has may be meant; it may also be misspelt."""
+        known = self.widened[step.name]
+        absent = [(each.name, "", "it is sorted or split by") for each in step.fields if each.type is None]
+        absent += [(name, "W212: ", "`mapping` or `exclude` names") for name in step.undeclared]
+        for name, code, use in absent:
+            if name not in known:
+                hint = nearest.hint(name, [*known, *(column.source for column in step.columns)])
+                text = "%soutput '%s': no input file has the column '%s', which %s%s"
+                logs.LOG.warning(text, code, step.name, name, use, f"; {hint}" if hint else "")
 
     def all_jobs(self) -> None:
         """All jobs, in order; each gets the build sides that earlier ones wrote down."""

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.plan.plan import Plan, PlannedNode
 
+#: The endings of names that promise compression.
+_COMPRESSED = (".gz", ".gzip", ".bz2", ".zst", ".xz", ".lz4", ".snappy", ".br", ".zip", ".z")
+
 
 def pending(plan: Plan) -> list[Diagnostic]:
     """The diagnostics, one per node and property, that say what of a plan does not run yet."""
@@ -33,7 +36,7 @@ def pending(plan: Plan) -> list[Diagnostic]:
             message = f"{planned.kind} '{planned.name}': {what} does not run yet; it is checked and explained only"
             found.append(codes.E400.at(planned.span, message))
     for label, target in plan.errors.targets.items():
-        for what in _uris(target.path):
+        for what in (*_uris(target.path), *_compressed(target.path)):
             message = f"{label}: {what} does not run yet; it is checked and explained only"
             found.append(codes.E400.at(target.place, message))
     return found
@@ -44,14 +47,22 @@ def _uris(*named: str | None) -> Iterator[str]:
         yield "a path that is a URI"
 
 
+def _compressed(*named: str | None) -> Iterator[str]:
+    for path in named:
+        if path is not None and path.lower().endswith(_COMPRESSED):
+            yield f"a compressed file (`{path}`)"
+
+
 def _properties(planned: PlannedNode) -> Iterator[str]:
     match planned.step:
         case SourceStep() as step:
             if step.correlation_key:
                 yield "`correlation_key`"
             yield from _uris(*step.match.named)
+            yield from _compressed(*step.match.named)
         case OutputStep(path=path):
             yield from _uris(path)
+            yield from _compressed(path)
         case AggregateStep(time_window=window) if window is not None:
             yield "`time_window`"
         case TransformStep() as step:

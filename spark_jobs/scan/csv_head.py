@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from spark_jobs.scan.files import InputFile
 
 _READ_BYTES = 64 << 10
+#: What files of gzip, bzip2, Zstandard, XZ and ZIP begin with.
+_COMPRESSED = (b"\x1f\x8b", b"BZh91AY&SY", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0", b"PK\x03\x04")
 #: Of a file without header so many records are looked at for one that is whole.
 _MOST_RECORDS = 1000
 
@@ -84,6 +86,8 @@ def _read(raw: ByteStream, edges: int, file: InputFile, options: CsvOptions, dec
 def _with_header(header: _Record | None, file: InputFile, options: CsvOptions) -> Head | None:
     if header is None:
         return None
+    if header.data.startswith(_COMPRESSED):
+        raise FormatError("the file is compressed, which is not read yet: decompress it", file.name, "E400")
     if not header.is_whole:
         most = csv_pieces.MOST_RECORD_BYTES >> 20
         raise FormatError(f"the header has a quote that is never closed, or is longer than {most} MB", file.name)

@@ -235,11 +235,13 @@ def _any_depth(root: Path, inner: str, rest: list[str]) -> Iterator[str]:
 
 
 def _folders(root: Path, inner: str) -> Iterator[str]:
-    """A folder and all below it, symbolic links not followed."""
-    yield inner
-    for name, is_folder in _entries(root, inner):
-        if is_folder and not (root / (inner + name)).is_symlink():
-            yield from _folders(root, f"{inner}{name}/")
+    """A folder and all below it in the order of their paths, symbolic links not followed; nested as deep as may be."""
+    waiting = [inner]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        below = [f"{found}{name}/" for name, is_folder in _entries(root, found) if is_folder]
+        waiting += [folder for folder in reversed(below) if not (root / folder.rstrip("/")).is_symlink()]
 
 
 def _walked(base: Path, recursive: bool) -> Iterator[str]:

@@ -131,6 +131,16 @@ class TestSorted:
         assert told[1:] == ["output 'o': no input file has the column 'other', which it is sorted or split by"]
         assert pipelines.outputs(tmp_path) == {"o_0001.csv": b"id,t\n1,a\n2,b\n"}
 
+    def test_a_renamed_or_excluded_name_that_no_file_has_is_told(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        settings = ("mapping: {new: tt, t2: t}", "exclude: [idd, id]")
+        source = SOURCE.replace("{id: int, k: int, t: string}", "{id: int}")
+        run(tmp_path, {"in.csv": "id,t\n2,b\n", "pipeline.yaml": pipeline(source, output(*settings))})
+        told = [record.getMessage() for record in caplog.records]
+        text = "W212: output 'o': no input file has the column '{}', which `mapping` or `exclude` names"
+        assert told == [text.format("tt") + "; did you mean `t`?", text.format("idd")]
+
     def test_records_that_cannot_be_written_are_dead_letters(self, tmp_path: Path) -> None:
         found = [(1, 2, "b"), (2, 1, "\u0416"), (3, 1, "a")]
         latin = output("sort_order: [k]", "options: {encoding: latin-1}")

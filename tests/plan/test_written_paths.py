@@ -372,3 +372,11 @@ def test_a_path_with_a_channels_name_needs_a_channel(path: str, tmp_path: Path) 
     assert [code for code, _ in found(tmp_path, text)] == ["E014"]
     optional = ORDERS + OUTPUT.format(of="orders", path="out/orders{channel:_:}.csv")
     assert found(tmp_path, optional) == []
+
+
+def test_compressed_names_do_not_run_yet(tmp_path: Path) -> None:
+    text = outputs("o.csv.gz", "gz.csv").replace("path: orders.csv", 'glob: "in/*.CSV.GZ"')
+    found = pending.pending(planned(tmp_path, text + LETTERS.format("d.csv.zst", "d.csv")))
+    assert {item.code.id for item in found} == {"E400"}
+    shown = [item.message.partition("(`")[2].partition("`")[0] for item in found]
+    assert shown == ["in/*.CSV.GZ", "o.csv.gz", "d.csv.zst"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 from typing import TYPE_CHECKING
 
 import pytest
@@ -181,3 +182,9 @@ def test_a_path_that_is_no_unicode_is_named(tmp_path: Path) -> None:
     for ask in (lambda: files.describe(path, "a.csv"), lambda: files.open_input(path, "a.csv").__enter__()):
         with pytest.raises(FormatError, match=r"a\.csv: cannot be read: the path .*dir\\udcff/a\.csv is not UTF-8"):
             ask()
+
+
+def test_a_compressed_file_is_told_as_such(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"a\.csv: the file is compressed, which is not read yet") as caught:
+        plan(tmp_path, {"a.csv": gzip.compress(b"id\n1\n")}, ("id",))
+    assert caught.value.code == "E400"

@@ -152,3 +152,27 @@ def test_a_link_out_of_the_base_folder_is_refused(base: Path, tmp_path: Path) ->
         names(base, glob="in/z*.csv")
     assert caught.value.code == "E-SEC-001"
     assert len(matching.match("s", Settings(glob="in/z*.csv"), base, allow_outside=True).files) == 1
+
+
+def test_folders_may_be_nested_as_deep_as_the_system_allows(tmp_path: Path) -> None:
+    depth = 1200
+    (tmp_path / "deep").mkdir()
+    opened = [os.open(tmp_path / "deep", os.O_RDONLY)]
+    try:
+        for _ in range(depth):
+            os.mkdir("d", dir_fd=opened[-1])
+            opened.append(os.open("d", os.O_RDONLY, dir_fd=opened[-1]))
+            if len(opened) > 2:
+                os.close(opened.pop(0))
+        os.close(os.open("a.csv", os.O_WRONLY | os.O_CREAT, dir_fd=opened[-1]))
+        for settings in (Settings(glob="deep/**/*.csv"), Settings(regex=r"\.csv$")):
+            (file,) = matching.match("s", settings, tmp_path).files
+            assert file.name == "deep/" + "d/" * depth + "a.csv"
+    finally:
+        for number in opened:
+            os.close(number)
+        folder = str(tmp_path / "deep") + "/d" * depth
+        os.unlink(f"{folder}/a.csv")
+        for _ in range(depth):
+            os.rmdir(folder)
+            folder = folder[:-2]

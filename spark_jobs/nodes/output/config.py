@@ -113,6 +113,7 @@ def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
     flow = scope.feeds[0].flow
     path, by_file = scope.output_path(config.path, "config", "path")
     _check_fields(config, scope, flow)
+    undeclared = _unused(config, scope, flow)
     options = formats.frozen(config.type, scope.part("options"))
     step = OutputStep(
         name=scope.name,
@@ -136,6 +137,7 @@ def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
         include_header=config.include_header,
         preserve_nulls=config.preserve_nulls,
         layout=plain(scope.part("schema")),
+        undeclared=undeclared,
         correlation_fanout_policy=str(config.correlation_fanout_policy) if config.correlation_fanout_policy else None,
     )
     _check_names(step, scope)
@@ -194,6 +196,23 @@ def _check_fields(config: OutputConfig, scope: BindScope, flow: Flow) -> None:
         if name not in flow.schema and not flow.widens:
             message = f"output '{scope.name}': {key} names '{name}', which the input does not have"
             report(scope, codes.E007, message, "config", *place, help=nearest.hint(name, known))
+
+
+def _unused(config: OutputConfig, scope: BindScope, flow: Flow) -> tuple[str, ...]:
+    """What is renamed or left out and no schema declares: files may have it, or it is a warning."""
+    known = [column.name for column in flow.schema.user_columns]
+    named = [(source, "mapping", ("mapping", name)) for name, source in config.mapping.items()]
+    named += [(name, "exclude", ("exclude", index)) for index, name in enumerate(config.exclude)]  # type: ignore[misc]
+    named = [each for each in named if each[0] not in flow.schema]
+    if not (flow.widens and config.include_unmapped):
+        for name, key, place in named:
+            help_text = nearest.hint(name, known)
+            if key == "mapping" and place[1] in flow.schema:
+                help_text = f"the name in the file comes first: `{name}: {place[1]}`"
+            message = f"output '{scope.name}': {key} names '{name}', which the input does not have"
+            report(scope, codes.W212, message, "config", *place, help=help_text)
+        return ()
+    return tuple(dict.fromkeys(name for name, _, _ in named))
 
 
 def _columns(config: OutputConfig, flow: Flow) -> tuple[OutputColumn, ...]:

@@ -111,6 +111,8 @@ class OutputStep(node.Step):
     preserve_nulls: bool = False
     #: The format schema of fixed-width files, as plain nested tuples; None elsewhere.
     layout: Any = None
+    #: What `mapping` and `exclude` name that no schema declares: files may have it.
+    undeclared: tuple[str, ...] = ()
     #: Overrides the pipeline's `correlation_fanout_policy` for this output.
     correlation_fanout_policy: str | None = None
 

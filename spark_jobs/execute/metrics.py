@@ -109,6 +109,7 @@ def _document(run: Run, finished: datetime, exit_code: ExitCode, error: result.R
         "thread_count": run.threads,
         "spark": run.application,
         "input_files": [plan.file.name for scan in scans.values() for plan in scan.files],
+        "scans": {name: scan.facts() for name, scan in scans.items()},
         "output_files": run.output_files,
         "dlq_path": run.dlq_path,
         "per_source_record_counts": {name: nodes[name]["records_in"] for name in numbers},

@@ -12,7 +12,7 @@ import itertools
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import types
 from spark_jobs.formats import encoding
@@ -71,6 +71,7 @@ class ScanPlan:
         skipped: the names of the files of zero bytes.
         warnings: what a user should know: header names that match in another letter case, declared ones in no file.
         widened_type: the type of the undeclared columns: texts, or values of any kind.
+        origins: for each undeclared column, carried or left out, the first file that has it.
     """
 
     files: tuple[FilePlan, ...]
@@ -80,6 +81,23 @@ class ScanPlan:
     skipped: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     widened_type: types.Type = _TEXT
+    origins: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def version(self) -> int:
+        """The version of the columns: 1 as declared, and one more for each file that brought new ones."""
+        return 1 + len({file for _, file in self.origins})
+
+    def facts(self) -> dict[str, Any]:
+        """What metrics tell of the scan."""
+        return {
+            "files_total": len(self.files) + len(self.skipped),
+            "files_skipped_empty": len(self.skipped),
+            "columns_discovered": dict(self.origins),
+            "columns_dropped": list(self.dropped),
+            "columns_missing": dict(self.missing),
+            "schema_version": self.version,
+        }
 
 
 def plan_csv(
@@ -130,7 +148,8 @@ class ColumnTracker:
     def __init__(self, declared: Sequence[str], on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN) -> None:
         self._declared = tuple(declared)
         self._on_unmapped = on_unmapped
-        self._extras: dict[str, None] = {}
+        #: Undeclared columns with the file that brought each.
+        self._extras: dict[str, str] = {}
         self._missing: dict[str, int] = {}
         self._warnings: dict[str, None] = {}
         self._files = 0
@@ -170,7 +189,7 @@ class ColumnTracker:
             listed = ", ".join(self._declared)
             message = f"the file has an undeclared column '{name}' (expected {listed})"
             raise FormatError(message, file, MISFIT)
-        self._extras[name] = None
+        self._extras.setdefault(name, file)
 
     def _match(self, names: Sequence[str]) -> list[int | None]:
         """For each declared column its field: the exact name, else a free one that differs in letter case only.
@@ -208,7 +227,8 @@ class ColumnTracker:
         dropped = tuple(self._extras) if self._on_unmapped is OnUnmapped.DROP else ()
         missing = tuple((column, self._missing[column]) for column in self._declared if column in self._missing)
         warnings = (*self._warnings, *self._unknown())
-        return ScanPlan(plans, self.widened, dropped, missing, tuple(skipped), warnings, widened_type)
+        origins = tuple(self._extras.items())
+        return ScanPlan(plans, self.widened, dropped, missing, tuple(skipped), warnings, widened_type, origins)
 
     def _unknown(self) -> list[str]:
         """What to say of declared columns that no file has."""

@@ -188,3 +188,17 @@ def test_a_compressed_file_is_told_as_such(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"a\.csv: the file is compressed, which is not read yet") as caught:
         plan(tmp_path, {"a.csv": gzip.compress(b"id\n1\n")}, ("id",))
     assert caught.value.code == "E400"
+
+
+def test_the_scan_tells_where_columns_are_from(tmp_path: Path) -> None:
+    heads = {"a.csv": b"id,x\n", "b.csv": b"x,y,id\n", "c.csv": b"", "d.csv": b"id,name,z,y\n"}
+    assert plan(tmp_path, heads, ("id", "name")).facts() == {
+        "files_total": 4,
+        "files_skipped_empty": 1,
+        "columns_discovered": {"x": "a.csv", "y": "b.csv", "z": "d.csv"},
+        "columns_dropped": [],
+        "columns_missing": {"name": 2},
+        "schema_version": 4,
+    }
+    assert plan(tmp_path, heads, ("id", "name"), OnUnmapped.DROP).facts()["columns_dropped"] == ["x", "y", "z"]
+    assert plan(tmp_path, {"a.csv": b"id\n"}, ("id",)).facts()["schema_version"] == 1

@@ -12,12 +12,9 @@ import sys
 from bisect import bisect_right
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from spark_jobs.cxl import types
 
 Place = tuple[int, int]
@@ -329,8 +326,10 @@ class Program:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the tree as a flat list: pickle recurses, and a chain of operators may be thousands deep."""
+        from spark_jobs.cxl import flat
+
         rest = tuple(getattr(self, one.name) for one in fields(self) if one.name != "statements")
-        return _unpickled, (rest, _flat(self.statements))
+        return flat.program, (rest, flat.rows(self.statements))
 
 
 @dataclass(frozen=True)
@@ -359,70 +358,3 @@ class AggregateProgram:
     before: Program
     calls: tuple[AggregateCall, ...]
     after: Program
-
-
-#: How a field's value stands in a flat row: as it is, as a node's number, as numbers of nodes.
-_PLAIN, _NODE, _NODES = "v", "n", "t"
-
-
-@cache
-def _names(kind: Hashable) -> tuple[str, ...]:
-    assert isinstance(kind, type)
-    return tuple(one.name for one in fields(kind))
-
-
-def _flat(roots: tuple[Statement, ...]) -> list[tuple[type, str, tuple[Any, ...]]]:
-    """The nodes below these, children first, and a last row with the roots; a node that is shared stands once."""
-    rows: list[tuple[type, str, tuple[Any, ...]]] = []
-    numbers: dict[int, int] = {}
-    stack: list[tuple[Any, str]] = [(root, "") for root in reversed(roots)]
-    while stack:
-        node, shapes = stack.pop()
-        key = id(node)
-        if key in numbers:
-            continue
-        values = [getattr(node, name) for name in _names(node.__class__)]
-        if not shapes:
-            shapes = "".join(map(_shape, values))
-            children = [
-                child
-                for shape, value in zip(shapes, values, strict=True)
-                if shape != _PLAIN
-                for child in (value if shape == _NODES else (value,))
-            ]
-            if children:
-                stack.append((node, shapes))
-                stack.extend((child, "") for child in children if id(child) not in numbers)
-                continue
-        numbers[key] = len(rows)
-        flat = (_numbered(shape, value, numbers) for shape, value in zip(shapes, values, strict=True))
-        rows.append((type(node), shapes, tuple(flat)))
-    return [*rows, (tuple, _NODES, (tuple(numbers[id(root)] for root in roots),))]
-
-
-def _shape(value: Any) -> str:
-    if isinstance(value, _NODE_CLASSES):
-        return _NODE
-    return _NODES if isinstance(value, tuple) and value and isinstance(value[0], _NODE_CLASSES) else _PLAIN
-
-
-def _numbered(shape: str, value: Any, numbers: dict[int, int]) -> Any:
-    if shape == _NODE:
-        return numbers[id(value)]
-    return tuple(numbers[id(item)] for item in value) if shape == _NODES else value
-
-
-def _unpickled(rest: tuple[Any, ...], rows: list[tuple[type, str, tuple[Any, ...]]]) -> Program:
-    """The program of a flat list."""
-    nodes: list[Any] = []
-    for make, shapes, values in rows:
-        given = [
-            nodes[value] if shape == _NODE else tuple(nodes[number] for number in value) if shape == _NODES else value
-            for shape, value in zip(shapes, values, strict=True)
-        ]
-        nodes.append(make(*given))
-    text, *others = rest
-    return Program(text, nodes[-1], *others)
-
-
-_NODE_CLASSES = (Expression, Closure, Arm, Statement)

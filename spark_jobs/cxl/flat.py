@@ -1,0 +1,78 @@
+"""Typed trees as flat lists: pickle recurses, and a chain of operators may be thousands deep."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.cxl.typed import Arm, Closure, Expression, Program, Statement
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+#: How a field's value stands in a flat row: as it is, as a node's number, as numbers of nodes.
+_PLAIN, _NODE, _NODES = "v", "n", "t"
+
+
+@cache
+def _names(kind: Hashable) -> tuple[str, ...]:
+    assert isinstance(kind, type)
+    return tuple(one.name for one in fields(kind))
+
+
+def rows(roots: tuple[Statement, ...]) -> list[tuple[type, str, tuple[Any, ...]]]:
+    """The nodes below these, children first, and a last row with the roots; a node that is shared stands once."""
+    listed: list[tuple[type, str, tuple[Any, ...]]] = []
+    numbers: dict[int, int] = {}
+    stack: list[tuple[Any, str]] = [(root, "") for root in reversed(roots)]
+    while stack:
+        node, shapes = stack.pop()
+        key = id(node)
+        if key in numbers:
+            continue
+        values = [getattr(node, name) for name in _names(node.__class__)]
+        if not shapes:
+            shapes = "".join(map(_shape, values))
+            children = [
+                child
+                for shape, value in zip(shapes, values, strict=True)
+                if shape != _PLAIN
+                for child in (value if shape == _NODES else (value,))
+            ]
+            if children:
+                stack.append((node, shapes))
+                stack.extend((child, "") for child in children if id(child) not in numbers)
+                continue
+        numbers[key] = len(listed)
+        flat = (_numbered(shape, value, numbers) for shape, value in zip(shapes, values, strict=True))
+        listed.append((type(node), shapes, tuple(flat)))
+    return [*listed, (tuple, _NODES, (tuple(numbers[id(root)] for root in roots),))]
+
+
+def _shape(value: Any) -> str:
+    if isinstance(value, _NODE_CLASSES):
+        return _NODE
+    return _NODES if isinstance(value, tuple) and value and isinstance(value[0], _NODE_CLASSES) else _PLAIN
+
+
+def _numbered(shape: str, value: Any, numbers: dict[int, int]) -> Any:
+    if shape == _NODE:
+        return numbers[id(value)]
+    return tuple(numbers[id(item)] for item in value) if shape == _NODES else value
+
+
+def program(rest: tuple[Any, ...], listed: list[tuple[type, str, tuple[Any, ...]]]) -> Program:
+    """The program of a flat list."""
+    nodes: list[Any] = []
+    for make, shapes, values in listed:
+        given = [
+            nodes[value] if shape == _NODE else tuple(nodes[number] for number in value) if shape == _NODES else value
+            for shape, value in zip(shapes, values, strict=True)
+        ]
+        nodes.append(make(*given))
+    text, *others = rest
+    return Program(text, nodes[-1], *others)
+
+
+_NODE_CLASSES = (Expression, Closure, Arm, Statement)

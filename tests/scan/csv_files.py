@@ -98,6 +98,8 @@ def _read(
         assert offset + outcome.records == result.count
         counted = reading.SplitOutcome()
         reading.count_csv(split, scan.files[split.file], options, counted)
-        assert counted == outcome
+        # What a wrong cut leaves of a record counts for nothing: the file is read again.
+        assert counted.is_consistent == outcome.is_consistent
+        assert not outcome.is_consistent or counted == outcome
         consistent &= outcome.is_consistent
     return result, consistent

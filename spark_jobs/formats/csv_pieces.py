@@ -22,6 +22,7 @@ MOST_RECORD_BYTES = 64 << 20
 _HEAD_BYTES = format.RAW_TEXT_LIMIT * 4
 
 _OPEN = "quote is never closed"
+_RETURN = ord("\r")
 
 Piece = tuple[bytes, str | None]
 
@@ -71,6 +72,11 @@ def pieces(stream: ByteStream, dialect: Dialect, size: int, stretch: Stretch, *,
             stretch.is_closed = is_last or found is not None
             yield data[:_HEAD_BYTES], _OPEN if is_open else f"record is longer than {MOST_RECORD_BYTES >> 20} MB"
             rest, wanted = found or b"", size
+    # What was read behind a record that is too long may be whole records to the end.
+    end, _ = dialect.last_record_end(rest)
+    if end:
+        yield rest[:end], None
+        rest = rest[end:]
     if rest:
         # What follows the last line end. Only the file's end can close a record in its place.
         stretch.is_closed = is_last
@@ -83,7 +89,8 @@ def _pass_over(
 ) -> tuple[bytes | None, bool]:
     """Read on to the end of a record that began with `data`.
 
-    Gives the bytes that were read beyond it, None when the stretch ended first, and whether that was inside quotes.
+    Gives the bytes that were read beyond it, None when the stretch ended first, and whether that was inside quotes. A
+    return that the stretch ends with ends the record; the newline that may follow is an empty line of the next one.
     """
     is_inside, before = False, csv_records.FILE_START
     chunk = data
@@ -99,7 +106,7 @@ def _pass_over(
         before = chunk[-1]
         chunk = _read_exactly(stream, size)
         stretch.bytes_read += len(chunk)
-    return None, is_inside
+    return (b"" if before == _RETURN and not is_inside else None), is_inside
 
 
 def _read_exactly(stream: ByteStream, size: int) -> bytes:

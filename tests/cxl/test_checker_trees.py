@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.cxl import flat, typed
+from spark_jobs.cxl import flat
 from spark_jobs.cxl.scope import Mode
 from tests.cxl.checking import compiled, program, refused
 

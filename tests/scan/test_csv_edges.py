@@ -117,6 +117,14 @@ def test_without_records_there_is_nothing_to_read(tmp_path: Path, data: bytes) -
 # ---- the longest record --------------------------------------------------------------------------------------------
 
 
+@example(
+    lengths=[3, 3, 3, 10, 61, 10, 10],
+    end="\r\n",
+    is_quoted=False,
+    is_ended=False,
+    split_bytes=100,
+    block_bytes=30,
+)
 @example(lengths=[62, 3, 59], end="\n", is_quoted=True, is_ended=False, split_bytes=100, block_bytes=1)
 @given(
     lengths=st.lists(st.sampled_from([3, 10, 59, 60, 61, 62, 63, 119, 120, 121, 130, 300]), min_size=1, max_size=8),

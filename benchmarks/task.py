@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.spec import JobSpec
 
 
-class _NoSession:
+class NoSession:
     """What a run asks of a session besides running jobs."""
 
     version = "none"
@@ -87,7 +87,7 @@ def main() -> None:
     profile = cProfile.Profile()
     with (
         mock.patch.object(chain, "run", run_chain),
-        mock.patch.object(session, "open_session", return_value=_NoSession()),
+        mock.patch.object(session, "open_session", return_value=NoSession()),
         mock.patch.object(session, "describe", return_value={}),
     ):
         started = time.process_time()

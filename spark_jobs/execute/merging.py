@@ -100,7 +100,7 @@ def _ranges(runs: Sequence[Piece], columns: Sequence[str], folder: str, size: in
     """Ranges of about `size` bytes."""
     known = [_Run.of(run) for run in runs]
     bounds, held = [], 0
-    for key, weight in sorted(pair for run in known for pair in zip(run.firsts, run.sizes, strict=True)):
+    for key, weight in sorted(pair for run in known for pair in run.weights):
         if held + weight > size and held:
             bounds.append(key)
             held = 0
@@ -120,11 +120,18 @@ def _ranges(runs: Sequence[Piece], columns: Sequence[str], folder: str, size: in
 
 @dataclass(frozen=True)
 class _Run:
-    """A run's blocks: the first key of each, and its bytes."""
+    """A run's blocks: the first key of each, its bytes, and those of its index."""
 
     path: str
     firsts: list[bytes]
     sizes: list[int]
+    index_sizes: list[int]
+
+    @property
+    def weights(self) -> Iterator[tuple[bytes, int]]:
+        """What a task has to hold of each block, by its first key."""
+        for first, size, index_size in zip(self.firsts, self.sizes, self.index_sizes, strict=True):
+            yield first, size + index_size
 
     @classmethod
     def of(cls, run: Piece) -> _Run:
@@ -136,7 +143,8 @@ class _Run:
         if sum(sizes) != run.size:
             text = f"tells of {sum(sizes)} bytes, but {run.size} were written; run again"
             raise OSError(errno.EIO, text, run.path + records.SUFFIX)
-        return cls(run.path, [block.column(records.KEY)[0].as_py() for block in blocks], sizes)
+        firsts = [block.column(records.KEY)[0].as_py() for block in blocks]
+        return cls(run.path, firsts, sizes, [block.nbytes for block in blocks])
 
     def stretch(self, low: bytes | None, high: bytes | None) -> Stretch:
         """The blocks that may have keys of a range."""
@@ -151,7 +159,8 @@ def _write(wanted: Range) -> Piece:
     path = f"{wanted.target}.{uuid.uuid4().hex}"
     with durable.about(path), closing(records.IndexedFile(path, wanted.columns)) as file:
         if found:
-            columns = {name: pa.concat_arrays([known[name] for _, known in found]) for name in found[0][1]}
+            names = list(found[0][1])
+            columns = {name: pa.concat_arrays([known.pop(name) for _, known in found]) for name in names}
             records.write_sorted(file, pa.concat_arrays([texts for texts, _ in found]), columns)
         return joining.whole(path, file.tell())
 

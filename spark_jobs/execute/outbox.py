@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spark_jobs.execute import envelopes
-from spark_jobs.nodes import spill
+from spark_jobs.nodes import memory, spill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from spark_jobs.execute.spill import Block, Space
     from spark_jobs.plan import regions
 
-#: Bytes of a payload before it is compressed; some megabytes are what Spark moves best.
-PAYLOAD_BYTES = 8 << 20
 #: How many payloads a task sends at most, as a number of bits.
 _SEQUENCE_BITS = 24
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -28,25 +26,27 @@ class Outbox:
     Args:
         job: whose exchanges they go to.
         level: the level of the task.
-        limit: bytes of payloads that are held in memory.
-        space: where the others go.
+        account: what the task may hold.
+        space: where payloads go that are too many for it.
     """
 
-    def __init__(self, job: regions.Job, level: int, limit: int, space: Callable[[], Space]) -> None:
+    def __init__(self, job: regions.Job, level: int, account: memory.Account, space: Callable[[], Space]) -> None:
         self._job = job
         self._level = level
-        self._limit = limit
+        #: Bytes of a payload before it is compressed; some megabytes are what Spark moves best.
+        self._payload_bytes = memory.step_bytes(account.share)
+        self._place = account.open(self._release)
         self._space = space
         #: What waits: slot, exchange, partition, ordinal, payload or where it is.
         self._waiting: list[tuple[int, int, int, int, bytes | Block]] = []
-        self._held = 0
+        self._on_disk = 0
         self._sent = 0
         self._nodes = {exchange.id: job.boxes[exchange.consumer].step.name for exchange in job.exchanges}
 
     def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> int:
         """Rows for a partition of an exchange; tables with one ordinal keep their order. Gives the payloads' bytes."""
         total = 0
-        for piece in spill.pieces(table, PAYLOAD_BYTES):
+        for piece in spill.pieces(table, self._payload_bytes):
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, table.schema, options=_LZ4) as stream:
                 stream.write_table(piece)
@@ -58,22 +58,38 @@ class Outbox:
 
     def add(self, exchange: int, partition: int, ordinal: int, payload: bytes) -> None:
         """A payload on its way to its exchange, or another task's report on its way to the driver."""
-        kept: bytes | Block = payload
-        if exchange in self._nodes and self._held + len(payload) > self._limit:
-            kept = self._space().put(self._nodes[exchange], payload)
-        else:
-            self._held += len(payload)
         slot = envelopes.slot(self._job, self._level + 1, exchange, partition)
-        self._waiting.append((slot, exchange, partition, ordinal, kept))
+        self._waiting.append((slot, exchange, partition, ordinal, payload))
+        if exchange in self._nodes:
+            self._place.add(len(payload))
+
+    def _release(self) -> None:
+        """Payloads go to disk; reports are small."""
+        for i in range(self._on_disk, len(self._waiting)):
+            slot, exchange, partition, ordinal, kept = self._waiting[i]
+            if exchange in self._nodes and isinstance(kept, bytes):
+                block = self._space().put(self._nodes[exchange], kept)
+                self._waiting[i] = (slot, exchange, partition, ordinal, block)
+        self._on_disk = len(self._waiting)
+        self._place.set(0)
 
     def clear(self) -> None:
         """Send nothing."""
         self._waiting.clear()
+        self._place.close()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """What Spark gets, a few envelopes at a time."""
-        few = envelopes.BATCH
-        for start in range(0, len(self._waiting), few):
-            rows = self._waiting[start : start + few]
-            yield envelopes.batch([(*r[:4], r[4] if isinstance(r[4], bytes) else r[4].bytes()) for r in rows])
-        self._waiting.clear()
+        rows: list[envelopes.Envelope] = []
+        size = 0
+        for i, (slot, exchange, partition, ordinal, kept) in enumerate(self._waiting):
+            payload = kept if isinstance(kept, bytes) else kept.bytes()
+            self._waiting[i] = (slot, exchange, partition, ordinal, b"")
+            if rows and (len(rows) == envelopes.BATCH or size + len(payload) > self._payload_bytes):
+                yield envelopes.batch(rows)
+                rows, size = [], 0
+            rows.append((slot, exchange, partition, ordinal, payload))
+            size += len(payload)
+        if rows:
+            yield envelopes.batch(rows)
+        self.clear()

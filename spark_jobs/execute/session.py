@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _RUNTIME = {
     # Payload frames have a few rows of some megabytes each.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "8",
+    # A task has a batch of them in memory beside what it opened.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 20),
     # The chain of a job is fixed: adaptive execution would only run it in more jobs.
     "spark.sql.adaptive.enabled": "false",
     # Expressions that Spark interprets are ready at once, and enough for envelopes: the work is in Arrow.

@@ -18,7 +18,7 @@ from spark_jobs.execute import spill as disk
 from spark_jobs.execute.envelopes import COUNTS
 from spark_jobs.execute.outbox import Outbox
 from spark_jobs.formats.format import FormatError
-from spark_jobs.nodes import node, operator, ordering, spill
+from spark_jobs.nodes import memory, node, operator, ordering, spill
 from spark_jobs.nodes.source import record_origin as origins
 from spark_jobs.plan import plan as plans
 from spark_jobs.plan import regions
@@ -49,16 +49,15 @@ class Task:
         self.values = dict(spec.values)
         self.branches = spec.branches
         self.report = report.TaskReport(level, number)
-        self.share = spec.memory_share
-        held = spill.held_bytes(self) // 2
+        self.account = memory.Account(spec.memory_share)
         #: What this task makes, and what it only passes on to later levels.
-        self.outbox = Outbox(spec.job, level, held, lambda: self._disk)
-        self.passing = Outbox(spec.job, level, held, lambda: self._disk)
+        self.outbox = Outbox(spec.job, level, self.account, lambda: self._disk)
+        self.passing = Outbox(spec.job, level, self.account, lambda: self._disk)
         self.gathered = letters.Gathered(
             os.path.join(spec.scratch, f"letters-{spec.job.number}-{level}-{number}-{attempt}.arrow"),
             spec.filed,
             spec.named,
-            min(self.share // _LETTERS_SHARE, _MOST_LETTERS_BYTES),
+            min(spec.memory_share // _LETTERS_SHARE, _MOST_LETTERS_BYTES),
         )
         self._parts: list[tuple[report.Part, Any]] = []
         self.running: operator.Batch | None = None

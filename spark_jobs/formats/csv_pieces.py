@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.csv_records import Dialect
 
-#: A longer record is malformed; its line end does not count.
-MOST_RECORD_BYTES = 64 << 20
+MOST_RECORD_BYTES = format.MOST_RECORD_BYTES
 #: How much of a malformed record is kept: its first characters, each of at most four bytes.
 _HEAD_BYTES = format.RAW_TEXT_LIMIT * 4
 
@@ -41,36 +40,44 @@ class Stretch:
     records: int = 0
     bytes_read: int = 0
     is_closed: bool = True
+    #: Whether there was a record that is too long for the reader's memory.
+    is_too_long: bool = False
 
 
-def pieces(stream: ByteStream, dialect: Dialect, size: int, stretch: Stretch, *, is_last: bool) -> Iterator[Piece]:
+def pieces(
+    stream: ByteStream, dialect: Dialect, size: int, stretch: Stretch, *, is_last: bool, most: int = MOST_RECORD_BYTES
+) -> Iterator[Piece]:
     """Whole records, or the beginning of a record without end and what is wrong with it.
 
     Args:
         stream: the bytes of the stretch, from a record start on.
         dialect: the bytes that structure the file.
         size: how much makes a piece.
-        stretch: `bytes_read` and `is_closed` are noted in it.
+        stretch: what was found is noted in it.
         is_last: whether the file ends with the stretch, so that its end is the end of a record.
+        most: how long a record may be. Where that is less than `MOST_RECORD_BYTES`, longer ones are left out and noted.
     """
     rest = b""
-    wanted = size = min(size, MOST_RECORD_BYTES)
+    most = min(most, MOST_RECORD_BYTES)
+    wanted = size = min(size, most)
     # Never more at once than the longest record and a byte of its line end: then a record that is not complete in it
     # is too long, and no other can be.
-    while chunk := _read_exactly(stream, min(wanted, max(MOST_RECORD_BYTES + 1 - len(rest), 1))):
+    while chunk := _read_exactly(stream, min(wanted, max(most + 1 - len(rest), 1))):
         stretch.bytes_read += len(chunk)
         data = rest + chunk
         end, _ = dialect.last_record_end(data)
         if end:
             yield data[:end] if end < len(data) else data, None
             rest, wanted = data[end:], size
-        elif len(data) <= MOST_RECORD_BYTES:
+        elif len(data) <= most:
             # A record longer than all that was read: read as much again, so that the work stays linear.
             rest, wanted = data, len(data)
         else:
             found, is_open = _pass_over(stream, dialect, data, size, stretch)
             stretch.is_closed = is_last or found is not None
-            yield data[:_HEAD_BYTES], _OPEN if is_open else f"record is longer than {MOST_RECORD_BYTES >> 20} MB"
+            stretch.is_too_long |= not is_open and most < MOST_RECORD_BYTES
+            if is_open or most == MOST_RECORD_BYTES:
+                yield data[:_HEAD_BYTES], _OPEN if is_open else f"record is longer than {MOST_RECORD_BYTES >> 20} MB"
             rest, wanted = found or b"", size
     # What was read behind a record that is too long may be whole records to the end.
     end, _ = dialect.last_record_end(rest)

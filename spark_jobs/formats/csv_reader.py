@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.format import Block, FileColumns, Reading
     from spark_jobs.formats.options import CsvOptions
 
-#: How much input makes a block: kernels work in the cache, and a task holds little.
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = format.BLOCK_BYTES
 #: Where records are not as they should be, blocks are smaller: short broken records are many, and each is an entry.
 _CAREFUL_BYTES = 1 << 20
 _UNDECODABLE = re.compile("[\udc80-\udcff]+")
@@ -48,12 +47,13 @@ class CsvReader:
     """Reads stretches of one file."""
 
     def __init__(
-        self, options: CsvOptions, columns: FileColumns, reading: Reading, block_bytes: int = BLOCK_BYTES
+        self, options: CsvOptions, columns: FileColumns, reading: Reading, block_bytes: int | None = None
     ) -> None:
         self._dialect = dialect_of(options)
         self._options = options
         self._columns = columns
-        self._block_bytes = block_bytes
+        self._block_bytes = block_bytes or reading.block_bytes
+        self._record_bytes = reading.record_bytes
         self._shape = records.RecordShape(reading, columns)
         self._names = [f"f{index}" for index in range(columns.width)]
         self._needed = self._shape.needed or [0]
@@ -67,7 +67,10 @@ class CsvReader:
             is_last: whether the file ends with the stretch. Elsewhere an end inside quotes means that the stretch was
                 cut wrongly: then `stretch.is_closed` is false at the end, and what was read must not be used.
         """
-        for data, problem in csv_pieces.pieces(stream, self._dialect, self._block_bytes, stretch, is_last=is_last):
+        pieces = csv_pieces.pieces(
+            stream, self._dialect, self._block_bytes, stretch, is_last=is_last, most=self._record_bytes
+        )
+        for data, problem in pieces:
             if problem is None:
                 yield from self._blocks(data, stretch)
             else:

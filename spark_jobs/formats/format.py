@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 #: Undeclared columns travel under this prefix, so that CXL's bare names and emits never meet them (decision 25).
 WIDENED = "$widened."
 
+#: How much input makes a block: kernels work in the cache, and a task holds little.
+BLOCK_BYTES = 4 << 20
+#: A longer record is malformed; its line end does not count.
+MOST_RECORD_BYTES = 64 << 20
 #: How much of a malformed record's text is kept for its dead-letter entry, in characters (decision 28).
 RAW_TEXT_LIMIT = 1000
 
@@ -75,6 +79,8 @@ class Reading:
         live: the declared columns that batches carry; None carries all.
         failure_texts: whether failing records must be shown, that is, whether the dead-letter file has source columns.
         date_formats: formats that dates and date-times may have beside the built-in ones (decision 57).
+        block_bytes: how much input makes a block.
+        record_bytes: how long a record may be for the memory of a task; a longer one ends the run (decision 41).
     """
 
     columns: tuple[SourceColumn, ...]
@@ -82,6 +88,8 @@ class Reading:
     live: frozenset[str] | None = None
     failure_texts: bool = False
     date_formats: tuple[str, ...] = ()
+    block_bytes: int = BLOCK_BYTES
+    record_bytes: int = MOST_RECORD_BYTES
 
     def forms(self, column: SourceColumn) -> tuple[str, ...]:
         """The formats that a column's dates and date-times may have beside the built-in ones."""

@@ -7,12 +7,13 @@ one partition and sends what comes of them home, where `Home` puts them into rec
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.nodes import operator, ordering, partition, spill
+from spark_jobs.nodes import memory, operator, ordering, partition, spill
 
 if TYPE_CHECKING:
     from spark_jobs.nodes import node
@@ -74,20 +75,35 @@ class Departure(operator.Operator):
         lane.waiting.append(pa.table(data))
         lane.rows += batch.count
         lane.bytes += data.nbytes
-        if lane.rows >= DEPARTURE_ROWS or lane.bytes >= spill.held_bytes(self.context):
+        self._place.add(data.nbytes)
+        if lane.rows >= DEPARTURE_ROWS or 2 * lane.bytes > self._place.room:
             self._send(batch.lane, lane)
 
+    @cached_property
+    def _place(self) -> memory.Place:
+        return self.context.account.open(self._send_all)
+
+    def _send_all(self) -> None:
+        for name, lane in self._waiting.items():
+            self._send(name, lane)
+
     def _send(self, name: tuple[int, ...], lane: _Lane) -> None:
+        if not lane.rows:
+            return
+        # Nothing here keeps a name for the records: each form of them can go as soon as the next is made.
+        for number, part in partition.split(self.sent(name, self._taken(lane)), self.key_columns, self.partitions):
+            self.context.send(self.exchange, number, lane.place, part)
+
+    def _taken(self, lane: _Lane) -> pa.Table:
         table = pa.concat_tables(lane.waiting, promote_options="default")
         lane.waiting, lane.rows, lane.bytes = [], 0, 0
-        for number, part in partition.split(self.sent(name, table), self.key_columns, self.partitions):
-            self.context.send(self.exchange, number, lane.place, part)
+        self._place.set(sum(each.bytes for each in self._waiting.values()))
+        return table
 
     def finish(self) -> None:
         """Send the rest."""
-        for name, lane in self._waiting.items():
-            if lane.rows:
-                self._send(name, lane)
+        with self._place.busy():
+            self._send_all()
         self._waiting.clear()
 
 
@@ -148,5 +164,5 @@ def push_all(given: operator.Operator, records: spill.Ordered, partition_number:
         done += data.num_rows
         if not given.last:
             given.counters.made -= data.num_rows
-        for piece in whole.slices():
+        for piece in given.portions(whole):
             given.push(piece)

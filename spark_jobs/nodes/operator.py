@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from spark_jobs.contract import MERGED
 from spark_jobs.cxl import engine, failures, values
+from spark_jobs.nodes import memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -155,8 +156,8 @@ class Context(Protocol):
 
     #: Run-wide values behind `$...`: `pipeline.name`, `vars.limit`, ….
     values: dict[str, Any]
-    #: Bytes of Arrow data that this task may hold (decision 41).
-    share: int
+    #: What this task may hold, and who holds what (decision 41).
+    account: memory.Account
     #: What a program runs on, for its log lines; None where it is repeated work, which writes none.
     running: Batch | None
     #: The branches of all routes of the plan; the first is none.
@@ -259,6 +260,11 @@ class Operator:
             for target, target_port in self.targets.get(port, ()):
                 target.process(batch, target_port)
 
+    def portions(self, batch: Batch) -> Iterable[Batch]:
+        """A batch in pieces that are small in records and for the task's memory."""
+        most = memory.step_bytes(self.context.account.share)
+        return batch.slices(max(1, min(BATCH_ROWS, batch.count * most // max(batch.data.nbytes, 1))))
+
     def fail(self, batch: Batch, failing: Sequence[engine.RowFailure] | Failures, trigger: str = "") -> None:
         """Send rows of a batch to the dead letters."""
         if len(failing):
@@ -278,15 +284,20 @@ class Operator:
 
 def compiled(program: typed.Program) -> engine.BatchProgram:
     """The program as kernels; once per worker process, however many tasks run it."""
-    found = _COMPILED.get(id(program))
+    found = _COMPILED.pop(id(program), None)
     if found is None or found[0] is not program:
         from spark_jobs.cxl import kernels
 
-        found = _COMPILED[id(program)] = (program, kernels.compile(program))
+        found = (program, kernels.compile(program))
+    _COMPILED[id(program)] = found
+    while len(_COMPILED) > MOST_COMPILED:
+        del _COMPILED[next(iter(_COMPILED))]
     return found[1]
 
 
+#: Programs by their identity, the one used last at the end: each job unpickles its own, and workers outlive jobs.
 _COMPILED: dict[int, tuple[typed.Program, engine.BatchProgram]] = {}
+MOST_COMPILED = 256
 
 
 def overlay(data: pa.RecordBatch, columns: dict[str, pa.Array]) -> pa.RecordBatch:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _BITS = 0xFFFF_FFFF_FFFF_FFFF
 _BYTE_MULTIPLIER = np.uint64(0x100000001B3)
+#: Bytes of text that are hashed at once: each takes some numbers of 8 bytes, which should stay in the cache.
+_HASHED_BYTES = 1 << 16
 
 
 def numbers(keys: Sequence[pa.Array], partitions: int, salt: int = 0) -> np.ndarray:
@@ -30,11 +32,8 @@ def numbers(keys: Sequence[pa.Array], partitions: int, salt: int = 0) -> np.ndar
 def split(table: pa.Table, keys: Sequence[str], partitions: int) -> Iterator[tuple[int, pa.Table]]:
     """The rows of each partition that has any, in their order."""
     if partitions == 1:
-        if table.num_rows:
-            yield 0, table
-        return
-    chosen = numbers([table.column(name).combine_chunks() for name in keys], partitions)
-    yield from cut(table, chosen)
+        return iter([(0, table)] if table.num_rows else [])
+    return cut(table, numbers([table.column(name) for name in keys], partitions))
 
 
 def cut(table: pa.Table, chosen: np.ndarray) -> Iterator[tuple[int, pa.Table]]:
@@ -72,19 +71,32 @@ def _hash(key: pa.Array) -> np.ndarray:
 
 
 def _hash_texts(key: pa.Array) -> np.ndarray:
-    """A polynomial over the bytes of each text, from the column's buffers."""
+    """A polynomial over the bytes of each text, from the column's buffers, some texts at a time."""
     filled = key.fill_null("")
     offsets = np.frombuffer(filled.buffers()[1], dtype=np.int32)[filled.offset : filled.offset + len(filled) + 1]
-    lengths = np.diff(offsets)
-    if not len(lengths) or offsets[-1] == offsets[0]:
+    if not len(key) or offsets[-1] == offsets[0]:
         return _validity(key)
-    data = np.frombuffer(filled.buffers()[2], dtype=np.uint8)[offsets[0] : offsets[-1]].astype(np.uint64)
-    position = np.arange(len(data)) - np.repeat(offsets[:-1] - offsets[0], lengths)
-    powers = np.cumprod(np.full(int(lengths.max()), _BYTE_MULTIPLIER, dtype=np.uint64))
-    sums = np.concatenate([[np.uint64(0)], np.cumsum((data + np.uint64(1)) * powers[position])])
-    totals = sums[offsets[1:] - offsets[0]] - sums[offsets[:-1] - offsets[0]]
+    data = np.frombuffer(filled.buffers()[2], dtype=np.uint8)
+    powers = np.cumprod(np.full(int(np.diff(offsets).max()), _BYTE_MULTIPLIER, dtype=np.uint64))
+    totals = np.empty(len(key), dtype=np.uint64)
+    start = 0
+    while start < len(key):
+        bound = np.searchsorted(offsets, offsets[start] + _HASHED_BYTES, side="right") - 1
+        end = min(max(int(bound), start + 1), len(key))
+        totals[start:end] = _polynomials(data, offsets[start : end + 1], powers)
+        start = end
     hashes: np.ndarray = _mix(totals) + _validity(key)
     return hashes
+
+
+def _polynomials(data: np.ndarray, offsets: np.ndarray, powers: np.ndarray) -> np.ndarray:
+    """That of each text, modulo 2^64."""
+    lengths = np.diff(offsets)
+    coefficients = data[offsets[0] : offsets[-1]].astype(np.uint64) + np.uint64(1)
+    position = np.arange(len(coefficients)) - np.repeat(offsets[:-1] - offsets[0], lengths)
+    sums = np.concatenate([[np.uint64(0)], np.cumsum(coefficients * powers[position])])
+    totals: np.ndarray = sums[offsets[1:] - offsets[0]] - sums[offsets[:-1] - offsets[0]]
+    return totals
 
 
 def _validity(key: pa.Array) -> np.ndarray:

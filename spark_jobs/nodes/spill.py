@@ -1,8 +1,8 @@
 """Rows that a task holds until all have come: in memory while they fit its share, in runs on local disk beyond that.
 
-`Ordered` gives rows back by their places, `Keyed` by their keys. Both hold at most a part of the task's share of
-`memory.limit` (decision 41), because working on what is held needs as much again; what was spilled comes back a piece
-at a time. A key whose rows do not fit even alone is E310.
+`Ordered` gives rows back by their places, `Keyed` by their keys. Both count what they hold in the task's account
+(`memory.py`) and spill it when asked; what was spilled comes back a piece at a time. A key whose rows do not fit even
+alone is E310.
 """
 
 from __future__ import annotations
@@ -13,15 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.nodes import ordering, partition
+from spark_jobs.nodes import memory, ordering, partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-#: Of a task's share, what an operator holds before it spills: concatenating and grouping take the rest for a while.
-_HELD = 3
-#: However large the share is: Arrow counts the bytes of a text column in 31 bits.
-_MOST_HELD = 1 << 30
 #: Spilled rows are split by key into this many pieces, each again where it does not fit.
 FAN_OUT = 16
 _MOST_SPLITS = 6
@@ -39,8 +35,8 @@ class Spilled(Protocol):
 class Room(Protocol):
     """What a task lets its operators hold, and where the rest goes."""
 
-    #: Bytes of Arrow data that the task may hold.
-    share: int
+    #: What it may hold, and who holds what.
+    account: memory.Account
 
     def spill(self, node: str, table: pa.Table) -> Spilled:
         """Write rows down for this task. Raises `Exhausted`."""
@@ -62,11 +58,6 @@ class Exhausted(Exception):
         self.node = node
 
 
-def held_bytes(room: Room) -> int:
-    """How many bytes of rows an operator holds before it does something about it."""
-    return min(room.share // _HELD, _MOST_HELD)
-
-
 def _joined(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables, promote_options="default").combine_chunks()
 
@@ -77,28 +68,30 @@ class Ordered:
     def __init__(self, room: Room, node: str) -> None:
         self._room = room
         self._node = node
-        self._limit = held_bytes(room)
         self._held: list[pa.Table] = []
-        self._bytes = 0
+        self._place = room.account.open(self._spill_held)
         #: Sorted runs by how often their rows were merged: as many of a level as can be make one of the next.
         self._levels: list[list[list[Spilled]]] = []
 
     def add(self, table: pa.Table) -> None:
         """Rows in any order."""
         self._held.append(table)
-        self._bytes += table.nbytes
-        if self._bytes > self._limit:
-            self._add_run(self._spill([self._sorted()]), 0)
+        self._place.add(table.nbytes)
 
     def tables(self) -> Iterator[pa.Table]:
         """The rows, in tables one after another; can be asked for once."""
-        if not self._levels:
-            if self._held:
-                yield self._sorted()
-            return
-        if self._held:
-            self._add_run(self._spill([self._sorted()]), 0)
-        yield from _merged([run for level in reversed(self._levels) for run in level])
+        with self._place.busy():
+            if self._levels:
+                if self._held:
+                    self._spill_held()
+                yield from _merged([run for level in reversed(self._levels) for run in level])
+            elif self._held:
+                yield from pieces(self._sorted(), memory.step_bytes(self._room.account.share))
+            self._place.close()
+
+    def _spill_held(self) -> None:
+        self._add_run(self._spill([self._sorted()]), 0)
+        self._place.set(0)
 
     def _add_run(self, run: list[Spilled], level: int) -> None:
         if level == len(self._levels):
@@ -110,14 +103,24 @@ class Ordered:
             self._add_run(self._spill(_merged(runs)), level + 1)
 
     def _sorted(self) -> pa.Table:
-        table = _joined(self._held)
-        self._held, self._bytes = [], 0
-        return table.take(pc.sort_indices(table.column(ordering.AT)))
+        """What is held, in order; column by column, so that each can go as soon as it is sorted."""
+        table = pa.concat_tables(self._held, promote_options="default")
+        self._held = []
+        names, columns = table.schema.names, table.columns
+        order = pc.sort_indices(table.column(ordering.AT).combine_chunks())
+        del table
+        columns.reverse()
+        return pa.table({name: _ordered(columns, order) for name in names})
 
     def _spill(self, tables: Iterable[pa.Table]) -> list[Spilled]:
         """A sorted run, in blocks small enough for one of each run to be held."""
-        block = max(self._limit // MOST_RUNS, 1)
+        block = max(self._room.account.limit // MOST_RUNS, 1)
         return [self._room.spill(self._node, piece) for table in tables for piece in pieces(table, block)]
+
+
+def _ordered(columns: list[pa.ChunkedArray], order: pa.Array) -> pa.Array:
+    """The last of the columns, which goes, in an order."""
+    return columns.pop().combine_chunks().take(order)
 
 
 def _merged(runs: Sequence[Sequence[Spilled]]) -> Iterator[pa.Table]:
@@ -155,6 +158,8 @@ class Keyed:
         keys: the names of the key columns; none is a single key.
         merge: what is to be done with rows of equal keys, as soon as they meet: gets tables in the order they were
             added, gives one with a row per key, and may be asked again about its own results.
+        row_bytes: what merging allocates for each row beside copies of it.
+        splits: how often the rows were split by key already.
     """
 
     def __init__(
@@ -164,69 +169,138 @@ class Keyed:
         keys: Sequence[str],
         merge: Callable[[Sequence[pa.Table]], pa.Table],
         *,
+        row_bytes: int = memory.grouping_bytes(0),
         splits: int = 0,
     ) -> None:
         self._room = room
         self._node = node
         self._keys = keys
         self._merge = merge
+        self._row_bytes = row_bytes
         self._splits = splits
-        self._limit = self._full = held_bytes(room)
         self._held: list[pa.Table] = []
-        self._bytes = 0
-        self._pieces: dict[int, list[Spilled]] = {}
+        self._place = room.account.open(self._release)
+        #: What is held in vain: rows that merging and splitting did not make fewer.
+        self._least = 0
+        self._spilled: dict[int, list[Spilled]] = {}
 
     def add(self, table: pa.Table) -> None:
         """Rows in any order; those of one key keep the order they come in."""
         self._held.append(table)
-        self._bytes += table.nbytes
-        if self._bytes > self._full:
-            merged = self._take()
-            if merged.nbytes > self._limit // 2:
-                self._spill(merged)
-            else:
-                self._held, self._bytes = [merged], merged.nbytes
+        self._place.add(table.nbytes)
 
     def tables(self) -> Iterator[pa.Table]:
         """Merged rows: each key in one row of one table; can be asked for once."""
-        if not self._pieces:
-            if self._held:
-                yield self._take()
-            return
-        if self._held:
-            self._spill(self._take())
-        for number in sorted(self._pieces):
-            inner = Keyed(self._room, self._node, self._keys, self._merge, splits=self._splits + 1)
-            for block in self._pieces.pop(number):
+        with self._place.busy():
+            if not self._spilled:
+                for _, table in self._merged():
+                    yield table
+            elif self._held:
+                for number, table in self._merged():
+                    self._spill(number, table)
+            self._place.close()
+        for number in sorted(self._spilled):
+            inner = Keyed(
+                self._room, self._node, self._keys, self._merge, row_bytes=self._row_bytes, splits=self._splits + 1
+            )
+            for block in self._spilled.pop(number):
                 inner.add(block.read())
             yield from inner.tables()
 
-    def _take(self) -> pa.Table:
-        held, self._held, self._bytes = self._held, [], 0
-        return self._merge(held)
-
-    def _spill(self, table: pa.Table) -> None:
-        splits = len(self._keys) > 0 and self._splits < _MOST_SPLITS
-        if not self._pieces and not (splits and table.num_rows > 1):
-            self._keep_or_fail(table)
+    def _release(self) -> None:
+        """Merge what is held, and write it down unless that has made it much smaller."""
+        before = self._place.bytes
+        if before < 2 * self._least:
             return
-        keys = [table.column(name).combine_chunks() for name in self._keys]
-        numbers = partition.numbers(keys, FAN_OUT, salt=self._splits + 1)
-        for number, part in partition.cut(table, numbers):
-            blocks = self._pieces.setdefault(number, [])
-            blocks += [self._room.spill(self._node, piece) for piece in pieces(part, self._limit)]
+        found = list(self._merged())
+        held = sum(table.nbytes for _, table in found)
+        if not self._can_split(found):
+            self._least = self._checked(held)
+        elif held > before // 2:
+            for number, table in found:
+                self._spill(number, table)
+            self._place.set(0)
+            return
+        self._held = [table for _, table in found]
+        self._place.set(held)
 
-    def _keep_or_fail(self, table: pa.Table) -> None:
-        """Rows that splitting does not make fewer: they may fill the share, not more."""
-        if table.nbytes > self._room.share:
+    def _merged(self) -> Iterator[tuple[int | None, pa.Table]]:
+        """What is held, merged; with the number of each piece where it had to be split by key for that."""
+        held, self._held = self._held, []
+        return merged(held, self._keys, self._merge, self._place.room, self._row_bytes, salt=self._splits + 1)
+
+    def _can_split(self, found: Sequence[tuple[int | None, pa.Table]]) -> bool:
+        if self._spilled:
+            return True
+        rows = sum(table.num_rows for _, table in found)
+        return len(self._keys) > 0 and self._splits < _MOST_SPLITS and rows > 1
+
+    def _spill(self, number: int | None, table: pa.Table) -> None:
+        parts = _cut(table, self._keys, self._splits + 1) if number is None else [(number, table)]
+        for piece, part in parts:
+            blocks = self._spilled.setdefault(piece, [])
+            size = memory.step_bytes(self._room.account.share)
+            blocks += [self._room.spill(self._node, block) for block in pieces(part, size)]
+
+    def _checked(self, held: int) -> int:
+        """Rows that splitting does not make fewer may fill a part of the share, not more."""
+        share = self._room.account.share
+        if held > memory.record_bytes(share):
             raise Exhausted(
                 "E310",
-                f"the rows of one key need {table.nbytes} bytes, memory.limit leaves {self._room.share} to each task; "
-                "raise memory.limit, use fewer threads, or keep less per key",
+                f"the rows of one key need {held} bytes and as much again to be worked on, memory.limit leaves "
+                f"{share} to each task; raise memory.limit, use fewer threads, or keep less per key",
                 self._node,
             )
-        self._held, self._bytes = [table], table.nbytes
-        self._full = table.nbytes + self._limit
+        return held
+
+
+def merged(
+    tables: list[pa.Table],
+    keys: Sequence[str],
+    merge: Callable[[Sequence[pa.Table]], pa.Table],
+    room: int,
+    row_bytes: int,
+    salt: int,
+) -> Iterator[tuple[int | None, pa.Table]]:
+    """Rows of equal keys merged: at once, or one piece of the keys after another where that would take too much.
+
+    Args:
+        tables: the rows; the list is emptied, so that they go as soon as they can.
+        keys: see `Keyed`.
+        merge: see `Keyed`.
+        room: what may be allocated for it.
+        row_bytes: see `Keyed`.
+        salt: how the keys are split, see `partition.numbers`.
+
+    Yields:
+        Tables with a row per key, each with the number of its piece; None where there is one piece.
+    """
+    if not tables:
+        return
+    needed = sum(2 * table.nbytes + row_bytes * table.num_rows for table in tables)
+    if needed <= room or not keys:
+        found, tables[:] = merge(tables), []
+        yield None, found
+        return
+    parts: dict[int, list[pa.Table]] = {}
+    for table in _taken(tables):
+        for number, part in _cut(table, keys, salt):
+            parts.setdefault(number, []).append(part)
+    for number in sorted(parts):
+        yield number, merge(parts.pop(number))
+
+
+def _taken(tables: list[pa.Table]) -> Iterator[pa.Table]:
+    """The tables in their order; each is in the list no more."""
+    tables.reverse()
+    while tables:
+        yield tables.pop()
+
+
+def _cut(table: pa.Table, keys: Sequence[str], salt: int) -> Iterator[tuple[int, pa.Table]]:
+    numbers = partition.numbers([table.column(name) for name in keys], FAN_OUT, salt=salt)
+    return partition.cut(table, numbers)
 
 
 def pieces(table: pa.Table, size: int) -> Iterator[pa.Table]:

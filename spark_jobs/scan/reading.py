@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs.formats import csv_pieces, csv_reader, encoding, json_reader
+from spark_jobs.formats.format import FormatError
 from spark_jobs.scan import changes, splits
 
 if TYPE_CHECKING:
@@ -57,12 +58,12 @@ def read_csv(
     options: CsvOptions,
     reading: Reading,
     outcome: SplitOutcome,
-    block_bytes: int = csv_reader.BLOCK_BYTES,
+    block_bytes: int | None = None,
 ) -> Iterator[Block]:
     """The blocks of a split of a CSV file; `outcome` is filled in on the way.
 
     Raises:
-        FormatError: the file cannot be opened, or changed (E907).
+        FormatError: the file cannot be opened, changed (E907), or has a record that is too long for a task (E310).
     """
     reader = csv_reader.CsvReader(options, file_plan.columns, reading, block_bytes)
     stretch = csv_pieces.Stretch()
@@ -75,6 +76,17 @@ def read_csv(
             yield block
     outcome.records = stretch.records
     outcome.is_consistent &= stretch.is_closed
+    if stretch.is_too_long and outcome.is_consistent:
+        raise too_long(file_plan, reading)
+
+
+def too_long(file_plan: FilePlan, reading: Reading) -> FormatError:
+    """A record that cannot be held (decision 41)."""
+    text = (
+        f"a record is longer than {reading.record_bytes} bytes, a third of what memory.limit leaves to each task; "
+        "raise memory.limit, or use fewer threads"
+    )
+    return FormatError(text, file_plan.file.name, "E310")
 
 
 def count_csv(split: Split, file_plan: FilePlan, options: CsvOptions, outcome: SplitOutcome) -> None:

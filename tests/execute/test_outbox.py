@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from spark_jobs.execute import envelopes, outbox, spill
+from spark_jobs.nodes import memory
 from spark_jobs.plan import regions
 
 if TYPE_CHECKING:
@@ -19,11 +20,11 @@ class _Step:
     name: str
 
 
-def _outbox(folder: Path, limit: int) -> tuple[outbox.Outbox, spill.Space]:
+def _outbox(folder: Path, share: int) -> tuple[outbox.Outbox, spill.Space]:
     box = regions.Box("g#final", _Step("g"), regions.Role.FINAL, 0, silent=False)  # type: ignore[arg-type]
     exchange = regions.Exchange(0, regions.ExchangeKind.GROUP, 1, 4, "g#final")
     space = spill.Space(spill.Settings(str(folder)))
-    return outbox.Outbox(regions.Job(0, (), {box.id: box}, (exchange,)), 0, limit, lambda: space), space
+    return outbox.Outbox(regions.Job(0, (), {box.id: box}, (exchange,)), 0, memory.Account(share), lambda: space), space
 
 
 def _sent(box: outbox.Outbox) -> list[dict[str, Any]]:
@@ -37,15 +38,16 @@ def test_wide_rows_make_small_payloads(tmp_path: Path) -> None:
     table = pa.table({"text": [f"{i:04}" * 2000 for i in range(3_000)]})
     box.send(0, 3, 7, table)
     rows = _sent(box)
-    assert len(rows) > table.nbytes // outbox.PAYLOAD_BYTES > 1
+    most = memory.step_bytes(1 << 30)
+    assert len(rows) > table.nbytes // most > 1
     parts = [pa.ipc.open_stream(row["payload"]).read_all() for row in sorted(rows, key=lambda row: row["ordinal"])]
-    assert max(part.nbytes for part in parts) <= outbox.PAYLOAD_BYTES
+    assert max(part.nbytes for part in parts) <= most
     assert pa.concat_tables(parts) == table
     assert space.spilled == {}
 
 
 def test_what_is_sent_with_one_ordinal_keeps_its_order_on_disk_too(tmp_path: Path) -> None:
-    box, space = _outbox(tmp_path, 3000)
+    box, space = _outbox(tmp_path, 12_000)
     for i in range(50):
         box.send(0, i % 4, 2, pa.table({"i": [i]}))
     box.send(0, 0, 1, pa.table({"i": [-1]}))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.nodes import ordering, spill
+from spark_jobs.nodes import memory, ordering, spill
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,6 +29,9 @@ class _Kept:
 class _Room:
     share: int
     spilled: list[pa.Table] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.account = memory.Account(self.share)
 
     def spill(self, node: str, table: pa.Table) -> _Kept:
         assert table.nbytes <= self.share

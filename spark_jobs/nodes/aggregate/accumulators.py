@@ -49,6 +49,8 @@ class Accumulator:
 
     call: typed.AggregateCall
     name: str
+    #: About how many state columns it has.
+    width: ClassVar = 1
 
     def parts(self) -> tuple[Accumulator, ...]:
         """What keeps states for this one; those of one name keep the same states."""
@@ -87,6 +89,8 @@ class Count(Accumulator):
 class IntSum(Accumulator):
     """Int sums are exact: 64 bits while that is certain to do, 128 between batches."""
 
+    width = 2
+
     def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
         """The terms, wide when their sum might not fit."""
         terms = arguments[0]
@@ -109,6 +113,8 @@ class IntSum(Accumulator):
 
 class FloatSum(Accumulator):
     """Float sums by exact digits (see `exact.py`); which places there are depends on the values."""
+
+    width = 4
 
     def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
         """The digits of the terms, which are the sums of the arguments."""
@@ -161,6 +167,8 @@ class Average(Accumulator):
 
 class WeightedAverage(Accumulator):
     """Sum of value times weight by sum of weights; pairs with a null are skipped, weight zero gives null."""
+
+    width = 8
 
     def _parts(self) -> tuple[FloatSum, FloatSum]:
         return FloatSum(self.call, f"{self.name}.product"), FloatSum(self.call, f"{self.name}.weight")

@@ -17,6 +17,20 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.aggregate.accumulators import Grouped
 
 
+def estimate(sample: pa.Table, rows: int) -> float:
+    """About how many groups there are to a record, rather too many, from the keys of a sample of `rows` records.
+
+    What came once and twice in the sample tells how many did not come at all (Chao's estimate), with half as much for
+    what that does not see.
+    """
+    times = sample.group_by(sample.schema.names, use_threads=False).aggregate([([], "count_all")]).column("count_all")
+    counts = times.to_numpy()
+    once, twice = int((counts == 1).sum()), int((counts == 2).sum())
+    hidden = 1.5 * once * once / (2 * max(twice, 1))
+    most = len(counts) - once + once * rows / max(sample.num_rows, 1)
+    return float(min(len(counts) + hidden, most) / rows)
+
+
 def reduce(
     keys: Sequence[str], columns: dict[str, pa.Array], firsts: Sequence[str], states: Sequence[Grouped]
 ) -> pa.Table:
@@ -24,7 +38,8 @@ def reduce(
 
     Args:
         keys: names of the key columns in `columns`; none makes a single group.
-        columns: keys, `$at`, and the columns of which a group keeps its first record's value.
+        columns: keys, `$at`, and the columns of which a group keeps its first record's value; in record order, as far
+            as records of one key go.
         firsts: the names of those last ones.
         states: what is grouped otherwise.
 
@@ -33,22 +48,21 @@ def reduce(
     """
     count = len(columns[AT])
     arrow = {f"state {i}": s for i, s in enumerate(states) if s.function not in (None, FIRST, LAST)}
-    table = {name: columns[name] for name in (*keys, AT)} | {name: s.values for name, s in arrow.items()}
+    table = {name: columns[name] for name in keys} | {name: s.values for name, s in arrow.items()}
     by = list(keys)
     if not by:
         by = ["all"]
         table["all"] = pa.array(np.zeros(count, dtype=np.int8))
-    table["row"] = pa.array(np.arange(count))
-    wanted = [(AT, "min", None), ("row", "min", None), *((name, s.function, s.options) for name, s in arrow.items())]
+    table["row"] = pa.array(np.arange(count, dtype=np.int32))
+    wanted = [("row", "min", None), *((name, s.function, s.options) for name, s in arrow.items())]
     if any(state.function == LAST for state in states):
         wanted.append(("row", "max", None))
     if any(state.function is None for state in states):
         wanted.append(("row", "list", None))
     grouped = pa.table(table).group_by(by, use_threads=False).aggregate(wanted)
     result = {name: grouped.column(name) for name in keys}
-    result[AT] = grouped.column(f"{AT}_min")
     # Taking values by their rows needs a tenth of the memory of Arrow's `first`, which keeps a string per group.
-    result |= {name: columns[name].take(grouped.column("row_min")) for name in firsts}
+    result |= {name: columns[name].take(grouped.column("row_min")) for name in (AT, *firsts)}
     for i, state in enumerate(states):
         match state.function:
             case None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure
-from spark_jobs.nodes import keys, meeting, operator, ordering, partition, spill
+from spark_jobs.nodes import keys, meeting, memory, operator, ordering, partition, spill
 from spark_jobs.nodes.aggregate import accumulators, groups, numbers
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Raw records that a task groups at once; fewer make more partial groups, more cost memory.
 GROUP_ROWS = 1_048_576
+#: One of so many records tells how many groups there are.
+_SAMPLED = 16
 #: Partial groups are merged when there are this many more than after the last merge.
 MERGE_ROWS = 1_048_576
 
@@ -47,6 +49,8 @@ class _Grouping:
         self.accumulators = [accumulators.accumulator(call, f"call {i}") for i, call in enumerate(step.program.calls)]
         #: What keeps states: calls over the same columns share theirs.
         self.keepers = list({part.name: part for each in self.accumulators for part in each.parts()}.values())
+        #: What grouping allocates for each group.
+        self.row_bytes = memory.grouping_bytes(sum(keeper.width for keeper in self.keepers))
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         """States of the same groups become one; the tables stand in record order.
@@ -75,8 +79,23 @@ class _Lane:
     raw_rows: int = 0
     raw_bytes: int = 0
     partial: list[pa.Table] = field(default_factory=list)
+    #: Records in `partial`, the groups that they are there, and how many of those were merged.
+    grouped: int = 0
     partial_rows: int = 0
     merged_rows: int = 0
+    #: About how many groups there are to a raw record, and how many were there when that was found out.
+    groups_per_row: float = 1.0
+    sampled: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """What it holds."""
+        return self.raw_bytes + sum(int(table.nbytes) for table in self.partial)
+
+    @property
+    def has_unlike(self) -> bool:
+        """Whether hardly two records that were grouped at once were of one group, so that merging is no use."""
+        return 5 * self.partial_rows > 4 * self.grouped
 
 
 @dataclass
@@ -97,7 +116,7 @@ class Partial(operator.Operator):
         self.numeric = numbers.arguments(self.step)
         self.state = engine.Surroundings()
         self.found: dict[tuple[int, ...], _Lane] = {}
-        self.limit = spill.held_bytes(self.context)
+        self.place = self.context.account.open(self._release)
 
     def process(self, batch: operator.Batch, port: int) -> None:
         """Prepare keys and arguments; group them when enough have come together."""
@@ -126,9 +145,12 @@ class Partial(operator.Operator):
         lane.raw.append(prepared)
         lane.arrived += batch.count
         lane.raw_rows += batch.count
-        lane.raw_bytes += sum(column.nbytes for column in prepared.values())
-        if lane.raw_rows >= GROUP_ROWS or lane.raw_bytes >= self.limit:
+        size = sum(column.nbytes for column in prepared.values())
+        lane.raw_bytes += size
+        self.place.add(size)
+        if lane.raw_rows >= GROUP_ROWS or self._fills_room(lane):
             self._group(lane)
+            self._merge_where_many(lane)
 
     def _add_error(self, item: engine.RowFailure) -> engine.RowFailure:
         return _group_error(self.step.name, item)
@@ -181,10 +203,28 @@ class Partial(operator.Operator):
             prepared[operator.ORIGIN_COLUMNS[2]] = batch.rows
         return prepared
 
+    def _fills_room(self, lane: _Lane) -> bool:
+        """Whether grouping the raw records takes all the room there is."""
+        if not lane.raw_rows:
+            return False
+        room = self.place.room - lane.raw_bytes
+        each = self.grouping.row_bytes + 2 * lane.raw_bytes // lane.raw_rows
+        if each * lane.raw_rows <= room:
+            return False
+        if lane.raw_rows >= 2 * lane.sampled:
+            sample = pa.concat_tables([self._sample(part) for part in lane.raw])
+            lane.groups_per_row, lane.sampled = groups.estimate(sample, lane.raw_rows), lane.raw_rows
+        return each * lane.raw_rows * lane.groups_per_row > room
+
+    def _sample(self, part: dict[str, pa.Array]) -> pa.Table:
+        rows = pa.array(np.arange(0, len(part[ordering.AT]), _SAMPLED))
+        return pa.table({name: part[name].take(rows) for name in self.grouping.keys or [ordering.AT]})
+
     def _group(self, lane: _Lane) -> None:
         """The raw records of a lane become partial groups."""
-        columns = {name: pa.chunked_array([part[name] for part in lane.raw]).combine_chunks() for name in lane.raw[0]}
-        count, lane.raw, lane.raw_rows, lane.raw_bytes = lane.raw_rows, [], 0, 0
+        raw, lane.raw = lane.raw, []
+        columns = {name: pa.chunked_array([part.pop(name) for part in raw]).combine_chunks() for name in list(raw[0])}
+        count, lane.raw_rows, lane.raw_bytes = lane.raw_rows, 0, 0
         states = []
         for accumulator in self.grouping.keepers:
             states += accumulator.first([columns[name] for name in accumulator.call.arguments], count)
@@ -193,11 +233,25 @@ class Partial(operator.Operator):
         if operator.ORIGIN_COLUMNS[0] not in columns:
             table = self._with_origin(table, lane.branch)
         lane.partial.append(table)
+        lane.grouped += count
         lane.partial_rows += table.num_rows
-        held = sum(table.nbytes for table in lane.partial)
-        if lane.partial_rows - lane.merged_rows > MERGE_ROWS or held > self.limit:
+        self._count_held()
+
+    def _count_held(self) -> None:
+        self.place.set(sum(lane.bytes for lane in self.found.values()))
+
+    def _merge_where_many(self, lane: _Lane) -> None:
+        if lane.partial_rows - lane.merged_rows > MERGE_ROWS:
             self._merge(lane)
-            if held > self.limit and sum(table.nbytes for table in lane.partial) > self.limit // 2:
+
+    def _release(self) -> None:
+        """Fewer groups for many, or none: what stays many is sent on."""
+        for lane in self.found.values():
+            before = lane.bytes
+            if lane.raw:
+                self._group(lane)
+            self._merge(lane)
+            if lane.bytes > before // 2:
                 self._send(lane)
 
     def _with_origin(self, table: pa.Table, branch: int) -> pa.Table:
@@ -213,25 +267,32 @@ class Partial(operator.Operator):
         return table.select([*leading, *(name for name in table.schema.names if name not in leading)])
 
     def _merge(self, lane: _Lane) -> None:
-        if len(lane.partial) > 1:
-            lane.partial = [self.grouping.merge(lane.partial)]
+        if len(lane.partial) > 1 and not lane.has_unlike:
+            merge, room, size = self.grouping.merge, self.place.room, self.grouping.row_bytes
+            found = spill.merged(lane.partial, self.grouping.keys, merge, room, size, salt=1)
+            lane.partial = [table for _, table in found]
         lane.partial_rows = lane.merged_rows = sum(table.num_rows for table in lane.partial)
+        self._count_held()
 
     def _send(self, lane: _Lane) -> None:
         """Send the groups to where equal keys meet: at the end, or as soon as they are too many to be held."""
-        for table in lane.partial:
+        tables, lane.partial = lane.partial, []
+        lane.grouped = lane.partial_rows = lane.merged_rows = 0
+        for table in tables:
             for number, part in partition.split(table, self.grouping.keys, self.partitions):
                 self.context.send(self.exchange, number, lane.place, part)
-        lane.partial, lane.partial_rows, lane.merged_rows = [], 0, 0
+        self._count_held()
 
     def finish(self) -> None:
         """Group the rest, and send it."""
-        for lane in self.found.values():
-            if lane.raw:
-                self._group(lane)
-            self._merge(lane)
-            self._send(lane)
+        with self.place.busy():
+            for lane in self.found.values():
+                if lane.raw:
+                    self._group(lane)
+                self._merge(lane)
+                self._send(lane)
         self.found.clear()
+        self.place.close()
 
 
 @dataclass
@@ -244,7 +305,10 @@ class Final(meeting.Meeting):
         """Compile the expressions around the accumulators."""
         self.grouping = _Grouping(self.step, self.context)
         self.after = operator.compiled(self.step.program.after)
-        self.groups = spill.Keyed(self.context, self.step.name, self.grouping.keys, self.grouping.merge)
+        grouping = self.grouping
+        self.groups = spill.Keyed(
+            self.context, self.step.name, grouping.keys, grouping.merge, row_bytes=grouping.row_bytes
+        )
         self.is_empty = True
         self.counted: dict[str, int] | None = None
 
@@ -256,9 +320,11 @@ class Final(meeting.Meeting):
     def finish(self) -> None:
         """Whole groups: sent home, or in order of their first records."""
         if self.exchange is not None:
+            size = memory.step_bytes(self.context.account.share)
             for table in self.groups.tables():
-                ordered = table.take(pc.sort_indices(table.column(ordering.AT)))
-                self.send_home(pa.table(self._evaluate(ordered).data))
+                for piece in spill.pieces(table, size):
+                    ordered = piece.take(pc.sort_indices(piece.column(ordering.AT)))
+                    self.send_home(pa.table(self._evaluate(ordered).data))
             return
         found = spill.Ordered(self.context, self.step.name)
         for table in self.groups.tables():
@@ -272,7 +338,7 @@ class Final(meeting.Meeting):
 
     def push_all(self, batch: operator.Batch) -> None:
         """Give the groups on without their places."""
-        for piece in batch.slices():
+        for piece in self.portions(batch):
             self.push(replace(piece, data=piece.data.drop_columns([ordering.AT])))
 
     def _no_rows(self) -> pa.Table:
@@ -368,7 +434,7 @@ class Home(operator.Operator):
             data = operator.gather(table.drop_columns([ordering.AT]))
             rows = pa.array(np.arange(done, done + data.num_rows))
             done += data.num_rows
-            for piece in operator.Batch(data, rows, operator.GroupOrigin(self.number_of_partition)).slices():
+            for piece in self.portions(operator.Batch(data, rows, operator.GroupOrigin(self.number_of_partition))):
                 self.push(piece)
 
 

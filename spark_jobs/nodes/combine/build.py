@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure, types, values
-from spark_jobs.nodes import keys, operator, partition, spill
+from spark_jobs.nodes import keys, operator, partition
 from spark_jobs.nodes.combine.step import KEY
 from spark_jobs.nodes.operator import PARTITION
 
@@ -57,13 +57,16 @@ def qualified(step: CombineStep, data: pa.RecordBatch, qualifier: str) -> pa.Rec
     return data.rename_columns([n if n.startswith("$") else f"{qualifier}.{n}" for n in data.schema.names])
 
 
+#: What looking keys up allocates for each build record and key: Arrow hashes the keys anew each time.
+INDEX_BYTES = 64
+
+
 @dataclass
 class _Stored:
     """What waits of one lane to be written, and its file."""
 
     writer: Any = None
     waiting: list[pa.RecordBatch] = field(default_factory=list)
-    bytes: int = 0
 
 
 @dataclass
@@ -81,7 +84,7 @@ class Store(operator.Operator):
         """Compile the keys of this side."""
         self.equalities = [e for e in self.step.equalities if e.build_qualifier == self.qualifier]
         self.programs = [operator.compiled(equality.build) for equality in self.equalities]
-        self.limit = spill.held_bytes(self.context)
+        self.place = self.context.account.open(self._write_all)
         self.lanes: dict[tuple[int, ...], _Stored] = {}
 
     def process(self, batch: operator.Batch, port: int) -> None:
@@ -109,19 +112,21 @@ class Store(operator.Operator):
             stored.writer.write_batch(data)
             return
         stored.waiting.append(data)
-        stored.bytes += data.nbytes
-        if stored.bytes >= self.limit:
-            self._write_partitions(stored)
+        self.place.add(data.nbytes)
 
     def finish(self) -> None:
         """Write the rest."""
+        self._write_all()
+
+    def _write_all(self) -> None:
         for stored in self.lanes.values():
             if stored.waiting:
                 self._write_partitions(stored)
+        self.place.set(0)
 
     def _write_partitions(self, stored: _Stored) -> None:
         table = pa.Table.from_batches(stored.waiting)
-        stored.waiting, stored.bytes = [], 0
+        stored.waiting = []
         for number, part in partition.split(table, key_names(self.step, self.qualifier), self.partitions):
             stored.writer.write_batch(operator.gather(part), {PARTITION: str(number)})
 

@@ -147,10 +147,11 @@ def bind(config: CombineConfig, scope: BindScope) -> Bound | None:
     step = CombineStep(
         name=scope.name,
         driver=driver,
-        builds=builds,
+        builds=parts.order[1:],
         schemas=tuple(rows.items()),
         equalities=parts.equalities,
         residual=parts.residual,
+        residuals=parts.residuals,
         body=body,
         match=config.match,
         on_miss=config.on_miss,

@@ -26,39 +26,69 @@ class Predicate:
     """A `where`, taken apart. `ranges` counts comparisons between two inputs; they are in `residual` too.
 
     `links` are the pairs of inputs that a comparison connects; `relates` says whether anything at all depends on two.
+    `order` has the inputs, driver first, each behind one that it is compared with; `residuals` are the parts of
+    `residual` by the last input in that order that they read.
     """
 
+    order: tuple[str, ...]
     equalities: tuple[Equality, ...]
     ranges: int
     residual: typed.Program | None
     links: frozenset[frozenset[str]]
     relates: bool
+    residuals: tuple[tuple[str, typed.Program], ...]
 
 
 def take_apart(where: typed.Program, order: tuple[str, ...]) -> Predicate:
     """The parts of a predicate over the inputs named in `order` (driver first, builds in declaration order).
 
-    An equality's build side is the later input in that order, its driver side the earlier one.
+    An equality's build side is the later input in the order that comes of it, its driver side the earlier one. Ranges
+    come before the rest: what does not match by them, null operands too, is no candidate (spec/exec.md 10.6).
     """
     equalities: list[Equality] = []
-    residual: list[typed.Expression] = []
-    links: set[frozenset[str]] = set()
-    ranges = 0
+    ranges: list[typed.Expression] = []
+    rest: list[typed.Expression] = []
     conjuncts = tree.conjuncts(_expression(where))
+    links = frozenset(frozenset(side for side, _ in sides) for each in conjuncts if (sides := _sides(each)))
+    order = _connected(order, links)
     for conjunct in conjuncts:
         sides = _sides(conjunct)
         if sides is None:
-            residual.append(conjunct)
-            continue
-        links.add(frozenset(side for side, _ in sides))
-        if isinstance(conjunct, typed.Binary) and conjunct.operator is typed.Operator.EQUAL:
+            rest.append(conjunct)
+        elif isinstance(conjunct, typed.Binary) and conjunct.operator is typed.Operator.EQUAL:
             (_, earlier), (later, build) = sorted(sides, key=lambda side: order.index(side[0]))
             equalities.append(Equality(_key(where, earlier), later, _key(where, build)))
         else:
-            ranges += 1
-            residual.append(conjunct)
+            ranges.append(conjunct)
     relates = any(len(_inputs(conjunct)) > 1 for conjunct in conjuncts)
-    return Predicate(tuple(equalities), ranges, _residual(where, residual), frozenset(links), relates)
+    residual = [*map(_certainly, ranges), *rest] if rest else ranges
+    parts = []
+    for qualifier in order[1:]:
+        mine = [each for each in residual if _last(each, order) == qualifier]
+        if (program := _residual(where, mine)) is not None:
+            parts.append((qualifier, program))
+    return Predicate(order, tuple(equalities), len(ranges), _residual(where, residual), links, relates, tuple(parts))
+
+
+def _connected(order: tuple[str, ...], links: frozenset[frozenset[str]]) -> tuple[str, ...]:
+    """The inputs in their order, but each behind one that it is compared with, where there is one."""
+    found, waiting = [order[0]], list(order[1:])
+    while waiting:
+        near = (name for name in waiting if any(frozenset((name, each)) in links for each in found))
+        found.append(next(near, waiting[0]))
+        waiting.remove(found[-1])
+    return tuple(found)
+
+
+def _certainly(comparison: typed.Expression) -> typed.Expression:
+    """Where a comparison is null it is false: what follows an `and` is not evaluated."""
+    place, kind = comparison.place, types.Type(types.Kind.BOOL)
+    return typed.Coalesce(kind, place, comparison, typed.Literal(kind, place, False))
+
+
+def _last(conjunct: typed.Expression, order: tuple[str, ...]) -> str:
+    """The build side at which a chain of inputs has all that a part of the predicate reads."""
+    return order[max([1, *(order.index(name) for name in _inputs(conjunct))])]
 
 
 def _expression(where: typed.Program) -> typed.Expression:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from spark_jobs.cxl import engine, failures, values
 from spark_jobs.nodes import operator, ordering, spill
 from spark_jobs.nodes.combine import build
+from spark_jobs.nodes.combine.pairs import Pairs
 from spark_jobs.nodes.combine.step import KEY, Match, OnMiss
 
 if TYPE_CHECKING:
@@ -28,19 +29,12 @@ if TYPE_CHECKING:
 PROBE_ROWS = 524_288
 #: Candidate pairs that are held at once.
 PAIR_ROWS = 1_048_576
+#: A pair's columns: read by the body, left by it, as records, and in the nodes behind; and its places.
+_PAIR_FORMS, _PAIR_BYTES = 4, 32
+#: Of a task's share, what a build side leaves to the records that meet it.
+_PROBED = 4
 #: `collect` takes this many matches of a driver record (spec/exec.md 10.5).
 COLLECT_LIMIT = 10_000
-
-
-@dataclass
-class _Pairs:
-    """Candidate rows: positions in the driver batch and in each build side (-1: no record, null fields)."""
-
-    driver: np.ndarray
-    builds: dict[str, np.ndarray]
-
-    def take(self, chosen: np.ndarray) -> _Pairs:
-        return _Pairs(self.driver[chosen], {name: rows[chosen] for name, rows in self.builds.items()})
 
 
 @dataclass
@@ -56,11 +50,16 @@ class Combine(operator.Operator):
             q: [(e, operator.compiled(e.driver)) for e in step.equalities if e.build_qualifier == q]
             for q in step.builds
         }
-        self.residual = operator.compiled(step.residual) if step.residual else None
+        #: What is tested on the pairs of a build side; where none may be missing by itself, on complete chains alone.
+        parts = dict(step.residuals) if step.is_chain_of_left_joins else {}
+        if step.residual and not step.is_chain_of_left_joins:
+            parts = {step.builds[-1]: step.residual}
+        self.residuals = {q: (program, operator.compiled(program)) for q, program in parts.items()}
         self.body = operator.compiled(step.body) if step.body else None
         self.waiting: list[operator.Batch] = []
-        self.waiting_rows = self.waiting_bytes = 0
-        self.limit = spill.held_bytes(self.context)
+        self.waiting_rows = 0
+        #: Looking up pushes records on, so it is done when enough wait here, and never because others hold too much.
+        self.place = self.context.account.open()
         self.tables: dict[str, build.BuildTable] = {}
 
     def process(self, batch: operator.Batch, port: int) -> None:
@@ -72,8 +71,8 @@ class Combine(operator.Operator):
         """Keep driver records until a lookup pays."""
         self.waiting.append(batch)
         self.waiting_rows += batch.count
-        self.waiting_bytes += batch.data.nbytes
-        if self.waiting_rows >= PROBE_ROWS or self.waiting_bytes >= self.limit:
+        self.place.add(batch.data.nbytes)
+        if self.waiting_rows >= PROBE_ROWS or self.place.bytes > self.context.account.limit:
             self._probe()
 
     def finish(self) -> None:
@@ -82,8 +81,7 @@ class Combine(operator.Operator):
             self._probe()
 
     def _probe(self) -> None:
-        waiting, self.waiting = self.waiting, []
-        self.waiting_rows = self.waiting_bytes = 0
+        waiting, self.waiting, self.waiting_rows = self.waiting, [], 0
         if not self.tables:
             for qualifier in self.step.builds:
                 self.tables[qualifier] = self._indexed(qualifier, self.build_side(qualifier))
@@ -100,11 +98,12 @@ class Combine(operator.Operator):
         for batch, _ in prepared:
             end = start + batch.count
             located = (found[0][start:end], found[1][start:end]) if found else None
-            for piece_start, piece_end in self._pieces(batch.count, located):
+            for piece_start, piece_end in self._pieces(batch, located):
                 part = batch.slice(piece_start, piece_end - piece_start)
                 here = (located[0][piece_start:piece_end], located[1][piece_start:piece_end]) if located else None
                 self._join(part, here)
             start = end
+        self.place.set(0)
 
     def build_side(self, qualifier: str) -> pa.Table:
         """The records of a build side that can match."""
@@ -112,28 +111,39 @@ class Combine(operator.Operator):
 
     def _indexed(self, qualifier: str, table: pa.Table) -> build.BuildTable:
         """A build side that can be looked up; it has to fit into the task's memory."""
-        if table.nbytes > self.context.share:
+        share = self.context.account.share
+        needed = table.nbytes + table.num_rows * build.INDEX_BYTES * len(self.key_programs[qualifier])
+        if needed > share - share // _PROBED:
             raise spill.Exhausted(
                 "E310",
-                f"the build side '{qualifier}' needs {table.nbytes} bytes at once, memory.limit leaves "
-                f"{self.context.share} to each task; raise memory.limit, use fewer threads, or let that input drive",
+                f"the build side '{qualifier}' needs {needed} bytes at once, memory.limit leaves "
+                f"{share} to each task; raise memory.limit, use fewer threads, or let that input drive",
                 self.step.name,
             )
         if not table.num_columns:
             table = build.nothing(self.step, qualifier)
+        self.context.account.keep(needed)
         return build.BuildTable.index(table, len(self.key_programs[qualifier]))
 
-    def _pieces(self, count: int, located: tuple[np.ndarray, np.ndarray] | None) -> list[tuple[int, int]]:
+    def _most_pairs(self, batch: operator.Batch) -> int:
+        """How many candidate pairs fit into the task's memory, in the few forms in which they are there at a time."""
+        sides = [batch.data, *(table.records for table in self.tables.values())]
+        width = sum(side.nbytes // max(side.num_rows, 1) for side in sides)
+        return int(max(1, min(PAIR_ROWS, self.place.room // (_PAIR_FORMS * (width + _PAIR_BYTES)))))
+
+    def _pieces(self, batch: operator.Batch, located: tuple[np.ndarray, np.ndarray] | None) -> list[tuple[int, int]]:
         """Stretches of driver records whose candidates fit in memory together."""
+        count, most = batch.count, self._most_pairs(batch)
         if located is None:
-            size = max(1, PAIR_ROWS // max(self.tables[self.step.builds[0]].records.num_rows, 1))
+            size = max(1, most // max(self.tables[self.step.builds[0]].records.num_rows, 1))
             return [(start, min(start + size, count)) for start in range(0, count, size)]
-        if int(located[1].sum()) <= PAIR_ROWS:
+        weights = np.maximum(located[1], 1)
+        if int(weights.sum()) <= most:
             return [(0, count)]
-        totals = np.cumsum(located[1])
+        totals = np.cumsum(weights)
         pieces, start, done = [], 0, 0
         while start < count:
-            end = max(int(np.searchsorted(totals, done + PAIR_ROWS, side="right")), start + 1)
+            end = max(int(np.searchsorted(totals, done + most, side="right")), start + 1)
             pieces.append((start, end))
             start, done = end, int(totals[end - 1])
         return pieces
@@ -154,17 +164,14 @@ class Combine(operator.Operator):
         return batch, found
 
     def _join(self, batch: operator.Batch, located: tuple[np.ndarray, np.ndarray] | None) -> None:
-        pairs, failed = self._candidates(batch, located)
-        if self.residual is not None:
-            pairs, failing = self._filtered(batch, pairs)
-            failed = sorted((*failed, *failing), key=lambda item: item.row)
+        pairs, failed = self._chains(batch, located)
         broken = {item.row for item in failed}
         if self.step.match is Match.COLLECT:
             self.fail(batch, failed)
             self._collect(batch, pairs, broken)
             return
         if self.step.match is Match.FIRST and len(pairs.driver):
-            pairs = pairs.take(np.flatnonzero(np.diff(pairs.driver, prepend=-1) != 0))
+            pairs = pairs.first(is_complete=not self.step.is_chain_of_left_joins)
         is_missed = np.ones(batch.count, dtype=np.bool_)
         is_missed[pairs.driver] = False
         missed = np.flatnonzero(is_missed)
@@ -173,47 +180,59 @@ class Combine(operator.Operator):
         if len(missed) and self.step.on_miss is OnMiss.ERROR:
             self._abort(batch, pairs, int(missed[0]))
         if len(missed) and self.step.on_miss is OnMiss.NULL_FIELDS:
-            pairs = self._with_misses(pairs, missed)
-        if broken:
-            pairs = pairs.take(np.flatnonzero(~np.isin(pairs.driver, list(broken))))
+            pairs = pairs.with_misses(missed)
         self._emit(batch, pairs, len(broken))
 
-    def _abort(self, batch: operator.Batch, pairs: _Pairs, row: int) -> None:
+    def _abort(self, batch: operator.Batch, pairs: Pairs, row: int) -> None:
         """End the run at a driver record without a match; what fails in an earlier record is told instead."""
         self._emit(batch, pairs.take(np.flatnonzero(pairs.driver < row)), 0)
         self.context.abort(self, "E319", "on_miss: error — no matching build row", batch, row)
 
-    def _candidates(
+    def _chains(
         self, batch: operator.Batch, located: tuple[np.ndarray, np.ndarray] | None
-    ) -> tuple[_Pairs, list[engine.RowFailure]]:
-        """All chains of build records whose keys match, in driver order, then build order; drivers with a failing key.
+    ) -> tuple[Pairs, list[engine.RowFailure]]:
+        """All chains of build records that match, in driver order, then build order; drivers of which a part fails.
 
         The keys of the first build side are known (`located`); a later one's are computed on the chains so far.
         """
-        pairs = _Pairs(np.arange(batch.count), {})
+        pairs = Pairs(np.arange(batch.count), {})
         failed: list[engine.RowFailure] = []
         for position, qualifier in enumerate(self.step.builds):
-            table = self.tables[qualifier]
+            failing: list[engine.RowFailure] = []
             if position > 0:
                 pairs, keys, failing = self._chained_keys(batch, pairs, qualifier)
                 failed += failing
-                located = table.find(keys) if keys else None
-            if located is None:
-                size = table.records.num_rows
-                chosen = np.repeat(np.arange(len(pairs.driver)), size)
-                rows = np.tile(np.arange(size), len(pairs.driver))
-            else:
-                starts, counts = located
-                chosen = np.repeat(np.arange(len(pairs.driver)), counts)
-                offsets = np.arange(len(chosen)) - np.repeat(np.cumsum(counts) - counts, counts)
-                rows = table.order[np.repeat(starts, counts) + offsets]
+                located = self.tables[qualifier].find(keys) if keys else None
+            before = pairs
+            chosen, rows = self._matches(len(pairs.driver), qualifier, located)
             pairs = pairs.take(chosen)
             pairs.builds[qualifier] = rows
-        return pairs, failed
+            if qualifier in self.residuals and len(pairs.driver):
+                kept, failing = self._tested(batch, pairs, qualifier)
+                failed += failing
+                pairs, chosen = pairs.take(kept), chosen[kept]
+            if self.step.is_chain_of_left_joins:
+                pairs = before.left_joined(chosen, pairs, qualifier)
+            if failing:
+                pairs = pairs.without([item.row for item in failing])
+        return pairs, sorted(failed, key=lambda item: item.row)
+
+    def _matches(
+        self, count: int, qualifier: str, located: tuple[np.ndarray, np.ndarray] | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The chains so far and the records of a build side whose keys match; all of them where there is no key."""
+        table = self.tables[qualifier]
+        if located is None:
+            size = table.records.num_rows
+            return np.repeat(np.arange(count), size), np.tile(np.arange(size), count)
+        starts, counts = located
+        chosen = np.repeat(np.arange(count), counts)
+        offsets = np.arange(len(chosen)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return chosen, table.order[np.repeat(starts, counts) + offsets]
 
     def _chained_keys(
-        self, batch: operator.Batch, pairs: _Pairs, qualifier: str
-    ) -> tuple[_Pairs, list[pa.Array], list[engine.RowFailure]]:
+        self, batch: operator.Batch, pairs: Pairs, qualifier: str
+    ) -> tuple[Pairs, list[pa.Array], list[engine.RowFailure]]:
         """The pairs without the drivers of which a key fails, the keys of the others, and those drivers."""
         found: list[pa.Array] = []
         failed: list[engine.RowFailure] = []
@@ -230,7 +249,7 @@ class Combine(operator.Operator):
             found.append(build.comparable(key, build.key_type(equality.driver.emits), build.common(equality)))
         return pairs, found, failed
 
-    def _joined(self, batch: operator.Batch, pairs: _Pairs, program: typed.Program) -> operator.Batch:
+    def _joined(self, batch: operator.Batch, pairs: Pairs, program: typed.Program) -> operator.Batch:
         """The candidate pairs as records of qualified columns: those that a program reads."""
         driver = pa.array(pairs.driver)
         build_rows = {q: pa.array(rows, mask=rows < 0) for q, rows in pairs.builds.items()}
@@ -248,18 +267,18 @@ class Combine(operator.Operator):
         columns |= {name: batch.data.column(name).take(driver) for name in around}
         return replace(batch, data=pa.RecordBatch.from_pydict(columns), rows=batch.rows.take(driver))
 
-    def _filtered(self, batch: operator.Batch, pairs: _Pairs) -> tuple[_Pairs, list[engine.RowFailure]]:
-        """The pairs for which the rest of `where` is true, and the drivers for which it fails."""
-        assert self.step.residual is not None
-        assert self.residual is not None
-        if not len(pairs.driver):
-            return pairs, []
-        result = self.run(self.residual, self._joined(batch, pairs, self.step.residual), engine.Surroundings())
+    def _tested(
+        self, batch: operator.Batch, pairs: Pairs, qualifier: str
+    ) -> tuple[np.ndarray, list[engine.RowFailure]]:
+        """The pairs for which a part of the rest of `where` is true, and the drivers for which it fails."""
+        program, compiled = self.residuals[qualifier]
+        result = self.run(compiled, self._joined(batch, pairs, program), engine.Surroundings())
         failed = self._of_drivers(batch, pairs, result.failures)
-        return (pairs if result.rows is None else pairs.take(result.rows.to_numpy(zero_copy_only=False))), failed
+        kept = np.arange(len(pairs.driver)) if result.rows is None else result.rows.to_numpy(zero_copy_only=False)
+        return kept, failed
 
     def _of_drivers(
-        self, batch: operator.Batch, pairs: _Pairs, failures: Sequence[engine.RowFailure]
+        self, batch: operator.Batch, pairs: Pairs, failures: Sequence[engine.RowFailure]
     ) -> list[engine.RowFailure]:
         """Failures of pairs as failures of their drivers, the first of each, with the build rows that took part."""
         found: dict[int, engine.RowFailure] = {}
@@ -270,7 +289,7 @@ class Combine(operator.Operator):
                 self._companions(batch.slice(driver, 1), pairs, item)
         return [found[driver] for driver in sorted(found)]
 
-    def _companions(self, driver: operator.Batch, pairs: _Pairs, item: engine.RowFailure) -> None:
+    def _companions(self, driver: operator.Batch, pairs: Pairs, item: engine.RowFailure) -> None:
         """An entry for each build record of a driver's failing pair (decision 62)."""
         for qualifier, rows in pairs.builds.items():
             row = int(rows[item.row])
@@ -282,14 +301,7 @@ class Combine(operator.Operator):
                 error = build.combine_error(engine.RowFailure(0, item.failure))
                 self.context.fail(self, companion, failures.of([error]), cause=driver)
 
-    def _with_misses(self, pairs: _Pairs, missed: np.ndarray) -> _Pairs:
-        """Unmatched drivers in their places, without build records."""
-        driver = np.concatenate([pairs.driver, missed])
-        order = np.argsort(driver, kind="stable")
-        none = np.full(len(missed), -1)
-        return _Pairs(driver[order], {q: np.concatenate([pairs.builds[q], none])[order] for q in self.step.builds})
-
-    def _emit(self, batch: operator.Batch, pairs: _Pairs, already_failed: int) -> None:
+    def _emit(self, batch: operator.Batch, pairs: Pairs, already_failed: int) -> None:
         """Evaluate the body on the matches; a driver whose body fails gives nothing."""
         assert self.body is not None
         assert self.step.body is not None
@@ -306,7 +318,7 @@ class Combine(operator.Operator):
         self._push(batch, pairs.take(rows), emits)
         self.counters.made += len(rows) + result.filtered + len(failed) + already_failed - batch.count
 
-    def _push(self, batch: operator.Batch, pairs: _Pairs, columns: dict[str, pa.Array]) -> None:
+    def _push(self, batch: operator.Batch, pairs: Pairs, columns: dict[str, pa.Array]) -> None:
         """The output records, with what rides along unseen: widened columns of the driver, carried keys."""
         driver = pa.array(pairs.driver)
         out = {column.name: columns[column.name] for column in self.step.output if column.name in columns}
@@ -324,10 +336,10 @@ class Combine(operator.Operator):
 
     def give(self, batch: operator.Batch) -> None:
         """Results leave the node."""
-        for piece in batch.slices():
+        for piece in self.portions(batch):
             self.push(piece)
 
-    def _collect(self, batch: operator.Batch, pairs: _Pairs, broken: set[int]) -> None:
+    def _collect(self, batch: operator.Batch, pairs: Pairs, broken: set[int]) -> None:
         """One record per driver, with the matches of the build side as an array of maps."""
         (qualifier,) = self.step.builds
         schema = dict(self.step.schemas)[qualifier]

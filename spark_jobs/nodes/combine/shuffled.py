@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.nodes import meeting, operator
+from spark_jobs.nodes import meeting, memory, operator
 from spark_jobs.nodes.combine import build
 from spark_jobs.nodes.combine.run import Combine
 
@@ -50,20 +50,23 @@ class Probe(meeting.Meeting, Combine):
         super().open()
         self.origin = self.context.record_origin(self.number_of_partition)
         self.received: list[pa.Table] = []
+        self.received_bytes = 0
         self.arrived = self.joined = 0
 
     def receive(self, table: pa.Table) -> None:
         """Driver records from one task, in record order."""
         self.counters.made += table.num_rows
         self.received.append(table)
+        self.received_bytes += table.nbytes
         self.arrived += table.num_rows
-        if self.arrived - self.joined >= operator.BATCH_ROWS:
+        enough = memory.step_bytes(self.context.account.share)
+        if self.arrived - self.joined >= operator.BATCH_ROWS or self.received_bytes >= enough:
             self._join_received()
 
     def _join_received(self) -> None:
         """Small tables of many tasks as one batch."""
         data = operator.gather(pa.concat_tables(self.received, promote_options="default"))
-        self.received = []
+        self.received, self.received_bytes = [], 0
         rows = pa.array(np.arange(self.joined, self.arrived))
         self.joined = self.arrived
         self.gather(operator.Batch(data, rows, self.origin))

@@ -46,10 +46,12 @@ class CombineStep(node.Step):
     """A combine, bound.
 
     Args:
-        driver: the driver's qualifier; `builds` are the others in declaration order.
+        driver: the driver's qualifier; `builds` are the others in declaration order, but each behind an input that it
+            is compared with.
         schemas: the input columns of each qualifier (unqualified names).
         equalities: the conjuncts that find candidates; empty for pure range predicates.
         residual: what is left of `where`, a predicate over qualified columns; None when nothing is left.
+        residuals: its parts, by the build side at which all that they read is there.
         body: the emits, over qualified columns; None with `collect`.
         output: the output columns in order.
         carried: driver columns that ride along unseen (`$ck.*`), as (output name, qualifier, column).
@@ -64,6 +66,7 @@ class CombineStep(node.Step):
     schemas: tuple[tuple[str, schema.Schema], ...]
     equalities: tuple[Equality, ...]
     residual: typed.Program | None
+    residuals: tuple[tuple[str, typed.Program], ...]
     body: typed.Program | None
     match: Match
     on_miss: OnMiss
@@ -76,6 +79,11 @@ class CombineStep(node.Step):
     def is_keyed(self) -> bool:
         """Whether the first build side is found by keys of the driver: then both can be partitioned by them."""
         return any(equality.build_qualifier == self.builds[0] for equality in self.equalities)
+
+    @property
+    def is_chain_of_left_joins(self) -> bool:
+        """Whether each of several build sides may be missing by itself (decision 83)."""
+        return len(self.builds) > 1 and self.on_miss is OnMiss.NULL_FIELDS
 
     def build_box(self, qualifier: str) -> str:
         """The name under which a build side is written down."""

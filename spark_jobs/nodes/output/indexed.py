@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.formats import cell_text, format
-from spark_jobs.nodes import keys, operator, sorting, spill
+from spark_jobs.nodes import keys, operator, sorting
 from spark_jobs.nodes.output import records, run
 
 if TYPE_CHECKING:
@@ -37,13 +37,12 @@ class IndexedOutput(run.Output):
     """
 
     held: dict[str | None, _Held] = field(default_factory=dict)
-    held_bytes: int = 0
     count: int = 0
 
     def open(self) -> None:
         """Fix the columns of the index."""
         super().open()
-        self.limit = spill.held_bytes(self.context)
+        self.place = self.context.account.open(self._write_runs)
         group = self.step.split.group_key if self.step.split else None
         self.group: Field | None = group
         names = [*([records.KEY] if self.step.sort_order else []), *([records.GROUP] if group else [])]
@@ -78,9 +77,7 @@ class IndexedOutput(run.Output):
         held = self.held.setdefault(file, _Held())
         held.records.append(found)
         held.columns.append(columns)
-        self.held_bytes += found.nbytes + sum(column.nbytes for column in columns.values())
-        if self.held_bytes > self.limit:
-            self._write_runs()
+        self.place.add(found.nbytes + sum(column.nbytes for column in columns.values()))
 
     def finish(self) -> None:
         """Write what is held."""
@@ -88,12 +85,16 @@ class IndexedOutput(run.Output):
 
     def _write_runs(self) -> None:
         """One sorted run for each file that an output is about."""
-        held, self.held, self.held_bytes = self.held, {}, 0
-        for file, each in held.items():
+        for file in list(self.held):
+            each = self.held.pop(file)
             part = self.context.part(self.step.name, (), self.opener, file)
-            columns = {name: pa.concat_arrays([found[name] for found in each.columns]) for name in each.columns[0]}
-            part.records = records.write_sorted(part, pa.concat_arrays(each.records), columns)
+            names = list(each.columns[0])
+            columns = {name: pa.concat_arrays([found.pop(name) for found in each.columns]) for name in names}
+            found = pa.concat_arrays(each.records)
+            each.records.clear()
+            part.records = records.write_sorted(part, found, columns)
             part.close()
+        self.place.set(0)
 
     def _keys(self, batch: operator.Batch) -> pa.Array:
         """Each record's sort key, with its place behind it: lane, task, and position in the task."""

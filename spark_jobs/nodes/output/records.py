@@ -1,7 +1,7 @@
 """Part files whose records can be told apart: beside each lies an index of its records.
 
 Outputs that are sorted or split need to move records after they were written. Their parts hold the records one after
-another, each with the separator behind it, and `<part>.index` has a row per record, in blocks of `BLOCK_ROWS`:
+another, each with the separator behind it, and `<part>.index` has a row per record, in blocks of up to `BLOCK_ROWS`:
 
 - `size`: its bytes, the separator included;
 - `key` (sorted outputs): its sort key with its place in the run behind it, so that no two are alike;
@@ -27,7 +27,10 @@ SUFFIX = ".index"
 SIZE, KEY, GROUP = "size", "key", "group"
 #: Small enough that merging hundreds of sorted parts can hold a block of each.
 BLOCK_ROWS = 4096
-_WRITTEN_ROWS = 16 * BLOCK_ROWS
+#: A range of a merge has about a block of each run at least: a run has so many blocks, unless that made them tiny.
+_BLOCKS, _LEAST_BLOCK_ROWS = 64, 256
+#: Sorted records are put together in portions: so many records at most, and no more than this part of all.
+_WRITTEN_ROWS, _WRITTEN_PARTS = 16 * BLOCK_ROWS, 8
 _TYPES = {SIZE: pa.int64(), KEY: sorting.KEY, GROUP: pa.string()}
 
 
@@ -39,14 +42,14 @@ class IndexedFile:
         self._data = open(path, "wb")  # noqa: SIM115 - held until the task closes its parts
         self._index = pa.ipc.new_file(path + SUFFIX, self._schema)
 
-    def write(self, records: pa.Array, columns: Mapping[str, pa.Array]) -> None:
+    def write(self, records: pa.Array, columns: Mapping[str, pa.Array], block_rows: int = BLOCK_ROWS) -> None:
         """Append records, as a binary column, with what the index says of them."""
         ends = _ends(records)
         self._data.write(_bytes(records, ends))
         known = {SIZE: pa.array(np.diff(ends)), **columns}
         batch = pa.RecordBatch.from_arrays([known[name] for name in self._schema.names], schema=self._schema)
-        for start in range(0, batch.num_rows, BLOCK_ROWS):
-            self._index.write_batch(batch.slice(start, BLOCK_ROWS))
+        for start in range(0, batch.num_rows, block_rows):
+            self._index.write_batch(batch.slice(start, block_rows))
 
     def tell(self) -> int:
         """The bytes of the records so far."""
@@ -61,9 +64,11 @@ class IndexedFile:
 def write_sorted(file: Any, records: pa.Array, columns: Mapping[str, pa.Array]) -> int:
     """Append records in the order of their keys; gives how many."""
     order = pc.sort_indices(columns[KEY])
-    for start in range(0, len(order), _WRITTEN_ROWS):
-        chosen = order.slice(start, _WRITTEN_ROWS)
-        file.write(records.take(chosen), {name: column.take(chosen) for name, column in columns.items()})
+    rows = max(BLOCK_ROWS, min(_WRITTEN_ROWS, len(order) // _WRITTEN_PARTS))
+    block_rows = max(_LEAST_BLOCK_ROWS, min(BLOCK_ROWS, len(order) // _BLOCKS))
+    for start in range(0, len(order), rows):
+        chosen = order.slice(start, rows)
+        file.write(records.take(chosen), {name: column.take(chosen) for name, column in columns.items()}, block_rows)
     return len(order)
 
 

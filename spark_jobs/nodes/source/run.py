@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import failure, types, values
 from spark_jobs.formats import format
-from spark_jobs.nodes import operator
+from spark_jobs.nodes import memory, operator
 from spark_jobs.nodes.source.split_origin import Pack, PackOrigin, SplitOrigin
 from spark_jobs.scan import scanning, together
 from spark_jobs.scan.reading import SplitOutcome
@@ -49,6 +49,8 @@ class Source(operator.Operator):
             live=None if keep_texts else self.step.live,
             failure_texts=keep_texts,
             date_formats=self.step.date_formats,
+            block_bytes=memory.block_bytes(self.context.account.share),
+            record_bytes=memory.record_bytes(self.context.account.share),
         )
 
     def read(self, places: Sequence[SplitInput], wanted: format.Reading, outcomes: list[SplitOutcome]) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure
-from spark_jobs.nodes import keys, meeting, operator, ordering, spill
+from spark_jobs.nodes import keys, meeting, memory, operator, spill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +34,12 @@ class Gather(meeting.Departure):
     def open(self) -> None:
         """Nothing has been sent yet."""
         self.known: dict[tuple[int, ...], pa.Table] = {}
+        self.place = self.context.account.open(self._forget)
+
+    def _forget(self) -> None:
+        """What this task sends twice is dropped where equal keys meet."""
+        self.known.clear()
+        self.place.set(0)
 
     @property
     def key_columns(self) -> list[str]:
@@ -67,30 +73,37 @@ class Gather(meeting.Departure):
 
     def sent(self, lane: tuple[int, ...], table: pa.Table) -> pa.Table:
         """The records whose keys this task has not sent yet."""
-        keys_seen = self.known.get(lane)
-        count = 0 if keys_seen is None else keys_seen.num_rows
         arrived = table.select(self.key_columns)
-        seen = arrived if keys_seen is None else pa.concat_tables([keys_seen, arrived])
-        firsts = _first_rows(seen, self.key_columns, pa.array(np.arange(seen.num_rows)))
-        self.known[lane] = seen.take(firsts)
-        if self.known[lane].nbytes > spill.held_bytes(self.context):
-            del self.known[lane]  # what this task sends twice is dropped where equal keys meet
+        if (known := self.known.get(lane)) is not None and self._needed(known, arrived) > self.place.room:
+            self._forget()
+            known = None
+        count = 0 if known is None else known.num_rows
+        seen = arrived if known is None else pa.concat_tables([known, arrived])
+        firsts = _first_rows(seen, self.key_columns)
         rows = firsts.to_numpy()
         fresh = table.take(pa.array(rows[rows >= count] - count))
+        self.known[lane] = seen.take(firsts)
+        self.place.set(sum(table.nbytes for table in self.known.values()))
         self.counters.duplicates += table.num_rows - fresh.num_rows
         self.counters.made += table.num_rows - fresh.num_rows
         return fresh
+
+    @staticmethod
+    def _needed(known: pa.Table, arrived: pa.Table) -> int:
+        rows = known.num_rows + arrived.num_rows
+        return int(2 * (known.nbytes + arrived.nbytes) + memory.grouping_bytes(0) * rows)
 
 
 def _key_columns(step: DistinctStep) -> list[str]:
     return [_HASHED + name for name, _ in step.keys]
 
 
-def _first_rows(table: pa.Table, by: list[str], among: pa.Array) -> pa.Array:
-    """The rows among some that come first with their keys, ascending."""
-    rows = table.select(by).take(among).append_column("row", among)
+def _first_rows(table: pa.Table, by: list[str]) -> pa.Array:
+    """The rows that come first with their keys, ascending."""
+    among = pa.array(np.arange(table.num_rows, dtype=np.int32))
     if not by:
         return among.slice(0, 1)
+    rows = table.select(by).append_column("row", among)
     grouped = rows.group_by(by, use_threads=False).aggregate([("row", "min")])
     return grouped.column("row_min").combine_chunks().take(pc.sort_indices(grouped.column("row_min")))
 
@@ -112,10 +125,9 @@ class First(meeting.Meeting):
         self.records.add(table)
 
     def _firsts(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """The first record of each key, in record order."""
+        """The first record of each key; those of a key come in record order."""
         table = pa.concat_tables(tables, promote_options="default")
-        table = table.take(pc.sort_indices(table.column(ordering.AT)))
-        firsts = _first_rows(table, self.by, pa.array(np.arange(table.num_rows)))
+        firsts = _first_rows(table, self.by)
         self.counters.duplicates += table.num_rows - len(firsts)
         return table.take(firsts)
 

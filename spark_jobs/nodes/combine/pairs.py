@@ -1,0 +1,65 @@
+"""Candidate rows of a combine: chains of a driver record and a record, or none, of each build side so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+
+@dataclass
+class Pairs:
+    """Positions in the driver batch, ascending, and in each build side (-1: no record, null fields)."""
+
+    driver: np.ndarray
+    builds: dict[str, np.ndarray]
+
+    def take(self, chosen: np.ndarray) -> Pairs:
+        """These chains, in this order."""
+        return Pairs(self.driver[chosen], {name: rows[chosen] for name, rows in self.builds.items()})
+
+    def without(self, drivers: Collection[int]) -> Pairs:
+        """The chains of all other driver records."""
+        return self.take(np.flatnonzero(~np.isin(self.driver, list(drivers))))
+
+    def first(self, *, is_complete: bool) -> Pairs:
+        """One chain of each driver record: the first of those that have the most build records (decision 83).
+
+        Args:
+            is_complete: whether all chains have a record of every build side.
+        """
+        best = self
+        if not is_complete:
+            missing = np.sum([rows < 0 for rows in self.builds.values()], axis=0)
+            best = self.take(np.lexsort((missing, self.driver)))  # stable: chains keep their order
+        return best.take(np.flatnonzero(np.diff(best.driver, prepend=-1) != 0))
+
+    def left_joined(self, chosen: np.ndarray, found: Pairs, qualifier: str) -> Pairs:
+        """These chains going on with a build side: as `found`, or without a record of it, each in its place.
+
+        Args:
+            chosen: which of these chains each of `found` goes on from, ascending.
+            found: the chains that match.
+            qualifier: the build side.
+        """
+        is_unmatched = np.ones(len(self.driver), dtype=np.bool_)
+        is_unmatched[chosen] = False
+        rest = np.flatnonzero(is_unmatched)
+        alone = self.take(rest)
+        alone.builds[qualifier] = np.full(len(rest), -1)
+        return _together(found, alone, np.argsort(np.concatenate([chosen, rest]), kind="stable"))
+
+    def with_misses(self, missed: np.ndarray) -> Pairs:
+        """Driver records without any match in their places, without build records."""
+        none = np.full(len(missed), -1)
+        alone = Pairs(missed, dict.fromkeys(self.builds, none))
+        return _together(self, alone, np.argsort(np.concatenate([self.driver, missed]), kind="stable"))
+
+
+def _together(found: Pairs, alone: Pairs, order: np.ndarray) -> Pairs:
+    builds = {name: np.concatenate([rows, alone.builds[name]])[order] for name, rows in found.builds.items()}
+    return Pairs(np.concatenate([found.driver, alone.driver])[order], builds)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: What a metrics value may be: XCom carries these without help.
 Scalar = str | int | float | bool | None
+#: Values that JSON has as lists and objects.
+_COLLECTIONS: dict[str, type[list[Any] | dict[str, Any]]] = {"output_files": list, "metrics": dict}
 
 
 class MalformedResult(ValueError):
@@ -96,10 +98,17 @@ def of_dict(record: object) -> RunResult:
     version = record.get("schema_version")
     if version != contract.RESULT_SCHEMA_VERSION:
         raise MalformedResult(f"schema_version is {version!r}, this program reads {contract.RESULT_SCHEMA_VERSION}")
-    known = {item.name for item in fields(RunResult)}
+    known = {item.name: item for item in fields(RunResult)}
     values = {key: value for key, value in record.items() if key in known}
     if not isinstance(values.get("execution_id"), str) or type(values.get("exit_code")) is not int:
         raise MalformedResult("execution_id (text) and exit_code (integer) are required")
+    for key, value in values.items():
+        plain = type(known[key].default)
+        if plain in (int, str) and type(value) is not plain:
+            raise MalformedResult(f"{key} is {type(value).__name__}, not {plain.__name__}")
+    for key, kind in _COLLECTIONS.items():
+        if not isinstance(values.get(key) or kind(), kind):
+            raise MalformedResult(f"{key} is {type(values[key]).__name__}, not {kind.__name__}")
     error = values.get("error")
     if isinstance(error, dict):
         values["error"] = RunError(str(error.get("code", "")), str(error.get("message", "")), error.get("span"))
@@ -172,6 +181,6 @@ def parse_line(line: str) -> RunResult | None:
 def _parse(text: str) -> RunResult:
     try:
         record = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise MalformedResult(f"not JSON: {error}") from error
     return of_dict(record)

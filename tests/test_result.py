@@ -81,6 +81,10 @@ def test_later_keys_are_passed_over() -> None:
         ({**FULL.to_dict(), "exit_code": "0"}, "exit_code"),
         ({**FULL.to_dict(), "exit_code": True}, "exit_code"),
         ({**FULL.to_dict(), "execution_id": None}, "execution_id"),
+        ({**FULL.to_dict(), "records_total": "5"}, "records_total is str, not int"),
+        ({**FULL.to_dict(), "pipeline_name": 5}, "pipeline_name is int, not str"),
+        ({**FULL.to_dict(), "output_files": 5}, "output_files is int, not list"),
+        ({**FULL.to_dict(), "metrics": ["a"]}, "metrics is list, not dict"),
     ],
 )
 def test_malformed_records_are_refused(record: object, message: str) -> None:
@@ -93,6 +97,9 @@ def test_torn_line_is_refused_and_other_lines_are_none() -> None:
     assert result.parse_line("") is None
     with pytest.raises(result.MalformedResult, match="not JSON"):
         result.parse_line('CLINKER_RESULT {"schema_version":1,')
+    for bottomless in ("[" * 100_000, "9" * 10_000):
+        with pytest.raises(result.MalformedResult):
+            result.parse_line(f"CLINKER_RESULT {bottomless}")
 
 
 def test_failed_write_leaves_no_litter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

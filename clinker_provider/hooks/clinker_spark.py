@@ -192,21 +192,28 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
 
     def _observed(self, lines: Iterator[str]) -> Iterator[str]:
         for line in lines:
-            if line.lstrip().startswith(contract.RESULT_SENTINEL):
-                self._keep_record(line)
+            if line.startswith(contract.RESULT_SENTINEL) and self._is_record(line):
                 continue  # the operator logs what the record says; the line itself is long and for machines
             if self.application_id is None and (found := _APPLICATION_ID.search(line)):
                 self.application_id = found.group()
             yield self._without_secrets(line)
 
-    def _keep_record(self, line: str) -> None:
+    def _is_record(self, line: str) -> bool:
+        """Keep the record of this execution that a line carries.
+
+        A preview prints data, and data may look like a record. A job prints its record last: what stands before it,
+        or carries none of this execution, is output like other output.
+        """
+        self.record = None
         try:
             record = result.parse_line(line)
         except result.MalformedResult as error:
             self.log.warning("The job printed a result line that cannot be read: %s", error)
-            return
-        if record and record.execution_id == self._execution_id:
-            self.record = record
+            return False
+        if record is None or record.execution_id != self._execution_id:
+            return False
+        self.record = record
+        return True
 
 
 def _secrets_of(settings: dict[str, Any]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cli import pipeline, report
 from spark_jobs.contract import ExitCode
+from spark_jobs.diagnostics.visible import visible
 
 if TYPE_CHECKING:
     import argparse
@@ -42,8 +43,8 @@ def show(plan: Plan, form: str, *, allow_outside: bool) -> int:
     return ExitCode.SUCCESS
 
 
-def _wrong(message: str) -> int:
-    sys.stderr.write(f"clinker explain error: {message}\n")
+def _wrong(*lines: str) -> int:
+    sys.stderr.write("\n".join(map(visible, (f"clinker explain error: {lines[0]}", *lines[1:]))) + "\n")
     return ExitCode.CONFIG
 
 
@@ -75,8 +76,8 @@ def _field(plan: Plan, path: str) -> int:
     known = [f"{call}.{parameter}" for call, members in plan.parameters.items() for parameter in members]
     if node in plan.by_name:
         known += [f"{node}.{column}" for column in lineage.columns(plan, node)]
-    listed = "\n".join(f"    - {one}" for one in known) or "    (none)"
-    return _wrong(f"no provenance for '{path}'\n  known:\n{listed}")
+    listed = [f"    - {one}" for one in known] or ["    (none)"]
+    return _wrong(f"no provenance for '{path}'", "  known:", *listed)
 
 
 def _provenance(path: str, parameter: Any) -> str:
@@ -86,7 +87,7 @@ def _provenance(path: str, parameter: Any) -> str:
         won = "[WON]" if number == 0 else "     "
         shadowed = "" if number == 0 else "  (shadowed)"
         lines.append(f"  {won} {layer.kind:<22} →  {_shown(layer.value)}{shadowed}  ({layer.span})")
-    return "\n".join(lines) + "\n"
+    return "\n".join(map(visible, lines)) + "\n"
 
 
 def _shown(value: Any) -> str:

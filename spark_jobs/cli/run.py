@@ -49,12 +49,12 @@ def execute(plan: Plan, options: RunOptions, told: report.Report) -> int:
 
 def _show(previews: list[tuple[str, str]], options: RunOptions) -> list[Diagnostic]:
     """Each output as its file would be, under its name when there are several; what is wrong with their file."""
-    texts = [f"--- {name}\n{text}" if len(previews) > 1 else text for name, text in previews]
+    texts = [f"--- {visible(name)}\n{text}" if len(previews) > 1 else text for name, text in previews]
     try:
         if options.dry_run_output is not None:
             options.dry_run_output.write_text("".join(texts), encoding="utf-8")
             return []
-        sys.stdout.write("".join(texts))
+        sys.stdout.write(_ended("".join(texts)) if options.work_dir else "".join(texts))
         sys.stdout.flush()
     except BrokenPipeError:
         streams.discard(sys.stdout)  # the reader has seen enough
@@ -64,6 +64,11 @@ def _show(previews: list[tuple[str, str]], options: RunOptions) -> list[Diagnost
         place = options.dry_run_output or "standard output"
         return [codes.E900.at(None, f"{place}: {error.strerror or error}")]
     return []
+
+
+def _ended(text: str) -> str:
+    """The text with its last line at an end: the record comes on a line of its own."""
+    return text if not text or text.endswith("\n") else text + "\n"
 
 
 def leave(record: result.RunResult, options: RunOptions) -> None:

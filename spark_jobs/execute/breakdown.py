@@ -9,6 +9,7 @@ from pathlib import Path
 from spark_jobs import result
 from spark_jobs.contract import ExitCode
 from spark_jobs.execute import connect, spill
+from spark_jobs.scan import refusals
 
 _ADVICE = "--log-level debug shows the traceback"
 _WORKER_ADVICE = "the system does that when memory runs out: lower memory.limit, or --threads"
@@ -19,6 +20,7 @@ _PYTHON_ADVICE = (
     "PYSPARK_PYTHON or --conf spark.pyspark.python=…"
 )
 _MASTER_ADVICE = "see whether the master runs, and why its workers could not start executors"
+_DESCRIPTORS_ADVICE = "the limit of open files is too low: raise it (ulimit -n)"
 _MODULE_MISSING = re.compile(r"^\s*ModuleNotFoundError: No module named '([^']+)'", re.MULTILINE)
 #: What stops a context from outside: a master that is away or has given up, somebody's `kill`.
 _APPLICATION_ENDED = re.compile(
@@ -36,7 +38,10 @@ _FOLDER_GONE = re.compile(
     r"(?:NoSuchFileException|AccessDeniedException): (?P<gone>\S+)/blockmgr-"
     r"|(?P<refused>/\S+)/blockmgr-[^\s:]+:? \(?(?:No such file or directory|Permission denied|Read-only file system)"
 )
-_SYSTEM_ERROR = re.compile(r"(OSError|FileNotFoundError|PermissionError|IsADirectoryError|NotADirectoryError): ")
+#: An error of the system, as Python writes it down, of whatever class; Arrow's have no number in front.
+_SYSTEM_ERROR = re.compile(r"[\w.]+: \[Errno (?P<number>\d+)\] |OSError: ")
+#: And in Java's words: strerror(3) of EMFILE and ENFILE.
+_NO_DESCRIPTORS = re.compile(r"Too many open files")
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -77,7 +82,8 @@ def _error(error: Exception, local_dir: str) -> result.RunError:
         return _of_spark("a Python worker was killed", _WORKER_ADVICE)
     if "OutOfMemoryError" in cause:
         return _of_spark(f"Spark's JVM ran out of memory: {cause}", _JVM_ADVICE)
-    return _of_spark(f"Spark could not finish a job: {cause}", _ADVICE)
+    advice = _DESCRIPTORS_ADVICE if _NO_DESCRIPTORS.search(cause) else _ADVICE
+    return _of_spark(f"Spark could not finish a job: {cause}", advice)
 
 
 def _is_connection_lost(error: Exception) -> bool:
@@ -115,8 +121,9 @@ def _of_worker(told: str) -> result.RunError:
     where = f" ({path[path.rindex('spark_jobs/') :]}:{line} in {function})"
     if raised.startswith("MemoryError") or "ArrowMemoryError" in raised:
         return _of_spark(f"a task ran out of memory: {_first_line(raised)}{where}", _WORKER_ADVICE)
-    if _SYSTEM_ERROR.match(raised):
-        return result.RunError("E900", f"a task could not read or write: {_first_line(raised)}")
+    if found := _SYSTEM_ERROR.match(raised):
+        remedy = refusals.remedy(OSError(int(found["number"] or 0), ""))
+        return result.RunError("E900", f"a task could not read or write: {_first_line(raised)}{remedy}")
     return result.RunError("E905", f"internal error in a task: {_first_line(raised)}{where}; {_ADVICE}")
 
 

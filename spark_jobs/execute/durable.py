@@ -7,6 +7,8 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from spark_jobs.scan import refusals
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
@@ -15,19 +17,12 @@ if TYPE_CHECKING:
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF)
 
 
-#: What has run out is the process's, or the machine's, and no file's.
-OF_NO_FILE = {
-    errno.EMFILE: "; the limit of open files is too low: raise it (ulimit -n)",
-    errno.ENFILE: "; the system has no more open files to give",
-}
-
-
 def describe(error: OSError, place: str = "") -> str:
     """What the system said, with the path it is about, or else `place`; of a rename both paths."""
     path = str(error.filename) if error.filename is not None else place
     if error.filename2 is not None:
         path = f"{path} -> {error.filename2}"
-    said = f"{error.strerror or error}{OF_NO_FILE.get(error.errno or 0, '')}"
+    said = f"{error.strerror or error}{refusals.remedy(error)}"
     return f"{path}: {said}" if path else said
 
 

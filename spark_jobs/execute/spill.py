@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spark_jobs import ownership
-from spark_jobs.execute import logs
+from spark_jobs.execute import durable, logs
 from spark_jobs.nodes import spill
-from spark_jobs.scan import volumes
+from spark_jobs.scan import locks, refusals, volumes
 from spark_jobs.scan.spill_folder import SpillFolder
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Space:
         name = f"{os.path.basename(self._settings.folder)}.spilled"
         ledger = ownership.open_file(os.path.join(folder, name), flags=os.O_RDWR | os.O_CREAT)
         try:
-            fcntl.flock(ledger, fcntl.LOCK_EX)
+            locks.hold(ledger, fcntl.LOCK_EX, os.path.join(folder, name))
             used = int(os.read(ledger, 32) or b"0")
             if used + size > cap:
                 raise spill.Exhausted(
@@ -184,4 +184,6 @@ def folder_gone(folder: str, reason: str) -> str:
 def _refused(error: OSError, folder: str, node: str) -> spill.Exhausted:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return spill.Exhausted("E321", volume_full(folder), node)
+    if refusals.is_of_no_file(error) or isinstance(error, locks.NoLocksError):
+        return spill.Exhausted("E900", durable.describe(error, folder), node)
     return spill.Exhausted("E900", folder_gone(folder, error.strerror or str(error)), node)

@@ -22,7 +22,7 @@ from spark_jobs.nodes import memory, node, operator, ordering, spill
 from spark_jobs.nodes.source import record_origin as origins
 from spark_jobs.plan import plan as plans
 from spark_jobs.plan import regions
-from spark_jobs.scan import reading
+from spark_jobs.scan import reading, refusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -275,13 +275,14 @@ class Task:
             self.outbox.clear()
             self.report.broken = report.Broken(error.code, error.message, error.node)
         except FormatError as error:
-            self.report.broken = report.Broken(error.code or "E900", str(error), root)
+            node = "" if refusals.is_of_no_file(error.__cause__) else root
+            self.report.broken = report.Broken(error.code or "E900", str(error), node)
         except OSError as error:
             self._break(error, root)
 
     def _break(self, error: OSError, root: str = "") -> None:
         """Note what the system refused, with the node whose part file it is about; the first trouble counts."""
-        node = self._nodes.get(str(error.filename), "" if error.errno in durable.OF_NO_FILE else root)
+        node = self._nodes.get(str(error.filename), "" if refusals.is_of_no_file(error) else root)
         self.report.broken = self.report.broken or report.Broken("E900", durable.describe(error), node.split("#")[0])
 
     def _finish(self, operators: list[operator.Operator]) -> None:

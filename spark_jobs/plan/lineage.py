@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import typed
+from spark_jobs.diagnostics.visible import visible
 from spark_jobs.nodes import tree
 
 if TYPE_CHECKING:
@@ -165,4 +166,4 @@ def text(path: str, origin: Origin) -> str:
         declared = f"; {one.declared}" if one.declared else ""
         lines.append(f"{'  ' * depth}{one.node}.{one.column} ({one.how}{declared})")
         stack.extend((parent, depth + 1) for parent in reversed(one.parents))
-    return "\n".join(lines) + "\n"
+    return "\n".join(map(visible, lines)) + "\n"

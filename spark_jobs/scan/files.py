@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from spark_jobs.formats.format import FormatError, UnreadableText
-from spark_jobs.scan import volumes
+from spark_jobs.scan import refusals, volumes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,7 +152,7 @@ def _reason(error: OSError) -> str:
         return "permission denied"
     if isinstance(error, IsADirectoryError) or "not a regular file" in str(error):
         return "is not a file"
-    return f"cannot be read: {error}"
+    return f"cannot be read: {error}{refusals.remedy(error)}"
 
 
 def describe(path: str, name: str) -> InputFile:

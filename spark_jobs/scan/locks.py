@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 _REMEDY = "use a file system with file locks (NFS: start its lock service, or mount it with local_lock=flock)"
 
 
+class NoLocksError(OSError):
+    """A file system has no locks; the message says what to do."""
+
+
 def hold(descriptor: int, how: int, path: str | Path) -> None:
     """Lock an open file.
 
     Raises:
         BlockingIOError: another has the lock, and `how` does not wait.
-        OSError: the file system has no locks; the message says what to do.
+        NoLocksError: the file system has none.
     """
     try:
         fcntl.flock(descriptor, how)
@@ -33,7 +37,7 @@ def hold(descriptor: int, how: int, path: str | Path) -> None:
         raise
     except OSError as error:
         text = f"cannot be locked ({error.strerror or error}): {_REMEDY}"
-        raise OSError(error.errno or errno.ENOLCK, text, str(path)) from error
+        raise NoLocksError(error.errno or errno.ENOLCK, text, str(path)) from error
 
 
 @dataclass

@@ -120,7 +120,7 @@ def no_space(*arguments: Any, **options: Any) -> None:
 @pytest.mark.parametrize(
     ("number", "says"),
     [
-        (errno.ENOSPC, "No space left on device"),
+        (errno.ENOSPC, "No space left on device; free some space, or remove files where there are too many"),
         (errno.EMFILE, "Too many open files; the limit of open files is too low: raise it (ulimit -n)"),
         (errno.ENOENT, "No such file or directory"),
     ],

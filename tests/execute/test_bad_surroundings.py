@@ -5,6 +5,7 @@ Everything goes through the command line, with jobs run in this process.
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.execute import java, session, work
+from spark_jobs.execute import java, level, session, work
+from spark_jobs.scan import files
 from tests.execute import pipelines, without_spark
 from tests.execute.bad_runs import GOOD, LIMITED, PIPELINE, prepare, run
 
@@ -59,6 +61,26 @@ def test_java(
     if version:
         monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path, version)))
     refused(1, "error[E901]", "Java 17" if version is None else "17", says, "apt install")
+
+
+def test_an_input_that_no_descriptor_is_left_for_is_no_fault_of_its_source(
+    tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class NoDescriptors:
+        def open_input_file(self, path: str) -> None:
+            raise OSError(errno.EMFILE, f"Failed to open local file '{path}'. Detail: Too many open files")
+
+    read_pack = level.read_pack
+
+    def within_a_task(*arguments: Any) -> Any:
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "_filesystem", lambda path, name: (NoDescriptors(), path))
+            yield from read_pack(*arguments)
+
+    prepare(tmp_path)
+    monkeypatch.setattr(level, "read_pack", within_a_task)
+    told = refused(4, "error[E900]: ", "in/rows.csv", "raise it (ulimit -n)")
+    assert "source 'rows'" not in told
 
 
 # ---- two runs, and bugs ------------------------------------------------------------------------------------------

@@ -96,7 +96,9 @@ def test_a_folder_of_spark_that_is_gone_is_a_spill_folder(cause: str) -> None:
 
 def test_too_many_open_files_are_no_folder_that_is_gone() -> None:
     cause = "java.io.FileNotFoundException: /spill/own/blockmgr-1/03/shuffle_0_1_2.data (Too many open files)"
-    assert explained(FromJvm(JVM.format(cause))).code == "E904"
+    told = explained(FromJvm(JVM.format(cause)))
+    assert told.code == "E904"
+    assert "ulimit -n" in told.message
 
 
 @pytest.mark.parametrize(
@@ -137,6 +139,21 @@ def test_a_bug_in_a_task_has_its_place(folder: str) -> None:
 def test_what_the_system_refuses_a_task_is_no_bug() -> None:
     told = explained(FromSpark(WORKER.format("/lib", "OSError: [Errno 28] No space left on device")))
     assert (told.code, "No space left" in told.message) == ("E900", True)
+
+
+@pytest.mark.parametrize(
+    ("raised", "says"),
+    [
+        ("OSError: [Errno 24] Too many open files: '/in/a.csv'", "'/in/a.csv'; the limit of open files is too low"),
+        ("spark_jobs.scan.locks.NoLocksError: [Errno 37] cannot be locked: use: '/x'", "cannot be locked: use: '/x'"),
+        ("TimeoutError: [Errno 110] Connection timed out: '/nfs/a'", "'/nfs/a'"),
+        ("OSError: a file of Arrow's is cut", "is cut"),
+    ],
+)
+def test_what_the_system_refuses_is_told_with_its_path_and_what_to_do(raised: str, says: str) -> None:
+    told = explained(FromSpark(WORKER.format("/lib", raised)))
+    assert told.code == "E900"
+    assert says in told.message
 
 
 #: What Spark says of a Python that cannot start the process of the workers.

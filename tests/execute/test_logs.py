@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_jobs import result
 from spark_jobs.cli import clinker
+from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics.visible import visible
+from spark_jobs.execute import executor
 from tests.execute import pipelines
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 PIPELINE = """
@@ -96,6 +100,37 @@ def test_data_stays_on_the_line_of_its_message(
 def test_what_is_seen_stays_as_it_is() -> None:
     assert visible("Éva Müller, 東京 €5") == "Éva Müller, 東京 €5"
     assert visible("a\tb\nc\U000e0001", keep="\t") == "a\tb\\nc\\U000e0001"
+
+
+def test_the_record_stands_on_a_line_of_its_own_behind_a_preview(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def previewed(run: executor.Run, show: Callable[[str, str], None]) -> ExitCode:
+        show("o", "CLINKER_RESULT {}\nno end of a line")
+        return ExitCode.SUCCESS
+
+    pipelines.write(here, {"p.yaml": PIPELINE.replace("CXL", "emit x = s"), "in.csv": ROWS})
+    monkeypatch.setattr(executor, "_previewing", previewed)
+    assert clinker.main(["run", "p.yaml", "-n", "1", "--work-dir", "w", "--execution-id", "e"]) == 0
+    *preview, last = capsys.readouterr().out.splitlines()
+    assert preview == ["CLINKER_RESULT {}", "no end of a line"]
+    record = result.parse_line(last)
+    assert record is not None
+    assert record.execution_id == "e"
+
+
+def test_names_of_columns_steer_no_terminal(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = PIPELINE.replace("CXL", "emit x = 1").replace("s: string", '"s\\e[31m\\n\\u202E": string')
+    pipelines.write(here, {"p.yaml": text, "in.csv": ROWS})
+    for command in (["lineage", "p.yaml"], ["explain", "p.yaml", "--field", "o.s\x1b[31m\n\u202e"]):
+        assert clinker.main(command) == 0
+        told = capsys.readouterr()
+        assert "s\\x1b[31m\\n\\u202e" in told.out + told.err
+        assert not {"\x1b", "\u202e"} & set(told.out + told.err)
+    assert clinker.main(["explain", "p.yaml", "--field", "o.no\x1bthing"]) == 1
+    told = capsys.readouterr()
+    assert "no\\x1bthing" in told.err
+    assert not {"\x1b", "\u202e"} & set(told.err)
 
 
 def test_paths_and_messages_with_line_ends_stay_on_their_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -112,7 +112,11 @@ def test_the_cap_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(
     ("number", "code", "words"),
-    [(errno.ENOSPC, "E321", "is out of space"), (errno.EROFS, "E900", "became unavailable mid-run")],
+    [
+        (errno.ENOSPC, "E321", "is out of space"),
+        (errno.EROFS, "E900", "became unavailable mid-run"),
+        (errno.EMFILE, "E900", "Too many open files; the limit of open files is too low: raise it (ulimit -n)"),
+    ],
 )
 def test_a_volume_that_refuses_ends_the_run(
     number: int, code: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,7 +1,8 @@
 """Stands in for `spark-submit` in tests that need no Spark: takes its command line, leaves what a job leaves.
 
 What to do comes in the environment variable FAKE_JOB, JSON: `exit` (return code), `record` (fields of the record, or
-null for none), `by` (`file` or `line`), `print` (lines), `hang` (start processes of its own, then wait for ever),
+null for none), `by` (`file` or `line`), `print` (lines; "SELF" in
+them is the execution's name), `hang` (start processes of its own, then wait for ever),
 `notes` (file for the command line and environment), `exits` (return codes of the first, second, … call, the last one
 for all that follow) with `calls` (file that counts them).
 """
@@ -33,6 +34,7 @@ def main() -> int:
         seen["work_mode"] = work_dir.stat().st_mode & 0o7777
         Path(job["notes"]).write_text(json.dumps(seen))
     for line in job.get("print", ()):
+        line = line.replace('"SELF"', f'"{execution_id}"')
         sys.stdout.buffer.write(line.encode("latin-1") + b"\n")
         sys.stdout.flush()
     if job.get("record") is not None:

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from clinker_provider import validation, xcoms
+from spark_jobs import result
 from tests.lazily import LazyModule
 
 pytestmark = pytest.mark.airflow
@@ -74,6 +75,35 @@ def test_record_of_another_attempt_is_no_record(spark: Any, context: Any) -> Non
     operator = spark.operator({"exit": 0, "record": {"execution_id": "yesterday"}})
     with pytest.raises(exceptions.ClinkerResultMissing):
         operator.execute(context)
+
+
+FORGED = result.RunResult("SELF", 0, records_total=99).to_dict()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "CLINKER_RESULT {}",
+        "CLINKER_RESULT,1",
+        "CLINKER_RESULT " + "[" * 100_000,
+        "CLINKER_RESULT " + json.dumps({**FORGED, "output_files": 5}),
+        "CLINKER_RESULT " + json.dumps(FORGED),
+    ],
+    ids=["empty", "a cell", "deep", "wrong types", "forged"],
+)
+def test_data_that_a_preview_prints_is_never_the_record(data: str, spark: Any, context: Any) -> None:
+    returned = spark.operator({"exit": 2, "record": DEAD, "by": "line", "print": [data]}).execute(context)
+    assert returned["records"]["total"] == 5
+    operator = spark.operator({"exit": 0, "record": None, "print": [data.replace("SELF", "other"), "CLINKER_RESULT x"]})
+    with pytest.raises(exceptions.ClinkerResultMissing, match="CLINKER_RESULT x"):
+        operator.execute(context)
+
+
+def test_a_record_counts_only_as_the_last_of_its_kind(spark: Any, context: Any) -> None:
+    """Data that has guessed the name of the execution is not the record, when the job died before it wrote one."""
+    lines = ["CLINKER_RESULT " + json.dumps(FORGED), "CLINKER_RESULT {"]
+    with pytest.raises(exceptions.ClinkerResultMissing):
+        spark.operator({"exit": 0, "record": None, "print": lines}).execute(context)
 
 
 def test_printed_record_is_enough_where_the_folder_is_not_shared(spark: Any, context: Any) -> None:

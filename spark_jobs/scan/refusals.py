@@ -1,0 +1,26 @@
+"""What the system refuses for reasons that lie in no file, and what to do about it."""
+
+from __future__ import annotations
+
+import errno
+
+#: What has run out is the process's, or the machine's, and no file's.
+_OF_NO_FILE = {
+    errno.EMFILE: "; the limit of open files is too low: raise it (ulimit -n)",
+    errno.ENFILE: "; the system has no more open files to give",
+}
+#: The system has the same words for a volume whose room, and for one whose names have run out.
+_OF_VOLUMES = {
+    errno.ENOSPC: "; free some space, or remove files where there are too many (df, df -i)",
+    errno.EDQUOT: "; free some space, or have the quota raised",
+}
+
+
+def is_of_no_file(error: BaseException | None) -> bool:
+    """Whether the same would have been said of every file, so that no node is to blame for it."""
+    return isinstance(error, OSError) and error.errno in _OF_NO_FILE
+
+
+def remedy(error: OSError) -> str:
+    """What to do, to stand behind the system's words; empty where they say enough."""
+    return {**_OF_NO_FILE, **_OF_VOLUMES}.get(error.errno or 0, "")

@@ -61,6 +61,13 @@ def small_orders(folder: Path, rows: int) -> Path:
     return found / "*.csv"
 
 
+def order_lines(folder: Path, rows: int) -> Path:
+    """The same orders as NDJSON."""
+    path = folder / f"orders-{FORM}-{rows}.ndjson"
+    starts = range(0, rows, _CHUNK_ROWS)
+    return _made(path, (), (_objects(start, min(_CHUNK_ROWS, rows - start)) for start in starts))
+
+
 def customers(folder: Path, count: int = CUSTOMERS) -> Path:
     """A CSV file with a row for each customer, in another order than the orders name them."""
     return _made(folder / f"customers-{FORM}-{count}.csv", CUSTOMER_COLUMNS, [_customers(count)])
@@ -72,7 +79,8 @@ def _made(path: Path, columns: Sequence[str], chunks: Iterable[pa.StringArray]) 
         path.parent.mkdir(parents=True, exist_ok=True)
         aside = path.with_name(f"{path.name}.{os.getpid()}")
         with aside.open("wb") as file:
-            file.write((",".join(columns) + "\n").encode())
+            if columns:
+                file.write((",".join(columns) + "\n").encode())
             for lines in chunks:
                 _, offsets, text = lines.buffers()
                 ends = np.frombuffer(offsets, dtype=np.int32)
@@ -82,11 +90,23 @@ def _made(path: Path, columns: Sequence[str], chunks: Iterable[pa.StringArray]) 
 
 
 def _orders(start: int, count: int, bad_every: int) -> pa.StringArray:
+    return _lines(*_order_columns(start, count, bad_every))
+
+
+def _objects(start: int, count: int) -> pa.StringArray:
+    parts: list[object] = []
+    for name, texts in zip(ORDER_COLUMNS, _order_columns(start, count, 0), strict=True):
+        mark = "" if name in ("id", "amount", "quantity") else '"'
+        parts += [f'{"," if parts else "{"}"{name}":{mark}', texts, mark]
+    return pc.binary_join_element_wise(*parts, "}\n", "")
+
+
+def _order_columns(start: int, count: int, bad_every: int) -> tuple[pa.StringArray, ...]:
     ids = np.arange(start, start + count, dtype=np.uint64)
     amounts = _amounts(_draw(ids, 1) % np.uint64(100_000))
     if bad_every:
         amounts = pc.if_else(pa.array(_draw(ids, 2) % np.uint64(bad_every) == 0), "n/a", amounts)
-    return _lines(
+    return (
         _text(ids + np.uint64(1)),
         _customer_names(_draw(ids, 3) % np.uint64(CUSTOMERS)),
         _chosen(REGIONS, _draw(ids, 4)),

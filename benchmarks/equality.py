@@ -27,6 +27,8 @@ _TOTALS = {"orders": "BIGINT", "revenue": "DOUBLE", "pieces": "BIGINT", "mean": 
 #: For each workload its results and their columns. Rejected rows are compared by number: each program has its own form.
 RESULTS: dict[str, dict[str, dict[str, str]]] = {
     "filter_derive": {"priced": _PRICED},
+    "ndjson": {"priced": _PRICED},
+    "ndjson_widened": {"priced": _PRICED},
     "startup": {"priced": _PRICED},
     "small_files": {"priced": _PRICED},
     "route_dlq": {**dict.fromkeys(("cancelled", "large", "northern", "others"), _KINDS), "rejected": {}},

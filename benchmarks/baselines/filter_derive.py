@@ -7,34 +7,39 @@ from typing import TYPE_CHECKING
 from benchmarks.baselines import program
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def spark(session: SparkSession, output: str) -> None:
+    program.write(priced(program.orders(session)), output, "priced")
+
+
+def priced(orders: DataFrame) -> DataFrame:
+    """What the pipeline makes of orders."""
     from pyspark.sql import functions as F
 
-    priced = (
-        program.orders(session)
-        .where((F.col("status") != "cancelled") & (F.col("quantity") > 2))
-        .select(
-            "id",
-            "customer",
-            "day",
-            F.round(F.col("amount") * F.col("quantity"), 2).alias("total"),
-            F.when(F.col("quantity") >= 10, "bulk").otherwise("single").alias("size"),
-            F.upper("region").alias("zone"),
-        )
+    return orders.where((F.col("status") != "cancelled") & (F.col("quantity") > 2)).select(
+        "id",
+        "customer",
+        "day",
+        F.round(F.col("amount") * F.col("quantity"), 2).alias("total"),
+        F.when(F.col("quantity") >= 10, "bulk").otherwise("single").alias("size"),
+        F.upper("region").alias("zone"),
     )
-    program.write(priced, output, "priced")
 
 
 def duckdb(output: str) -> list[str]:
-    query = f"""
+    query = priced_sql(program.read_sql("BENCH_ORDERS", program.ORDERS))
+    return [program.copy_sql(query, output, "priced")]
+
+
+def priced_sql(orders: str) -> str:
+    """The same for DuckDB."""
+    return f"""
         SELECT id, customer, day, round(amount * quantity, 2) AS total,
                CASE WHEN quantity >= 10 THEN 'bulk' ELSE 'single' END AS size, upper(region) AS zone
-        FROM {program.read_sql("BENCH_ORDERS", program.ORDERS)}
+        FROM {orders}
         WHERE status != 'cancelled' AND quantity > 2"""
-    return [program.copy_sql(query, output, "priced")]
 
 
 if __name__ == "__main__":

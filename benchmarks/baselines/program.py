@@ -1,7 +1,8 @@
 """How a baseline runs: `python -m benchmarks.baselines.<name> spark|duckdb`, files named by the environment.
 
-`BENCH_ORDERS` and `BENCH_CUSTOMERS` are the inputs, `BENCH_OUTPUT` is an existing folder for the results. Each baseline
-is what a practised engineer would write: the schema is given, functions are native, settings fit one machine.
+`BENCH_ORDERS`, `BENCH_ORDER_LINES` and `BENCH_CUSTOMERS` are the inputs, `BENCH_OUTPUT` is an existing folder for the
+results. Each baseline is what a practised engineer would write: the schema is given, functions are native, settings fit
+one machine.
 """
 
 from __future__ import annotations
@@ -38,6 +39,12 @@ def orders(session: SparkSession, **options: str) -> DataFrame:
     """The orders, typed."""
     schema = ORDERS + ", bad STRING" if "columnNameOfCorruptRecord" in options else ORDERS
     return session.read.options(header="true", **options).schema(schema).csv(os.environ["BENCH_ORDERS"])
+
+
+def order_lines(session: SparkSession, schema: str | None = ORDERS) -> DataFrame:
+    """The orders of the NDJSON file, typed; without a schema Spark reads the file once more to find one."""
+    reader = session.read if schema is None else session.read.schema(schema)
+    return reader.json(os.environ["BENCH_ORDER_LINES"])
 
 
 def customers(session: SparkSession) -> DataFrame:

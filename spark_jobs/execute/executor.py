@@ -29,6 +29,7 @@ from spark_jobs.execute import (
     logs,
     masking,
     metrics,
+    name_search,
     outputs,
     progress,
     publish,
@@ -212,7 +213,11 @@ def _begin(run: Run) -> _SessionOpening:
     opening = _SessionOpening(run)
     with run.phase("inputs"):
         run.inputs = inputs.find(
-            run.plan, work.split_bytes(), copies=_copies(run), allow_outside=run.options.allow_absolute_paths
+            run.plan,
+            work.split_bytes(),
+            copies=_copies(run),
+            allow_outside=run.options.allow_absolute_paths,
+            search=name_search.NameSearch(opening.wait),
         )
     if run.source_staging is not None:
         logs.LOG.info("staging: %s", run.source_staging)

@@ -13,8 +13,11 @@ from spark_jobs.cxl import types
 from spark_jobs.execute import verdict
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats.format import FormatError
+from spark_jobs.nodes.aggregate.step import AggregateStep
+from spark_jobs.nodes.combine.step import CombineStep
+from spark_jobs.nodes.output.step import OutputStep
 from spark_jobs.nodes.source.split_origin import SplitInput
-from spark_jobs.scan import changes, columns, matching, scanning, splits, staging
+from spark_jobs.scan import changes, columns, json_columns, matching, scanning, splits, staging
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.plan import plan as plans
     from spark_jobs.scan.files import InputFile
+    from spark_jobs.scan.json_columns import Search
 
 
 @dataclass(frozen=True)
@@ -109,10 +113,11 @@ def find(
     *,
     copies: staging.SourceStaging | None = None,
     allow_outside: bool = False,
+    search: Search = json_columns.search_here,
 ) -> Inputs:
     """The inputs of a plan, as far as they are files: what `with_pages` adds is on a network.
 
-    Files are opened when all are found, and staged where there are `copies`.
+    Files are opened when all are found, and staged where there are `copies`; `search` looks for undeclared names.
 
     Raises:
         RunFailed: a file is missing or unreadable, cannot be staged, or its columns are refused.
@@ -128,9 +133,10 @@ def find(
     if copies is not None:
         found = _staged(plan, found, copies)
     scans: dict[str, columns.ScanPlan] = {}
+    asked = asked_for(plan)
     for name, matched in found.items():
         with _told(plan, name):
-            scans[name] = _scan(steps[name], matched)
+            scans[name] = _scan(steps[name], matched, search, is_asked=name in asked)
     return _numbered(steps, scans, split_bytes)
 
 
@@ -162,16 +168,23 @@ def _staged(
     }
 
 
-def with_pages(plan: plans.Plan, found: Inputs, pages: Mapping[str, matching.Matched], split_bytes: int) -> Inputs:
+def with_pages(
+    plan: plans.Plan,
+    found: Inputs,
+    pages: Mapping[str, matching.Matched],
+    split_bytes: int,
+    search: Search = json_columns.search_here,
+) -> Inputs:
     """The same with the pages of the network sources.
 
     Raises:
         RunFailed: a page is broken, or its columns are refused.
     """
     scans = {**found.scans}
+    asked = asked_for(plan)
     for name, matched in pages.items():
         with _told(plan, name):
-            scans[name] = _scan(found.steps[name], matched)
+            scans[name] = _scan(found.steps[name], matched, search, is_asked=name in asked)
     return _numbered(found.steps, {name: scans[name] for name in found.steps}, split_bytes)
 
 
@@ -197,12 +210,14 @@ def _told(plan: plans.Plan, name: str) -> Iterator[None]:
         raise RunFailed(ExitCode.CONFIG, error.code, message, str(place) if place else None) from error
 
 
-def _scan(step: SourceStep, matched: matching.Matched) -> columns.ScanPlan:
-    """The files of a source with their columns."""
+def _scan(step: SourceStep, matched: matching.Matched, search: Search, *, is_asked: bool) -> columns.ScanPlan:
+    """The files of a source with their columns; undeclared ones are not looked for where nobody asks for them."""
+    on_unmapped = columns.OnUnmapped(step.on_unmapped.value)
+    if on_unmapped is columns.OnUnmapped.AUTO_WIDEN and not is_asked:
+        on_unmapped = columns.OnUnmapped.DROP
     found = scanning.plan(
-        step.format, step.column_names, matched.files, step.options,
-        columns.OnUnmapped(step.on_unmapped.value), step.array_paths,
-    )  # fmt: skip
+        step.format, step.column_names, matched.files, step.options, on_unmapped, step.array_paths, search
+    )
     return replace(found, warnings=(*matched.warnings, *found.warnings))
 
 
@@ -210,6 +225,23 @@ def widened_type(found: Inputs) -> types.Type:
     """What undeclared columns hold: texts as long as all sources are CSV and no program reads any, else any values."""
     are_texts = all(step.format == "csv" and not step.lifted for step in found.steps.values())
     return types.STRING.or_null() if are_texts else types.ANY
+
+
+def asked_for(plan: plans.Plan) -> frozenset[str]:
+    """The nodes whose undeclared columns somebody downstream writes or reads."""
+    asked: set[str] = set()
+    for planned in reversed(plan.nodes):
+        step = planned.step
+        if isinstance(step, OutputStep):
+            is_asked = step.widened or any(each.type is None for each in step.fields)
+        elif isinstance(step, AggregateStep):
+            is_asked = bool(step.undeclared)
+        else:
+            # A combine hands on those of its driver alone; asking for those of its other inputs costs time only.
+            is_asked = planned.name in asked or (isinstance(step, CombineStep) and bool(step.undeclared))
+        if is_asked:
+            asked.update(edge.node for edge in planned.inputs)
+    return frozenset(asked)
 
 
 def widened(plan: plans.Plan, inputs: Inputs) -> dict[str, tuple[str, ...]]:

@@ -15,9 +15,15 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.types import Type
 
 
+#: Behind the last character of any text.
+_END = 1 << 31
+
+
 def texts(array: pa.Array, static: Type) -> pa.StringArray:
     """The text of each value of a column; null stays null. Containers are compact JSON."""
-    if static.is_dynamic or static.kind is Kind.ARRAY:
+    if static.is_dynamic:
+        return _of_any_kind(array)
+    if static.kind is Kind.ARRAY:
         return pa.array(
             [None if value is None else values.text_of(value) for value in values.from_arrow(array, static)],
             pa.string(),
@@ -35,6 +41,23 @@ def of_bytes(data: bytes, ends: np.ndarray) -> pa.StringArray:
     """The texts that stand one after the other in some UTF-8 bytes, by where each of them ends."""
     offsets = np.concatenate([[0], ends]).astype(np.int32)
     return pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(data))
+
+
+def _of_any_kind(column: pa.StringArray) -> pa.StringArray:
+    """Dynamic values, which are tagged JSON: texts lose their quotes, floats are spelled in another way."""
+    is_text = pc.fill_null(pc.match_substring_regex(column, r'^"[^\\]*$'), False)
+    is_float = pc.fill_null(pc.match_substring_regex(column, r"^-?[0-9]+\.[0-9]+$"), False)
+    is_same = pc.fill_null(pc.match_substring_regex(column, r"^(-?[0-9]+|true|false)$"), True)
+    found = pc.if_else(
+        is_text, pc.binary_replace_slice(pc.binary_replace_slice(column, -1, 1 << 30, ""), 0, 1, ""), column
+    )
+    if pc.any(is_float, min_count=0).as_py():
+        found = pc.replace_with_mask(found, is_float, _floats(pc.cast(column.filter(is_float), pa.float64())))
+    others = pc.invert(pc.or_(pc.or_(is_text, is_float), is_same))
+    if pc.any(others, min_count=0).as_py():
+        exact = [values.text_of(values.decode(text)) for text in column.filter(others).to_pylist()]
+        found = pc.replace_with_mask(found, others, pa.array(exact, pa.string()))
+    return found
 
 
 def view(column: pa.StringArray) -> memoryview:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _NOT_A_NUMBER = re.compile(rb"[:\[,\s-](?:NaN|Inf(?:inity)?)\s*[,\]}]")
 _NULL_BEHIND_OBJECT = re.compile(rb"\}\s*n")
+#: A key that is written with an escape. Keys are followed by a colon, texts never are.
+ESCAPED_KEY = re.compile(rb'\\[^"]*"\s*:')
 _ROW = re.compile(r" in row (\d+)")
 _NO_INT = re.compile(r"to int64, couldn't parse:(\S+)")
 _OTHER_KIND = re.compile(r"Column\(.*/(.*)\) changed from \w+ to (\w+)")
@@ -109,6 +111,13 @@ def read(text: bytes, count: int, schema: pa.Schema, unexpected: str = "ignore")
 def member(name: str, value: bytes) -> re.Pattern[bytes]:
     """How a member of objects stands in a text, if its name is written without escapes."""
     return re.compile(re.escape(values.json_text(name).encode()) + rb"\s*:\s*" + value)
+
+
+def may_have(name: str, value: bytes, text: bytes) -> bool:
+    """Whether some object may have such a member; false only if none has."""
+    if '"' in name or "\\" in name or (b"\\" in text and ESCAPED_KEY.search(text)):
+        return True
+    return member(name, value).search(text) is not None
 
 
 def _refusal(message: str) -> Refused | NoInt:

@@ -8,16 +8,16 @@ goes the exact way, and the next portions have fewer attempts until one succeeds
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import pyarrow as pa
 
-from spark_jobs.formats import json_arrow, json_lines, json_quick, json_values
+from spark_jobs.formats import json_arrow, json_lines, json_values
 
 if TYPE_CHECKING:
-    from spark_jobs.formats.format import Reading
-    from spark_jobs.formats.json_lines import Lines, Places
+    from collections.abc import Sequence
+
+    from spark_jobs.formats.json_lines import Lines, Mask, Places
 
 #: Attempts to read parts of a portion: each costs as much as some records in the exact way.
 _MOST_ATTEMPTS = 32
@@ -32,7 +32,7 @@ _SAMPLE = 16
 class Taken:
     """What was read in the quick way, by the places of the lines, ascending."""
 
-    parts: list[tuple[Places, pa.RecordBatch]] = field(default_factory=list)
+    parts: list[tuple[Places, Any]] = field(default_factory=list)
 
     def left(self, count: int) -> list[int]:
         """The places of the other lines."""
@@ -42,18 +42,39 @@ class Taken:
         return [int(place) for place in np.flatnonzero(is_left)]
 
 
+class QuickReader(Protocol):
+    """What reads many objects at once, if there is no odd one among them."""
+
+    def begin(self, lines: Lines) -> set[int]:
+        """Begin a portion; gives the rows of objects that must not be read."""
+
+    def read(self, text: bytes, count: int) -> tuple[Any, Mask | None]:
+        """What some objects are, and which of them are not in it (None: all are).
+
+        Raises:
+            Refused: there is an odd one.
+            NoInt: the same because of its number.
+        """
+
+    def learn(self, records: Sequence[dict[str, Any]], *, is_first: bool = False) -> bool:
+        """Take the kinds of values from some records; tells whether objects are read in another way now."""
+
+    def widen_ints(self, text: bytes, number: str) -> bool:
+        """Read ints as floats because of a number; tells whether that changed anything."""
+
+
 class Attempts:
     """Reads portions of lines as far as that is quick."""
 
-    def __init__(self, reading: Reading) -> None:
-        self._quick = json_quick.QuickRecords(reading)
+    def __init__(self, quick: QuickReader) -> None:
+        self._quick = quick
         self._allowed = _MOST_ATTEMPTS
         self._has_learnt = False
 
     def read(self, lines: Lines) -> Taken:
         """Read a portion."""
         taken = Taken()
-        if not self._quick.is_possible or not len(lines.places):
+        if not len(lines.places):
             return taken
         waiting = [np.delete(np.arange(len(lines.places)), sorted(self._quick.begin(lines)))]
         if not self._has_learnt:
@@ -73,7 +94,7 @@ class Attempts:
                 waiting += self._smaller(lines, rows, text, refused)
             else:
                 places = lines.places[rows]
-                taken.parts.append((places, batch) if odd is None else (places[~odd], batch.filter(pa.array(~odd))))
+                taken.parts.append((places if odd is None else places[~odd], batch))
         is_in_vain = bool(waiting)
         self._allowed = max(self._allowed // 2, _FEWEST_ATTEMPTS) if is_in_vain else _MOST_ATTEMPTS
         return taken

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.csv_pieces import ByteStream, Stretch
 
     Places = np.ndarray[tuple[int], np.dtype[np.int64]]
+    Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 #: How much is read at once; a longer line makes a longer portion.
 PORTION_BYTES = 1 << 20

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from spark_jobs.formats.format import Reading, SourceColumn
-    from spark_jobs.formats.json_lines import Lines
-
-    Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
+    from spark_jobs.formats.json_lines import Lines, Mask
 
 _ARROW: dict[Kind, pa.DataType] = {
     Kind.STRING: pa.string(),
@@ -53,8 +51,6 @@ _ALSO: dict[Kind, tuple[type, ...]] = {
 _NOTHING = pa.schema([pa.field("\0", pa.null())])
 #: Floats below are exact ints.
 _EXACT = float(1 << 53)
-#: A key that is written with an escape. Keys are followed by a colon, texts never are.
-_ESCAPED_KEY = re.compile(rb'\\[^"]*"\s*:')
 
 
 @dataclass(frozen=True)
@@ -68,10 +64,6 @@ class _Leaf:
     @property
     def is_dynamic(self) -> bool:
         return self.column is None or self.column.type.is_dynamic
-
-    def finds(self, value: bytes, text: bytes) -> bool:
-        """Whether a value is found in a text; also when it is that of a member of the same name elsewhere."""
-        return json_arrow.member(self.path[-1], value).search(text) is not None
 
 
 class QuickRecords:
@@ -104,11 +96,11 @@ class QuickRecords:
             if key in lines.objects:
                 rows.update(lines.row(found.start()) for found in re.finditer(re.escape(key), lines.objects))
         if self._dotted and b"\\" in lines.objects:
-            rows.update(lines.row(found.start()) for found in _ESCAPED_KEY.finditer(lines.objects))
+            rows.update(lines.row(found.start()) for found in json_arrow.ESCAPED_KEY.finditer(lines.objects))
         return rows
 
     def read(self, text: bytes, count: int) -> tuple[pa.RecordBatch, Mask | None]:
-        """The records of some objects, and which of them need the exact way all the same (None: no one).
+        """The records of some objects, and which of these are not among them (None: all are).
 
         Raises:
             Refused: Arrow cannot read one of them.
@@ -121,7 +113,7 @@ class QuickRecords:
         odd = np.zeros(count, dtype=np.bool_)
         arrays = {leaf.name: self._converted(leaf, _member(table, leaf.path), text, odd) for leaf in self._leaves}
         batch = self._batch(arrays, count)
-        return batch, odd if odd.any() else None
+        return (batch.filter(pa.array(~odd)), odd) if odd.any() else (batch, None)
 
     def learn(self, records: Sequence[dict[str, Any]], *, is_first: bool = False) -> bool:
         """Take the kinds of values from some records; tells whether that changed anything."""
@@ -139,7 +131,7 @@ class QuickRecords:
         """Read an int column as floats because of a number that is none (`3.0`); tells whether there is one."""
         for leaf in self._leaves:
             is_int = leaf.is_dynamic or (leaf.column is not None and leaf.column.type.kind is Kind.INT)
-            if is_int and self._types[leaf.name] == pa.int64() and leaf.finds(re.escape(number.encode()), text):
+            if is_int and self._types[leaf.name] == pa.int64() and _finds(leaf, number, text):
                 return self._retype(leaf, pa.float64())
         return False
 
@@ -257,7 +249,7 @@ def _tagged(leaf: _Leaf, array: pa.Array, text: bytes, odd: Mask) -> pa.Array:
     if pa.types.is_floating(array.type):
         is_float = pc.is_finite(array)
         whole = pc.equal(pc.trunc(array), array)
-        if pc.any(whole).as_py() and _has_ints(leaf, text):
+        if pc.any(whole).as_py() and json_arrow.may_have(leaf.path[-1], rb"-?[0-9]+\s*[,}]", text):
             # A whole number may have been written as an int, and then it is one.
             is_float = pc.and_(is_float, pc.invert(whole))
         _note(odd, pc.invert(is_float))
@@ -287,11 +279,9 @@ def _of_kind(kind: Kind, array: pa.Array, text: bytes, odd: Mask) -> pa.Array:
     return array
 
 
-def _has_ints(leaf: _Leaf, text: bytes) -> bool:
-    """Whether a column may have numbers without point and exponent."""
-    if b"\\" in text and _ESCAPED_KEY.search(text):
-        return True
-    return leaf.finds(rb"-?[0-9]+\s*[,}]", text)
+def _finds(leaf: _Leaf, number: str, text: bytes) -> bool:
+    """Whether a number is found in a text as the value of a column, or of a member of the same name elsewhere."""
+    return json_arrow.member(leaf.path[-1], re.escape(number.encode())).search(text) is not None
 
 
 def _is_number(kind: pa.DataType) -> bool:

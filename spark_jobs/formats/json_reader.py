@@ -8,12 +8,24 @@ memory; a broken one is an error of the file (decision 28). A document with a `r
 from __future__ import annotations
 
 import itertools
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.formats import csv_pieces, format, json_attempts, json_exact, json_lines, json_records, json_values
+from spark_jobs.formats import (
+    csv_pieces,
+    format,
+    json_array,
+    json_attempts,
+    json_exact,
+    json_lines,
+    json_names,
+    json_quick,
+    json_records,
+    json_values,
+)
 from spark_jobs.formats.options import JsonLayout
 
 if TYPE_CHECKING:
@@ -28,7 +40,8 @@ if TYPE_CHECKING:
 
 #: Records of a block, where bytes do not say how many there are.
 _BLOCK_RECORDS = 16_384
-_CHUNK_BYTES = 1 << 20
+#: Elements of an array that are read before it is known what stands between them.
+_FIRST_ELEMENTS = 2
 _SPACE = " \t\n\r"
 
 
@@ -42,9 +55,10 @@ class JsonReader:
         self._layout = layout
         self._options = options
         self._arrays = tuple(arrays)
-        self._undeclared = json_records.Undeclared([column.name for column in reading.columns])
+        self._columns = reading.columns
         self._exact = json_exact.ExactRecords(reading)
-        self._attempts = json_attempts.Attempts(reading)
+        quick = json_quick.QuickRecords(reading)
+        self._attempts = json_attempts.Attempts(quick) if quick.is_possible else None
 
     def blocks(self, stream: ByteStream, stretch: Stretch) -> Iterator[Block]:
         """The blocks of a stretch of lines, or of a whole file in the other layouts; fills in `stretch` on the way.
@@ -52,7 +66,9 @@ class JsonReader:
         Raises:
             FormatError: the file is broken, or its `record_path` leads to no array.
         """
-        if self._layout is JsonLayout.NDJSON and not self._arrays:
+        if self._layout is JsonLayout.ARRAY and not self._arrays:
+            blocks = self._of_array(stretch, json_array.ArrayText(stream, stretch))
+        elif self._layout is JsonLayout.NDJSON and not self._arrays:
             blocks = (self._of_lines(stretch, lines) for lines in json_lines.portions(stream, stretch))
         else:
             blocks = (self._of_items(stretch, items) for items in self._batches(stream, stretch))
@@ -60,10 +76,45 @@ class JsonReader:
             stretch.records += block.count
             yield block
 
+    def _of_array(self, stretch: Stretch, text: json_array.ArrayText) -> Iterator[Block]:
+        """The blocks of an array: many elements at once where they look like lines."""
+        count = _FIRST_ELEMENTS
+        while True:
+            with self._telling():
+                lines = text.piece()
+            block = None if lines is None else self._of_objects(stretch, lines)
+            if block is not None:
+                text.take()
+                yield block
+                continue
+            with self._telling():
+                values = list(itertools.islice(text.elements(), lines.count if lines else count))
+            if not values:
+                return
+            count = _BLOCK_RECORDS
+            yield self._of_items(stretch, [json_exact.of_value(value) for value in values])
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Within, a text that is no JSON is an error of the file."""
+        try:
+            yield
+        except ValueError as problem:
+            raise format.FormatError(f"broken JSON: {problem}", self._path) from problem
+
     def _of_lines(self, stretch: Stretch, lines: Lines) -> Block:
-        """The block of a portion of lines: most of them at once, the odd ones each on its own."""
+        """The block of a portion of lines."""
+        block = self._of_objects(stretch, lines, all_of_them=False)
+        assert block is not None
+        return block
+
+    def _of_objects(self, stretch: Stretch, lines: Lines, *, all_of_them: bool = True) -> Block | None:
+        """The block of a portion of lines, most of them read at once, the odd ones each on its own.
+
+        None where all of them must be objects and one is not.
+        """
         first = stretch.records
-        taken = self._attempts.read(lines)
+        taken = self._attempts.read(lines) if self._attempts else json_attempts.Taken()
         left = taken.left(lines.count)
         if not left and len(taken.parts) == 1:
             return format.Block(first, lines.count, taken.parts[0][1])
@@ -71,20 +122,24 @@ class JsonReader:
         if not left:
             return _joined(first, lines.count, parts)
         singly = lines.singly
-        items = json_exact.of_lines([singly[at] for at in left], self._options.encoding)
-        return _joined(first, lines.count, parts, self._exact.block(first, list(items), [first + at for at in left]))
+        items = list(json_exact.of_lines([singly[at] for at in left], self._options.encoding))
+        if all_of_them and not all(isinstance(item, dict) for item in items):
+            return None
+        return _joined(first, lines.count, parts, self._exact.block(first, items, [first + at for at in left]))
 
     def _of_items(self, stretch: Stretch, items: list[Item]) -> Block:
         return self._exact.block(stretch.records, items)
 
     def keys(self, stream: ByteStream, most_records: int | None = None) -> dict[str, None]:
         """The names of all undeclared leaves in first-seen order; of the first records alone if a number is given."""
-        found: dict[str, None] = {}
-        records = itertools.chain.from_iterable(self._batches(stream, csv_pieces.Stretch()))
-        for item in itertools.islice(records, most_records):
-            if isinstance(item, dict):
-                found.update(dict.fromkeys(name for name, _ in self._undeclared.leaves(item)))
-        return found
+        names = json_names.Names([column.name for column in self._columns])
+        if self._layout is JsonLayout.NDJSON and not self._arrays and most_records is None:
+            for lines in json_lines.portions(stream, csv_pieces.Stretch()):
+                names.add(lines)
+        else:
+            items = itertools.chain.from_iterable(self._batches(stream, csv_pieces.Stretch()))
+            names.look_at(itertools.islice(items, most_records))
+        return names.known
 
     def _batches(self, stream: ByteStream, stretch: Stretch) -> Iterator[list[Item]]:
         """Records and malformed ones, by portions; a malformed one is a `RowFailure` without its row."""
@@ -92,7 +147,7 @@ class JsonReader:
             for lines in json_lines.portions(stream, stretch):
                 yield list(self._spread(json_exact.of_lines(lines.singly, self._options.encoding)))
             return
-        records = self._spread(self._elements(_Text(stream, stretch)))
+        records = self._spread(self._elements(json_array.ArrayText(stream, stretch)))
         while batch := list(itertools.islice(records, _BLOCK_RECORDS)):
             yield batch
 
@@ -103,14 +158,13 @@ class JsonReader:
             else:
                 yield item
 
-    def _elements(self, text: _Text) -> Iterator[Item]:
-        try:
+    def _elements(self, text: json_array.ArrayText) -> Iterator[Item]:
+        with self._telling():
             if self._options.record_path is not None:
-                yield from map(json_exact.of_value, self._at_record_path(json_values.parse(text.rest())))
+                values: Iterable[Any] = self._at_record_path(json_values.parse(text.rest()))
             else:
-                yield from map(json_exact.of_value, text.elements())
-        except ValueError as problem:
-            raise format.FormatError(f"broken JSON: {problem}", self._path) from problem
+                values = text.elements()
+            yield from map(json_exact.of_value, values)
 
     def _at_record_path(self, document: Any) -> list[Any]:
         """The array that `record_path` leads to: `$.a.b`, `a.b` or `/a/b` (decision 2)."""
@@ -168,86 +222,3 @@ def layout_of(head: str, options: JsonOptions, path: str) -> JsonLayout | None:
             return JsonLayout.NDJSON
         case other:
             raise format.FormatError(f"a JSON file begins with [ or {{, not with '{other}'", path)
-
-
-class _Text:
-    """A stream as text, taken apart from its beginning on."""
-
-    def __init__(self, stream: ByteStream, stretch: Stretch) -> None:
-        self._stream = stream
-        self._stretch = stretch
-        self._text = ""
-        self._bytes = b""
-        self._position = 0
-        self._at_end = False
-
-    def _more(self, size: int) -> None:
-        """Read on; complete characters go to the text, what was taken apart is dropped."""
-        chunk = self._stream.read(size)
-        self._stretch.bytes_read += len(chunk)
-        self._at_end = not chunk
-        data = self._bytes + chunk
-        cut = len(data)
-        # A character of UTF-8 has up to four bytes: at most three of the last ones wait for the next read.
-        while not self._at_end and cut > max(0, len(data) - 3) and data[cut - 1] >= 0x80:
-            cut -= 1
-        self._bytes = data[cut:]
-        self._text = self._text[self._position :] + data[:cut].decode()
-        self._position = 0
-
-    def rest(self) -> str:
-        """All that follows."""
-        while not self._at_end:
-            self._more(_CHUNK_BYTES)
-        return self._text[self._position :]
-
-    def elements(self) -> Iterator[Any]:
-        """The elements of the array that the text is.
-
-        Raises:
-            ValueError: the text is no array, or ends too early.
-        """
-        if self._next() != "[":
-            raise ValueError("the file is no array")
-        self._position += 1
-        if self._next() == "]":
-            return
-        while True:
-            yield self._value()
-            match self._next():
-                case ",":
-                    self._position += 1
-                case "]":
-                    return
-                case found:
-                    raise ValueError(f"expected , or ] after an element, found {found or 'the end of the file'}")
-
-    def _next(self) -> str:
-        """The next character that is no white space, empty at the end."""
-        while True:
-            while self._position < len(self._text):
-                if self._text[self._position] not in _SPACE:
-                    return self._text[self._position]
-                self._position += 1
-            if self._at_end:
-                return ""
-            self._more(_CHUNK_BYTES)
-
-    def _value(self) -> Any:
-        """The next value. A value that the text does not hold completely is tried again with as much text more."""
-        self._next()
-        while True:
-            try:
-                value, end = json_values.decoder.raw_decode(self._text, self._position)
-            except RecursionError:
-                raise ValueError("values are nested too deeply") from None
-            except ValueError:
-                if self._at_end:
-                    raise
-            else:
-                # A number that ends with the text may go on.
-                if end < len(self._text) or self._at_end:
-                    json_values.check(value, self._text[self._position : end])
-                    self._position = end
-                    return value
-            self._more(max(_CHUNK_BYTES, len(self._text)))

@@ -91,8 +91,8 @@ class Undeclared:
     """Finds the leaves of records that no declared column takes, by dotted names in document order."""
 
     def __init__(self, declared: Sequence[str]) -> None:
-        self._declared = frozenset(declared)
-        self._parents = parents(declared)
+        self.declared = frozenset(declared)
+        self.parents = parents(declared)
 
     def leaves(self, record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         """Names and values. Objects are taken apart, and empty ones have no leaf; arrays stay whole.
@@ -104,9 +104,9 @@ class Undeclared:
     def _leaves(self, record: dict[str, Any], prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
         for key, value in record.items():
             name = prefix + key
-            if name in self._declared:
+            if name in self.declared:
                 continue
             if isinstance(value, dict) and depth < MAX_DEPTH:
                 yield from self._leaves(value, name + ".", depth + 1)
-            elif value is not None or name not in self._parents:
+            elif value is not None or name not in self.parents:
                 yield name, value

@@ -52,6 +52,18 @@ def floats(array: pa.DoubleArray, smallest: float, exact: Callable[[float], str]
     return pc.replace_with_mask(text, others, pa.array(map(exact, numbers.to_pylist()), pa.string()))
 
 
+def of_tagged(column: pa.StringArray) -> pa.StringArray:
+    """Dynamic values, which are tagged JSON, as plain JSON: that is the same but for tags and small floats."""
+    data = cell_text.characters(column)
+    odd = [mark for mark in ('"$', "e-0") if mark.encode() in data]
+    if not odd:
+        return column
+    masks = [pc.fill_null(pc.match_substring(column, mark), False) for mark in odd]
+    special = masks[0] if len(masks) == 1 else pc.or_(*masks)
+    exact = [values.json_text(values.decode(text)) for text in column.filter(special).to_pylist()]
+    return pc.replace_with_mask(column, special, pa.array(exact, pa.string()))
+
+
 def tagged(array: pa.Array) -> pa.StringArray:
     """Texts, ints, bools or finite floats as values of any kind (`values.encode`); null stays null."""
     if pa.types.is_string(array.type):

@@ -134,7 +134,9 @@ def _merged(parts: list[Any]) -> list[Any]:
 
 def _json_texts(array: pa.Array, static: Type) -> pa.StringArray:
     """The JSON text of each value, without the quotes of texts and dates; null stays null."""
-    if static.is_dynamic or static.kind is Kind.ARRAY:
+    if static.is_dynamic:
+        return json_texts.of_tagged(array)
+    if static.kind is Kind.ARRAY:
         items = values.from_arrow(array, static)
         return pa.array([None if item is None else values.json_text(item) for item in items], pa.string())
     match static.kind:

@@ -1,31 +1,70 @@
 """Plans the reading of a source's JSON files: each file's layout, and the undeclared leaves of all records.
 
 JSON records bring their names along, so undeclared columns are known only when all records were seen. Where they are
-to be carried or rejected, the files are read once for their names alone; `drop` needs no such pass.
+to be carried or rejected, the files are read once for their names alone, part by part; the parts can be looked at
+anywhere, for the first-seen order is that of the parts and within them. `drop` needs no such pass.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import types
 from spark_jobs.formats import encoding, json_exact, json_reader
 from spark_jobs.formats.format import FileColumns, Reading, SourceColumn
 from spark_jobs.formats.options import JsonLayout
-from spark_jobs.scan import changes, columns, csv_head
+from spark_jobs.scan import changes, columns, csv_head, reading, splits
 from spark_jobs.scan.columns import FilePlan, OnUnmapped, ScanPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from spark_jobs.formats.csv_pieces import ByteStream
     from spark_jobs.formats.json_records import ArrayPath
     from spark_jobs.formats.options import JsonOptions
-    from spark_jobs.scan.changes import Stream
     from spark_jobs.scan.files import InputFile
 
 _HEAD_BYTES = 64 << 10
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a file whose names are looked for."""
+
+    split: splits.Split
+    file_plan: FilePlan
+    declared: tuple[str, ...]
+    options: JsonOptions
+    arrays: tuple[ArrayPath, ...]
+
+
+#: Looks for the names of some parts, wherever that is done: `names_of` for each, in their order.
+Search = Callable[[Sequence[Part]], list[tuple[str, ...]]]
+
+
+def names_of(part: Part) -> tuple[str, ...]:
+    """The undeclared leaves of a part's records in first-seen order.
+
+    Raises:
+        FormatError: the file cannot be read, changed (E907), or is broken.
+    """
+    wanted = Reading(tuple(SourceColumn(name, types.ANY) for name in part.declared))
+    layout = reading.layout_of(part.file_plan)
+    reader = json_reader.JsonReader(part.file_plan.file.name, layout, part.options, wanted, part.arrays)
+    with changes.opened(part.file_plan.file) as raw:
+        stream = reading.bytes_of(part.split, part.file_plan, part.options.encoding, raw, reading.SplitOutcome())
+        return tuple(reader.keys(stream, part.file_plan.file.most_records))
+
+
+def search_here(parts: Sequence[Part]) -> list[tuple[str, ...]]:
+    """Look for names in this process, several parts at a time: most of the work is Arrow's."""
+    if len(parts) < 2:
+        return [names_of(part) for part in parts]
+    with ThreadPoolExecutor(min(len(parts), os.cpu_count() or 1)) as pool:
+        return list(pool.map(names_of, parts))
 
 
 def plan_json(
@@ -34,6 +73,7 @@ def plan_json(
     options: JsonOptions,
     on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
     arrays: Sequence[ArrayPath] = (),
+    search: Search = search_here,
 ) -> ScanPlan:
     """Find out the layout of a source's JSON files and, unless they are dropped, their undeclared columns.
 
@@ -47,11 +87,15 @@ def plan_json(
         plan = _plan_file(file, options)
         if plan is None:
             skipped.append(file.name)
-            continue
-        plans.append(plan)
-        if on_unmapped is not OnUnmapped.DROP:
-            for name in _undeclared(plan, declared, options, arrays):
-                tracker.note_undeclared(file.name, name)
+        else:
+            plans.append(plan)
+    if on_unmapped is not OnUnmapped.DROP:
+        parts = [
+            Part(split, plans[split.file], tuple(declared), options, tuple(arrays)) for split in splits.plan(plans)
+        ]
+        for part, names in zip(parts, search(parts), strict=True):
+            for name in names:
+                tracker.note_undeclared(part.file_plan.file.name, name)
     return tracker.plan(tuple(plans), skipped, json_exact.WIDENED_TYPE)
 
 
@@ -59,7 +103,8 @@ def _plan_file(file: InputFile, options: JsonOptions) -> FilePlan | None:
     """A file's layout, or None when there is nothing in it."""
     with changes.opened(file) as raw:
         file = replace(file, edges=raw.edges())
-        stream = _as_utf8(raw, options)
+        raw.seek(0)
+        stream = raw if encoding.is_utf8(options.encoding) else encoding.Utf8Stream(raw, options.encoding)
         head = b""
         while not head.strip() and (chunk := stream.read(_HEAD_BYTES)):
             head += chunk
@@ -69,21 +114,3 @@ def _plan_file(file: InputFile, options: JsonOptions) -> FilePlan | None:
         return None
     is_splittable = layout is JsonLayout.NDJSON and encoding.is_utf8(options.encoding)
     return FilePlan(file, FileColumns(0, ()), start, is_splittable, layout)
-
-
-def _undeclared(
-    plan: FilePlan, declared: Sequence[str], options: JsonOptions, arrays: Sequence[ArrayPath]
-) -> Iterable[str]:
-    assert plan.layout is not None
-    wanted = Reading(tuple(SourceColumn(name, types.ANY) for name in declared))
-    reader = json_reader.JsonReader(plan.file.name, plan.layout, options, wanted, arrays)
-    with changes.opened(plan.file) as raw:
-        return reader.keys(_as_utf8(raw, options, plan.data_start), plan.file.most_records)
-
-
-def _as_utf8(raw: Stream, options: JsonOptions, start: int = 0) -> ByteStream:
-    if not encoding.is_utf8(options.encoding):
-        return encoding.Utf8Stream(raw, options.encoding, start)
-    raw.seek(start)
-    stream: ByteStream = raw
-    return stream

@@ -68,7 +68,7 @@ def read_csv(
     reader = csv_reader.CsvReader(options, file_plan.columns, reading, block_bytes)
     stretch = csv_pieces.Stretch()
     with changes.opened(file_plan.file) as stream:
-        part = _part(split, file_plan, options.encoding, stream, outcome, csv_reader.dialect_of(options))
+        part = bytes_of(split, file_plan, options.encoding, stream, outcome, csv_reader.dialect_of(options))
         for block in reader.blocks(part, stretch, is_last=_is_last(split, file_plan, outcome)):
             # Noted before each block: whoever takes it may stop there, at a record that is broken by a wrong cut.
             outcome.records = stretch.records
@@ -97,7 +97,7 @@ def count_csv(split: Split, file_plan: FilePlan, options: CsvOptions, outcome: S
     """
     stretch = csv_pieces.Stretch()
     with changes.opened(file_plan.file) as stream:
-        part = _part(split, file_plan, options.encoding, stream, outcome, csv_reader.dialect_of(options))
+        part = bytes_of(split, file_plan, options.encoding, stream, outcome, csv_reader.dialect_of(options))
         csv_reader.count(part, options, stretch, is_last=_is_last(split, file_plan, outcome))
     outcome.records = stretch.records
     outcome.is_consistent &= stretch.is_closed
@@ -119,7 +119,7 @@ def read_json(
     reader = json_reader.JsonReader(file_plan.file.name, layout_of(file_plan), options, reading, arrays)
     stretch = csv_pieces.Stretch()
     with changes.opened(file_plan.file) as stream:
-        for block in reader.blocks(_part(split, file_plan, options.encoding, stream, outcome), stretch):
+        for block in reader.blocks(bytes_of(split, file_plan, options.encoding, stream, outcome), stretch):
             outcome.records = stretch.records
             yield block
     outcome.records = stretch.records
@@ -131,7 +131,7 @@ def layout_of(file_plan: FilePlan) -> JsonLayout:
     return file_plan.layout
 
 
-def _part(
+def bytes_of(
     split: Split,
     file_plan: FilePlan,
     charset: str,

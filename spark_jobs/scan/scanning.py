@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.format import Block
     from spark_jobs.scan.columns import FilePlan, ScanPlan
     from spark_jobs.scan.files import InputFile
+    from spark_jobs.scan.json_columns import Search
     from spark_jobs.scan.splits import Split
 
 #: An entry of `array_paths` in plain form: the path, whether it is exploded, the separator of joined elements.
@@ -29,6 +30,7 @@ def plan(
     options: Any,
     on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
     arrays: Sequence[PlainArrayPath] = (),
+    search: Search = json_columns.search_here,
 ) -> ScanPlan:
     """Match the columns of a source's files with the declared ones.
 
@@ -39,6 +41,7 @@ def plan(
         options: the format's option dataclass from `formats/options.py`.
         on_unmapped: what becomes of undeclared columns.
         arrays: arrays to explode or join, in formats that have them.
+        search: looks for the names that only records tell.
 
     Raises:
         FormatError: a file cannot be read, or its columns are refused.
@@ -48,7 +51,7 @@ def plan(
         case "csv":
             return columns.plan_csv(declared, inputs, options, on_unmapped)
         case "json":
-            return json_columns.plan_json(declared, inputs, options, on_unmapped, _array_paths(arrays))
+            return json_columns.plan_json(declared, inputs, options, on_unmapped, _array_paths(arrays), search)
         case _:
             raise KeyError(name)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import pickle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_jobs.execute import envelopes, executor, joining, merging, report, work
+from spark_jobs.execute import envelopes, executor, joining, merging, name_search, report, work
 from spark_jobs.execute import level as levels
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import pytest
 
     from spark_jobs.execute.spec import JobSpec
+    from spark_jobs.scan.json_columns import Part
 
 
 def run_chain(spark: object, spec: JobSpec) -> list[report.TaskReport]:
@@ -48,9 +50,18 @@ def merge_ranges(spark: object, wanted: Sequence[merging.Range]) -> list[joining
     return merging.pieces(told)
 
 
+def search_names(spark: object, packs: Sequence[tuple[Part, ...]]) -> list[dict[str, Any]]:
+    """What `name_search` does by tasks, without Spark."""
+    numbers = pa.RecordBatch.from_pydict({"id": range(len(packs))})
+    told = [batch.to_pylist()[0] for batch in name_search.run_task(pickle.dumps(tuple(packs)), iter([numbers]))]
+    assert [row["number"] for row in told] == [*range(len(packs))]
+    return [json.loads(row["answer"]) for row in told]
+
+
 def install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run jobs here from now on."""
     monkeypatch.setattr(work.chain, "run", run_chain)
     monkeypatch.setattr(merging, "_run", merge_ranges)
+    monkeypatch.setattr(name_search, "_run", search_names)
     monkeypatch.setattr(executor.session, "open_session", lambda *_: object())
     monkeypatch.setattr(executor.session, "describe", lambda spark: {"application_id": "none"})

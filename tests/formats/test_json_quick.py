@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.cxl import types
-from spark_jobs.formats import csv_pieces, json_attempts, json_exact, json_reader
+from spark_jobs.formats import csv_pieces, json_exact, json_quick, json_reader
 from spark_jobs.formats.format import Reading, SourceColumn
 from spark_jobs.formats.options import JsonLayout, JsonOptions
 
@@ -94,13 +94,13 @@ def test_ints_may_be_spelled_in_another_way_throughout(exactly: list[str], spell
 
 def test_many_odd_records_do_not_make_many_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts = []
-    real = json_attempts.json_quick.QuickRecords.read
+    real = json_quick.QuickRecords.read
 
     def count(self: object, text: bytes, count: int) -> object:
         attempts.append(count)
         return real(self, text, count)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(json_attempts.json_quick.QuickRecords, "read", count)
+    monkeypatch.setattr(json_quick.QuickRecords, "read", count)
     broken = [line[:-1] if i % 2 else line for i, line in enumerate(LINES * 20)]
     assert sum(batch.num_rows for batch in read("\n".join(broken))) == 4000
     assert len(attempts) <= 40

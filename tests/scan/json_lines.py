@@ -114,6 +114,10 @@ _broken_line = st.one_of(
 )
 _blank = st.sampled_from(["", " ", "\t"])
 
+#: A record that mostly reads well, and any line at all.
+fitting = _fitting_line()
+any_line = st.one_of(_odd_line, _odd_line, _broken_line)
+
 #: Mostly records that fit, some odd ones, few that are broken or blank.
 lines = st.lists(
     st.integers(0, 19).flatmap(

@@ -10,8 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types
-from spark_jobs.formats import json_attempts
-from spark_jobs.formats.format import Reading, SourceColumn
+from spark_jobs.formats import json_array, json_attempts, json_exact, json_records
+from spark_jobs.formats import json_lines as json_lines_module
+from spark_jobs.formats.format import FormatError, Reading, SourceColumn
 from spark_jobs.formats.json_records import ArrayPath
 from spark_jobs.formats.options import JsonLayout, JsonOptions
 from spark_jobs.scan import files, json_columns, reading, splits
@@ -111,6 +112,33 @@ def test_records_do_not_depend_on_their_neighbours(
     assert are_same(together, one_by_one(tmp_path / "in.ndjson", lines, together.widened, columns=columns))
 
 
+@given(
+    json_lines.lines, columns, st.sampled_from([1, 40, 10_000]), st.sampled_from([1, 100, 10_000]), st.integers(0, 8)
+)
+@example(['{"u":{"k":1}}', '{"u":{"k":2}}', '{"u":null}'], json_lines.COLUMNS, 10_000, 10_000, 0)
+@example(['{"u":{"k":1}}'] * 20 + ['{"u":{},"v":null}', '{"o":null}'], json_lines.COLUMNS, 10_000, 10_000, 0)
+@example(['{"u":1}'] * 20 + ['{"u":"x"}', '{"u":[{"z":1}]}', '{"u":{"z":1}}'], json_lines.COLUMNS, 10_000, 10_000, 0)
+def test_names_do_not_depend_on_where_they_are_found(
+    tmp_path: Path, lines: list[str], columns: Sequence[SourceColumn], split_bytes: int, portion: int, fewest: int
+) -> None:
+    declared = tuple(column.name for column in columns)
+    path = tmp_path / "in.ndjson"
+    path.write_bytes("\n".join(lines).encode("utf-8", "surrogatepass"))
+    scan = json_columns.plan_json(declared, [files.describe(str(path), path.name)], NDJSON, OnUnmapped.DROP)
+    parts = [
+        json_columns.Part(split, scan.files[split.file], declared, NDJSON, ())
+        for split in splits.plan(scan.files, split_bytes)
+    ]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(json_attempts, "_FEW", fewest)
+        patched.setattr(json_lines_module, "PORTION_BYTES", portion)
+        found = [name for names in json_columns.search_here(parts) for name in names]
+    texts = [line.encode("utf-8", "surrogatepass") for line in lines if line.strip()]
+    records = [item for item in json_exact.of_lines(texts, "utf-8") if isinstance(item, dict)]
+    leaves = [name for record in records for name, _ in json_records.Undeclared(declared).leaves(record)]
+    assert list(dict.fromkeys(found)) == list(dict.fromkeys(leaves))
+
+
 @pytest.mark.parametrize("name", [column.name for column in json_lines.COLUMNS if "." not in column.name])
 def test_numbers_do_not_depend_on_their_neighbours(tmp_path: Path, name: str) -> None:
     columns = [column for column in json_lines.COLUMNS if column.name == name]
@@ -159,6 +187,55 @@ def test_arrays_do_not_change_records(tmp_path: Path, lines: list[str], exploded
     arrays = [ArrayPath("a", explode=exploded), ArrayPath("u")]
     together = read(tmp_path / "in.ndjson", "\n".join(lines), arrays=arrays)
     assert are_same(together, one_by_one(tmp_path / "in.ndjson", lines, together.widened, arrays=arrays))
+
+
+def read_array(path: Path, text: str, columns: Sequence[SourceColumn]) -> Records | str:
+    """The records of an array, or what is wrong with it."""
+    try:
+        return read(path, text, columns, options=JsonOptions(JsonLayout.ARRAY), widened=("u", "v", "w.k"))
+    except FormatError as problem:
+        # Places count from what was read last.
+        return str(problem).partition(": line ")[0]
+
+
+@given(
+    st.lists(st.one_of(json_lines.fitting, json_lines.fitting, json_lines.any_line), max_size=30),
+    columns,
+    st.sampled_from([",", ", ", ",\n", "\n ,\r\n "]),
+    st.sampled_from([7, 200, 1 << 20]),
+    st.sampled_from(["]", "]\n", "", '] {"i":1}]']),
+)
+@example(['{"u":[{"i":1},{"i":2},{"i":3}]}'] * 30, json_lines.COLUMNS[:2], ",", 40, "]")
+@example(['{"s":"},{"}'] * 30, json_lines.COLUMNS[:2], ",", 40, "]")
+@example(['{"u":[{"i":1}'] * 5, json_lines.COLUMNS[:2], ",", 40, "]")
+def test_arrays_are_the_same_however_they_are_taken_apart(
+    tmp_path: Path, elements: list[str], columns: Sequence[SourceColumn], between: str, chunk: int, end: str
+) -> None:
+    text = f"[{between.join(elements)}{end}"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(json_array, "_CHUNK_BYTES", chunk)
+        patched.setattr(json_attempts, "_FEW", 0)
+        in_pieces = read_array(tmp_path / "in.json", text, columns)
+        patched.setattr(json_array.ArrayText, "piece", lambda _: None)
+        singly = read_array(tmp_path / "in.json", text, columns)
+    assert repr(in_pieces) == repr(singly)
+
+
+def test_elements_of_arrays_are_read_by_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    singly: list[bytes] = []
+    monkeypatch.setattr(json_array.ArrayText, "_value", _counting(singly, json_array.ArrayText._value))
+    objects = [f'{{"i":{i},\n  "s":"x{i}"}}' for i in range(500)]
+    got = read(tmp_path / "in.json", f"[\n{', '.join(objects)}\n]\n", options=JsonOptions(), widened=())
+    assert [record["i"] for record in got.good] == list(range(500))
+    assert len(singly) == 2
+
+
+def _counting(found: list[bytes], real: Any) -> Any:
+    def value(text: json_array.ArrayText) -> Any:
+        found.append(b"")
+        return real(text)
+
+    return value
 
 
 WIDE = [SourceColumn("id", types.INT), SourceColumn("addr.city", types.STRING), SourceColumn("a.b.c", types.INT)]

@@ -1,0 +1,139 @@
+"""The names of undeclared leaves in lines of JSON objects in first-seen order, mostly without a look at the objects.
+
+Arrow's reader tells which members a portion of lines has. As long as they are known there is nothing to do; only where
+there is a new one, or a record that Arrow refuses, are objects looked at, which gives the names in their order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from spark_jobs.formats import json_arrow, json_attempts, json_exact, json_records, json_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from spark_jobs.formats.json_exact import Item
+    from spark_jobs.formats.json_lines import Lines
+
+#: Lines that are looked at first, so that most names are known.
+_SAMPLE = 16
+#: Arrow types of members by the class of their values; others are inferred, which takes longer.
+_ARROW: dict[type, pa.DataType] = {
+    str: pa.string(),
+    int: pa.float64(),
+    json_values.Number: pa.float64(),
+    bool: pa.bool_(),
+}
+
+
+class Names:
+    """The undeclared leaves of a stretch of lines, as far as seen.
+
+    Args:
+        declared: the names of the declared columns.
+    """
+
+    def __init__(self, declared: Sequence[str]) -> None:
+        self._undeclared = json_records.Undeclared(declared)
+        self.known: dict[str, None] = {}
+        self._members = _Members(self._undeclared, self.known)
+        self._attempts = json_attempts.Attempts(self._members)
+        self._is_first = True
+
+    def add(self, lines: Lines) -> None:
+        """Look at the next lines."""
+        if self._is_first:
+            self.look_at(json_exact.of_lines(lines.singly[:_SAMPLE], ""))
+            self._is_first = False
+        left = self._attempts.read(lines).left(lines.count)
+        if self._members.has_news:
+            self.look_at(json_exact.of_lines(lines.singly, ""))
+        elif left:
+            singly = lines.singly
+            self.look_at(json_exact.of_lines([singly[at] for at in left], ""))
+
+    def look_at(self, items: Iterable[Item]) -> None:
+        """Note the leaves of records."""
+        for item in items:
+            if isinstance(item, dict):
+                self.known.update(dict.fromkeys(name for name, _ in self._undeclared.leaves(item)))
+
+
+class _Members:
+    """The members that objects had so far, and whether others have more."""
+
+    def __init__(self, undeclared: json_records.Undeclared, known: dict[str, None]) -> None:
+        self._undeclared = undeclared
+        self._known = known
+        self._tree: dict[str, Any] = {}
+        self._schema = pa.schema([])
+        self._has_changed = False
+        #: Whether a leaf was found that is not known yet.
+        self.has_news = False
+
+    def begin(self, lines: Lines) -> set[int]:
+        """Begin a portion, in which members may change their types once; gives the rows that must not be read."""
+        self.has_news = self._has_changed = False
+        return json_arrow.traps(lines)
+
+    def read(self, text: bytes, count: int) -> tuple[None, None]:
+        """Look whether some objects have a new leaf.
+
+        Raises:
+            Refused: Arrow cannot read one of them.
+        """
+        if not self.has_news:
+            table = json_arrow.read(text, count, self._schema, "infer")
+            columns = [(name, table.column(name).combine_chunks()) for name in table.schema.names]
+            self.has_news = any(name not in self._known for name in self._leaves(columns, "", 0, text))
+        return None, None
+
+    def learn(self, records: Sequence[dict[str, Any]], *, is_first: bool = False) -> bool:
+        """Take the members of some records; tells whether there were new ones."""
+        if self._has_changed:
+            return False
+        before = self._schema
+        for record in records:
+            _grow(self._tree, record)
+        self._schema = pa.schema(_fields(self._tree))
+        self._has_changed = not is_first and not before.equals(self._schema)
+        return self._has_changed
+
+    def widen_ints(self, text: bytes, number: str) -> bool:
+        """All numbers are floats here."""
+        return False
+
+    def _leaves(self, columns: Sequence[tuple[str, pa.Array]], prefix: str, depth: int, text: bytes) -> Iterator[str]:
+        """The names of leaves that some objects may have."""
+        for key, array in columns:
+            name = prefix + key
+            if name in self._undeclared.declared:
+                continue
+            if not pa.types.is_struct(array.type) or depth >= json_records.MAX_DEPTH:
+                if not (pa.types.is_null(array.type) and name in self._undeclared.parents):
+                    yield name
+                continue
+            if array.null_count and name not in self._undeclared.parents and json_arrow.may_have(key, b"null", text):
+                # Absent or null: Arrow does not say which, and a null is a leaf.
+                yield name
+            inner = [(field.name, array.field(at)) for at, field in enumerate(array.type)]
+            yield from self._leaves(inner, name + ".", depth + 1, text)
+
+
+def _grow(tree: dict[str, Any], record: dict[str, Any], depth: int = 0) -> None:
+    """Take a record's members into a tree of Arrow types, in which objects are trees."""
+    for key, value in record.items():
+        if isinstance(value, dict):
+            if depth < json_records.MAX_DEPTH:
+                inner = tree.get(key)
+                tree[key] = inner = inner if isinstance(inner, dict) else {}
+                _grow(inner, value, depth + 1)
+        elif value.__class__ in _ARROW:
+            tree[key] = _ARROW[value.__class__]
+
+
+def _fields(tree: dict[str, Any]) -> list[pa.Field]:
+    return [pa.field(key, pa.struct(_fields(kind)) if isinstance(kind, dict) else kind) for key, kind in tree.items()]

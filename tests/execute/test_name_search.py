@@ -1,0 +1,82 @@
+"""Undeclared columns of JSON sources: found by tasks as in one process, and only where somebody wants them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs.execute import name_search
+from spark_jobs.scan import json_columns
+from tests.execute import pipelines, without_spark
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OUTPUT = "{type: output, name: o, input: %s, config: {name: o, type: csv, path: out/o.csv%s}}"
+SUMS = "{type: aggregate, name: sums, input: s, config: {name: sums, group_by: [id], cxl: 'emit n = count(*)'}}"
+
+
+def pipeline(*nodes: str, on_unmapped: str = "auto_widen", path: str = "in/*.ndjson") -> str:
+    source = f"{{name: s, type: json, glob: '{path}', on_unmapped: {on_unmapped}, schema: {{id: int}}}}"
+    nodes = (f"{{type: source, name: s, config: {source}}}", *nodes)
+    return "pipeline: {name: p}\nnodes:\n" + "".join(f"  - {node}\n" for node in nodes)
+
+
+def lines(first: int, count: int, **more: object) -> str:
+    return "".join(json.dumps({"id": i, f"c{i // 50}": "x", **more}) + "\n" for i in range(first, first + count))
+
+
+def test_tasks_find_what_one_process_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark.install(monkeypatch)
+    files = {"in/a.ndjson": lines(100, 200), "in/b.ndjson": lines(0, 200, z={"k": 1}), "in/c.ndjson": ""}
+    pipelines.write(tmp_path, {"pipeline.yaml": pipeline(OUTPUT % ("s", "")), **files})
+    assert pipelines.run(tmp_path).result.error is None
+    here = pipelines.outputs(tmp_path)
+    packs = []
+    real = name_search._run
+    monkeypatch.setattr(name_search, "_run", lambda spark, given: packs.append(len(given)) or real(spark, given))
+    monkeypatch.setattr(name_search, "DRIVER_BYTES", 0)
+    monkeypatch.setattr(name_search, "_PACK_BYTES", 1)
+    assert pipelines.run(tmp_path, force=True).result.error is None
+    assert packs == [2]
+    assert pipelines.outputs(tmp_path) == here
+    assert here["o.csv"].splitlines()[0] == b"id,c2,c3,c4,c5,c0,z.k,c1"
+
+
+def test_what_a_task_cannot_read_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark.install(monkeypatch)
+    monkeypatch.setattr(name_search, "DRIVER_BYTES", 0)
+    broken = pipeline(OUTPUT % ("s", ""), path="in/*.json")
+    pipelines.write(tmp_path, {"pipeline.yaml": broken, "in/a.json": '[{"id":1},{"id":'})
+    error = pipelines.run(tmp_path).result.error
+    assert error is not None
+    assert error.code == "E900"
+    assert "in/a.json: broken JSON" in error.message
+
+
+@pytest.mark.parametrize(
+    ("nodes", "on_unmapped", "is_searched"),
+    [
+        ((OUTPUT % ("s", ""),), "auto_widen", True),
+        ((OUTPUT % ("s", ""),), "drop", False),
+        ((OUTPUT % ("s", ", include_unmapped: false"),), "auto_widen", False),
+        ((OUTPUT % ("s", ", include_unmapped: false, sort_order: [c0]"),), "auto_widen", True),
+        ((SUMS, OUTPUT % ("sums", "")), "auto_widen", False),
+        ((SUMS.replace("[id]", "[c0]"), OUTPUT % ("sums", "")), "auto_widen", True),
+        ((SUMS, OUTPUT % ("sums", "")), "reject", True),
+    ],
+)
+def test_names_are_looked_for_where_somebody_wants_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nodes: tuple[str, ...], on_unmapped: str, is_searched: bool
+) -> None:
+    without_spark.install(monkeypatch)
+    searched = []
+    real = json_columns.names_of
+    monkeypatch.setattr(json_columns, "names_of", lambda part: searched.append(part) or real(part))
+    written = pipeline(*nodes, on_unmapped=on_unmapped)
+    pipelines.write(tmp_path, {"pipeline.yaml": written, "in/a.ndjson": '{"id":1,"c0":"x"}\n'})
+    error = pipelines.run(tmp_path).result.error
+    assert (error.code if error else None) == ("E217" if on_unmapped == "reject" else None)
+    assert bool(searched) is is_searched

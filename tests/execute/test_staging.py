@@ -11,7 +11,7 @@ import pytest
 
 from spark_jobs.cli import clinker
 from spark_jobs.execute import work
-from spark_jobs.scan import files, staging, volumes
+from spark_jobs.scan import changes, files, staging, volumes
 from spark_jobs.scan.locks import FileLock
 from tests.execute import pipelines, without_spark
 
@@ -96,13 +96,18 @@ def test_a_staged_run_gives_the_same_bytes_and_reads_only_copies(
     assert all(stage in text for stage in ("transform:named", "aggregate_finalize", "type_coercion_failure"))
 
     read = set()
-    open_input = files.open_input
+    open_input, content = files.open_input, changes.content
 
-    def noted(path: str, name: str) -> object:
+    def opened(path: str, name: str) -> object:
         read.add(path)
         return open_input(path, name)
 
-    monkeypatch.setattr(files, "open_input", noted)
+    def read_at_once(file: files.InputFile) -> bytes:
+        read.add(file.path)
+        return content(file)
+
+    monkeypatch.setattr(files, "open_input", opened)
+    monkeypatch.setattr(changes, "content", read_at_once)
     configure(folder, 'cleanup = "never"')
     assert run(folder) == 2
     assert published(folder) == expected

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from spark_jobs import contract
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 #: The environment variable that every process of a run inherits; its value is the execution id.
-MARK = "CLINKER_EXECUTION_ID"
+MARK = contract.EXECUTION_ID_VARIABLE
 
 _LOOK_EVERY_S = 0.02
 

@@ -69,7 +69,7 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         for secret in self._secrets:
             mask_secret(secret)
         if not self.is_cluster_mode:
-            quick = contract.EMBEDDED_CONF if self.master.startswith("local") else contract.CLIENT_CONF
+            quick = self._embedded_conf() if self.master.startswith("local") else contract.CLIENT_CONF
             self._conf: dict[str, Any] = {**quick, **(kwargs.get("conf") or {})}
 
     @property
@@ -133,6 +133,15 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         self.log.info("Ended %d processes of %s", len(ended), self._execution_id)
         if not cluster_side:
             super().on_kill()
+
+    def _embedded_conf(self) -> dict[str, str]:
+        from spark_jobs.cli import starting
+
+        # The environment that `spark-submit` will have says which Java and which Spark it starts.
+        installed = launcher.pyspark_home()
+        environ = self._process_environ()
+        environ |= launcher.environment(environ, {}, sys.executable, installed=installed)
+        return {**contract.EMBEDDED_CONF, "spark.driver.extraJavaOptions": starting.java_options(environ)}
 
     def _resolve_connection(self) -> dict[str, Any]:
         if self._master is not None:

@@ -11,6 +11,7 @@ import atexit
 import fcntl
 import functools
 import hashlib
+import importlib.util
 import os
 import subprocess
 import sys
@@ -18,22 +19,22 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_jobs import ownership
+from spark_jobs import contract, ownership
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
 
 SWITCH_VARIABLE = "CLINKER_CDS"
 #: JVM options under which an archive is made and used; others (another collector, say) would not fit it.
-JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+JVM_OPTIONS = contract.EMBEDDED_JVM_OPTIONS
 #: Archives of other JDKs and Spark builds that are kept; each has some 150 MB.
 _KEPT = 2
 _LIMIT_S = 600.0
 
 
-def path(java: str) -> Path | None:
+def path(java: str, environ: Mapping[str, str] = os.environ) -> Path | None:
     """Where the archive for a `java` and the installed Spark is, or would be.
 
     None when archives are switched off, or when others could write where they are kept: the JVM runs what it maps.
@@ -41,24 +42,32 @@ def path(java: str) -> Path | None:
     from spark_jobs.execute import java as javas
 
     version = javas.version(java)
-    if os.environ.get(SWITCH_VARIABLE, "").lower() == "off" or version is None:
+    if environ.get(SWITCH_VARIABLE, "").lower() == "off" or version is None:
         return None
-    import pyspark
-
-    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent).resolve()
     try:
+        home = _spark_home(environ).resolve()
         # The JVM refuses an archive when a jar has changed since.
         changed = (home / "jars").stat().st_mtime_ns
     except OSError:
         return None
-    build = [os.path.realpath(java), version[1], str(home), pyspark.__version__, str(changed), JVM_OPTIONS]
+    build = [os.path.realpath(java), version[1], str(home), str(changed), JVM_OPTIONS]
     folder = ownership.cache_folder(make=True)
     return folder / f"{hashlib.sha256(repr(build).encode()).hexdigest()[:16]}.jsa" if folder else None
 
 
-def options(java: str) -> str:
+def _spark_home(environ: Mapping[str, str]) -> Path:
+    """Spark's folder, without PySpark being imported: a scheduler asks as well."""
+    if home := environ.get("SPARK_HOME"):
+        return Path(home)
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise FileNotFoundError("pyspark")
+    return Path(found.origin).parent
+
+
+def options(java: str, environ: Mapping[str, str] = os.environ) -> str:
     """The JVM options that use the archive, empty when there is none."""
-    archive = path(java)
+    archive = path(java, environ)
     if archive is None or " " in str(archive) or not ownership.is_own_file(archive):
         return ""
     # An archive that does not fit is worth no warning on a user's terminal.
@@ -83,9 +92,20 @@ def _start(archive: Path) -> None:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            env=_plain(os.environ),
         )
     except OSError:
         return  # no process, no archive: starting takes longer, that is all
+
+
+def _plain(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what ties a process to a submitted run: its JVM, its packed modules, its mark."""
+    kept = {key: value for key, value in environ.items() if not key.startswith("PYSPARK_GATEWAY_")}
+    kept.pop(contract.EXECUTION_ID_VARIABLE, None)
+    if "PYTHONPATH" in kept:
+        entries = kept["PYTHONPATH"].split(os.pathsep)
+        kept["PYTHONPATH"] = os.pathsep.join(entry for entry in entries if not entry.endswith(".zip"))
+    return kept
 
 
 def make(archive: Path) -> bool:

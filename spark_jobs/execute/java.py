@@ -8,9 +8,13 @@ import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spark_jobs import contract
 from spark_jobs.execute import class_archive
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 OLDEST_JAVA = 17
 #: The property that `log4j2.properties` takes its level from.
@@ -21,12 +25,12 @@ _ADVICE = (
 )
 
 
-def executable() -> str | None:
-    """The `java` that Spark would start."""
-    home = os.environ.get("JAVA_HOME")
+def executable(environ: Mapping[str, str] = os.environ) -> str | None:
+    """The `java` that Spark would start in this environment."""
+    home = environ.get("JAVA_HOME")
     if home and (Path(home) / "bin" / "java").exists():
         return str(Path(home) / "bin" / "java")
-    return shutil.which("java")
+    return shutil.which("java", path=environ.get("PATH"))
 
 
 @cache
@@ -80,6 +84,11 @@ def prepare() -> None:
     """Make this process's environment such that the JVM starts quickly, and later ones more quickly."""
     # The launcher is a JVM of its own, which only puts a command line together.
     os.environ.setdefault(contract.LAUNCHER_VARIABLE, contract.LAUNCHER_OPTIONS)
+    request_archive()
+
+
+def request_archive() -> None:
+    """Have what later JVMs start from made when this process has ended."""
     java = executable()
     if java:
         class_archive.request(java)

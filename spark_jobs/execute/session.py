@@ -83,7 +83,7 @@ def _build(options: RunOptions, threads: int | None, local_dir: str | None) -> S
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute import shipping
+    from spark_jobs.execute import java, shipping
 
     _check_versions()
     logs.quiet_gateway()
@@ -94,6 +94,8 @@ def _build(options: RunOptions, threads: int | None, local_dir: str | None) -> S
     # The JVM knows what spark-submit and the machine's defaults say; on a cluster that is more than we do.
     SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll([*with_theirs.items()]))
     known = {**dict(SparkConf().getAll()), **with_theirs}
+    if is_submitted() and known.get("spark.master", "").startswith("local"):
+        java.request_archive()
     shipped = shipping.settings(known.get("spark.master", ""), known)
     builder = SparkSession.builder
     for key, value in {**with_theirs, **shipped}.items():

@@ -7,10 +7,13 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
-from spark_jobs.execute import class_archive, java
+from spark_jobs import contract
+from spark_jobs.execute import class_archive, java, session
+from spark_jobs.plan.options import RunOptions
 
 
 @pytest.fixture
@@ -123,6 +126,56 @@ def test_an_archive_that_others_may_have_made_is_not_mapped(installed):
     archive.parent.chmod(0o777)
     assert class_archive.options("/jdk/bin/java") == ""
     assert not class_archive.make(archive.with_name("other.jsa")), "nor is one made there"
+
+
+def test_what_makes_an_archive_is_tied_to_no_submitted_run(monkeypatch):
+    """The run's JVM and packed modules are gone by then, and who ends the run's processes ends those of its mark."""
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    monkeypatch.setenv("PYSPARK_GATEWAY_SECRET", "s")
+    monkeypatch.setenv(contract.EXECUTION_ID_VARIABLE, "e")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["/work/spark_jobs.zip", "/src", "/spark/pyspark.zip"]))
+    started = []
+    monkeypatch.setattr(class_archive.subprocess, "Popen", lambda *_, env, **__: started.append(env))
+    class_archive._start(Path("a.jsa"))
+    (environment,) = started
+    assert not {"PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", contract.EXECUTION_ID_VARIABLE} & environment.keys()
+    assert environment["PYTHONPATH"] == "/src"
+    assert environment["PATH"] == os.environ["PATH"]
+
+
+@pytest.mark.parametrize(("master", "asks"), [("local[2]", True), ("spark://h:7077", False)])
+def test_a_submitted_run_asks_for_an_archive_where_its_spark_is_embedded(master, asks, monkeypatch):
+    """As far as the settings are known; a session is not opened."""
+    from pyspark import SparkContext
+
+    class EnoughError(Exception):
+        pass
+
+    def stop(*_):
+        raise EnoughError
+
+    asked = []
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    monkeypatch.setattr(SparkContext, "_ensure_initialized", lambda **_: None)
+    monkeypatch.setattr(java, "request_archive", lambda: asked.append(True))
+    monkeypatch.setattr("spark_jobs.execute.shipping.settings", stop)
+    monkeypatch.setattr("pyspark.SparkConf", lambda **_: Settings(master))
+    with pytest.raises(EnoughError):
+        session._build(RunOptions(), None, None)
+    assert bool(asked) is asks
+
+
+class Settings(dict):
+    """Stands in for what spark-submit says."""
+
+    def __init__(self, master):
+        super().__init__({"spark.master": master})
+
+    def setAll(self, _):
+        return self
+
+    def getAll(self):
+        return [*self.items()]
 
 
 @pytest.mark.spark

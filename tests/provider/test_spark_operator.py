@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import threading
 import time
 from datetime import timedelta
@@ -13,8 +14,9 @@ from typing import Any
 import psutil
 import pytest
 
-from clinker_provider import validation, xcoms
+from clinker_provider import launcher, validation, xcoms
 from spark_jobs import result
+from spark_jobs.execute import class_archive
 from tests.lazily import LazyModule
 
 pytestmark = pytest.mark.airflow
@@ -362,6 +364,33 @@ def test_embedded_spark_starts_lean_unless_told_otherwise(spark: Any, context: A
     spark.operator({"exit": 0, "record": {}}, master="spark://h:7077").execute(context)
     driver = [argument for argument in spark.notes["argv"] if argument.startswith(("spark.ui.", "spark.driver."))]
     assert driver == ["spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1 -Xshare:auto"]
+
+
+@pytest.mark.parametrize("master", ["local[*]", "spark://h:7077"])
+def test_embedded_spark_maps_the_archive_that_an_earlier_run_had_made(
+    master: str, spark: Any, context: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "java"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin/java").write_text("#!/bin/sh\necho 'openjdk version \"17.0.1\"' >&2\n")
+    (home / "bin/java").chmod(0o755)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv(class_archive.SWITCH_VARIABLE, raising=False)
+    variables = {"JAVA_HOME": str(home), "SPARK_HOME": str(launcher.pyspark_home())}
+    archive = class_archive.path(str(home / "bin/java"), {**os.environ, **variables})
+    assert archive is not None
+    job = {"exit": 0, "record": {}}
+
+    def mapped(**options: Any) -> bool:
+        spark.operator(job, master=master, env_vars=dict(variables), **options).execute(context)
+        return any(f"-XX:SharedArchiveFile={archive} -Xlog:disable" in argument for argument in spark.notes["argv"])
+
+    assert not mapped(), "there is none yet"
+    archive.touch(mode=0o600)
+    assert mapped() == master.startswith("local")
+    assert not mapped(conf={"spark.driver.extraJavaOptions": "-Xss4m"}), "options of users stand"
+    archive.chmod(0o666)
+    assert not mapped(), "others could have written it"
 
 
 def test_standalone_cluster_mode_is_refused(spark: Any, context: Any) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.format import Block, Reading
     from spark_jobs.formats.json_exact import Item
     from spark_jobs.formats.json_lines import Lines, Places
-    from spark_jobs.formats.json_records import ArrayPath
+    from spark_jobs.formats.json_records import ArrayPath, Declared
     from spark_jobs.formats.options import JsonOptions
 
 #: Records of a block, where bytes do not say how many there are.
@@ -140,6 +140,17 @@ class JsonReader:
             items = itertools.chain.from_iterable(self._batches(stream, csv_pieces.Stretch()))
             names.look_at(itertools.islice(items, most_records))
         return names.known
+
+    def look_for(self, columns: Declared, stream: ByteStream, most_records: int | None = None) -> None:
+        """Look which declared columns the records have, all of them or the first ones alone if a number is given.
+
+        Raises:
+            FormatError: as `blocks` does; the records before that were looked at.
+        """
+        records = itertools.chain.from_iterable(self._batches(stream, csv_pieces.Stretch()))
+        for item in itertools.islice(records, most_records):
+            if isinstance(item, dict):
+                columns.note(item)
 
     def _batches(self, stream: ByteStream, stretch: Stretch) -> Iterator[list[Item]]:
         """Records and malformed ones, by portions; a malformed one is a `RowFailure` without its row."""

@@ -82,6 +82,21 @@ def find(record: dict[str, Any], name: str) -> Any:
     return None
 
 
+def has(record: dict[str, Any], name: str) -> bool:
+    """Whether a record has a column's member, be it null; or null where an object that holds it could stand."""
+    if name in record:
+        return True
+    at = name.find(".")
+    while at >= 0:
+        inner = record.get(name[:at], _ABSENT)
+        if isinstance(inner, dict):
+            return has(inner, name[at + 1 :])
+        if inner is None:
+            return True
+        at = name.find(".", at + 1)
+    return False
+
+
 def parents(names: Sequence[str]) -> frozenset[str]:
     """What stands above columns with dotted names: `a` and `a.b` for `a.b.c`."""
     return frozenset(name[:at] for name in names for at, character in enumerate(name) if character == ".")
@@ -110,3 +125,35 @@ class Undeclared:
                 yield from self._leaves(value, name + ".", depth + 1)
             elif value is not None or name not in self.parents:
                 yield name, value
+
+
+class Declared:
+    """Which declared columns the records of a file have.
+
+    Args:
+        names: the names of the declared columns.
+        leaves: finds the undeclared ones; the same for all files of a source.
+    """
+
+    __slots__ = ("_leaves", "_names", "foreign", "missing", "others")
+
+    def __init__(self, names: tuple[str, ...], leaves: Undeclared) -> None:
+        self._names = names
+        self._leaves = leaves
+        #: The columns that no record has so far.
+        self.missing = names
+        #: The first record, as long as no record has a declared column.
+        self.foreign: dict[str, Any] | None = None
+        #: Undeclared leaves, as long as a declared column is missing: it may be meant by one of them.
+        self.others: dict[str, None] = {}
+
+    def note(self, record: dict[str, Any]) -> None:
+        """Look at a record."""
+        if not self.missing:
+            return
+        self.missing = tuple(name for name in self.missing if not has(record, name))
+        if self.missing != self._names:
+            self.foreign = None
+        elif self.foreign is None:
+            self.foreign = record
+        self.others.update(dict.fromkeys(name for name, _ in self._leaves.leaves(record)))

@@ -191,6 +191,15 @@ class ColumnTracker:
             raise FormatError(message, file, MISFIT)
         self._extras.setdefault(name, file)
 
+    def note_missing(self, names: Iterable[str]) -> None:
+        """Note the declared columns that a file lacks."""
+        for column in names:
+            self._missing[column] = self._missing.get(column, 0) + 1
+
+    def warn(self, text: str) -> None:
+        """Note what a user should know of the files."""
+        self._warnings[text] = None
+
     def _match(self, names: Sequence[str]) -> list[int | None]:
         """For each declared column its field: the exact name, else a free one that differs in letter case only.
 

@@ -3,10 +3,14 @@
 JSON records bring their names along, so undeclared columns are known only when all records were seen. Where they are
 to be carried or rejected, the files are read once for their names alone, part by part; the parts can be looked at
 anywhere, for the first-seen order is that of the parts and within them. `drop` needs no such pass.
+
+Whether the declared columns are right is mostly told by the first record of each file. Only files that leave a doubt
+are read on, as far as that costs little.
 """
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,19 +19,23 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import types
 from spark_jobs.formats import encoding, json_exact, json_reader
-from spark_jobs.formats.format import FileColumns, Reading, SourceColumn
+from spark_jobs.formats.format import FileColumns, FormatError, Reading, SourceColumn
+from spark_jobs.formats.json_records import Declared, Undeclared
 from spark_jobs.formats.options import JsonLayout
-from spark_jobs.scan import changes, columns, csv_head, reading, splits
+from spark_jobs.scan import changes, columns, csv_head, misread, reading, splits
 from spark_jobs.scan.columns import FilePlan, OnUnmapped, ScanPlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from spark_jobs.formats.csv_pieces import ByteStream
     from spark_jobs.formats.json_records import ArrayPath
     from spark_jobs.formats.options import JsonOptions
     from spark_jobs.scan.files import InputFile
 
 _HEAD_BYTES = 64 << 10
+#: So many bytes of a source are read for its declared columns alone: a fraction of a second.
+DOUBT_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -80,15 +88,19 @@ def plan_json(
     Raises:
         FormatError: a file cannot be read or is broken, or an undeclared column is rejected.
     """
+    source = _Source(tuple(declared), options, arrays)
     tracker = columns.ColumnTracker(declared, on_unmapped)
-    plans: list[FilePlan] = []
+    looked: list[_Looked] = []
     skipped: list[str] = []
     for file in inputs:
-        plan = _plan_file(file, options)
-        if plan is None:
+        found = source.look(file)
+        if found is None:
             skipped.append(file.name)
         else:
-            plans.append(plan)
+            looked.append(found)
+    _clear_doubts(looked, source)
+    _tell(looked, source, tracker)
+    plans = [found.plan for found in looked]
     if on_unmapped is not OnUnmapped.DROP:
         parts = [
             Part(split, plans[split.file], tuple(declared), options, tuple(arrays)) for split in splits.plan(plans)
@@ -99,18 +111,112 @@ def plan_json(
     return tracker.plan(tuple(plans), skipped, json_exact.WIDENED_TYPE)
 
 
-def _plan_file(file: InputFile, options: JsonOptions) -> FilePlan | None:
-    """A file's layout, or None when there is nothing in it."""
-    with changes.opened(file) as raw:
-        file = replace(file, edges=raw.edges())
-        raw.seek(0)
-        stream = raw if encoding.is_utf8(options.encoding) else encoding.Utf8Stream(raw, options.encoding)
-        head = b""
-        while not head.strip() and (chunk := stream.read(_HEAD_BYTES)):
-            head += chunk
-    start = csv_head.records_start(head)
-    layout = json_reader.layout_of(head[start:].decode("utf-8", "replace"), options, file.name)
-    if layout is None:
-        return None
-    is_splittable = layout is JsonLayout.NDJSON and encoding.is_utf8(options.encoding)
-    return FilePlan(file, FileColumns(0, ()), start, is_splittable, layout)
+@dataclass
+class _Looked:
+    """A file with the declared columns seen in it; `is_whole` tells that all its records were looked at."""
+
+    plan: FilePlan
+    columns: Declared
+    is_whole: bool
+
+    def has_records(self, declared: tuple[str, ...]) -> bool:
+        """Whether there was a record among what was looked at."""
+        return self.columns.foreign is not None or self.columns.missing != declared
+
+
+class _Source:
+    """Looks into the files of a source."""
+
+    def __init__(self, declared: tuple[str, ...], options: JsonOptions, arrays: Sequence[ArrayPath]) -> None:
+        self.declared = declared
+        #: The undeclared names that were seen on the way.
+        self.others: dict[str, None] = {}
+        self._options = options
+        self._arrays = tuple(arrays)
+        self._leaves = Undeclared(declared)
+
+    def look(self, file: InputFile) -> _Looked | None:
+        """A file's layout and the columns in its head, or None when there is nothing in it."""
+        options = self._options
+        with changes.opened(file) as raw:
+            file = replace(file, edges=raw.edges())
+            raw.seek(0)
+            stream = raw if encoding.is_utf8(options.encoding) else encoding.Utf8Stream(raw, options.encoding)
+            head = b""
+            while not head.strip() and (chunk := stream.read(_HEAD_BYTES)):
+                head += chunk
+            is_whole = not stream.read(1)
+        start = csv_head.records_start(head)
+        layout = json_reader.layout_of(head[start:].decode("utf-8", "replace"), options, file.name)
+        if layout is None:
+            return None
+        is_splittable = layout is JsonLayout.NDJSON and encoding.is_utf8(options.encoding)
+        plan = FilePlan(file, FileColumns(0, ()), start, is_splittable, layout)
+        found = _Looked(plan, Declared(self.declared, self._leaves), is_whole)
+        if self.declared:
+            self._look_at_head(found, head[start:])
+        return found
+
+    def _look_at_head(self, found: _Looked, head: bytes) -> None:
+        if found.plan.layout is JsonLayout.NDJSON:
+            # Mostly the first record has all columns, and there may be many small files.
+            self._take(found, io.BytesIO(head[: head.find(b"\n") + 1]))
+        if found.columns.missing:
+            # It may be the beginning of an array that goes on behind it.
+            found.is_whole &= self._take(found, io.BytesIO(head))
+
+    def look_through(self, found: _Looked) -> None:
+        """Look at all records of a file."""
+        plan = found.plan
+        with changes.opened(plan.file) as raw:
+            parts = (
+                reading.bytes_of(split, plan, self._options.encoding, raw, reading.SplitOutcome())
+                for split in splits.plan([plan])
+            )
+            found.is_whole = all(self._take(found, part) for part in parts)
+
+    def _take(self, found: _Looked, stream: ByteStream) -> bool:
+        """Look at records; false if they are broken, which is for those to tell who read them in earnest."""
+        layout = reading.layout_of(found.plan)
+        reader = json_reader.JsonReader(found.plan.file.name, layout, self._options, Reading(()), self._arrays)
+        try:
+            reader.look_for(found.columns, stream, found.plan.file.most_records)
+        except FormatError:
+            return False
+        self.others.update(found.columns.others)
+        found.columns.others = {}
+        return True
+
+
+def _clear_doubts(looked: Sequence[_Looked], source: _Source) -> None:
+    """Read those files on that could have a declared column which none has so far, or that have no declared one."""
+    left = DOUBT_BYTES
+    nowhere = _in_all([found.columns.missing for found in looked])
+    for found in looked:
+        is_doubtful = nowhere or found.columns.foreign is not None
+        if is_doubtful and not found.is_whole and found.plan.file.size <= left:
+            left -= found.plan.file.size
+            source.look_through(found)
+            nowhere &= set(found.columns.missing)
+
+
+def _tell(looked: Sequence[_Looked], source: _Source, tracker: columns.ColumnTracker) -> None:
+    """Note which files surely lack declared columns, and what there is to say of that."""
+    known = [found for found in looked if found.is_whole and found.has_records(source.declared)]
+    for found in known:
+        tracker.note_missing(found.columns.missing)
+    foreign = [found for found in known if found.columns.foreign is not None]
+    if foreign:
+        first, record = foreign[0].plan.file.name, foreign[0].columns.foreign or {}
+        tracker.warn(misread.foreign_records(first, len(foreign) - 1, record, source.declared))
+    if len(known) == len(foreign) or not all(found.is_whole or not found.columns.missing for found in looked):
+        return
+    nowhere = _in_all([found.columns.missing for found in looked if found.has_records(source.declared)])
+    for column in source.declared:
+        if column in nowhere:
+            tracker.warn(misread.missing_member(column, source.others))
+
+
+def _in_all(missing: Sequence[Sequence[str]]) -> set[str]:
+    """The columns that are missing in every file."""
+    return set(missing[0]).intersection(*missing[1:]) if missing else set()

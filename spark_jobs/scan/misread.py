@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from spark_jobs.diagnostics import nearest, visible
-from spark_jobs.formats import csv_reader
+from spark_jobs.formats import csv_reader, json_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from spark_jobs.formats.options import CsvOptions
     from spark_jobs.scan.csv_head import Head
 
-#: The diagnostic of a file without any declared column, and the warning of a column that no file has.
+#: The diagnostic of a file without any declared column, and the warning of a column that no file has. JSON files, whose
+#: records may differ, warn in both cases.
 FOREIGN = "E222"
 MISSING = "W210"
 _DELIMITERS = ",;\t|:~^"
@@ -38,6 +39,44 @@ def missing(column: str, file: str, header: str, names: Iterable[str]) -> str:
     hint = nearest.hint(column, names)
     text = f"{MISSING}: no file has the declared column '{column}', which is null in every record; "
     return f"{text}the header of {file} is {shown(header)}{f'; {hint}' if hint else ''}"
+
+
+def missing_member(column: str, names: Iterable[str]) -> str:
+    """What to say of a declared column that no record of any JSON file has."""
+    hint = nearest.hint(column, names)
+    text = f"{MISSING}: no file has the declared column '{column}', which is null in every record"
+    return f"{text}{f'; {hint}' if hint else ''}"
+
+
+def foreign_records(file: str, more: int, record: dict[str, Any], declared: Sequence[str]) -> str:
+    """What to say of a JSON file whose records have none of the declared columns, and of so many like it.
+
+    Args:
+        file: the first such file.
+        more: how many there are beside it.
+        record: the file's first record.
+        declared: the declared columns.
+    """
+    files = f"{file} and {more} more" if more else file
+    names = [name for name, _ in json_records.Undeclared(()).leaves(record)]
+    proposal = next(_record_proposals(record, names, declared), "check the path and `schema`")
+    return (
+        f"{MISSING}: no record of {files} has any of the declared columns ({', '.join(declared)}); "
+        f"the first record has {shown(', '.join(names)) if names else 'no member'}; {proposal}"
+    )
+
+
+def _record_proposals(record: dict[str, Any], names: Sequence[str], declared: Sequence[str]) -> Iterator[str]:
+    """Settings or names under which the records would have declared columns."""
+    for name in names:
+        found = json_records.find(record, name)
+        if isinstance(found, list) and any(
+            isinstance(item, dict) and json_records.has(item, column) for item in found[:1] for column in declared
+        ):
+            yield f"the array '{name}' fits: `options.record_path: {name}`"
+    for column in declared:
+        if near := nearest.nearest(column, names):
+            yield f"did you mean `{near}` by `{column}`?"
 
 
 def shown(header: str) -> str:

@@ -37,9 +37,10 @@ def main(arguments: argparse.Namespace) -> int:
 
 def show(plan: Plan, form: str, *, allow_outside: bool) -> int:
     """Print a plan."""
+    from spark_jobs.cli import looking
     from spark_jobs.plan import explain
 
-    sys.stdout.write(explain.show(plan, form, allow_outside=allow_outside))
+    sys.stdout.write(explain.show(plan, form, allow_outside=allow_outside, look=looking.look))
     return ExitCode.SUCCESS
 
 

@@ -1,7 +1,7 @@
 """Plans shown: as text in the book's layout, as versioned JSON, as a Graphviz digraph.
 
 Nothing here reads data. `allow_outside` says whether sources may lie outside the pipeline's folder, for their sizes and
-the staging plan.
+the staging plan; `look` is who looks into their files, without which only declared columns are shown.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.diagnostics.visible import visible
 from spark_jobs.nodes.binding import CORRELATION
 from spark_jobs.nodes.output.step import IfExists, SortField
-from spark_jobs.plan import edges, explain_storage, inputs, physical, retraction
+from spark_jobs.plan import edges, explain_columns, explain_storage, inputs, physical, retraction
 from spark_jobs.plan.edges import Passage
 from spark_jobs.scan import addresses
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl.schema import Schema
     from spark_jobs.diagnostics.source import Span
+    from spark_jobs.plan.explain_columns import Look, Looked
     from spark_jobs.plan.inputs import Discovered
     from spark_jobs.plan.plan import Plan, PlannedNode
 
@@ -40,14 +41,14 @@ _PARALLEL = {
 _MIB = 1024 * 1024
 
 
-def show(plan: Plan, form: str, *, allow_outside: bool = False) -> str:
+def show(plan: Plan, form: str, *, allow_outside: bool = False, look: Look | None = None) -> str:
     """The plan as `text`, `json` or `dot`."""
     if form == "dot":
         return dot(plan)
-    return {"text": text, "json": as_json}[form](plan, allow_outside=allow_outside)
+    return {"text": text, "json": as_json}[form](plan, allow_outside=allow_outside, look=look)
 
 
-def text(plan: Plan, *, allow_outside: bool = False) -> str:
+def text(plan: Plan, *, allow_outside: bool = False, look: Look | None = None) -> str:
     """The plan for people."""
     sources = inputs.discover(plan, allow_outside=allow_outside)
     blocks = [
@@ -62,6 +63,7 @@ def text(plan: Plan, *, allow_outside: bool = False) -> str:
         retraction.block(plan),
         _expressions(plan),
         _schemas(plan),
+        _titled("Source Columns", explain_columns.lines(plan, explain_columns.looked(plan, sources, look))),
         _budget(plan),
         explain_storage.spill(plan) + explain_storage.headroom(plan, sources),
         _titled("Staging Plan", explain_storage.staging(plan, sources)),
@@ -290,15 +292,16 @@ def _budget(plan: Plan) -> list[str]:
     )
 
 
-def as_json(plan: Plan, *, allow_outside: bool = False) -> str:
+def as_json(plan: Plan, *, allow_outside: bool = False, look: Look | None = None) -> str:
     """The plan for programs: nodes in topological order with ports, columns and facts; edges with their passages."""
     sources = inputs.discover(plan, allow_outside=allow_outside)
     passing = edges.edges(plan)
+    looked = explain_columns.looked(plan, sources, look)
     described = {
         "schema_version": SCHEMA_VERSION,
         "pipeline": plan.name,
         "source_hash": plan.source_hash,
-        "nodes": [_node_record(plan, planned, sources) for planned in plan.nodes],
+        "nodes": [_node_record(plan, planned, sources, looked) for planned in plan.nodes],
         "edges": [
             {
                 "from": edge.producer,
@@ -320,7 +323,9 @@ def as_json(plan: Plan, *, allow_outside: bool = False) -> str:
     return json.dumps(described, ensure_ascii=False, indent=2) + "\n"
 
 
-def _node_record(plan: Plan, planned: PlannedNode, sources: Mapping[str, Discovered]) -> dict[str, Any]:
+def _node_record(
+    plan: Plan, planned: PlannedNode, sources: Mapping[str, Discovered], looked: Mapping[str, Looked]
+) -> dict[str, Any]:
     record: dict[str, Any] = {
         "type": planned.kind,
         "name": planned.name,
@@ -345,6 +350,8 @@ def _node_record(plan: Plan, planned: PlannedNode, sources: Mapping[str, Discove
             }
             for origin in planned.origins
         ]
+    if planned.name in looked:
+        record["source_columns"] = explain_columns.record(plan, planned.name, looked[planned.name])
     if planned.step is not None:
         record["expressions"] = [
             {

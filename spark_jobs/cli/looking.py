@@ -1,0 +1,64 @@
+"""Looks into the files of a plan's sources for `explain`, as far as that costs little."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_jobs.plan.explain_columns import Looked
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_jobs.nodes.source.step import SourceStep
+    from spark_jobs.plan.inputs import Discovered
+    from spark_jobs.scan.files import InputFile
+
+#: So many files of a source are looked into.
+MOST_FILES = 200
+#: So many bytes of a JSON source are read: it has no header, each record brings its names.
+MOST_JSON_BYTES = 8 << 20
+
+
+def look(step: SourceStep, source: Discovered) -> Looked:
+    """What the files of a source have, or why that is not known."""
+    if source.is_network:
+        return Looked(reason="a run fetches its files from a network")
+    if source.problem is not None:
+        return Looked(reason=str(source.problem))
+    files, reason = _within_bounds(step, source.files)
+    if reason and not files:
+        return Looked(len(source.files), reason=reason)
+    return _scanned(step, files, len(source.files), reason)
+
+
+def _within_bounds(step: SourceStep, files: Sequence[InputFile]) -> tuple[list[InputFile], str | None]:
+    """The first files, as many as may be opened, and why it is not all of them."""
+    left = MOST_JSON_BYTES if step.format == "json" and step.on_unmapped.value != "drop" else None
+    for number, file in enumerate(files):
+        if number == MOST_FILES:
+            return list(files[:number]), f"explain opens {MOST_FILES} files of a source at most"
+        if left is not None:
+            left -= file.size
+            if left < 0:
+                mib = MOST_JSON_BYTES >> 20
+                return list(files[:number]), f"explain reads {mib} MiB of a JSON source at most"
+    return list(files), None
+
+
+def _scanned(step: SourceStep, files: Sequence[InputFile], total: int, reason: str | None) -> Looked:
+    # Here, not above: this loads Arrow, which nothing else of a plan needs.
+    from spark_jobs.formats.format import FormatError
+    from spark_jobs.scan import columns, scanning
+
+    try:
+        scan = scanning.plan(
+            step.format,
+            step.column_names,
+            files,
+            step.options,
+            columns.OnUnmapped(step.on_unmapped.value),
+            step.array_paths,
+        )
+    except FormatError as error:
+        return Looked(total, reason=f"{error.code}: {error}" if error.code else str(error))
+    return Looked(total, len(files), scan.facts(), reason)

@@ -1,14 +1,14 @@
 """How an aggregate treats records: partial groups where they are read, whole groups where equal keys meet.
 
-`Partial` is the end of the region that feeds the aggregate: it groups what its task sees and sends the states to the
-group exchange. `Final` merges the states of its keys, runs the expressions around the accumulators, and sends the
-groups home, to the partition of their first record; with a single partition it pushes them on itself. `Home` puts
-them back into order.
+`Partial`, in `partial.py`, is the end of the region that feeds the aggregate: it groups what its task sees and sends
+the states to the group exchange. `Final` merges the states of its keys, runs the expressions around the accumulators,
+and sends the groups home, to the partition of their first record; with a single partition it pushes them on itself.
+`Home` puts them back into order.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,283 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure
-from spark_jobs.nodes import keys, meeting, memory, operator, ordering, partition, spill
-from spark_jobs.nodes.aggregate import accumulators, groups, numbers
+from spark_jobs.nodes import meeting, memory, operator, ordering, spill
+from spark_jobs.nodes.aggregate import partial
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from spark_jobs.nodes.aggregate.step import AggregateStep
-
-#: Raw records that a task groups at once; fewer make more partial groups, more cost memory.
-GROUP_ROWS = 1_048_576
-#: One of so many records tells how many groups there are.
-_SAMPLED = 16
-#: Partial groups are merged when there are this many more than after the last merge.
-MERGE_ROWS = 1_048_576
-
-
-class _Grouping:
-    """The names and accumulators that all parts of an aggregate share."""
-
-    def __init__(self, step: AggregateStep, context: operator.Context) -> None:
-        self.keys = [f"key {i}" for i in range(len(step.group_by))]
-        kinds = (step.input.get(name) for name in step.group_by)
-        # Where a key is the value itself, nothing is carried beside it.
-        self.values = [
-            key if column is not None and keys.is_value(column.type) else f"value {i}"
-            for i, (key, column) in enumerate(zip(self.keys, kinds, strict=True))
-        ]
-        #: Where a group's first record comes from.
-        self.origin = (*operator.ORIGIN_COLUMNS, *([operator.ROUTE] if len(context.branches) > 1 else []))
-        self.carried = [*(v for k, v in zip(self.keys, self.values, strict=True) if k != v), *self.origin]
-        self.accumulators = [accumulators.accumulator(call, f"call {i}") for i, call in enumerate(step.program.calls)]
-        #: What keeps states: calls over the same columns share theirs.
-        self.keepers = list({part.name: part for each in self.accumulators for part in each.parts()}.values())
-        #: What grouping allocates for each group.
-        self.row_bytes = memory.grouping_bytes(sum(keeper.width for keeper in self.keepers))
-
-    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """States of the same groups become one; the tables stand in record order.
-
-        Sums travel narrow or wide, and floats by the digits that a table needs: joined, the tables have all of them.
-        """
-        table = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
-        columns = {name: _array(table, name) for name in table.schema.names}
-        states = [state for accumulator in self.keepers for state in accumulator.again(columns)]
-        return groups.reduce(self.keys, columns, self.carried, states)
-
-
-def _array(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-@dataclass
-class _Lane:
-    """What a task has grouped of one lane."""
-
-    place: int
-    branch: int
-    arrived: int = 0
-    raw: list[dict[str, pa.Array]] = field(default_factory=list)
-    raw_rows: int = 0
-    raw_bytes: int = 0
-    partial: list[pa.Table] = field(default_factory=list)
-    #: Records in `partial`, the groups that they are there, and how many of those were merged.
-    grouped: int = 0
-    partial_rows: int = 0
-    merged_rows: int = 0
-    #: About how many groups there are to a raw record, and how many were there when that was found out.
-    groups_per_row: float = 1.0
-    sampled: int = 0
-
-    @property
-    def bytes(self) -> int:
-        """What it holds."""
-        return self.raw_bytes + sum(int(table.nbytes) for table in self.partial)
-
-    @property
-    def has_unlike(self) -> bool:
-        """Whether hardly two records that were grouped at once were of one group, so that merging is no use."""
-        return 5 * self.partial_rows > 4 * self.grouped
-
-
-@dataclass
-class Partial(operator.Operator):
-    """Groups the records of a task."""
-
-    step: AggregateStep
-    exchange: int = 0
-    partitions: int = 1
-    lanes: tuple[tuple[int, ...], ...] = ((),)
-    numbers: range = range(1)
-
-    def open(self) -> None:
-        """Compile the row-wise part."""
-        self.grouping = _Grouping(self.step, self.context)
-        before = self.step.program.before
-        self.before = operator.compiled(before) if before.statements else None
-        self.numeric = numbers.arguments(self.step)
-        self.state = engine.Surroundings()
-        self.found: dict[tuple[int, ...], _Lane] = {}
-        self.place = self.context.account.open(self._release)
-
-    def process(self, batch: operator.Batch, port: int) -> None:
-        """Prepare keys and arguments; group them when enough have come together."""
-        self.counters.records_in += batch.count
-        if self.step.undeclared:
-            lifted = {name: operator.undeclared(batch.data, name) for name in self.step.undeclared}
-            batch = replace(batch, data=operator.overlay(batch.data, lifted))
-        emits: dict[str, pa.Array] = {}
-        failed = 0
-        arrived = batch.count
-        if self.before is not None:
-            result = self.run(self.before, batch, self.state)
-            self.fail(batch, [self._add_error(item) for item in result.failures])
-            failed, emits = len(result.failures), result.emits
-            batch = batch if result.rows is None else batch.take(result.rows)
-        batch, emits, bad = self._keyed(batch, emits)
-        self.counters.made -= arrived - failed - bad
-        if not batch.count:
-            return
-        lane = self.found.get(batch.lane)
-        if lane is None:
-            place = ordering.place(self.lanes.index(batch.lane), batch.origin.number, self.numbers)
-            lane = _Lane(place, batch.branch)
-            self.found[batch.lane] = lane
-        prepared = self._prepared(batch, emits, lane)
-        lane.raw.append(prepared)
-        lane.arrived += batch.count
-        lane.raw_rows += batch.count
-        size = sum(column.nbytes for column in prepared.values())
-        lane.raw_bytes += size
-        self.place.add(size)
-        if lane.raw_rows >= GROUP_ROWS or self._fills_room(lane):
-            self._group(lane)
-            self._merge_where_many(lane)
-
-    def _add_error(self, item: engine.RowFailure) -> engine.RowFailure:
-        return _group_error(self.step.name, item)
-
-    def _keyed(
-        self, batch: operator.Batch, emits: dict[str, pa.Array]
-    ) -> tuple[operator.Batch, dict[str, pa.Array], int]:
-        """The batch with its key columns, without the rows that have no usable key or argument."""
-        columns = dict(emits)
-        bad = np.zeros(batch.count, dtype=bool)
-        failures = []
-        for i, name in enumerate(self.step.group_by):
-            static = self.step.input.get(name).type  # type: ignore[union-attr]
-            columns[self.grouping.keys[i]], wrong = keys.column(batch.data.column(name), static)
-            for row in np.flatnonzero(wrong & ~bad):
-                value = operator.value_at(batch, name, int(row), static)
-                detail = f"aggregate {self.step.name}: {keys.name(value)} in group_by field '{name}'"
-                failures.append(
-                    engine.RowFailure(int(row), failure.Failure(detail, failure.Category.AGGREGATE, None, name))
-                )
-            bad |= wrong
-        if self.numeric:
-            given = {name: columns[name] if name in columns else batch.data.column(name) for name in self.numeric}
-            failures += [item for item in numbers.failures(self.step, self.numeric, given) if not bad[item.row]]
-            bad[[item.row for item in failures]] = True
-        if failures:
-            self.fail(batch, sorted(failures, key=lambda item: item.row))
-            kept = pa.array(np.flatnonzero(~bad))
-            batch, columns = batch.take(kept), {name: column.take(kept) for name, column in columns.items()}
-        return batch, columns, len(failures)
-
-    def _prepared(self, batch: operator.Batch, columns: dict[str, pa.Array], lane: _Lane) -> dict[str, pa.Array]:
-        """Keys, arguments and places of a batch's records."""
-        prepared = {name: columns[name] for name in self.grouping.keys}
-        prepared |= {
-            value: batch.data.column(name)
-            for value, name in zip(self.grouping.values, self.step.group_by, strict=True)
-            if value not in prepared
-        }
-        for call in self.step.program.calls:
-            for name in call.arguments:
-                prepared[name] = columns[name] if name in columns else batch.data.column(name)
-        prepared[ordering.AT] = ordering.places(lane.place, lane.arrived, batch.count)
-        if operator.ORIGIN_COLUMNS[0] in batch.data.schema.names:
-            prepared |= {name: batch.data.column(name) for name in operator.ORIGIN_COLUMNS}
-            if operator.ROUTE in self.grouping.origin:
-                prepared[operator.ROUTE] = batch.branches
-        else:
-            self.split_origin = batch.origin
-            prepared[operator.ORIGIN_COLUMNS[2]] = batch.rows
-        return prepared
-
-    def _fills_room(self, lane: _Lane) -> bool:
-        """Whether grouping the raw records takes all the room there is."""
-        if not lane.raw_rows:
-            return False
-        room = self.place.room - lane.raw_bytes
-        each = self.grouping.row_bytes + 2 * lane.raw_bytes // lane.raw_rows
-        if each * lane.raw_rows <= room:
-            return False
-        if lane.raw_rows >= 2 * lane.sampled:
-            sample = pa.concat_tables([self._sample(part) for part in lane.raw])
-            lane.groups_per_row, lane.sampled = groups.estimate(sample, lane.raw_rows), lane.raw_rows
-        return each * lane.raw_rows * lane.groups_per_row > room
-
-    def _sample(self, part: dict[str, pa.Array]) -> pa.Table:
-        rows = pa.array(np.arange(0, len(part[ordering.AT]), _SAMPLED))
-        return pa.table({name: part[name].take(rows) for name in self.grouping.keys or [ordering.AT]})
-
-    def _group(self, lane: _Lane) -> None:
-        """The raw records of a lane become partial groups."""
-        raw, lane.raw = lane.raw, []
-        columns = {name: pa.chunked_array([part.pop(name) for part in raw]).combine_chunks() for name in list(raw[0])}
-        count, lane.raw_rows, lane.raw_bytes = lane.raw_rows, 0, 0
-        states = []
-        for accumulator in self.grouping.keepers:
-            states += accumulator.first([columns[name] for name in accumulator.call.arguments], count)
-        carried = [name for name in self.grouping.carried if name in columns]
-        table = groups.reduce(self.grouping.keys, columns, carried, states)
-        if operator.ORIGIN_COLUMNS[0] not in columns:
-            table = self._with_origin(table, lane.branch)
-        lane.partial.append(table)
-        lane.grouped += count
-        lane.partial_rows += table.num_rows
-        self._count_held()
-
-    def _count_held(self) -> None:
-        self.place.set(sum(lane.bytes for lane in self.found.values()))
-
-    def _merge_where_many(self, lane: _Lane) -> None:
-        if lane.partial_rows - lane.merged_rows > MERGE_ROWS:
-            self._merge(lane)
-
-    def _release(self) -> None:
-        """Fewer groups for many, or none: what stays many is sent on."""
-        for lane in self.found.values():
-            before = lane.bytes
-            if lane.raw:
-                self._group(lane)
-            self._merge(lane)
-            if lane.bytes > before // 2:
-                self._send(lane)
-
-    def _with_origin(self, table: pa.Table, branch: int) -> pa.Table:
-        """Where the first record of each group was read: the task's split, and the row there."""
-        row = operator.ORIGIN_COLUMNS[2]
-        origin = self.split_origin.of_rows(_array(table, row))
-        table = table.drop_columns([row])
-        for name, column in zip(operator.ORIGIN_COLUMNS, origin, strict=True):
-            table = table.append_column(name, column)
-        if operator.ROUTE in self.grouping.origin:
-            table = table.append_column(operator.ROUTE, pa.repeat(pa.scalar(branch, pa.int16()), table.num_rows))
-        leading = [*self.grouping.keys, ordering.AT, *self.grouping.carried]
-        return table.select([*leading, *(name for name in table.schema.names if name not in leading)])
-
-    def _merge(self, lane: _Lane) -> None:
-        if len(lane.partial) > 1 and not lane.has_unlike:
-            merge, room, size = self.grouping.merge, self.place.room, self.grouping.row_bytes
-            found = spill.merged(lane.partial, self.grouping.keys, merge, room, size, salt=1)
-            lane.partial = [table for _, table in found]
-        lane.partial_rows = lane.merged_rows = sum(table.num_rows for table in lane.partial)
-        self._count_held()
-
-    def _send(self, lane: _Lane) -> None:
-        """Send the groups to where equal keys meet: at the end, or as soon as they are too many to be held."""
-        tables, lane.partial = lane.partial, []
-        lane.grouped = lane.partial_rows = lane.merged_rows = 0
-        for table in tables:
-            for number, part in partition.split(table, self.grouping.keys, self.partitions):
-                self.context.send(self.exchange, number, lane.place, part)
-        self._count_held()
-
-    def finish(self) -> None:
-        """Group the rest, and send it."""
-        with self.place.busy():
-            for lane in self.found.values():
-                if lane.raw:
-                    self._group(lane)
-                self._merge(lane)
-                self._send(lane)
-        self.found.clear()
-        self.place.close()
 
 
 @dataclass
@@ -303,7 +31,7 @@ class Final(meeting.Meeting):
 
     def open(self) -> None:
         """Compile the expressions around the accumulators."""
-        self.grouping = _Grouping(self.step, self.context)
+        self.grouping = partial.Grouping(self.step, self.context)
         self.after = operator.compiled(self.step.program.after)
         grouping = self.grouping
         self.groups = spill.Keyed(
@@ -367,10 +95,11 @@ class Final(meeting.Meeting):
         """The result records: keys, overlaid with the emits."""
         self.counters.made += table.num_rows
         data = {
-            name: _array(table, value) for name, value in zip(self.step.group_by, self.grouping.values, strict=True)
+            name: partial.array(table, value)
+            for name, value in zip(self.step.group_by, self.grouping.values, strict=True)
         }
-        engine_columns = {name: _array(table, name) for name in (*self.grouping.origin, ordering.AT)}
-        states = {name: _array(table, name) for name in table.schema.names}
+        engine_columns = {name: partial.array(table, name) for name in (*self.grouping.origin, ordering.AT)}
+        states = {name: partial.array(table, name) for name in table.schema.names}
         results, overflowed = {}, np.zeros(table.num_rows, dtype=bool)
         for accumulator in self.grouping.accumulators:
             result, bad = accumulator.finish(states)
@@ -393,17 +122,12 @@ class Final(meeting.Meeting):
             self.fail(batch, errors)
             batch = batch.take(pa.array(np.flatnonzero(~overflowed)))
         outcome = self.run(self.after, batch, engine.Surroundings())
-        self.fail(batch, [_group_error(self.step.name, item) for item in outcome.failures])
+        self.fail(batch, [partial.group_error(self.step.name, item) for item in outcome.failures])
         kept = batch if outcome.rows is None else batch.take(outcome.rows)
         columns = {name: kept.data.column(name) for name in data}
         columns |= outcome.emits
         columns |= {name: kept.data.column(name) for name in engine_columns}
         return operator.Batch(pa.RecordBatch.from_pydict(columns), kept.rows, kept.origin)
-
-
-def _group_error(name: str, item: engine.RowFailure) -> engine.RowFailure:
-    detail = f"aggregate {name}: {item.failure.detail}"
-    return engine.RowFailure(item.row, failure.restated(item.failure, detail, failure.Category.AGGREGATE))
 
 
 def _no_values(static: Any) -> pa.Array:
@@ -440,6 +164,6 @@ class Home(operator.Operator):
 
 def open_operator(step: AggregateStep, *, role: str = "", **wiring: Any) -> operator.Operator:
     """The operator of a part of an aggregate."""
-    kind = {"partial": Partial, "final": Final, "home": Home}[role]
+    kind = {"partial": partial.Partial, "final": Final, "home": Home}[role]
     made: operator.Operator = kind(step, **wiring)
     return made

@@ -79,7 +79,7 @@ def run_task(pickled: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
     for batch in batches:
         for number in batch.column(0).to_pylist():
             try:
-                answer: dict[str, Any] = {"names": [json_columns.names_of(part) for part in packs[number]]}
+                answer: dict[str, Any] = {"names": json_columns.names_of(packs[number])}
             except FormatError as error:
                 # A file that cannot be read ends the run with these words; trying it again would not help.
                 answer = {"error": [error.message, error.path, error.code]}

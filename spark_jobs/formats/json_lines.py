@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from spark_jobs.formats.csv_pieces import ByteStream, Stretch
 
@@ -52,6 +52,11 @@ class Lines:
             self.places = np.array(likely, dtype=np.int64)
             self.count = len(stripped)
 
+    @property
+    def size(self) -> int:
+        """How many bytes they have, with their ends."""
+        return len(self._data)
+
     @cached_property
     def singly(self) -> list[bytes]:
         """Each line without its end."""
@@ -80,6 +85,16 @@ def line_ends(text: bytes) -> Places:
     """Where each line ends, the last one with or without LF."""
     found = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == ord("\n"))
     return found if text.endswith(b"\n") else np.append(found, len(text))
+
+
+def joined(files: Sequence[bytes]) -> bytes:
+    """The lines of whole files, one after the other: the last line of a file may have no end."""
+    return b"".join([data if data.endswith((b"\n", b"\r")) else data + b"\n" for data in files])
+
+
+def count(data: bytes) -> int:
+    """How many lines are not blank: each is a record, or a malformed one."""
+    return sum(1 for line in data.splitlines() if line.strip())
 
 
 def portions(stream: ByteStream, stretch: Stretch) -> Iterator[Lines]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_jobs.formats import json_arrow, json_attempts, json_exact, json_records, json_values
+from spark_jobs.formats import json_arrow, json_attempts, json_exact, json_lines, json_records, json_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Lines that are looked at first, so that most names are known.
 _SAMPLE = 16
+#: So many bytes are looked at in the exact way before Arrow's reader has begun.
+_FEW_BYTES = 16 << 10
 #: Arrow types of members by the class of their values; others are inferred, which takes longer.
 _ARROW: dict[type, pa.DataType] = {
     str: pa.string(),
@@ -45,6 +47,9 @@ class Names:
 
     def add(self, lines: Lines) -> None:
         """Look at the next lines."""
+        if lines.size <= _FEW_BYTES:
+            self.look_at(json_exact.of_lines(lines.singly, ""))
+            return
         if self._is_first:
             self.look_at(json_exact.of_lines(lines.singly[:_SAMPLE], ""))
             self._is_first = False
@@ -54,6 +59,27 @@ class Names:
         elif left:
             singly = lines.singly
             self.look_at(json_exact.of_lines([singly[at] for at in left], ""))
+
+    def add_files(self, files: Sequence[bytes]) -> list[tuple[str, ...]]:
+        """Look at all lines of some files at once; of each file the names that none before it has."""
+        before = len(self.known)
+        text = json_lines.joined(files)
+        if not text.strip():
+            return [()] * len(files)
+        self.add(json_lines.Lines(text))
+        news = dict.fromkeys(list(self.known)[before:])
+        found: list[tuple[str, ...]] = []
+        for data in files:
+            # Mostly the first file has all of them, and no other is taken apart.
+            has = self._leaves_of(data) & news.keys() if news else set()
+            found.append(tuple(name for name in news if name in has))
+            news = {name: None for name in news if name not in has}
+        return found
+
+    def _leaves_of(self, data: bytes) -> set[str]:
+        items = json_exact.of_lines(json_lines.Lines(data).singly, "")
+        records = (item for item in items if isinstance(item, dict))
+        return {name for record in records for name, _ in self._undeclared.leaves(record)}
 
     def look_at(self, items: Iterable[Item]) -> None:
         """Note the leaves of records."""

@@ -156,4 +156,5 @@ class Declared:
             self.foreign = None
         elif self.foreign is None:
             self.foreign = record
-        self.others.update(dict.fromkeys(name for name, _ in self._leaves.leaves(record)))
+        if self.missing:
+            self.others.update(dict.fromkeys(name for name, _ in self._leaves.leaves(record)))

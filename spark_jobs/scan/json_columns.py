@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import types
-from spark_jobs.formats import encoding, json_exact, json_reader
+from spark_jobs.formats import encoding, json_exact, json_lines, json_names, json_reader
 from spark_jobs.formats.format import FileColumns, FormatError, Reading, SourceColumn
 from spark_jobs.formats.json_records import Declared, Undeclared
 from spark_jobs.formats.options import JsonLayout
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from spark_jobs.scan.files import InputFile
 
 _HEAD_BYTES = 64 << 10
+#: JSON records say which value belongs to which column.
+_BY_NAME = FileColumns(0, ())
 #: So many bytes of a source are read for its declared columns alone: a fraction of a second.
 DOUBT_BYTES = 8 << 20
 
@@ -48,17 +50,54 @@ class Part:
     options: JsonOptions
     arrays: tuple[ArrayPath, ...]
 
+    @property
+    def is_small(self) -> bool:
+        """Whether it is a file of few lines, which is looked at together with others."""
+        return (
+            self.split.index == 0
+            and self.split.is_last
+            and self.split.end - self.split.start <= _HEAD_BYTES
+            and self.file_plan.is_splittable
+            and self.file_plan.file.most_records is None
+            and not self.arrays
+        )
 
-#: Looks for the names of some parts, wherever that is done: `names_of` for each, in their order.
+
+#: Looks for the names of some parts, wherever that is done: `names_of` for all, in any groups of neighbours.
 Search = Callable[[Sequence[Part]], list[tuple[str, ...]]]
 
 
-def names_of(part: Part) -> tuple[str, ...]:
-    """The undeclared leaves of a part's records in first-seen order.
+def names_of(parts: Sequence[Part]) -> list[tuple[str, ...]]:
+    """The undeclared leaves of each part's records in first-seen order; those of parts before it may be left out.
 
     Raises:
-        FormatError: the file cannot be read, changed (E907), or is broken.
+        FormatError: a file cannot be read, changed (E907), or is broken.
     """
+    return [names for group in _groups(parts) for names in _names_of_group(group)]
+
+
+def _groups(parts: Sequence[Part]) -> list[list[Part]]:
+    """The parts in their order: small neighbours together, others alone."""
+    groups: list[list[Part]] = []
+    left = -1
+    for part in parts:
+        size = part.split.end - part.split.start
+        if not part.is_small or size > left:
+            groups.append([])
+            left = json_lines.PORTION_BYTES if part.is_small else -1
+        groups[-1].append(part)
+        left -= size
+    return groups
+
+
+def _names_of_group(parts: Sequence[Part]) -> list[tuple[str, ...]]:
+    if len(parts) == 1:
+        return [_names_of_one(parts[0])]
+    files = [changes.content(part.file_plan.file)[part.file_plan.data_start :] for part in parts]
+    return json_names.Names(parts[0].declared).add_files(files)
+
+
+def _names_of_one(part: Part) -> tuple[str, ...]:
     wanted = Reading(tuple(SourceColumn(name, types.ANY) for name in part.declared))
     layout = reading.layout_of(part.file_plan)
     reader = json_reader.JsonReader(part.file_plan.file.name, layout, part.options, wanted, part.arrays)
@@ -69,10 +108,11 @@ def names_of(part: Part) -> tuple[str, ...]:
 
 def search_here(parts: Sequence[Part]) -> list[tuple[str, ...]]:
     """Look for names in this process, several parts at a time: most of the work is Arrow's."""
-    if len(parts) < 2:
-        return [names_of(part) for part in parts]
-    with ThreadPoolExecutor(min(len(parts), os.cpu_count() or 1)) as pool:
-        return list(pool.map(names_of, parts))
+    groups = _groups(parts)
+    if len(groups) < 2:
+        return names_of(parts)
+    with ThreadPoolExecutor(min(len(groups), os.cpu_count() or 1)) as pool:
+        return [names for found in pool.map(_names_of_group, groups) for names in found]
 
 
 def plan_json(
@@ -124,6 +164,15 @@ class _Looked:
         return self.columns.foreign is not None or self.columns.missing != declared
 
 
+@dataclass(frozen=True)
+class _Head:
+    """The beginning of a file as UTF-8, and a digest of its beginning and its end."""
+
+    data: bytes
+    edges: int
+    is_whole: bool
+
+
 class _Source:
     """Looks into the files of a source."""
 
@@ -134,28 +183,34 @@ class _Source:
         self._options = options
         self._arrays = tuple(arrays)
         self._leaves = Undeclared(declared)
+        self._is_utf8 = encoding.is_utf8(options.encoding)
+        self._readers: dict[JsonLayout, json_reader.JsonReader] = {}
 
     def look(self, file: InputFile) -> _Looked | None:
         """A file's layout and the columns in its head, or None when there is nothing in it."""
-        options = self._options
-        with changes.opened(file) as raw:
-            file = replace(file, edges=raw.edges())
-            raw.seek(0)
-            stream = raw if encoding.is_utf8(options.encoding) else encoding.Utf8Stream(raw, options.encoding)
-            head = b""
-            while not head.strip() and (chunk := stream.read(_HEAD_BYTES)):
-                head += chunk
-            is_whole = not stream.read(1)
-        start = csv_head.records_start(head)
-        layout = json_reader.layout_of(head[start:].decode("utf-8", "replace"), options, file.name)
+        head = self._head(file)
+        start = csv_head.records_start(head.data)
+        layout = json_reader.layout_of(head.data[start:].decode("utf-8", "replace"), self._options, file.name)
         if layout is None:
             return None
-        is_splittable = layout is JsonLayout.NDJSON and encoding.is_utf8(options.encoding)
-        plan = FilePlan(file, FileColumns(0, ()), start, is_splittable, layout)
-        found = _Looked(plan, Declared(self.declared, self._leaves), is_whole)
+        is_splittable = layout is JsonLayout.NDJSON and self._is_utf8
+        plan = FilePlan(replace(file, edges=head.edges), _BY_NAME, start, is_splittable, layout)
+        found = _Looked(plan, Declared(self.declared, self._leaves), head.is_whole)
         if self.declared:
-            self._look_at_head(found, head[start:])
+            self._look_at_head(found, head.data[start:])
         return found
+
+    def _head(self, file: InputFile) -> _Head:
+        if self._is_utf8 and file.size <= _HEAD_BYTES:
+            data = changes.content(file)
+            return _Head(data, changes.edges_of(data), is_whole=True)
+        with changes.opened(file) as raw:
+            edges = raw.edges()
+            stream = raw if self._is_utf8 else encoding.Utf8Stream(raw, self._options.encoding)
+            data = b""
+            while not data.strip() and (chunk := stream.read(_HEAD_BYTES)):
+                data += chunk
+            return _Head(data, edges, is_whole=not stream.read(1))
 
     def _look_at_head(self, found: _Looked, head: bytes) -> None:
         if found.plan.layout is JsonLayout.NDJSON:
@@ -177,15 +232,19 @@ class _Source:
 
     def _take(self, found: _Looked, stream: ByteStream) -> bool:
         """Look at records; false if they are broken, which is for those to tell who read them in earnest."""
-        layout = reading.layout_of(found.plan)
-        reader = json_reader.JsonReader(found.plan.file.name, layout, self._options, Reading(()), self._arrays)
         try:
-            reader.look_for(found.columns, stream, found.plan.file.most_records)
+            self._reader(reading.layout_of(found.plan)).look_for(found.columns, stream, found.plan.file.most_records)
         except FormatError:
             return False
         self.others.update(found.columns.others)
         found.columns.others = {}
         return True
+
+    def _reader(self, layout: JsonLayout) -> json_reader.JsonReader:
+        """The reader of all files of a layout: nobody is told what it says of one."""
+        if layout not in self._readers:
+            self._readers[layout] = json_reader.JsonReader("", layout, self._options, Reading(()), self._arrays)
+        return self._readers[layout]
 
 
 def _clear_doubts(looked: Sequence[_Looked], source: _Source) -> None:

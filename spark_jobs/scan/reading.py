@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.formats import csv_pieces, csv_reader, encoding, json_reader
+from spark_jobs.formats import csv_pieces, csv_reader, encoding, json_lines, json_reader
 from spark_jobs.formats.format import FormatError
 from spark_jobs.scan import changes, splits
 
@@ -123,6 +123,17 @@ def read_json(
             outcome.records = stretch.records
             yield block
     outcome.records = stretch.records
+
+
+def count_lines(split: Split, file_plan: FilePlan, options: JsonOptions, outcome: SplitOutcome) -> None:
+    """Count the records of a split of lines, which are those that are not blank; only `outcome` is filled in.
+
+    Raises:
+        FormatError: the file cannot be opened, or changed (E907).
+    """
+    with changes.opened(file_plan.file) as stream:
+        part = bytes_of(split, file_plan, options.encoding, stream, outcome)
+        outcome.records = sum(lines.count for lines in json_lines.portions(part, csv_pieces.Stretch()))
 
 
 def layout_of(file_plan: FilePlan) -> JsonLayout:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.formats.format import Reading
 from spark_jobs.formats.json_records import ArrayPath
+from spark_jobs.formats.options import JsonLayout
 from spark_jobs.scan import columns, json_columns, reading, splits
 from spark_jobs.scan.columns import OnUnmapped
 from spark_jobs.scan.reading import SplitOutcome
@@ -106,8 +107,9 @@ def count(
         FormatError: the file cannot be opened, or its container is broken.
         KeyError: the format is not read.
     """
-    if name == "csv":
-        reading.count_csv(split, file_plan, options, outcome)
+    if name == "csv" or (file_plan.layout is JsonLayout.NDJSON and not arrays):
+        count_here = reading.count_csv if name == "csv" else reading.count_lines
+        count_here(split, file_plan, options, outcome)
         if file_plan.file.most_records is not None:
             outcome.records = min(outcome.records, file_plan.file.most_records)
         return

@@ -1,15 +1,18 @@
-"""Reads many small CSV files as if they were one: a block of records costs the same for one file as for hundreds.
+"""Reads many small files as if they were one: a block of records costs the same for one file as for hundreds.
 
-Only whole files with the same columns are read so. One that has an open quote is left to the reader of single files.
+Only whole CSV files with the same columns, and whole files of JSON lines, are read so. A CSV file with an open quote is
+left to the reader of single files.
 """
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_jobs.formats import csv_reader, csv_records, encoding
+from spark_jobs.formats import csv_pieces, csv_reader, csv_records, encoding, format, json_lines, json_reader
+from spark_jobs.formats.options import JsonLayout
 from spark_jobs.scan import changes
 
 if TYPE_CHECKING:
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.csv_records import Dialect
     from spark_jobs.formats.format import Block, Reading
-    from spark_jobs.formats.options import CsvOptions
+    from spark_jobs.formats.options import CsvOptions, JsonOptions
     from spark_jobs.scan.columns import FilePlan
     from spark_jobs.scan.splits import Split
 
@@ -25,18 +28,20 @@ _NEWLINE, _RETURN = 10, 13
 
 
 def is_small(name: str, split: Split, file_plan: FilePlan, options: Any) -> bool:
-    """Whether a split is a whole file that may be read with others."""
+    """Whether a split is a whole file that may be read with others, unless arrays make several records of one."""
     return (
-        name == "csv"
+        (name == "csv" or file_plan.layout is JsonLayout.NDJSON)
         and split.index == 0
         and split.is_last
-        and split.end - split.start <= csv_reader.BLOCK_BYTES
+        and split.end - split.start <= format.BLOCK_BYTES
         and file_plan.file.most_records is None
         and encoding.is_utf8(options.encoding)
     )
 
 
-def read(file_plans: Sequence[FilePlan], options: CsvOptions, reading: Reading) -> tuple[list[Block], list[int]] | None:
+def read(
+    name: str, file_plans: Sequence[FilePlan], options: Any, reading: Reading
+) -> tuple[list[Block], list[int]] | None:
     """The records of small files with the same columns, and how many each has.
 
     None where some file cannot be read so: nothing is lost by reading them one by one then.
@@ -44,6 +49,21 @@ def read(file_plans: Sequence[FilePlan], options: CsvOptions, reading: Reading) 
     Raises:
         FormatError: a file cannot be read, or changed (E907).
     """
+    return (_csv if name == "csv" else _json)(file_plans, options, reading)
+
+
+def _json(
+    file_plans: Sequence[FilePlan], options: JsonOptions, reading: Reading
+) -> tuple[list[Block], list[int]] | None:
+    files = [changes.content(file_plan.file)[file_plan.data_start :] for file_plan in file_plans]
+    # Nothing is told of the file itself: each line that is no record says so on its own.
+    reader = json_reader.JsonReader(file_plans[0].file.name, JsonLayout.NDJSON, options, reading)
+    blocks = [*reader.blocks(io.BytesIO(json_lines.joined(files)), csv_pieces.Stretch())]
+    counts = [json_lines.count(data) for data in files]
+    return (blocks, counts) if sum(block.count for block in blocks) == sum(counts) else None
+
+
+def _csv(file_plans: Sequence[FilePlan], options: CsvOptions, reading: Reading) -> tuple[list[Block], list[int]] | None:
     dialect = csv_reader.dialect_of(options)
     parts: list[bytes] = []
     for file_plan in file_plans:

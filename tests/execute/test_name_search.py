@@ -73,8 +73,8 @@ def test_names_are_looked_for_where_somebody_wants_them(
 ) -> None:
     without_spark.install(monkeypatch)
     searched = []
-    real = json_columns.names_of
-    monkeypatch.setattr(json_columns, "names_of", lambda part: searched.append(part) or real(part))
+    real = json_columns.search_here
+    monkeypatch.setattr(json_columns, "search_here", lambda parts: searched.append(parts) or real(parts))
     written = pipeline(*nodes, on_unmapped=on_unmapped)
     pipelines.write(tmp_path, {"pipeline.yaml": written, "in/a.ndjson": '{"id":1,"c0":"x"}\n'})
     error = pipelines.run(tmp_path).result.error

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.execute import spec, work
+from spark_jobs.formats import json_arrow
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -125,26 +126,68 @@ def published(folder: Path) -> dict[str, object]:
     return found
 
 
+def in_packs(folder: Path, text: str, files: dict[str, bytes], pack_bytes: int) -> tuple[object, ...]:
+    """What a run tells and publishes whose tasks take so much of small files."""
+    pipelines.write(folder, {"pipeline.yaml": text, **files})
+    with pytest.MonkeyPatch.context() as patch:
+        without_spark.install(patch)
+        patch.setattr(work, "_PACK_BYTES", pack_bytes)
+        told = pipelines.run(folder).result
+    return told.exit_code, told.error and (told.error.code, told.error.message), published(folder)
+
+
 @pytest.mark.parametrize("strategy", ["continue", "fail_fast"])
 @pytest.mark.parametrize("options", ["{}", "{has_header: false}"])
 @given(chosen=st.lists(st.sampled_from(FILES), min_size=2, max_size=9))
 def test_files_that_share_a_task_give_what_each_gives_alone(
     tmp_path_factory: pytest.TempPathFactory, strategy: str, options: str, chosen: list[bytes]
 ) -> None:
-    found = []
-    for pack_bytes in (4 << 20, 0):
-        folder = tmp_path_factory.mktemp("packs")
-        text = MESSY.replace("STRATEGY", strategy).replace("OPTIONS", options).replace("PROGRAM", PROGRAM)
-        files = {f"in/{i}.csv": data for i, data in enumerate(chosen)}
-        files |= {f"in/{i}.ndjson": f'{{"id":{i},"v":"a"}}\n' * i for i in range(3)}  # type: ignore[dict-item]
-        pipelines.write(folder, {"pipeline.yaml": text, **files})
-        with pytest.MonkeyPatch.context() as patch:
-            without_spark.install(patch)
-            patch.setattr(work, "_PACK_BYTES", pack_bytes)
-            told = pipelines.run(folder).result
-        error = told.error and (told.error.code, told.error.message)
-        found.append((told.exit_code, error, published(folder)))
+    text = MESSY.replace("STRATEGY", strategy).replace("OPTIONS", options).replace("PROGRAM", PROGRAM)
+    files = {f"in/{i}.csv": data for i, data in enumerate(chosen)}
+    files |= {f"in/{i}.ndjson": f'{{"id":{i},"v":"a"}}\n'.encode() * i for i in range(3)}
+    found = [in_packs(tmp_path_factory.mktemp("packs"), text, files, pack_bytes) for pack_bytes in (4 << 20, 0)]
     assert found[0] == found[1]
+
+
+#: The same of JSON lines.
+LINES = [
+    b'{"id":1,"v":"a"}\n{"id":2,"v":"b"}\n', b'{"id":3,"v":"a"}\r\n{"id":4,"v":"a"}', b'{"id":5}\r\r{"v":"c","id":6}\r',
+    b'\xef\xbb\xbf\n{"id":7,"v":"\xef\xbb\xbfb"}', b'{"id":8}\n\xef\xbb\xbf{"id":9}', b"", b" \n\n", b"{}",
+    b'{"id":1,', b'"v":2}\n', b'\n\n{"id":10,"v":null}\n \n{"id":"x","v":"a"}\n{"id":11}\n',
+    b'{"id":12}{"id":13}\n[]\nnull', b'[{"id":14}]', b"[", b'{"id":15,"v":"\xff"}\n{"id":16,"u":{"k":1}}',
+    b'{"id":17,"w":1,"u":2}', b'{"id":18,"v":"\0"}\n{"id":NaN}', b'{"id":19,"v":5}\n\x0b\n{"id":20}\x0c',
+    b'{"id":22,"u":[1,{"v":"d"}]}\n{"id":23,"u":[]}',
+    b'{"id":4,"v":"b","w":[]}\n' * 9 + b'{"id":1.5}\n' + b'{"id":21,"v":"c"}\n' * 9,
+]  # fmt: skip
+ARRAYS = "array_paths: [{path: u, mode: explode}], options: {}"
+
+
+@pytest.mark.parametrize("strategy", ["continue", "fail_fast"])
+@pytest.mark.parametrize("options", ["options: {}", "options: {format: ndjson}", ARRAYS])
+@given(chosen=st.lists(st.sampled_from(LINES), min_size=2, max_size=9))
+def test_files_of_lines_that_share_a_task_give_what_each_gives_alone(
+    tmp_path_factory: pytest.TempPathFactory, strategy: str, options: str, chosen: list[bytes]
+) -> None:
+    text = MESSY.replace('type: csv, glob: "in/*.csv"', 'type: json, glob: "in/*.json"').replace("STRATEGY", strategy)
+    text = text.replace("options: OPTIONS", options).replace("PROGRAM", PROGRAM)
+    files = {f"in/{i}.json": data for i, data in enumerate(chosen)} | {"in/0.ndjson": b'{"id":1}'}
+    found = [in_packs(tmp_path_factory.mktemp("packs"), text, files, pack_bytes) for pack_bytes in (4 << 20, 0)]
+    assert found[0] == found[1]
+
+
+@pytest.mark.slow
+def test_many_small_files_of_lines_are_parsed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark.install(monkeypatch)
+    texts: list[int] = []
+    read = json_arrow.read
+    monkeypatch.setattr(json_arrow, "read", lambda text, count, *how: texts.append(count) or read(text, count, *how))
+    files = {f"in/{i:03}.ndjson": f'{{"id":{i}}}\n' for i in range(60)}
+    pipelines.write(
+        tmp_path, {"pipeline.yaml": PIPELINE.replace("csv, glob", "json, glob").replace("*.csv", "*"), **files}
+    )
+    assert pipelines.run(tmp_path).result.error is None
+    assert texts == [60]
+    assert pipelines.outputs(tmp_path)["o.csv"].split() == [b"id", *(str(i).encode() for i in range(60))]
 
 
 def test_where_two_files_have_records_of_one_row_the_first_file_is_told(tmp_path: Path) -> None:

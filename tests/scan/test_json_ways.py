@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types
-from spark_jobs.formats import json_array, json_attempts, json_exact, json_records
+from spark_jobs.formats import json_array, json_attempts, json_exact, json_names, json_records
 from spark_jobs.formats import json_lines as json_lines_module
 from spark_jobs.formats.format import FormatError, Reading, SourceColumn
 from spark_jobs.formats.json_records import ArrayPath
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+COLUMNS = json_lines.COLUMNS
 NDJSON = JsonOptions(JsonLayout.NDJSON)
 
 
@@ -69,6 +70,10 @@ def read(
                 place = found.count + failed.row
                 found.bad.append((place, why.field, why.value, str(why.category), why.detail, texts))
         found.count += outcome.records
+        if scan.files[split.file].layout is JsonLayout.NDJSON and not arrays:
+            counted = reading.SplitOutcome()
+            reading.count_lines(split, scan.files[split.file], options, counted)
+            assert counted == outcome
     return found
 
 
@@ -113,13 +118,24 @@ def test_records_do_not_depend_on_their_neighbours(
 
 
 @given(
-    json_lines.lines, columns, st.sampled_from([1, 40, 10_000]), st.sampled_from([1, 100, 10_000]), st.integers(0, 8)
+    json_lines.lines,
+    columns,
+    st.sampled_from([1, 40, 10_000]),
+    st.sampled_from([1, 100, 10_000]),
+    st.integers(0, 8),
+    st.sampled_from([0, 0, 200]),
 )
-@example(['{"u":{"k":1}}', '{"u":{"k":2}}', '{"u":null}'], json_lines.COLUMNS, 10_000, 10_000, 0)
-@example(['{"u":{"k":1}}'] * 20 + ['{"u":{},"v":null}', '{"o":null}'], json_lines.COLUMNS, 10_000, 10_000, 0)
-@example(['{"u":1}'] * 20 + ['{"u":"x"}', '{"u":[{"z":1}]}', '{"u":{"z":1}}'], json_lines.COLUMNS, 10_000, 10_000, 0)
+@example(['{"u":{"k":1}}', '{"u":{"k":2}}', '{"u":null}'], json_lines.COLUMNS, 10_000, 10_000, 0, 0)
+@example(['{"u":{"k":1}}'] * 20 + ['{"u":{},"v":null}', '{"o":null}'], json_lines.COLUMNS, 10_000, 10_000, 0, 0)
+@example(['{"u":1}'] * 20 + ['{"u":"x"}', '{"u":[{"z":1}]}', '{"u":{"z":1}}'], json_lines.COLUMNS, 10_000, 10_000, 0, 0)
 def test_names_do_not_depend_on_where_they_are_found(
-    tmp_path: Path, lines: list[str], columns: Sequence[SourceColumn], split_bytes: int, portion: int, fewest: int
+    tmp_path: Path,
+    lines: list[str],
+    columns: Sequence[SourceColumn],
+    split_bytes: int,
+    portion: int,
+    fewest: int,
+    few_bytes: int,
 ) -> None:
     declared = tuple(column.name for column in columns)
     path = tmp_path / "in.ndjson"
@@ -131,12 +147,47 @@ def test_names_do_not_depend_on_where_they_are_found(
     ]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(json_attempts, "_FEW", fewest)
+        patched.setattr(json_names, "_FEW_BYTES", few_bytes)
         patched.setattr(json_lines_module, "PORTION_BYTES", portion)
         found = [name for names in json_columns.search_here(parts) for name in names]
     texts = [line.encode("utf-8", "surrogatepass") for line in lines if line.strip()]
     records = [item for item in json_exact.of_lines(texts, "utf-8") if isinstance(item, dict)]
     leaves = [name for record in records for name, _ in json_records.Undeclared(declared).leaves(record)]
     assert list(dict.fromkeys(found)) == list(dict.fromkeys(leaves))
+
+
+@given(
+    st.lists(json_lines.lines, min_size=1, max_size=8),
+    columns,
+    json_lines.line_ends,
+    st.sampled_from([1, 100, 1 << 20]),
+    st.sampled_from([0, 0, 100]),
+    st.sampled_from([0, 8]),
+)
+@example([['{"i":1}'] * 20, ['{"u":1}'], ['{"v":1,"u":2}'], ["{"], ['{"w":{"k":1}}']], COLUMNS, "\n", 1 << 20, 0, 0)
+def test_names_and_the_files_that_brought_them_do_not_depend_on_which_are_looked_at_together(
+    tmp_path: Path,
+    lines: list[list[str]],
+    columns: Sequence[SourceColumn],
+    end: str,
+    portion: int,
+    few_bytes: int,
+    fewest: int,
+) -> None:
+    inputs = []
+    for number, some in enumerate(lines):
+        (tmp_path / f"{number}.ndjson").write_bytes(end.join(some).encode("utf-8", "surrogatepass"))
+        inputs.append(files.describe(str(tmp_path / f"{number}.ndjson"), f"{number}.ndjson"))
+    declared = [column.name for column in columns]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(json_attempts, "_FEW", fewest)
+        patched.setattr(json_names, "_FEW_BYTES", few_bytes)
+        patched.setattr(json_lines_module, "PORTION_BYTES", portion)
+        together = json_columns.plan_json(declared, inputs, NDJSON)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(json_columns.Part, "is_small", False)
+        singly = json_columns.plan_json(declared, inputs, NDJSON)
+    assert together == singly
 
 
 @pytest.mark.parametrize("name", [column.name for column in json_lines.COLUMNS if "." not in column.name])

@@ -77,7 +77,9 @@ class Source(operator.Operator):
         step = self.step
         keys = [
             place.file_plan.columns
-            if place.limit is None and together.is_small(step.format, place.split, place.file_plan, step.options)
+            if place.limit is None
+            and not step.array_paths
+            and together.is_small(step.format, place.split, place.file_plan, step.options)
             else index
             for index, place in enumerate(places)
         ]
@@ -87,7 +89,7 @@ class Source(operator.Operator):
     def _read_together(
         self, places: Sequence[SplitInput], wanted: format.Reading
     ) -> tuple[list[format.Block], list[int]] | None:
-        return together.read([place.file_plan for place in places], self.step.options, wanted)
+        return together.read(self.step.format, [place.file_plan for place in places], self.step.options, wanted)
 
     def _read_split(self, place: SplitInput, pack: Pack, wanted: format.Reading, outcome: SplitOutcome) -> None:
         """Push the records of a split; `outcome` tells about the split afterwards."""

@@ -118,7 +118,7 @@ class FloatSum(Accumulator):
 
     def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
         """The digits of the terms, which are the sums of the arguments."""
-        return self._grouped(exact.digits_of(*(pc.cast(argument, pa.float64()) for argument in arguments)))
+        return self._grouped(exact.digits_of(*(pc.cast(argument, pa.float64(), safe=False) for argument in arguments)))
 
     def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
         """Digits whose sums fit once more."""
@@ -175,7 +175,7 @@ class WeightedAverage(Accumulator):
 
     def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
         """Products with their rounding errors, and weights."""
-        value, weight = (pc.cast(a, pa.float64()) for a in arguments)
+        value, weight = (pc.cast(a, pa.float64(), safe=False) for a in arguments)
         known = pc.and_(value.is_valid(), weight.is_valid())
         value, weight = (pc.if_else(known, a, pa.scalar(None, pa.float64())) for a in (value, weight))
         product = pc.multiply(value, weight)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from spark_jobs.execute import spec, work
 from spark_jobs.formats import json_arrow
 from tests.execute import pipelines, without_spark
+from tests.few import VERY_FEW
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -138,6 +139,7 @@ def in_packs(folder: Path, text: str, files: dict[str, bytes], pack_bytes: int) 
 
 @pytest.mark.parametrize("strategy", ["continue", "fail_fast"])
 @pytest.mark.parametrize("options", ["{}", "{has_header: false}"])
+@VERY_FEW
 @given(chosen=st.lists(st.sampled_from(FILES), min_size=2, max_size=9))
 def test_files_that_share_a_task_give_what_each_gives_alone(
     tmp_path_factory: pytest.TempPathFactory, strategy: str, options: str, chosen: list[bytes]

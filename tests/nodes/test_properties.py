@@ -9,10 +9,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.execute import pipelines, without_spark
+from tests.few import FEW
 
 if TYPE_CHECKING:
     import pytest
@@ -21,8 +22,6 @@ KEYS = st.sampled_from(["a", "b", "c", ""])
 NUMBERS = st.one_of(st.none(), st.integers(-3, 3))
 ROWS = st.lists(st.tuples(NUMBERS, KEYS, NUMBERS), max_size=14)
 SPLITS = st.integers(8, 60)
-#: A whole run is worth many examples.
-FEW = settings(max_examples=max(settings().max_examples // 10, 4))
 SOURCE = """
   - type: source
     name: {0}

@@ -12,6 +12,7 @@ from spark_jobs.cxl import types
 from spark_jobs.formats import csv_pieces
 from spark_jobs.formats.format import FormatError
 from spark_jobs.formats.options import CsvOptions
+from tests.few import FEW
 from tests.scan.csv_files import Result, read_csv
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ def test_without_records_there_is_nothing_to_read(tmp_path: Path, data: bytes) -
 # ---- the longest record --------------------------------------------------------------------------------------------
 
 
+@FEW
 @example(
     lengths=[3, 3, 3, 10, 61, 10, 10],
     end="\r\n",

@@ -6,11 +6,13 @@ there is a new one, or a record that Arrow refuses, are objects looked at, which
 
 from __future__ import annotations
 
+import io
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_jobs.formats import json_arrow, json_attempts, json_exact, json_lines, json_records, json_values
+from spark_jobs.formats import csv_pieces, json_arrow, json_attempts, json_exact, json_lines, json_records, json_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -62,30 +64,40 @@ class Names:
 
     def add_files(self, files: Sequence[bytes]) -> list[tuple[str, ...]]:
         """Look at all lines of some files at once; of each file the names that none before it has."""
-        before = len(self.known)
-        text = json_lines.joined(files)
-        if not text.strip():
-            return [()] * len(files)
-        self.add(json_lines.Lines(text))
-        news = dict.fromkeys(list(self.known)[before:])
         found: list[tuple[str, ...]] = []
-        for data in files:
-            # Mostly the first file has all of them, and no other is taken apart.
-            has = self._leaves_of(data) & news.keys() if news else set()
-            found.append(tuple(name for name in news if name in has))
-            news = {name: None for name in news if name not in has}
+        sizes = itertools.accumulate(map(len, files))
+        # Mostly the first files have all names.
+        for data in itertools.compress(files, (size <= _FEW_BYTES for size in sizes)):
+            before = len(self.known)
+            self.look_at(_items(data))
+            found.append(self._since(before))
+        rest = files[len(found) :]
+        before = len(self.known)
+        for lines in json_lines.portions(io.BytesIO(json_lines.joined(rest)), csv_pieces.Stretch()):
+            self.add(lines)
+        news = set(self._since(before))
+        for data in rest:
+            mine = self._leaves_of(_items(data)) if news else {}
+            found.append(tuple(name for name in mine if name in news))
+            news.difference_update(found[-1])
         return found
 
-    def _leaves_of(self, data: bytes) -> set[str]:
-        items = json_exact.of_lines(json_lines.Lines(data).singly, "")
-        records = (item for item in items if isinstance(item, dict))
-        return {name for record in records for name, _ in self._undeclared.leaves(record)}
+    def _since(self, count: int) -> tuple[str, ...]:
+        """The names that were found after so many."""
+        return tuple(itertools.islice(self.known, count, None))
 
     def look_at(self, items: Iterable[Item]) -> None:
         """Note the leaves of records."""
-        for item in items:
-            if isinstance(item, dict):
-                self.known.update(dict.fromkeys(name for name, _ in self._undeclared.leaves(item)))
+        self.known.update(self._leaves_of(items))
+
+    def _leaves_of(self, items: Iterable[Item]) -> dict[str, None]:
+        records = (item for item in items if isinstance(item, dict))
+        return {name: None for record in records for name, _ in self._undeclared.leaves(record)}
+
+
+def _items(data: bytes) -> Iterable[Item]:
+    """The records of a few lines, and those that are none."""
+    return json_exact.of_lines(json_lines.Lines(data).singly, "")
 
 
 class _Members:

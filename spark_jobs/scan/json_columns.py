@@ -91,7 +91,7 @@ def _groups(parts: Sequence[Part]) -> list[list[Part]]:
 
 
 def _names_of_group(parts: Sequence[Part]) -> list[tuple[str, ...]]:
-    if len(parts) == 1:
+    if not parts[0].is_small:
         return [_names_of_one(parts[0])]
     files = [changes.content(part.file_plan.file)[part.file_plan.data_start :] for part in parts]
     return json_names.Names(parts[0].declared).add_files(files)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spark_jobs.formats import json_arrow
 from spark_jobs.formats.json_records import ArrayPath
 from spark_jobs.formats.options import JsonLayout, JsonOptions
 from spark_jobs.scan import files, json_columns
@@ -128,3 +129,18 @@ def test_no_file_is_read_on_where_the_beginnings_have_all_columns(
 
 def test_whoever_reads_a_broken_file_tells_of_it(tmp_path: Path) -> None:
     assert plan(tmp_path, {"a.json": '[{"x":1},'}, ("id",), OnUnmapped.DROP).warnings == ()
+
+
+def test_few_lines_are_searched_without_arrow_and_many_small_files_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = json_arrow.read
+    counts: list[int] = []
+    monkeypatch.setattr(json_arrow, "read", lambda text, count, *how: counts.append(count) or read(text, count, *how))
+    assert plan(tmp_path, {"a.json": '{"id":1,"x":2}\n' * 20}, ("id",)).origins == (("x", "a.json"),)
+    assert counts == []
+    texts = {f"{number:03}.json": f'{{"id":{number},"x":"{"y" * 100}"}}\n' * 10 for number in range(200)}
+    texts |= {"150.json": texts["150.json"] + '{"z":1,"x":"2"}', "170.json": '{"id":1,"w":{"k":1},"z":3}'}
+    got = plan(tmp_path, texts, ("id",))
+    assert got.origins == (("x", "000.json"), ("z", "150.json"), ("w.k", "170.json"))
+    assert len(counts) == 1

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
+#: The run of an entry while runs are merged.
+_RUN = pa.field("run", pa.int32())
+
+
 @dataclass(frozen=True)
 class Block:
     """A sorted block of a file: its first key, and the reasons that its entries name."""
@@ -46,23 +50,25 @@ class Merged:
         """The entries in their order, some thousands at a time.
 
         Blocks are read in the order of their first keys. What stands before the first key of all that is not read
-        can come no more.
+        can come no more. Of entries with one key those of earlier runs come first, as they came to their tasks.
         """
         waiting = [(run[0].first, number, 0, run) for number, run in enumerate(self._runs())]
         heapq.heapify(waiting)
-        held = letters.SCHEMA.empty_table()
+        held = letters.SCHEMA.append(_RUN).empty_table()
         while waiting:
             _, number, at, run = heapq.heappop(waiting)
             if at + 1 < len(run):
                 heapq.heappush(waiting, (run[at + 1].first, number, at + 1, run))
-            held = pa.concat_tables([held, self._read(run[at])]).combine_chunks()
-            if not letters.is_sorted(held):
-                held = held.sort_by(letters.ORDER)
+            block = self._read(run[at])
+            block = block.append_column(_RUN, pa.array(np.full(block.num_rows, number, dtype=np.int32)))
+            held = pa.concat_tables([held, block]).combine_chunks()
+            if not letters.is_sorted(held, (_RUN.name,)):
+                held = held.sort_by([*letters.ORDER, (_RUN.name, "ascending")])
             ready = held.num_rows
             if waiting:
                 bound = waiting[0][0]
                 ready = bisect.bisect_left(range(held.num_rows), bound, key=lambda row: letters.key_at(held, row))
-            if (part := self._chosen(held.slice(0, ready))).num_rows:
+            if (part := self._chosen(held.slice(0, ready).drop_columns([_RUN.name]))).num_rows:
                 yield part
             held = held.slice(ready)
 

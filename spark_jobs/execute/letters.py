@@ -253,11 +253,14 @@ def _sorted(table: pa.Table) -> pa.Table:
     return table if is_sorted(table) else table.sort_by(ORDER)
 
 
-def is_sorted(table: pa.Table) -> bool:
-    """Whether entries are in their order: they mostly are, and looking is much cheaper than sorting."""
+def is_sorted(table: pa.Table, more: tuple[str, ...] = ()) -> bool:
+    """Whether entries are in their order, and by `more` columns where that is the same.
+
+    They mostly are, and looking is much cheaper than sorting.
+    """
     count = table.num_rows
     is_after, is_equal = np.zeros(max(count - 1, 0), dtype=bool), np.ones(max(count - 1, 0), dtype=bool)
-    for name in _ORDERED:
+    for name in (*_ORDERED, *more):
         values = table.column(name).to_numpy()
         is_after |= is_equal & (values[1:] > values[:-1])
         is_equal &= values[1:] == values[:-1]

@@ -103,6 +103,14 @@ def test_entries_that_come_in_order_make_one_run(tmp_path: Path) -> None:
     assert [row for _, row, _ in read([gathered.kept.path])] == [*range(100)]
 
 
+def test_entries_of_one_record_keep_the_order_in_which_they_came_whatever_run_they_are_in(tmp_path: Path) -> None:
+    gathered = letters.Gathered(str(tmp_path / "0.arrow"), None, 0, 1)
+    gathered.add(entries([5, 9], texts=["5 first", "9 first"]), SITE)
+    gathered.add(entries([1, 9], texts=["1 first", "9 second"]), SITE)
+    gathered.write()
+    assert read([gathered.kept.path]) == [(0, 1, "1 first"), (0, 5, "5 first"), (0, 9, "9 first"), (0, 9, "9 second")]
+
+
 def test_of_records_without_a_file_the_first_are_kept(tmp_path: Path) -> None:
     gathered = letters.Gathered(str(tmp_path / "a.arrow"), frozenset([1]), 5, 1 << 20)
     for start in (300, 200, 100, 0):

@@ -56,6 +56,8 @@ class FirstFailure:
     expression: str = ""
     place: str = ""
     record: list[tuple[str, str | None]] | None = None
+    #: The level of the task that it ended.
+    level: int = 0
 
 
 @dataclass

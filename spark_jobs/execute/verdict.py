@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from spark_jobs.contract import ExitCode
@@ -79,7 +79,7 @@ class Tally:
             if report.letters:
                 self._add_letters(report)
             if report.failure:
-                self.failures.append(report.failure)
+                self.failures.append(replace(report.failure, level=report.level))
             if report.broken:
                 self.broken.append(report.broken)
             self.logs += report.logs
@@ -125,11 +125,13 @@ class Tally:
 def first_failure(tally: Tally, strategy: plans.Strategy) -> FirstFailure | None:
     """The failure that ends the run: of those that no strategy forgives, or of all where none is forgiven.
 
-    It is that of the first record by source, split and row, the same whatever task was faster.
+    It is that of the first record by source, split and row, the same whatever task was faster. Records that fail come
+    before groups that do: a task that ends sends no groups on, so which groups fail behind it depends on how files are
+    shared among tasks.
     """
     is_final = strategy is plans.Strategy.FAIL_FAST
     stopping = [each for each in tally.failures if is_final or (each.code or "").startswith("E")]
-    return min(stopping, key=lambda each: (each.source, each.split, each.row), default=None)
+    return min(stopping, key=lambda each: (each.level, each.source, each.split, each.row), default=None)
 
 
 def judge(plan: plans.Plan, inputs: Inputs, tally: Tally, error_threshold: int | None) -> None:

@@ -125,7 +125,8 @@ class _Members:
         """
         if not self.has_news:
             table = json_arrow.read(text, count, self._schema, "infer")
-            columns = [(name, table.column(name).combine_chunks()) for name in table.schema.names]
+            # One block is one chunk. It must not be copied: Arrow counts the nulls of inferred arrays of nulls wrongly.
+            columns = [(name, table.column(name).chunk(0)) for name in table.schema.names]
             self.has_news = any(name not in self._known for name in self._leaves(columns, "", 0, text))
         return None, None
 

@@ -165,6 +165,7 @@ def test_names_do_not_depend_on_where_they_are_found(
     st.sampled_from([0, 8]),
 )
 @example([['{"i":1}'] * 20, ['{"u":1}'], ['{"v":1,"u":2}'], ["{"], ['{"w":{"k":1}}']], COLUMNS, "\n", 1 << 20, 0, 0)
+@example([['{"u":1}', '{"n":[null,null]}', '{"o":{"n":[null]}}', '{"o":null}']], COLUMNS, "\n", 1 << 20, 0, 0)
 def test_names_and_the_files_that_brought_them_do_not_depend_on_which_are_looked_at_together(
     tmp_path: Path,
     lines: list[list[str]],

@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from benchmarks import task
 from spark_jobs import plan
-from spark_jobs.execute import chain, executor, identity, merging, session
+from spark_jobs.execute import chain, executor, identity, session, spread
 from spark_jobs.plan.options import RunOptions
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def run(folder: Path, name: str, limit: int) -> Result:
     options = RunOptions(force=True, memory_limit_bytes=limit, threads=THREADS)
     with (
         mock.patch.object(chain, "run", task.run_chain),
-        mock.patch.object(merging, "_run", lambda _, wanted: [merging._write(each) for each in wanted]),
+        mock.patch.object(spread, "spread", lambda _, function, items, **__: [function(item) for item in items]),
         mock.patch.object(session, "open_session", return_value=task.NoSession()),
         mock.patch.object(session, "describe", return_value={}),
     ):

@@ -6,7 +6,7 @@ import pickle
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spark_jobs.execute import cancellation, envelopes, report
+from spark_jobs.execute import cancellation, envelopes, report, spread
 from spark_jobs.execute import level as levels
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ def run(spark: SparkSession, spec: JobSpec) -> list[report.TaskReport]:
 def _reports(spark: SparkSession, spec: JobSpec) -> list[report.TaskReport]:
     job = spec.job
     pickled = pickle.dumps(spec, protocol=pickle.HIGHEST_PROTOCOL)
-    # One task per pack of splits: a range with as many partitions as rows has one row in each.
-    frame: DataFrame = spark.range(0, len(spec.packs), 1, max(len(spec.packs), 1))
+    frame: DataFrame = spread.numbers(spark, len(spec.packs))
     frame = frame.mapInArrow(partial(levels.run_level, pickled, 0), envelopes.DDL)
     for level in range(1, job.levels):
         # A payload is some megabytes: the row count that Spark moves at once must be small.

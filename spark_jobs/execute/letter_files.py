@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
-import pickle
 import uuid
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from spark_jobs.execute import cancellation, durable, joining
+from spark_jobs.execute import durable, joining, spread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import SparkSession
 
@@ -38,13 +34,6 @@ class Stretch:
     parts: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Job:
-    assembly: Assembly
-    boxes: tuple[Letterbox, ...]
-    stretches: tuple[Stretch, ...]
-
-
 def write(
     spark: SparkSession, assembly: Assembly, boxes: Sequence[Letterbox], letters: Sequence[Letters], scratch: str
 ) -> list[list[Piece]]:
@@ -53,11 +42,11 @@ def write(
     if not boxes or not found:
         return [[] for _ in boxes]
     stretches = _stretches(found, len(boxes), scratch)
-    job = _Job(assembly, tuple(boxes), stretches)
+    writing = partial(_write_stretch, assembly, tuple(boxes))
     if sum(entry.count for entry in found) <= DRIVER_ENTRIES:
-        sizes = [_write_stretch(job, number) for number in range(len(stretches))]
+        sizes = [writing(stretch) for stretch in stretches]
     else:
-        sizes = _run(spark, job)
+        sizes = spread.spread(spark, writing, stretches)
     return [
         [joining.whole(stretch.parts[i], told[i]) for stretch, told in zip(stretches, sizes, strict=True) if told[i]]
         for i in range(len(boxes))
@@ -80,32 +69,13 @@ def _stretches(letters: Sequence[Letters], boxes: int, scratch: str) -> tuple[St
     return tuple(stretches)
 
 
-def _write_stretch(job: _Job, number: int) -> list[int]:
-    """Write the rows of a stretch; gives their bytes per letterbox."""
-    stretch = job.stretches[number]
+def _write_stretch(assembly: Assembly, boxes: Sequence[Letterbox], stretch: Stretch) -> list[int]:
+    """Write the rows of a stretch; gives their bytes per letterbox. A task that is tried again writes them anew."""
     sizes = []
-    for box, part in zip(job.boxes, stretch.parts, strict=True):
+    for box, part in zip(boxes, stretch.parts, strict=True):
         # A task that is tried again must not write into the file of the one it replaces.
         aside = f"{part}.{uuid.uuid4().hex}"
         with durable.about(aside):
-            sizes.append(job.assembly.write(box, stretch.files, stretch.splits, aside))
+            sizes.append(assembly.write(box, stretch.files, stretch.splits, aside))
         os.replace(aside, part)
     return sizes
-
-
-def _run(spark: SparkSession, job: _Job) -> list[list[int]]:
-    """One task per stretch; a task that is tried again writes its files anew."""
-    pickled = pickle.dumps(job, protocol=pickle.HIGHEST_PROTOCOL)
-    count = len(job.stretches)
-    frame = spark.range(0, count, 1, count).mapInArrow(partial(run_task, pickled), "number long, sizes string")
-    told = cancellation.cancellable(spark, frame.toArrow).to_pylist()
-    return [json.loads(row["sizes"]) for row in sorted(told, key=lambda row: row["number"])]
-
-
-def run_task(pickled: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What `mapInArrow` calls: rows with the numbers of stretches in, the bytes of their parts out."""
-    job: _Job = pickle.loads(pickled)
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            sizes = json.dumps(_write_stretch(job, number))
-            yield pa.RecordBatch.from_pydict({"number": pa.array([number], pa.int64()), "sizes": pa.array([sizes])})

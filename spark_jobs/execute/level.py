@@ -6,7 +6,7 @@ import pickle
 import uuid
 from typing import TYPE_CHECKING
 
-from spark_jobs.execute import envelopes
+from spark_jobs.execute import envelopes, spread
 from spark_jobs.execute.task import Task
 
 if TYPE_CHECKING:
@@ -36,9 +36,8 @@ def run_level(pickled: bytes, level: int, batches: Iterator[pa.RecordBatch]) -> 
     number = context.partitionId() if context else 0
     attempt = f"{context.attemptNumber() if context else 0}-{uuid.uuid4().hex[:8]}"
     if level == 0:
-        for batch in batches:
-            for pack in batch.column(0).to_pylist():
-                yield from read_pack(spec, spec.packs[pack], attempt)
+        for pack in spread.numbers_in(batches):
+            yield from read_pack(spec, spec.packs[pack], attempt)
         return
     yield from open_envelopes(spec, level, number, attempt, batches)
 

@@ -11,23 +11,21 @@ import bisect
 import errno
 import itertools
 import os
-import pickle
 import uuid
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.execute import cancellation, durable, joining
+from spark_jobs.execute import durable, joining, spread
 from spark_jobs.nodes import sorting
 from spark_jobs.nodes.output import records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -36,11 +34,6 @@ if TYPE_CHECKING:
 #: Up to this many bytes the driver merges itself: a job costs more than that.
 DRIVER_BYTES = 4 << 20
 _LEAST_RANGE_BYTES = 64 << 10
-#: What a task tells of a range: its part, or the file that could not be read or written.
-_TOLD = "number long, path string, bytes long, errno long, problem string"
-_TOLD_SCHEMA = pa.schema(
-    {"number": pa.int64(), "path": pa.string(), "bytes": pa.int64(), "errno": pa.int64(), "problem": pa.string()}
-)
 
 
 @dataclass(frozen=True)
@@ -85,7 +78,7 @@ def merge(
     if wanted and sum(run.size for runs in sorted_runs for run in runs) <= min(DRIVER_BYTES, most):
         written = [_write(each) for each in wanted]
     else:
-        written = _run(spark, wanted) if wanted else []
+        written = spread.spread(spark, _write, wanted, told=(OSError,))
     pieces = iter(written)
     found = []
     for runs, group in zip(sorted_runs, groups, strict=True):
@@ -178,7 +171,8 @@ def _read(stretch: Stretch, low: bytes | None, high: bytes | None) -> Iterator[t
             last = len(keys) if high is None else _place(keys, high)
             if first < last:
                 data.seek(int(ends[first]))
-                texts = data.read(int(ends[last] - ends[first]))
+                with durable.about(stretch.run):
+                    texts = data.read(int(ends[last] - ends[first]))
                 if len(texts) < ends[last] - ends[first]:
                     raise OSError(errno.EIO, "is shorter than what was written to it; run again", stretch.run)
                 found = sorting.binary(ends[first : last + 1] - ends[first], texts)
@@ -189,41 +183,3 @@ def _read(stretch: Stretch, low: bytes | None, high: bytes | None) -> Iterator[t
 def _place(keys: pa.Array, bound: bytes) -> int:
     """The first of some sorted keys that is not below a bound."""
     return bisect.bisect_left(keys, bound, key=lambda key: key.as_py())
-
-
-def _run(spark: SparkSession, wanted: Sequence[Range]) -> list[Piece]:
-    """One task per range."""
-    pickled = pickle.dumps(tuple(wanted), protocol=pickle.HIGHEST_PROTOCOL)
-    count = len(wanted)
-    frame = spark.range(0, count, 1, count).mapInArrow(partial(run_task, pickled), _TOLD)
-    return pieces(cancellation.cancellable(spark, frame.toArrow).to_pylist())
-
-
-def pieces(told: Sequence[Mapping[str, Any]]) -> list[Piece]:
-    """What tasks have told, in the order of the ranges.
-
-    Raises:
-        OSError: one of them could not read or write.
-    """
-    for row in told:
-        if row["problem"]:
-            raise OSError(row["errno"], row["problem"], row["path"])
-    return [joining.whole(row["path"], row["bytes"]) for row in sorted(told, key=lambda row: row["number"])]
-
-
-def run_task(pickled: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What `mapInArrow` calls: rows with the numbers of ranges in, what became of them out.
-
-    Trouble with a file is told as well: Spark would only try again, and forget which file it was.
-    """
-    ranges: tuple[Range, ...] = pickle.loads(pickled)
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            told: dict[str, Any] = {"number": number, "path": "", "bytes": 0, "errno": 0, "problem": ""}
-            try:
-                part = _write(ranges[number])
-                told |= {"path": part.path, "bytes": part.size}
-            except OSError as error:
-                path = str(error.filename or ranges[number].target)
-                told |= {"path": path, "errno": error.errno or errno.EIO, "problem": error.strerror or str(error)}
-            yield pa.RecordBatch.from_pylist([told], schema=_TOLD_SCHEMA)

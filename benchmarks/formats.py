@@ -19,9 +19,9 @@ from pyarrow import csv
 
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.schema import Column, Schema
-from spark_jobs.formats.csv_writer import CsvWriter
+from spark_jobs.formats.csv.write import CsvWriter
 from spark_jobs.formats.format import Reading, SourceColumn
-from spark_jobs.formats.json_writer import JsonWriter
+from spark_jobs.formats.json.write import JsonWriter
 from spark_jobs.formats.options import CsvOptions, JsonLayout, JsonOptions
 from spark_jobs.scan import columns, files, json_columns, reading, splits
 

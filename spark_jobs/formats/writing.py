@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.formats import csv_writer, json_writer
+from spark_jobs.formats.csv import write as csv_write
+from spark_jobs.formats.json import write as json_write
 
 if TYPE_CHECKING:
     from spark_jobs.cxl.schema import Schema
@@ -28,8 +29,8 @@ def open_writer(
     """
     match name:
         case "csv":
-            return csv_writer.CsvWriter(schema, options, include_header=include_header)
+            return csv_write.CsvWriter(schema, options, include_header=include_header)
         case "json":
-            return json_writer.JsonWriter(schema, options, preserve_nulls=preserve_nulls)
+            return json_write.JsonWriter(schema, options, preserve_nulls=preserve_nulls)
         case _:
             raise KeyError(name)

@@ -9,16 +9,17 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from spark_jobs.formats import csv_pieces, csv_reader, csv_records, encoding
+from spark_jobs.formats import encoding
+from spark_jobs.formats.csv import parser, pieces, quotes
 from spark_jobs.formats.format import FormatError
 from spark_jobs.scan import changes, files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_jobs.formats.csv_pieces import ByteStream
-    from spark_jobs.formats.csv_records import Dialect
+    from spark_jobs.formats.csv.quotes import Dialect
     from spark_jobs.formats.options import CsvOptions
+    from spark_jobs.formats.stretch import ByteStream
     from spark_jobs.scan.files import InputFile
 
 _READ_BYTES = 64 << 10
@@ -75,7 +76,7 @@ def _read(raw: ByteStream, edges: int, file: InputFile, options: CsvOptions, dec
     is_utf8 = encoding.is_utf8(options.encoding)
     stream: ByteStream = raw if is_utf8 else encoding.Utf8Stream(raw, options.encoding)
     is_marked = is_utf8 or not encoding.takes_mark(options.encoding)
-    found = _records(stream, csv_reader.dialect_of(options), is_marked=is_marked)
+    found = _records(stream, parser.dialect_of(options), is_marked=is_marked)
     if options.has_header:
         head = _with_header(next(found, None), file, options)
     else:
@@ -89,7 +90,7 @@ def _with_header(header: _Record | None, file: InputFile, options: CsvOptions) -
     if header.data.startswith(_COMPRESSED):
         raise FormatError("the file is compressed, which is not read yet: decompress it", file.name, "E400")
     if not header.is_whole:
-        most = csv_pieces.MOST_RECORD_BYTES >> 20
+        most = pieces.MOST_RECORD_BYTES >> 20
         raise FormatError(f"the header has a quote that is never closed, or is longer than {most} MB", file.name)
     try:
         names = _fields(header.data, options)
@@ -126,7 +127,7 @@ def _width(record: _Record, options: CsvOptions) -> int:
 @lru_cache(maxsize=16)
 def _fields(record: bytes, options: CsvOptions) -> tuple[str, ...]:
     """The fields of a record; the files of a source mostly have one header."""
-    return tuple(csv_reader.parse_record(record, options))
+    return tuple(parser.parse_record(record, options))
 
 
 def _records(stream: ByteStream, dialect: Dialect, *, is_marked: bool) -> Iterator[_Record]:
@@ -136,8 +137,8 @@ def _records(stream: ByteStream, dialect: Dialect, *, is_marked: bool) -> Iterat
     while True:
         start = records_start(data, is_marked=is_marked and not before)
         toggles = dialect.toggles(data[start:]) + start
-        end = csv_records.next_record_start(data, start, toggles)
-        longest = csv_pieces.MOST_RECORD_BYTES + 1  # with its line end
+        end = quotes.next_record_start(data, start, toggles)
+        longest = pieces.MOST_RECORD_BYTES + 1  # with its line end
         if end is None and not at_end and len(data) - start <= longest:
             chunk = stream.read(max(_READ_BYTES, len(data)))
             at_end = not chunk

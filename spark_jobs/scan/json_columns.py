@@ -18,9 +18,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import types
-from spark_jobs.formats import encoding, json_exact, json_lines, json_names, json_reader
+from spark_jobs.formats import encoding
 from spark_jobs.formats.format import FileColumns, FormatError, Reading, SourceColumn
-from spark_jobs.formats.json_records import Declared, Undeclared
+from spark_jobs.formats.json import exact, parser, portions, undeclared
+from spark_jobs.formats.json.members import Declared, Undeclared
 from spark_jobs.formats.options import JsonLayout
 from spark_jobs.scan import changes, columns, csv_head, misread, reading, splits
 from spark_jobs.scan.columns import FilePlan, OnUnmapped, ScanPlan
@@ -28,9 +29,9 @@ from spark_jobs.scan.columns import FilePlan, OnUnmapped, ScanPlan
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spark_jobs.formats.csv_pieces import ByteStream
-    from spark_jobs.formats.json_records import ArrayPath
+    from spark_jobs.formats.json.members import ArrayPath
     from spark_jobs.formats.options import JsonOptions
+    from spark_jobs.formats.stretch import ByteStream
     from spark_jobs.scan.files import InputFile
 
 _HEAD_BYTES = 64 << 10
@@ -84,7 +85,7 @@ def _groups(parts: Sequence[Part]) -> list[list[Part]]:
         size = part.split.end - part.split.start
         if not part.is_small or size > left:
             groups.append([])
-            left = json_lines.PORTION_BYTES if part.is_small else -1
+            left = portions.PORTION_BYTES if part.is_small else -1
         groups[-1].append(part)
         left -= size
     return groups
@@ -94,13 +95,13 @@ def _names_of_group(parts: Sequence[Part]) -> list[tuple[str, ...]]:
     if not parts[0].is_small:
         return [_names_of_one(parts[0])]
     files = [changes.content(part.file_plan.file)[part.file_plan.data_start :] for part in parts]
-    return json_names.Names(parts[0].declared).add_files(files)
+    return undeclared.Names(parts[0].declared).add_files(files)
 
 
 def _names_of_one(part: Part) -> tuple[str, ...]:
     wanted = Reading(tuple(SourceColumn(name, types.ANY) for name in part.declared))
     layout = reading.layout_of(part.file_plan)
-    reader = json_reader.JsonReader(part.file_plan.file.name, layout, part.options, wanted, part.arrays)
+    reader = parser.JsonParser(part.file_plan.file.name, layout, part.options, wanted, part.arrays)
     with changes.opened(part.file_plan.file) as raw:
         stream = reading.bytes_of(part.split, part.file_plan, part.options.encoding, raw, reading.SplitOutcome())
         return tuple(reader.keys(stream, part.file_plan.file.most_records))
@@ -148,7 +149,7 @@ def plan_json(
         for part, names in zip(parts, search(parts), strict=True):
             for name in names:
                 tracker.note_undeclared(part.file_plan.file.name, name)
-    return tracker.plan(tuple(plans), skipped, json_exact.WIDENED_TYPE)
+    return tracker.plan(tuple(plans), skipped, exact.WIDENED_TYPE)
 
 
 @dataclass
@@ -184,13 +185,13 @@ class _Source:
         self._arrays = tuple(arrays)
         self._leaves = Undeclared(declared)
         self._is_utf8 = encoding.is_utf8(options.encoding)
-        self._readers: dict[JsonLayout, json_reader.JsonReader] = {}
+        self._readers: dict[JsonLayout, parser.JsonParser] = {}
 
     def look(self, file: InputFile) -> _Looked | None:
         """A file's layout and the columns in its head, or None when there is nothing in it."""
         head = self._head(file)
         start = csv_head.records_start(head.data)
-        layout = json_reader.layout_of(head.data[start:].decode("utf-8", "replace"), self._options, file.name)
+        layout = parser.layout_of(head.data[start:].decode("utf-8", "replace"), self._options, file.name)
         if layout is None:
             return None
         is_splittable = layout is JsonLayout.NDJSON and self._is_utf8
@@ -240,10 +241,10 @@ class _Source:
         found.columns.others = {}
         return True
 
-    def _reader(self, layout: JsonLayout) -> json_reader.JsonReader:
+    def _reader(self, layout: JsonLayout) -> parser.JsonParser:
         """The reader of all files of a layout: nobody is told what it says of one."""
         if layout not in self._readers:
-            self._readers[layout] = json_reader.JsonReader("", layout, self._options, Reading(()), self._arrays)
+            self._readers[layout] = parser.JsonParser("", layout, self._options, Reading(()), self._arrays)
         return self._readers[layout]
 
 

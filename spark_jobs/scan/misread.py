@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from spark_jobs.diagnostics import nearest, visible
-from spark_jobs.formats import csv_reader, json_records
+from spark_jobs.formats.csv import parser
+from spark_jobs.formats.json import members
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -58,7 +59,7 @@ def foreign_records(file: str, more: int, record: dict[str, Any], declared: Sequ
         declared: the declared columns.
     """
     files = f"{file} and {more} more" if more else file
-    names = [name for name, _ in json_records.Undeclared(()).leaves(record)]
+    names = [name for name, _ in members.Undeclared(()).leaves(record)]
     proposal = next(_record_proposals(record, names, declared), "check the path and `schema`")
     return (
         f"{MISSING}: no record of {files} has any of the declared columns ({', '.join(declared)}); "
@@ -69,9 +70,9 @@ def foreign_records(file: str, more: int, record: dict[str, Any], declared: Sequ
 def _record_proposals(record: dict[str, Any], names: Sequence[str], declared: Sequence[str]) -> Iterator[str]:
     """Settings or names under which the records would have declared columns."""
     for name in names:
-        found = json_records.find(record, name)
+        found = members.find(record, name)
         if isinstance(found, list) and any(
-            isinstance(item, dict) and json_records.has(item, column) for item in found[:1] for column in declared
+            isinstance(item, dict) and members.has(item, column) for item in found[:1] for column in declared
         ):
             yield f"the array '{name}' fits: `options.record_path: {name}`"
     for column in declared:
@@ -128,7 +129,7 @@ def _fitting_options(header: str, declared: Sequence[str], options: CsvOptions) 
 def _fields(header: str, options: CsvOptions) -> list[str]:
     """The fields of a header under other options; none where they do not fit."""
     try:
-        return csv_reader.parse_record(header.encode(), options)
+        return parser.parse_record(header.encode(), options)
     except pa.ArrowInvalid:
         return []
 

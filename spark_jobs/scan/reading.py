@@ -5,17 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.formats import csv_pieces, csv_reader, encoding, json_lines, json_reader
+from spark_jobs.formats import encoding
+from spark_jobs.formats.csv import parser as csv_parser
 from spark_jobs.formats.format import FormatError
+from spark_jobs.formats.json import parser as json_parser
+from spark_jobs.formats.json import portions
+from spark_jobs.formats.stretch import Stretch
 from spark_jobs.scan import changes, splits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_jobs.formats import csv_records
+    from spark_jobs.formats.csv import quotes
     from spark_jobs.formats.format import Block, Reading
-    from spark_jobs.formats.json_records import ArrayPath
+    from spark_jobs.formats.json.members import ArrayPath
     from spark_jobs.formats.options import CsvOptions, JsonLayout, JsonOptions
+    from spark_jobs.formats.stretch import ByteStream
     from spark_jobs.scan.changes import Stream
     from spark_jobs.scan.columns import FilePlan
     from spark_jobs.scan.splits import Split
@@ -65,10 +70,10 @@ def read_csv(
     Raises:
         FormatError: the file cannot be opened, changed (E907), or has a record that is too long for a task (E310).
     """
-    reader = csv_reader.CsvReader(options, file_plan.columns, reading, block_bytes)
-    stretch = csv_pieces.Stretch()
+    reader = csv_parser.CsvParser(options, file_plan.columns, reading, block_bytes)
+    stretch = Stretch()
     with changes.opened(file_plan.file) as stream:
-        part = bytes_of(split, file_plan, options.encoding, stream, outcome, csv_reader.dialect_of(options))
+        part = bytes_of(split, file_plan, options.encoding, stream, outcome, csv_parser.dialect_of(options))
         for block in reader.blocks(part, stretch, is_last=_is_last(split, file_plan, outcome)):
             # Noted before each block: whoever takes it may stop there, at a record that is broken by a wrong cut.
             outcome.records = stretch.records
@@ -95,10 +100,10 @@ def count_csv(split: Split, file_plan: FilePlan, options: CsvOptions, outcome: S
     Raises:
         FormatError: the file cannot be opened, or changed (E907).
     """
-    stretch = csv_pieces.Stretch()
+    stretch = Stretch()
     with changes.opened(file_plan.file) as stream:
-        part = bytes_of(split, file_plan, options.encoding, stream, outcome, csv_reader.dialect_of(options))
-        csv_reader.count(part, options, stretch, is_last=_is_last(split, file_plan, outcome))
+        part = bytes_of(split, file_plan, options.encoding, stream, outcome, csv_parser.dialect_of(options))
+        csv_parser.count(part, options, stretch, is_last=_is_last(split, file_plan, outcome))
     outcome.records = stretch.records
     outcome.is_consistent &= stretch.is_closed
 
@@ -116,8 +121,8 @@ def read_json(
     Raises:
         FormatError: the file cannot be opened, changed (E907), or its array is broken.
     """
-    reader = json_reader.JsonReader(file_plan.file.name, layout_of(file_plan), options, reading, arrays)
-    stretch = csv_pieces.Stretch()
+    reader = json_parser.JsonParser(file_plan.file.name, layout_of(file_plan), options, reading, arrays)
+    stretch = Stretch()
     with changes.opened(file_plan.file) as stream:
         for block in reader.blocks(bytes_of(split, file_plan, options.encoding, stream, outcome), stretch):
             outcome.records = stretch.records
@@ -133,7 +138,7 @@ def count_lines(split: Split, file_plan: FilePlan, options: JsonOptions, outcome
     """
     with changes.opened(file_plan.file) as stream:
         part = bytes_of(split, file_plan, options.encoding, stream, outcome)
-        outcome.records = sum(lines.count for lines in json_lines.portions(part, csv_pieces.Stretch()))
+        outcome.records = sum(lines.count for lines in portions.portions(part, Stretch()))
 
 
 def layout_of(file_plan: FilePlan) -> JsonLayout:
@@ -148,8 +153,8 @@ def bytes_of(
     charset: str,
     stream: Stream,
     outcome: SplitOutcome,
-    dialect: csv_records.Dialect | None = None,
-) -> csv_pieces.ByteStream:
+    dialect: quotes.Dialect | None = None,
+) -> ByteStream:
     """The bytes of a split as UTF-8; notes their place in `outcome`."""
     if not encoding.is_utf8(charset):
         outcome.start, outcome.end = split.start, split.end

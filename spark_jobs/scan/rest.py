@@ -12,8 +12,8 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.formats import json_values
 from spark_jobs.formats.format import FormatError
+from spark_jobs.formats.json import decoding
 from spark_jobs.scan import addresses, http, link_header, scanning
 from spark_jobs.scan.endpoint import Strategy
 from spark_jobs.scan.files import InputFile, network_file
@@ -171,7 +171,7 @@ class _Walk:
         pointer = self._endpoint.pagination.next_token_pointer
         encoding = getattr(self._wanted.options, "encoding", None) or "utf-8"
         try:
-            document = json_values.parse(data.decode(encoding).removeprefix("\ufeff"))
+            document = decoding.parse(data.decode(encoding).removeprefix("\ufeff"))
         except ValueError as problem:
             reason = f"the page is no JSON document, so it has no {pointer}: {problem}"
             raise FormatError(reason, name, "E221") from None
@@ -185,7 +185,7 @@ def _token_text(found: Any) -> str | None:
         case str():
             return str(found)
         case _:
-            return json_values.raw_text(found)
+            return decoding.raw_text(found)
 
 
 def found_at(document: Any, pointer: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.formats.format import Reading
-from spark_jobs.formats.json_records import ArrayPath
+from spark_jobs.formats.json.members import ArrayPath
 from spark_jobs.formats.options import JsonLayout
 from spark_jobs.scan import columns, json_columns, reading, splits
 from spark_jobs.scan.columns import OnUnmapped

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spark_jobs.formats import csv_reader, csv_records
+from spark_jobs.formats.csv import parser, quotes
 from spark_jobs.scan import changes
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def plan(file_plans: Sequence[FilePlan], split_bytes: int = SPLIT_BYTES) -> list
     return splits
 
 
-def actual_range(split: Split, stream: Stream, dialect: csv_records.Dialect | None) -> tuple[int, int]:
+def actual_range(split: Split, stream: Stream, dialect: quotes.Dialect | None) -> tuple[int, int]:
     """The bytes that a split reads: its nominal range moved to where records seem to start.
 
     An end before the start says that one of the two guesses is wrong.
@@ -88,7 +88,7 @@ def actual_range(split: Split, stream: Stream, dialect: csv_records.Dialect | No
     return start, end
 
 
-def _likely_start(stream: Stream, position: int, dialect: csv_records.Dialect | None) -> int:
+def _likely_start(stream: Stream, position: int, dialect: quotes.Dialect | None) -> int:
     """Where the first record at or after a position seems to start; the file's end where none does.
 
     The quotes of the next bytes tell whether the position is more likely inside or outside of a quoted cell.
@@ -99,13 +99,13 @@ def _likely_start(stream: Stream, position: int, dialect: csv_records.Dialect | 
     while chunk := stream.read(max(_PROBE_BYTES, len(data))):
         data += chunk
         is_inside = dialect is not None and dialect.seems_inside(data)
-        toggles = dialect.toggles(data, is_inside) if dialect is not None else csv_records.NO_TOGGLES
-        found = csv_records.next_record_start(data, 0, toggles, is_inside)
+        toggles = dialect.toggles(data, is_inside) if dialect is not None else quotes.NO_TOGGLES
+        found = quotes.next_record_start(data, 0, toggles, is_inside)
         if found is not None:
             return at + found
         if len(data) >= _MOST_PROBED_BYTES:
             # Nothing is outside: rather guess wrong, which is found out, than search the whole file.
-            return at + (csv_records.next_line_start(data, 0) or len(data))
+            return at + (quotes.next_line_start(data, 0) or len(data))
     return stream.size()
 
 
@@ -122,9 +122,9 @@ def exact_splits(file_plan: FilePlan, splits: Sequence[Split], options: CsvOptio
 
 def exact_borders(file_plan: FilePlan, positions: Sequence[int], options: CsvOptions) -> list[int]:
     """For each position (ascending) the first record start at or after it; the file's end where there is none."""
-    dialect = csv_reader.dialect_of(options)
+    dialect = parser.dialect_of(options)
     borders: list[int] = []
-    is_inside, before = False, csv_records.FILE_START
+    is_inside, before = False, quotes.FILE_START
     at = file_plan.data_start
     with changes.opened(file_plan.file) as stream:
         stream.seek(at)
@@ -133,9 +133,7 @@ def exact_borders(file_plan: FilePlan, positions: Sequence[int], options: CsvOpt
             while len(borders) < len(positions):
                 # The line end before a position makes the position itself a start; that before the data was seen in
                 # the last round.
-                found = csv_records.next_record_start(
-                    data, max(positions[len(borders)] - 1 - at, 0), toggles, is_inside
-                )
+                found = quotes.next_record_start(data, max(positions[len(borders)] - 1 - at, 0), toggles, is_inside)
                 if found is None:
                     break
                 borders.append(at + found)
@@ -145,7 +143,7 @@ def exact_borders(file_plan: FilePlan, positions: Sequence[int], options: CsvOpt
     return borders + [file_plan.file.size] * (len(positions) - len(borders))
 
 
-def _read_whole_quotes(stream: Stream, dialect: csv_records.Dialect) -> bytes:
+def _read_whole_quotes(stream: Stream, dialect: quotes.Dialect) -> bytes:
     """The next bytes, not ending with a quote, which might be half of a doubled one."""
     data: bytes = stream.read(_SCAN_BYTES)
     while data.endswith(dialect.quote_byte) and (more := stream.read(1)):

@@ -11,14 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_jobs.formats import csv_pieces, csv_reader, csv_records, encoding, format, json_lines, json_reader
+from spark_jobs.formats import encoding, format
+from spark_jobs.formats.csv import parser as csv_parser
+from spark_jobs.formats.csv import quotes
+from spark_jobs.formats.json import parser as json_parser
+from spark_jobs.formats.json import portions
 from spark_jobs.formats.options import JsonLayout
+from spark_jobs.formats.stretch import Stretch
 from spark_jobs.scan import changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_jobs.formats.csv_records import Dialect
+    from spark_jobs.formats.csv.quotes import Dialect
     from spark_jobs.formats.format import Block, Reading
     from spark_jobs.formats.options import CsvOptions, JsonOptions
     from spark_jobs.scan.columns import FilePlan
@@ -57,14 +62,14 @@ def _json(
 ) -> tuple[list[Block], list[int]] | None:
     files = [changes.content(file_plan.file)[file_plan.data_start :] for file_plan in file_plans]
     # Nothing is told of the file itself: each line that is no record says so on its own.
-    reader = json_reader.JsonReader(file_plans[0].file.name, JsonLayout.NDJSON, options, reading)
-    blocks = [*reader.blocks(io.BytesIO(json_lines.joined(files)), csv_pieces.Stretch())]
-    counts = [json_lines.count(data) for data in files]
+    reader = json_parser.JsonParser(file_plans[0].file.name, JsonLayout.NDJSON, options, reading)
+    blocks = [*reader.blocks(io.BytesIO(portions.joined(files)), Stretch())]
+    counts = [portions.count(data) for data in files]
     return (blocks, counts) if sum(block.count for block in blocks) == sum(counts) else None
 
 
 def _csv(file_plans: Sequence[FilePlan], options: CsvOptions, reading: Reading) -> tuple[list[Block], list[int]] | None:
-    dialect = csv_reader.dialect_of(options)
+    dialect = csv_parser.dialect_of(options)
     parts: list[bytes] = []
     for file_plan in file_plans:
         part = changes.content(file_plan.file)[file_plan.data_start :]
@@ -73,7 +78,7 @@ def _csv(file_plans: Sequence[FilePlan], options: CsvOptions, reading: Reading) 
         parts.append(part if part.endswith((b"\n", b"\r")) else part + b"\n")
     data = b"".join(parts)
     counts = _counts(data, [len(part) for part in parts], dialect)
-    reader = csv_reader.CsvReader(options, file_plans[0].columns, reading)
+    reader = csv_parser.CsvParser(options, file_plans[0].columns, reading)
     blocks = reader.whole(data) if any(counts) else []
     return (blocks, counts) if sum(block.count for block in blocks) == sum(counts) else None
 
@@ -83,7 +88,7 @@ def _counts(data: bytes, sizes: Sequence[int], dialect: Dialect) -> list[int]:
     array = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero((array == _NEWLINE) | (array == _RETURN))
     if dialect.quote_byte in data:
-        toggles = dialect.toggles(data, before=csv_records.FILE_START)
+        toggles = dialect.toggles(data, before=quotes.FILE_START)
         ends = ends[np.searchsorted(toggles, ends) % 2 == 0]
     before = np.concatenate((np.array([-1]), ends[:-1]))
     closing = ends[ends > before + 1]

@@ -174,7 +174,7 @@ def test_dead_letters_do_not_depend_on_splits_or_memory(here: Path, monkeypatch:
     monkeypatch.setenv("CLINKER_SPLIT_BYTES", size)
     monkeypatch.setattr(letters, "BLOCK_ROWS", 3)
     monkeypatch.setattr(letters, "_MOST_TABLES", 1)
-    monkeypatch.setattr("spark_jobs.formats.csv_reader._CAREFUL_BYTES", 16)
+    monkeypatch.setattr("spark_jobs.formats.csv.parser._CAREFUL_BYTES", 16)
     assert run(here, errors) == 2
     assert dead(here) == whole
 

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.execute import spec, work
-from spark_jobs.formats import json_arrow
+from spark_jobs.formats.json import arrow
 from tests.execute import pipelines, without_spark
 from tests.few import VERY_FEW
 
@@ -183,8 +183,8 @@ def test_files_of_lines_that_share_a_task_give_what_each_gives_alone(
 def test_many_small_files_of_lines_are_parsed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)
     texts: list[int] = []
-    read = json_arrow.read
-    monkeypatch.setattr(json_arrow, "read", lambda text, count, *how: texts.append(count) or read(text, count, *how))
+    read = arrow.read
+    monkeypatch.setattr(arrow, "read", lambda text, count, *how: texts.append(count) or read(text, count, *how))
     files = {f"in/{i:03}.ndjson": f'{{"id":{i}}}\n' for i in range(60)}
     pipelines.write(
         tmp_path, {"pipeline.yaml": PIPELINE.replace("csv, glob", "json, glob").replace("*.csv", "*"), **files}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import types
-from spark_jobs.formats import csv_reader
+from spark_jobs.formats.csv import parser
 from spark_jobs.formats.format import Reading, SourceColumn
 from spark_jobs.formats.options import CsvOptions
 from spark_jobs.scan import columns, files, reading, splits
@@ -64,7 +64,7 @@ def read_csv(
     *,
     options: CsvOptions | None = None,
     split_bytes: int = splits.SPLIT_BYTES,
-    block_bytes: int = csv_reader.BLOCK_BYTES,
+    block_bytes: int = parser.BLOCK_BYTES,
     on_unmapped: columns.OnUnmapped = columns.OnUnmapped.AUTO_WIDEN,
     required: tuple[str, ...] = (),
     **wanted: Any,

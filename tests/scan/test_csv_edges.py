@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types
-from spark_jobs.formats import csv_pieces
+from spark_jobs.formats.csv import pieces
 from spark_jobs.formats.format import FormatError
 from spark_jobs.formats.options import CsvOptions
 from tests.few import FEW
@@ -146,14 +146,14 @@ def test_a_record_is_too_long_by_its_own_length_wherever_it_stands(
 
     text = "n,k" + end + end.join(record(row, length) for row, length in enumerate(lengths)) + end * is_ended
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_pieces, "MOST_RECORD_BYTES", 60)
+        patch.setattr(pieces, "MOST_RECORD_BYTES", 60)
         got = read_csv(tmp_path / "in.csv", text.encode(), PAIR, split_bytes=split_bytes, block_bytes=block_bytes)
     assert got.rows == [row for row, length in enumerate(lengths) if length <= 60]
     assert [failure[0] for failure in got.failures] == [row for row, length in enumerate(lengths) if length > 60]
 
 
 def test_a_header_has_the_same_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_pieces, "MOST_RECORD_BYTES", 60)
+    monkeypatch.setattr(pieces, "MOST_RECORD_BYTES", 60)
     most = "n," + "x" * 58
     assert read_csv(tmp_path / "in.csv", f"{most}\r\n1,2\n".encode(), PAIR).records[0]["n"] == 1
     for header in (most + "x\r\n1,2\n", "n," + "x" * 300_000, 'n,"' + "x\n" * 300_000):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.formats import json_arrow
-from spark_jobs.formats.json_records import ArrayPath
+from spark_jobs.formats.json import arrow
+from spark_jobs.formats.json.members import ArrayPath
 from spark_jobs.formats.options import JsonLayout, JsonOptions
 from spark_jobs.scan import files, json_columns
 from spark_jobs.scan.columns import OnUnmapped, ScanPlan
@@ -134,9 +134,9 @@ def test_whoever_reads_a_broken_file_tells_of_it(tmp_path: Path) -> None:
 def test_few_lines_are_searched_without_arrow_and_many_small_files_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = json_arrow.read
+    read = arrow.read
     counts: list[int] = []
-    monkeypatch.setattr(json_arrow, "read", lambda text, count, *how: counts.append(count) or read(text, count, *how))
+    monkeypatch.setattr(arrow, "read", lambda text, count, *how: counts.append(count) or read(text, count, *how))
     assert plan(tmp_path, {"a.json": '{"id":1,"x":2}\n' * 20}, ("id",)).origins == (("x", "a.json"),)
     assert counts == []
     texts = {f"{number:03}.json": f'{{"id":{number},"x":"{"y" * 100}"}}\n' * 10 for number in range(200)}

@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types
-from spark_jobs.formats import json_array, json_attempts, json_exact, json_names, json_records
-from spark_jobs.formats import json_lines as json_lines_module
 from spark_jobs.formats.format import FormatError, Reading, SourceColumn
-from spark_jobs.formats.json_records import ArrayPath
+from spark_jobs.formats.json import array as json_array
+from spark_jobs.formats.json import attempts, exact, members, portions, undeclared
+from spark_jobs.formats.json.members import ArrayPath
 from spark_jobs.formats.options import JsonLayout, JsonOptions
 from spark_jobs.scan import files, json_columns, reading, splits
 from spark_jobs.scan.columns import OnUnmapped
@@ -87,7 +87,7 @@ def one_by_one(path: Path, lines: Sequence[str], widened: tuple[str, ...], **how
     found = Records(widened=widened)
     for line in lines:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(json_attempts.Attempts, "read", lambda *_: json_attempts.Taken())
+            patched.setattr(attempts.Attempts, "read", lambda *_: attempts.Taken())
             alone = read(path, line, widened=widened, **how)
         found.good += [record | {"row": found.count + record["row"]} for record in alone.good]
         found.bad += [(found.count + row, *rest) for row, *rest in alone.bad]
@@ -112,7 +112,7 @@ def test_records_do_not_depend_on_their_neighbours(
     tmp_path: Path, lines: list[str], columns: Sequence[SourceColumn], end: str, split_bytes: int, fewest: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(json_attempts, "_FEW", fewest)
+        patched.setattr(attempts, "_FEW", fewest)
         together = read(tmp_path / "in.ndjson", end.join(lines), columns, split_bytes=split_bytes)
     assert are_same(together, one_by_one(tmp_path / "in.ndjson", lines, together.widened, columns=columns))
 
@@ -146,13 +146,13 @@ def test_names_do_not_depend_on_where_they_are_found(
         for split in splits.plan(scan.files, split_bytes)
     ]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(json_attempts, "_FEW", fewest)
-        patched.setattr(json_names, "_FEW_BYTES", few_bytes)
-        patched.setattr(json_lines_module, "PORTION_BYTES", portion)
+        patched.setattr(attempts, "_FEW", fewest)
+        patched.setattr(undeclared, "_FEW_BYTES", few_bytes)
+        patched.setattr(portions, "PORTION_BYTES", portion)
         found = [name for names in json_columns.search_here(parts) for name in names]
     texts = [line.encode("utf-8", "surrogatepass") for line in lines if line.strip()]
-    records = [item for item in json_exact.of_lines(texts, "utf-8") if isinstance(item, dict)]
-    leaves = [name for record in records for name, _ in json_records.Undeclared(declared).leaves(record)]
+    records = [item for item in exact.of_lines(texts, "utf-8") if isinstance(item, dict)]
+    leaves = [name for record in records for name, _ in members.Undeclared(declared).leaves(record)]
     assert list(dict.fromkeys(found)) == list(dict.fromkeys(leaves))
 
 
@@ -181,9 +181,9 @@ def test_names_and_the_files_that_brought_them_do_not_depend_on_which_are_looked
         inputs.append(files.describe(str(tmp_path / f"{number}.ndjson"), f"{number}.ndjson"))
     declared = [column.name for column in columns]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(json_attempts, "_FEW", fewest)
-        patched.setattr(json_names, "_FEW_BYTES", few_bytes)
-        patched.setattr(json_lines_module, "PORTION_BYTES", portion)
+        patched.setattr(attempts, "_FEW", fewest)
+        patched.setattr(undeclared, "_FEW_BYTES", few_bytes)
+        patched.setattr(portions, "PORTION_BYTES", portion)
         together = json_columns.plan_json(declared, inputs, NDJSON)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(json_columns.Part, "is_small", False)
@@ -266,7 +266,7 @@ def test_arrays_are_the_same_however_they_are_taken_apart(
     text = f"[{between.join(elements)}{end}"
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(json_array, "_CHUNK_BYTES", chunk)
-        patched.setattr(json_attempts, "_FEW", 0)
+        patched.setattr(attempts, "_FEW", 0)
         in_pieces = read_array(tmp_path / "in.json", text, columns)
         patched.setattr(json_array.ArrayText, "piece", lambda _: None)
         singly = read_array(tmp_path / "in.json", text, columns)

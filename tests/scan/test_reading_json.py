@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types, values
-from spark_jobs.formats import format, json_array
+from spark_jobs.formats import format
 from spark_jobs.formats.format import FormatError, Reading
-from spark_jobs.formats.json_records import ArrayPath
+from spark_jobs.formats.json import array as json_array
+from spark_jobs.formats.json.members import ArrayPath
 from spark_jobs.formats.options import JsonLayout, JsonOptions
 from spark_jobs.scan import files, json_columns, reading, splits
 from spark_jobs.scan.columns import OnUnmapped

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.formats import csv_reader, csv_records
+from spark_jobs.formats.csv import parser, quotes
 from spark_jobs.formats.format import FileColumns
 from spark_jobs.formats.options import CsvOptions
 from spark_jobs.scan import files, splits
@@ -55,8 +55,8 @@ def test_exact_borders_are_record_starts(tmp_path: Path, data: bytes, positions:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(splits, "_SCAN_BYTES", scan_bytes)
         found = splits.exact_borders(file_plan(len(data), path=str(path)), wanted, CsvOptions())
-    toggles = csv_reader.dialect_of(CsvOptions()).toggles(data)
-    expected = [csv_records.next_record_start(data, position - 1, toggles) for position in wanted]
+    toggles = parser.dialect_of(CsvOptions()).toggles(data)
+    expected = [quotes.next_record_start(data, position - 1, toggles) for position in wanted]
     assert found == [len(data) if border is None else border for border in expected]
 
 
@@ -66,7 +66,7 @@ def test_borders_are_guessed_right_among_cells_of_many_lines(tmp_path: Path) -> 
     path = tmp_path / "x.csv"
     path.write_bytes(data)
     plan = file_plan(len(data), path=str(path))
-    dialect = csv_reader.dialect_of(CsvOptions())
+    dialect = parser.dialect_of(CsvOptions())
     with files.open_input(str(path), "x") as stream:
         for split in splits.plan([plan], 3001):
             start, end = splits.actual_range(split, stream, dialect)

@@ -20,15 +20,16 @@ from pyarrow import csv
 
 from spark_jobs.cxl import failures
 from spark_jobs.cxl.engine import RowFailure
-from spark_jobs.cxl.failure import Category, Failure
-from spark_jobs.formats import cell_text, csv_pieces, csv_records, format, records
+from spark_jobs.formats import cell_text, format, malformed, records
+from spark_jobs.formats.csv import pieces, quotes
+from spark_jobs.formats.stretch import Stretch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.formats.csv_pieces import ByteStream, Stretch
     from spark_jobs.formats.format import Block, FileColumns, Reading
     from spark_jobs.formats.options import CsvOptions
+    from spark_jobs.formats.stretch import ByteStream
 
 BLOCK_BYTES = format.BLOCK_BYTES
 #: Where records are not as they should be, blocks are smaller: short broken records are many, and each is an entry.
@@ -38,12 +39,12 @@ _UNDECODABLE = re.compile("[\udc80-\udcff]+")
 _REPLACEMENT = "\ufffd"
 
 
-def dialect_of(options: CsvOptions) -> csv_records.Dialect:
+def dialect_of(options: CsvOptions) -> quotes.Dialect:
     """The structuring bytes of CSV options."""
-    return csv_records.Dialect(ord(options.delimiter), ord(options.quote_char))
+    return quotes.Dialect(ord(options.delimiter), ord(options.quote_char))
 
 
-class CsvReader:
+class CsvParser:
     """Reads stretches of one file."""
 
     def __init__(
@@ -67,10 +68,10 @@ class CsvReader:
             is_last: whether the file ends with the stretch. Elsewhere an end inside quotes means that the stretch was
                 cut wrongly: then `stretch.is_closed` is false at the end, and what was read must not be used.
         """
-        pieces = csv_pieces.pieces(
+        found = pieces.pieces(
             stream, self._dialect, self._block_bytes, stretch, is_last=is_last, most=self._record_bytes
         )
-        for data, problem in pieces:
+        for data, problem in found:
             if problem is None:
                 yield from self._blocks(data, stretch)
             else:
@@ -78,13 +79,13 @@ class CsvReader:
 
     def whole(self, data: bytes) -> list[Block]:
         """The blocks of some complete records, none of which is longer than a record may be."""
-        return list(self._blocks(data, csv_pieces.Stretch()))
+        return list(self._blocks(data, Stretch()))
 
     def _broken_record(self, data: bytes, problem: str, stretch: Stretch) -> Block:
         """The block of a record without end (decision 58)."""
         first = stretch.records
         stretch.records += 1
-        failing = failures.of([RowFailure(first, malformed(problem, data))])
+        failing = failures.of([RowFailure(first, malformed.failure(problem, data))])
         return self._shape.block(first, 1, self._no_texts(), np.empty(0, dtype=np.int64), failing)
 
     def _no_texts(self) -> dict[int, pa.StringArray]:
@@ -127,7 +128,7 @@ class CsvReader:
 
     def _block_of_some(self, data: bytes, mark: str | None, stretch: Stretch) -> Block:
         """The block of records of which some are ragged; those are not parsed."""
-        found = csv_records.Records.of(self._dialect, data)
+        found = quotes.Records.of(self._dialect, data)
         first, count = stretch.records, len(found.starts)
         stretch.records += count
         is_ragged = found.widths != self._columns.width
@@ -142,11 +143,11 @@ class CsvReader:
             failing = failures.joined([failing, undecodable])
         return self._shape.block(first, count, texts, rows, failing)
 
-    def _ragged(self, rows: failures.Rows, widths: csv_records.Positions, shown: pa.StringArray) -> failures.Failures:
+    def _ragged(self, rows: failures.Rows, widths: quotes.Positions, shown: pa.StringArray) -> failures.Failures:
         """Records with another number of fields than the file has."""
         known, reason = np.unique(widths, return_inverse=True)
         expected = self._columns.width
-        reasons = [_malformed(f"record has {width} fields, expected {expected}") for width in known.tolist()]
+        reasons = [malformed.reason(f"record has {width} fields, expected {expected}") for width in known.tolist()]
         return failures.Failures(rows, tuple(reasons), reason, shown)
 
     def _parse(self, data: bytes, mark: str | None) -> dict[int, pa.StringArray]:
@@ -178,7 +179,7 @@ class CsvReader:
             is_bad |= pc.fill_null(pc.match_substring(column, mark), False).to_numpy(zero_copy_only=False)
         broken = [column.filter(pa.array(is_bad)) for column in cells.values()]
         raw = pc.binary_join_element_wise(*broken, self._options.delimiter, null_handling="replace")
-        reason = _malformed(f"bytes are no {self._options.encoding} text")
+        reason = malformed.reason(f"bytes are no {self._options.encoding} text")
         failing = failures.alike(rows[is_bad], reason, _shown(raw, mark))
         kept = pa.array(~is_bad)
         return {index: cells[index].filter(kept) for index in self._needed}, rows[~is_bad], failing
@@ -203,10 +204,6 @@ def _without_mark_to_drop(data: bytes) -> bytes:
     return codecs.BOM_UTF8 + data if data.startswith(codecs.BOM_UTF8) else data
 
 
-def _malformed(detail: str) -> failures.Reason:
-    return failures.Reason(Category.MALFORMED, None, f"malformed record: {detail}")
-
-
 def _shown(raw: pa.StringArray, mark: str | None) -> pa.StringArray:
     """The beginnings of malformed records, as dead letters have them (decision 28)."""
     if mark is not None:
@@ -215,17 +212,10 @@ def _shown(raw: pa.StringArray, mark: str | None) -> pa.StringArray:
 
 
 def count(stream: ByteStream, options: CsvOptions, stretch: Stretch, *, is_last: bool) -> None:
-    """Count the records of a stretch in `stretch` without parsing them; see `CsvReader.blocks`."""
+    """Count the records of a stretch in `stretch` without parsing them; see `CsvParser.blocks`."""
     dialect = dialect_of(options)
-    for data, problem in csv_pieces.pieces(stream, dialect, BLOCK_BYTES, stretch, is_last=is_last):
+    for data, problem in pieces.pieces(stream, dialect, BLOCK_BYTES, stretch, is_last=is_last):
         stretch.records += dialect.records_in(data) if problem is None else 1
-
-
-def malformed(detail: str, raw: str | bytes) -> Failure:
-    """The failure of a record whose structure is broken, with the beginning of its text (decision 28)."""
-    head = raw[: format.RAW_TEXT_LIMIT * 4]
-    text = head if isinstance(head, str) else head.decode("utf-8", "replace")
-    return Failure(f"malformed record: {detail}", Category.MALFORMED, text[: format.RAW_TEXT_LIMIT].rstrip("\r\n"))
 
 
 def is_utf8(data: bytes) -> bool:

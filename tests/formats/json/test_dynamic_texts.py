@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types, values
-from spark_jobs.formats import cell_text, json_texts
+from spark_jobs.formats import cell_text
+from spark_jobs.formats.json import spelling
 
 scalars = (
     st.none()
@@ -33,7 +34,7 @@ texts = st.lists(st.none() | st.text(st.characters(exclude_categories=["Cs"]), m
 def test_dynamic_values_as_json(found: list[Any]) -> None:
     column = values.to_arrow(found, types.ANY)
     expected = [None if value is None else values.json_text(value) for value in found]
-    assert json_texts.of_tagged(column).to_pylist() == expected
+    assert spelling.of_tagged(column).to_pylist() == expected
 
 
 @given(anything)
@@ -53,4 +54,4 @@ def test_columns_become_dynamic_as_their_values_would(numbers: list[float | None
         pa.array([None if n is None else n > 0 for n in numbers], pa.bool_()),
         pa.array([None if t is None else len(t) - 4 for t in found], pa.int64()),
     ):
-        assert json_texts.tagged(array).to_pylist() == [values.encode(value) for value in array.to_pylist()]
+        assert spelling.tagged(array).to_pylist() == [values.encode(value) for value in array.to_pylist()]

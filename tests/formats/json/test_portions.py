@@ -6,17 +6,18 @@ import io
 
 import pytest
 
-from spark_jobs.formats import csv_pieces, json_lines
+from spark_jobs.formats.json import portions as json_portions
+from spark_jobs.formats.stretch import Stretch
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("most", [1, 7, 1000])
 def test_short_lines_make_portions_of_so_many(monkeypatch: pytest.MonkeyPatch, end: str, most: int) -> None:
-    monkeypatch.setattr(json_lines, "MOST_LINES", most)
+    monkeypatch.setattr(json_portions, "MOST_LINES", most)
     lines = [*(f"x{number}" for number in range(40)), "", '{"id":1}', *(f'{{"id":{number}}}' for number in range(20))]
-    stretch = csv_pieces.Stretch()
+    stretch = Stretch()
     data = end.join(lines).encode()
-    portions = [*json_lines.portions(io.BytesIO(data), stretch)]
+    portions = [*json_portions.portions(io.BytesIO(data), stretch)]
     assert [line.decode() for portion in portions for line in portion.singly] == [line for line in lines if line]
     assert max(portion.count for portion in portions) <= most
     assert stretch.bytes_read == len(data)

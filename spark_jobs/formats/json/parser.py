@@ -14,29 +14,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.formats import (
-    csv_pieces,
-    format,
-    json_array,
-    json_attempts,
-    json_exact,
-    json_lines,
-    json_names,
-    json_quick,
-    json_records,
-    json_values,
-)
+from spark_jobs.formats import format
+from spark_jobs.formats.json import array, attempts, decoding, exact, members, portions, quick, undeclared
 from spark_jobs.formats.options import JsonLayout
+from spark_jobs.formats.stretch import Stretch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from spark_jobs.formats.csv_pieces import ByteStream, Stretch
     from spark_jobs.formats.format import Block, Reading
-    from spark_jobs.formats.json_exact import Item
-    from spark_jobs.formats.json_lines import Lines, Places
-    from spark_jobs.formats.json_records import ArrayPath, Declared
+    from spark_jobs.formats.json.exact import Item
+    from spark_jobs.formats.json.members import ArrayPath, Declared
+    from spark_jobs.formats.json.portions import Lines, Places
     from spark_jobs.formats.options import JsonOptions
+    from spark_jobs.formats.stretch import ByteStream
 
 #: Records of a block, where bytes do not say how many there are.
 _BLOCK_RECORDS = 16_384
@@ -45,7 +36,7 @@ _FIRST_ELEMENTS = 2
 _SPACE = " \t\n\r"
 
 
-class JsonReader:
+class JsonParser:
     """Reads stretches of one file."""
 
     def __init__(
@@ -56,9 +47,9 @@ class JsonReader:
         self._options = options
         self._arrays = tuple(arrays)
         self._columns = reading.columns
-        self._exact = json_exact.ExactRecords(reading)
-        quick = json_quick.QuickRecords(reading)
-        self._attempts = json_attempts.Attempts(quick) if quick.is_possible else None
+        self._exact = exact.ExactRecords(reading)
+        in_columns = quick.QuickRecords(reading)
+        self._attempts = attempts.Attempts(in_columns) if in_columns.is_possible else None
 
     def blocks(self, stream: ByteStream, stretch: Stretch) -> Iterator[Block]:
         """The blocks of a stretch of lines, or of a whole file in the other layouts; fills in `stretch` on the way.
@@ -67,16 +58,16 @@ class JsonReader:
             FormatError: the file is broken, or its `record_path` leads to no array.
         """
         if self._layout is JsonLayout.ARRAY and not self._arrays:
-            blocks = self._of_array(stretch, json_array.ArrayText(stream, stretch))
+            blocks = self._of_array(stretch, array.ArrayText(stream, stretch))
         elif self._layout is JsonLayout.NDJSON and not self._arrays:
-            blocks = (self._of_lines(stretch, lines) for lines in json_lines.portions(stream, stretch))
+            blocks = (self._of_lines(stretch, lines) for lines in portions.portions(stream, stretch))
         else:
             blocks = (self._of_items(stretch, items) for items in self._batches(stream, stretch))
         for block in blocks:
             stretch.records += block.count
             yield block
 
-    def _of_array(self, stretch: Stretch, text: json_array.ArrayText) -> Iterator[Block]:
+    def _of_array(self, stretch: Stretch, text: array.ArrayText) -> Iterator[Block]:
         """The blocks of an array: many elements at once where they look like lines."""
         count = _FIRST_ELEMENTS
         while True:
@@ -92,7 +83,7 @@ class JsonReader:
             if not values:
                 return
             count = _BLOCK_RECORDS
-            yield self._of_items(stretch, [json_exact.of_value(value) for value in values])
+            yield self._of_items(stretch, [exact.of_value(value) for value in values])
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
@@ -114,7 +105,7 @@ class JsonReader:
         None where all of them must be objects and one is not.
         """
         first = stretch.records
-        taken = self._attempts.read(lines) if self._attempts else json_attempts.Taken()
+        taken = self._attempts.read(lines) if self._attempts else attempts.Taken()
         left = taken.left(lines.count)
         if not left and len(taken.parts) == 1:
             return format.Block(first, lines.count, taken.parts[0][1])
@@ -122,7 +113,7 @@ class JsonReader:
         if not left:
             return _joined(first, lines.count, parts)
         singly = lines.singly
-        items = list(json_exact.of_lines([singly[at] for at in left], self._options.encoding))
+        items = list(exact.of_lines([singly[at] for at in left], self._options.encoding))
         if all_of_them and not all(isinstance(item, dict) for item in items):
             return None
         return _joined(first, lines.count, parts, self._exact.block(first, items, [first + at for at in left]))
@@ -132,12 +123,12 @@ class JsonReader:
 
     def keys(self, stream: ByteStream, most_records: int | None = None) -> dict[str, None]:
         """The names of all undeclared leaves in first-seen order; of the first records alone if a number is given."""
-        names = json_names.Names([column.name for column in self._columns])
+        names = undeclared.Names([column.name for column in self._columns])
         if self._layout is JsonLayout.NDJSON and not self._arrays and most_records is None:
-            for lines in json_lines.portions(stream, csv_pieces.Stretch()):
+            for lines in portions.portions(stream, Stretch()):
                 names.add(lines)
         else:
-            items = itertools.chain.from_iterable(self._batches(stream, csv_pieces.Stretch()))
+            items = itertools.chain.from_iterable(self._batches(stream, Stretch()))
             names.look_at(itertools.islice(items, most_records))
         return names.known
 
@@ -147,7 +138,7 @@ class JsonReader:
         Raises:
             FormatError: as `blocks` does; the records before that were looked at.
         """
-        records = itertools.chain.from_iterable(self._batches(stream, csv_pieces.Stretch()))
+        records = itertools.chain.from_iterable(self._batches(stream, Stretch()))
         for item in itertools.islice(records, most_records):
             if isinstance(item, dict):
                 columns.note(item)
@@ -155,27 +146,27 @@ class JsonReader:
     def _batches(self, stream: ByteStream, stretch: Stretch) -> Iterator[list[Item]]:
         """Records and malformed ones, by portions; a malformed one is a `RowFailure` without its row."""
         if self._layout is JsonLayout.NDJSON:
-            for lines in json_lines.portions(stream, stretch):
-                yield list(self._spread(json_exact.of_lines(lines.singly, self._options.encoding)))
+            for lines in portions.portions(stream, stretch):
+                yield list(self._spread(exact.of_lines(lines.singly, self._options.encoding)))
             return
-        records = self._spread(self._elements(json_array.ArrayText(stream, stretch)))
+        records = self._spread(self._elements(array.ArrayText(stream, stretch)))
         while batch := list(itertools.islice(records, _BLOCK_RECORDS)):
             yield batch
 
     def _spread(self, items: Iterable[Item]) -> Iterator[Item]:
         for item in items:
             if self._arrays and isinstance(item, dict):
-                yield from json_records.spread(item, self._arrays)
+                yield from members.spread(item, self._arrays)
             else:
                 yield item
 
-    def _elements(self, text: json_array.ArrayText) -> Iterator[Item]:
+    def _elements(self, text: array.ArrayText) -> Iterator[Item]:
         with self._telling():
             if self._options.record_path is not None:
-                values: Iterable[Any] = self._at_record_path(json_values.parse(text.rest()))
+                values: Iterable[Any] = self._at_record_path(decoding.parse(text.rest()))
             else:
                 values = text.elements()
-            yield from map(json_exact.of_value, values)
+            yield from map(exact.of_value, values)
 
     def _at_record_path(self, document: Any) -> list[Any]:
         """The array that `record_path` leads to: `$.a.b`, `a.b` or `/a/b` (decision 2)."""
@@ -190,19 +181,19 @@ class JsonReader:
 
 
 def _joined(
-    first: int, count: int, parts: Sequence[tuple[Places, pa.RecordBatch]], exact: Block | None = None
+    first: int, count: int, parts: Sequence[tuple[Places, pa.RecordBatch]], singly: Block | None = None
 ) -> Block:
-    """The block of parts of a portion, by the places of their good records; only the exact part has bad ones."""
-    if exact is not None and exact.rows is not None:
-        parts = [*parts, (exact.rows.to_numpy(), exact.batch)]
+    """The block of parts of a portion, by the places of their good records; only what was read singly has bad ones."""
+    if singly is not None and singly.rows is not None:
+        parts = [*parts, (singly.rows.to_numpy(), singly.batch)]
     places = np.concatenate([rows for rows, _ in parts])
     batch = pa.concat_batches([batch for _, batch in parts])
     if (np.diff(places) < 0).any():
         order = np.argsort(places)
         places, batch = places[order], batch.take(pa.array(order))
     block = format.Block(first, count, batch, pa.array(places))
-    if exact is not None:
-        block.failures, block.failed_rows = exact.failures, exact.failed_rows
+    if singly is not None:
+        block.failures, block.failed_rows = singly.failures, singly.failed_rows
     return block
 
 

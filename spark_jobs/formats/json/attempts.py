@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from spark_jobs.formats import json_arrow, json_lines, json_values
+from spark_jobs.formats.json import arrow, decoding, portions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_jobs.formats.json_lines import Lines, Mask, Places
+    from spark_jobs.formats.json.portions import Lines, Mask, Places
 
 #: Attempts to read parts of a portion: each costs as much as some records in the exact way.
 _MOST_ATTEMPTS = 32
@@ -88,9 +88,9 @@ class Attempts:
             text = lines.part(rows)
             try:
                 batch, odd = self._quick.read(text, len(rows))
-            except json_arrow.NoInt as problem:
+            except arrow.NoInt as problem:
                 waiting += [rows] if self._quick.widen_ints(text, problem.number) else _halves(rows)
-            except json_arrow.Refused as refused:
+            except arrow.Refused as refused:
                 waiting += self._smaller(lines, rows, text, refused)
             else:
                 places = lines.places[rows]
@@ -104,13 +104,13 @@ class Attempts:
         records = []
         for line in lines.part(rows).splitlines() if len(rows) else ():
             try:
-                records.append(json_values.parse(line.decode()))
+                records.append(decoding.parse(line.decode()))
             except ValueError:
                 continue
         self._has_learnt = True
         return self._quick.learn([record for record in records if isinstance(record, dict)], is_first=is_first)
 
-    def _smaller(self, lines: Lines, rows: Places, text: bytes, refused: json_arrow.Refused) -> list[Places]:
+    def _smaller(self, lines: Lines, rows: Places, text: bytes, refused: arrow.Refused) -> list[Places]:
         """What to try instead of lines that were refused, last first; the same if they are read in another way now."""
         at = refused.row
         if at is None or at >= len(rows):
@@ -119,7 +119,7 @@ class Attempts:
             return [rows]
         if refused.spelling is not None:
             # Where one value is of another kind, more of them are.
-            ends = json_lines.line_ends(text)
+            ends = portions.line_ends(text)
             odd = np.unique(np.searchsorted(ends, [match.start() for match in refused.spelling.finditer(text)]))
             if at in odd:
                 return [np.delete(rows, odd)]

@@ -1,6 +1,6 @@
 """JSON objects to typed records, one by one: the meaning of a source's JSON (spec/formats.md 4.1, decisions 26 and 47).
 
-The quick way of `json_quick.py` gives the same for the records that it takes, and leaves all others to this one.
+The quick way of `quick.py` gives the same for the records that it takes, and leaves all others to this one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from spark_jobs.cxl import failures as columnar
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.types import Kind
-from spark_jobs.formats import cell_text, coerce, csv_reader, format, json_records, json_values
+from spark_jobs.formats import cell_text, coerce, format, malformed
+from spark_jobs.formats.json import decoding, members
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,7 +35,7 @@ class ExactRecords:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._undeclared = json_records.Undeclared([column.name for column in reading.columns])
+        self._undeclared = members.Undeclared([column.name for column in reading.columns])
 
     def block(self, first: int, items: Sequence[Item], places: Sequence[int] | None = None) -> Block:
         """The block of some records.
@@ -86,9 +87,9 @@ class ExactRecords:
         converted: list[Any] = []
         for value, row in zip(found, rows, strict=True):
             try:
-                converted.append(None if value is None else json_values.convert(value, column.type.kind, formats))
+                converted.append(None if value is None else decoding.convert(value, column.type.kind, formats))
             except ValueError:
-                failures.setdefault(row, coerce.failure_of(column, json_values.raw_text(value)))
+                failures.setdefault(row, coerce.failure_of(column, decoding.raw_text(value)))
                 converted.append(None)
         return values.to_arrow(converted, column.type)
 
@@ -102,7 +103,7 @@ class ExactRecords:
             leaves = [dict(self._undeclared.leaves(record)) for record in records]
             for name in self._reading.widened:
                 names.append(format.WIDENED + name)
-                arrays.append(values.to_arrow((json_values.plain(leaf.get(name)) for leaf in leaves), WIDENED_TYPE))
+                arrays.append(values.to_arrow((decoding.plain(leaf.get(name)) for leaf in leaves), WIDENED_TYPE))
         if arrays:
             return pa.RecordBatch.from_arrays(arrays, names=names)
         return pa.RecordBatch.from_struct_array(pa.array([{}] * len(records), pa.struct([])))
@@ -118,15 +119,15 @@ class ExactRecords:
             shown = cell_text.texts(array.take(pa.array(chosen, pa.int64())), column.type).to_pylist()
             for at, index in enumerate(chosen):
                 if shown[at] is None and index is not None:
-                    raw = json_records.find(records[index], column.name)
-                    shown[at] = None if raw is None else json_values.raw_text(raw)
+                    raw = members.find(records[index], column.name)
+                    shown[at] = None if raw is None else decoding.raw_text(raw)
             arrays.append(pa.array(shown, pa.string()))
         return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self._reading.columns])
 
 
 def _members(records: list[dict[str, Any]], name: str) -> list[Any]:
     if "." in name:
-        return [json_records.find(record, name) for record in records]
+        return [members.find(record, name) for record in records]
     return [record.get(name) for record in records]
 
 
@@ -145,7 +146,7 @@ def _usual_column(found: list[Any], static: types.Type, date_formats: tuple[str,
             return coerce.convert(pa.array(found, pa.string()), static, date_formats)
         case Kind.INT if classes <= {int}:
             return _without_overflow(found, pa.int64())
-        case Kind.FLOAT if classes <= {int, json_values.Number}:
+        case Kind.FLOAT if classes <= {int, decoding.Number}:
             return _without_overflow(found, pa.float64())
         case _:
             return None
@@ -165,22 +166,22 @@ def _without_overflow(found: list[Any], kind: pa.DataType) -> coerce.Converted |
 
 def of_lines(lines: Sequence[bytes], encoding: str) -> Iterable[Item]:
     """The records of lines of which none is blank (decision 58)."""
-    objects: Iterable[Item] | None = json_values.parse_objects(lines)
+    objects: Iterable[Item] | None = decoding.parse_objects(lines)
     return (_of_line(line, encoding) for line in lines) if objects is None else objects
 
 
 def _of_line(line: bytes, encoding: str) -> Item:
     try:
-        value = json_values.parse(line.decode())
+        value = decoding.parse(line.decode())
     except UnicodeDecodeError:
-        return RowFailure(0, csv_reader.malformed(f"bytes are no {encoding} text", line))
+        return RowFailure(0, malformed.failure(f"bytes are no {encoding} text", line))
     except ValueError as problem:
-        return RowFailure(0, csv_reader.malformed(f"broken JSON: {problem}", line))
-    return value if isinstance(value, dict) else RowFailure(0, csv_reader.malformed("line is no object", line))
+        return RowFailure(0, malformed.failure(f"broken JSON: {problem}", line))
+    return value if isinstance(value, dict) else RowFailure(0, malformed.failure("line is no object", line))
 
 
 def of_value(value: Any) -> Item:
     """The record that an element of an array is."""
     if isinstance(value, dict):
         return value
-    return RowFailure(0, csv_reader.malformed("element is no object", json_values.raw_text(value)))
+    return RowFailure(0, malformed.failure("element is no object", decoding.raw_text(value)))

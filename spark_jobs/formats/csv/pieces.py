@@ -6,15 +6,16 @@ what goes on beyond that, usually because a quote was never closed, is passed ov
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from spark_jobs.formats import csv_records, format
+from spark_jobs.formats import format
+from spark_jobs.formats.csv import quotes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.formats.csv_records import Dialect
+    from spark_jobs.formats.csv.quotes import Dialect
+    from spark_jobs.formats.stretch import ByteStream, Stretch
 
 MOST_RECORD_BYTES = format.MOST_RECORD_BYTES
 #: How much of a malformed record is kept: its first characters, each of at most four bytes.
@@ -24,24 +25,6 @@ _OPEN = "quote is never closed"
 _RETURN = ord("\r")
 
 Piece = tuple[bytes, str | None]
-
-
-class ByteStream(Protocol):
-    """Bytes in order; an empty read is the end."""
-
-    def read(self, size: int, /) -> bytes:
-        """At most `size` bytes."""
-
-
-@dataclass
-class Stretch:
-    """What reading a stretch told about it: records, bytes, and whether it ended with the end of a record."""
-
-    records: int = 0
-    bytes_read: int = 0
-    is_closed: bool = True
-    #: Whether there was a record that is too long for the reader's memory.
-    is_too_long: bool = False
 
 
 def pieces(
@@ -99,7 +82,7 @@ def _pass_over(
     Gives the bytes that were read beyond it, None when the stretch ended first, and whether that was inside quotes. A
     return that the stretch ends with ends the record; the newline that may follow is an empty line of the next one.
     """
-    is_inside, before = False, csv_records.FILE_START
+    is_inside, before = False, quotes.FILE_START
     chunk = data
     while chunk:
         while chunk.endswith(dialect.quote_byte) and (more := stream.read(1)):
@@ -107,7 +90,7 @@ def _pass_over(
             stretch.bytes_read += 1
             chunk += more
         toggles = dialect.toggles(chunk, is_inside, before)
-        if chunk is not data and (end := csv_records.next_record_start(chunk, 0, toggles, is_inside)) is not None:
+        if chunk is not data and (end := quotes.next_record_start(chunk, 0, toggles, is_inside)) is not None:
             return chunk[end:], False
         is_inside ^= bool(len(toggles) % 2)
         before = chunk[-1]

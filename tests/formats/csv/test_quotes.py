@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import csv
 
-from spark_jobs.formats import csv_records
-from spark_jobs.formats.csv_records import Dialect, next_record_start
+from spark_jobs.formats.csv import quotes
+from spark_jobs.formats.csv.quotes import Dialect, next_record_start
 
 DIALECT = Dialect()
 messy = st.lists(st.sampled_from(["a", ",", '"', '""', "\n", "\r", '","', '"\n"', ',"x"'])).map(
@@ -86,7 +86,7 @@ def test_other_characters_structure_other_dialects() -> None:
 
 @pytest.mark.parametrize("width", [1, 2, 3])
 def test_records_are_told_apart_as_arrow_does(width: int) -> None:
-    chance, dialect = random.Random(width), csv_records.Dialect()
+    chance, dialect = random.Random(width), quotes.Dialect()
     compared = 0
     for _ in range(1500):
         data = "".join(chance.choice('ab,,""\n\n\r') for _ in range(chance.randrange(1, 25))).encode()
@@ -94,7 +94,7 @@ def test_records_are_told_apart_as_arrow_does(width: int) -> None:
             continue
         ragged: list[csv.InvalidRow] = []
         table = parsed(data, width, ragged)
-        found = csv_records.Records.of(dialect, data)
+        found = quotes.Records.of(dialect, data)
         is_ragged = found.widths != width
         rest, texts, ends = found.apart(data, is_ragged)
         starts = [0, *ends.tolist()]

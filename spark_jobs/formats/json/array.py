@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.formats import json_lines, json_values
+from spark_jobs.formats.json import decoding, portions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.formats.csv_pieces import ByteStream, Stretch
-    from spark_jobs.formats.json_lines import Lines
+    from spark_jobs.formats.json.portions import Lines
+    from spark_jobs.formats.stretch import ByteStream, Stretch
 
 _CHUNK_BYTES = 1 << 20
 _SPACE = " \t\n\r"
@@ -84,7 +84,7 @@ class ArrayText:
         self._piece_end = end
         # A line end is white space in JSON, and so is a tab; neither may stand in a text.
         lines = body.replace(joint, "}\0{").replace("\n", "\t").replace("\r", "\t").replace("\0", "\n")
-        return json_lines.Lines(lines.encode())
+        return portions.Lines(lines.encode())
 
     def take(self) -> None:
         """Go on behind the last piece."""
@@ -129,7 +129,7 @@ class ArrayText:
         self._next()
         while True:
             try:
-                value, end = json_values.decoder.raw_decode(self._text, self._position)
+                value, end = decoding.decoder.raw_decode(self._text, self._position)
             except RecursionError:
                 raise ValueError("values are nested too deeply") from None
             except ValueError:
@@ -138,7 +138,7 @@ class ArrayText:
             else:
                 # A number that ends with the text may go on.
                 if end < len(self._text) or self._at_end:
-                    json_values.check(value, self._text[self._position : end])
+                    decoding.check(value, self._text[self._position : end])
                     self._position = end
                     return value
             self._more(max(_CHUNK_BYTES, len(self._text)))

@@ -15,10 +15,10 @@ import pyarrow as pa
 from pyarrow import json
 
 from spark_jobs.cxl import values
-from spark_jobs.formats import json_values
+from spark_jobs.formats.json import decoding
 
 if TYPE_CHECKING:
-    from spark_jobs.formats.json_lines import Lines
+    from spark_jobs.formats.json.portions import Lines
 
 _NOT_A_NUMBER = re.compile(rb"[:\[,\s-](?:NaN|Inf(?:inity)?)\s*[,\]}]")
 _NULL_BEHIND_OBJECT = re.compile(rb"\}\s*n")
@@ -64,8 +64,8 @@ def traps(lines: Lines) -> set[int]:
     # A single byte is found many times faster than several.
     if (b"N" in text and b"NaN" in text) or (b"I" in text and b"Inf" in text):
         found.update(lines.row(match.start() + 1) for match in _NOT_A_NUMBER.finditer(text))
-    if text.count(b"{") + text.count(b"[") - len(lines.places) >= json_values.MAX_DEPTH:
-        found.update(row for row, line in enumerate(text.splitlines()) if json_values.may_be_deep(line, b"[", b"{"))
+    if text.count(b"{") + text.count(b"[") - len(lines.places) >= decoding.MAX_DEPTH:
+        found.update(row for row, line in enumerate(text.splitlines()) if decoding.may_be_deep(line, b"[", b"{"))
     if b"\0" in text or not _is_text(text):
         found.update(row for row, line in enumerate(text.splitlines()) if b"\0" in line or not _is_text(line))
     return found

@@ -1,6 +1,6 @@
 """JSON objects to typed records by columns, with Arrow's JSON reader: for records that are what their columns say.
 
-A record is taken only where the columns that Arrow makes of it are surely those of the exact way (`json_exact.py`). All
+A record is taken only where the columns that Arrow makes of it are surely those of the exact way (`exact.py`). All
 others are left to that: values of another kind than declared, dates that do not convert, numbers out of range, absent
 required members, names with a literal dot, texts that Arrow's reader refuses.
 """
@@ -17,13 +17,14 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import values
 from spark_jobs.cxl.types import Kind
-from spark_jobs.formats import coerce, format, json_arrow, json_records, json_texts, json_values
+from spark_jobs.formats import coerce, format
+from spark_jobs.formats.json import arrow, decoding, members, spelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from spark_jobs.formats.format import Reading, SourceColumn
-    from spark_jobs.formats.json_lines import Lines, Mask
+    from spark_jobs.formats.json.portions import Lines, Mask
 
 _ARROW: dict[Kind, pa.DataType] = {
     Kind.STRING: pa.string(),
@@ -37,13 +38,13 @@ _ARROW: dict[Kind, pa.DataType] = {
 _BY_CLASS: dict[type, pa.DataType] = {
     str: pa.string(),
     int: pa.int64(),
-    json_values.Number: pa.float64(),
+    decoding.Number: pa.float64(),
     bool: pa.bool_(),
 }
 #: Kinds that are made of other JSON kinds by columns, too.
 _ALSO: dict[Kind, tuple[type, ...]] = {
     Kind.STRING: (int, bool),
-    Kind.INT: (str, json_values.Number),
+    Kind.INT: (str, decoding.Number),
     Kind.FLOAT: (str,),
     Kind.BOOL: (str, int),
 }
@@ -91,12 +92,12 @@ class QuickRecords:
         goes before what stands inside of objects.
         """
         self._retyped.clear()
-        rows = json_arrow.traps(lines)
+        rows = arrow.traps(lines)
         for key in self._dotted:
             if key in lines.objects:
                 rows.update(lines.row(found.start()) for found in re.finditer(re.escape(key), lines.objects))
         if self._dotted and b"\\" in lines.objects:
-            rows.update(lines.row(found.start()) for found in json_arrow.ESCAPED_KEY.finditer(lines.objects))
+            rows.update(lines.row(found.start()) for found in arrow.ESCAPED_KEY.finditer(lines.objects))
         return rows
 
     def read(self, text: bytes, count: int) -> tuple[pa.RecordBatch, Mask | None]:
@@ -109,7 +110,7 @@ class QuickRecords:
         if self._schema is None:
             kinds = {leaf.path: self._types[leaf.name] or pa.string() for leaf in self._leaves}
             self._schema = pa.schema(_fields(kinds)) if kinds else _NOTHING
-        table = json_arrow.read(text, count, self._schema)
+        table = arrow.read(text, count, self._schema)
         odd = np.zeros(count, dtype=np.bool_)
         arrays = {leaf.name: self._converted(leaf, _member(table, leaf.path), text, odd) for leaf in self._leaves}
         batch = self._batch(arrays, count)
@@ -119,7 +120,7 @@ class QuickRecords:
         """Take the kinds of values from some records; tells whether that changed anything."""
         changed = False
         for leaf in self._leaves:
-            found = {json_records.find(record, leaf.name).__class__ for record in records} - {type(None)}
+            found = {members.find(record, leaf.name).__class__ for record in records} - {type(None)}
             kind = _arrow_type(leaf, found)
             if kind is not None:
                 changed |= self._retype(leaf, kind)
@@ -173,7 +174,7 @@ class QuickRecords:
 def _leaves(reading: Reading) -> list[_Leaf] | None:
     """What must be read of each object, or None where the exact way alone will do."""
     columns = {column.name: column for column in reading.columns}
-    above = json_records.parents([*columns, *reading.widened])
+    above = members.parents([*columns, *reading.widened])
     leaves = []
     for name in (*columns, *reading.widened):
         column = columns.get(name)
@@ -187,12 +188,7 @@ def _leaves(reading: Reading) -> list[_Leaf] | None:
                 return None
             if not (reading.carries(name) or column.required or _can_fail(column)):
                 continue
-        if (
-            len(path) > json_records.MAX_DEPTH
-            or (len(path) > 1 and not name.isprintable())
-            or '"' in name
-            or "\\" in name
-        ):
+        if len(path) > members.MAX_DEPTH or (len(path) > 1 and not name.isprintable()) or '"' in name or "\\" in name:
             return None
         leaves.append(_Leaf(name, path, column))
     return leaves
@@ -225,8 +221,8 @@ def _fields(leaves: Mapping[tuple[str, ...], pa.DataType]) -> list[pa.Field]:
 
 def _arrow_type(leaf: _Leaf, found: set[type]) -> pa.DataType | None:
     """As what a column is read in which values of some classes were found; None if they do not tell."""
-    if found == {int, json_values.Number}:
-        found = {json_values.Number}
+    if found == {int, decoding.Number}:
+        found = {decoding.Number}
     if len(found) != 1:
         return None
     (cls,) = found
@@ -249,11 +245,11 @@ def _tagged(leaf: _Leaf, array: pa.Array, text: bytes, odd: Mask) -> pa.Array:
     if pa.types.is_floating(array.type):
         is_float = pc.is_finite(array)
         whole = pc.equal(pc.trunc(array), array)
-        if pc.any(whole).as_py() and json_arrow.may_have(leaf.path[-1], rb"-?[0-9]+\s*[,}]", text):
+        if pc.any(whole).as_py() and arrow.may_have(leaf.path[-1], rb"-?[0-9]+\s*[,}]", text):
             # A whole number may have been written as an int, and then it is one.
             is_float = pc.and_(is_float, pc.invert(whole))
         _note(odd, pc.invert(is_float))
-    return json_texts.tagged(array)
+    return spelling.tagged(array)
 
 
 def _of_kind(kind: Kind, array: pa.Array, text: bytes, odd: Mask) -> pa.Array:
@@ -281,7 +277,7 @@ def _of_kind(kind: Kind, array: pa.Array, text: bytes, odd: Mask) -> pa.Array:
 
 def _finds(leaf: _Leaf, number: str, text: bytes) -> bool:
     """Whether a number is found in a text as the value of a column, or of a member of the same name elsewhere."""
-    return json_arrow.member(leaf.path[-1], re.escape(number.encode())).search(text) is not None
+    return arrow.member(leaf.path[-1], re.escape(number.encode())).search(text) is not None
 
 
 def _is_number(kind: pa.DataType) -> bool:

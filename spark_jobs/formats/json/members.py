@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import values
-from spark_jobs.formats import json_values
+from spark_jobs.formats.json import decoding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ def _apply(record: dict[str, Any], path: ArrayPath) -> list[dict[str, Any]]:
         return [record]
     if not path.explode:
         text = path.separator.join(
-            item if isinstance(item, str) else values.json_text(json_values.plain(item)) for item in array
+            item if isinstance(item, str) else values.json_text(decoding.plain(item)) for item in array
         )
         return [_with(record, path.path, text)]
     return [_exploded(record, path.path, item) for item in array]

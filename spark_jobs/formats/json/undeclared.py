@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_jobs.formats import csv_pieces, json_arrow, json_attempts, json_exact, json_lines, json_records, json_values
+from spark_jobs.formats.json import arrow, attempts, decoding, exact, members, portions
+from spark_jobs.formats.stretch import Stretch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from spark_jobs.formats.json_exact import Item
-    from spark_jobs.formats.json_lines import Lines
+    from spark_jobs.formats.json.exact import Item
+    from spark_jobs.formats.json.portions import Lines
 
 #: Lines that are looked at first, so that most names are known.
 _SAMPLE = 16
@@ -28,7 +29,7 @@ _FEW_BYTES = 16 << 10
 _ARROW: dict[type, pa.DataType] = {
     str: pa.string(),
     int: pa.float64(),
-    json_values.Number: pa.float64(),
+    decoding.Number: pa.float64(),
     bool: pa.bool_(),
 }
 
@@ -41,26 +42,26 @@ class Names:
     """
 
     def __init__(self, declared: Sequence[str]) -> None:
-        self._undeclared = json_records.Undeclared(declared)
+        self._undeclared = members.Undeclared(declared)
         self.known: dict[str, None] = {}
         self._members = _Members(self._undeclared, self.known)
-        self._attempts = json_attempts.Attempts(self._members)
+        self._attempts = attempts.Attempts(self._members)
         self._is_first = True
 
     def add(self, lines: Lines) -> None:
         """Look at the next lines."""
         if lines.size <= _FEW_BYTES:
-            self.look_at(json_exact.of_lines(lines.singly, ""))
+            self.look_at(exact.of_lines(lines.singly, ""))
             return
         if self._is_first:
-            self.look_at(json_exact.of_lines(lines.singly[:_SAMPLE], ""))
+            self.look_at(exact.of_lines(lines.singly[:_SAMPLE], ""))
             self._is_first = False
         left = self._attempts.read(lines).left(lines.count)
         if self._members.has_news:
-            self.look_at(json_exact.of_lines(lines.singly, ""))
+            self.look_at(exact.of_lines(lines.singly, ""))
         elif left:
             singly = lines.singly
-            self.look_at(json_exact.of_lines([singly[at] for at in left], ""))
+            self.look_at(exact.of_lines([singly[at] for at in left], ""))
 
     def add_files(self, files: Sequence[bytes]) -> list[tuple[str, ...]]:
         """Look at all lines of some files at once; of each file the names that none before it has."""
@@ -73,7 +74,7 @@ class Names:
             found.append(self._since(before))
         rest = files[len(found) :]
         before = len(self.known)
-        for lines in json_lines.portions(io.BytesIO(json_lines.joined(rest)), csv_pieces.Stretch()):
+        for lines in portions.portions(io.BytesIO(portions.joined(rest)), Stretch()):
             self.add(lines)
         news = set(self._since(before))
         for data in rest:
@@ -97,13 +98,13 @@ class Names:
 
 def _items(data: bytes) -> Iterable[Item]:
     """The records of a few lines, and those that are none."""
-    return json_exact.of_lines(json_lines.Lines(data).singly, "")
+    return exact.of_lines(portions.Lines(data).singly, "")
 
 
 class _Members:
     """The members that objects had so far, and whether others have more."""
 
-    def __init__(self, undeclared: json_records.Undeclared, known: dict[str, None]) -> None:
+    def __init__(self, undeclared: members.Undeclared, known: dict[str, None]) -> None:
         self._undeclared = undeclared
         self._known = known
         self._tree: dict[str, Any] = {}
@@ -115,7 +116,7 @@ class _Members:
     def begin(self, lines: Lines) -> set[int]:
         """Begin a portion, in which members may change their types once; gives the rows that must not be read."""
         self.has_news = self._has_changed = False
-        return json_arrow.traps(lines)
+        return arrow.traps(lines)
 
     def read(self, text: bytes, count: int) -> tuple[None, None]:
         """Look whether some objects have a new leaf.
@@ -124,7 +125,7 @@ class _Members:
             Refused: Arrow cannot read one of them.
         """
         if not self.has_news:
-            table = json_arrow.read(text, count, self._schema, "infer")
+            table = arrow.read(text, count, self._schema, "infer")
             # One block is one chunk. It must not be copied: Arrow counts the nulls of inferred arrays of nulls wrongly.
             columns = [(name, table.column(name).chunk(0)) for name in table.schema.names]
             self.has_news = any(name not in self._known for name in self._leaves(columns, "", 0, text))
@@ -151,11 +152,11 @@ class _Members:
             name = prefix + key
             if name in self._undeclared.declared:
                 continue
-            if not pa.types.is_struct(array.type) or depth >= json_records.MAX_DEPTH:
+            if not pa.types.is_struct(array.type) or depth >= members.MAX_DEPTH:
                 if not (pa.types.is_null(array.type) and name in self._undeclared.parents):
                     yield name
                 continue
-            if array.null_count and name not in self._undeclared.parents and json_arrow.may_have(key, b"null", text):
+            if array.null_count and name not in self._undeclared.parents and arrow.may_have(key, b"null", text):
                 # Absent or null: Arrow does not say which, and a null is a leaf.
                 yield name
             inner = [(field.name, array.field(at)) for at, field in enumerate(array.type)]
@@ -166,7 +167,7 @@ def _grow(tree: dict[str, Any], record: dict[str, Any], depth: int = 0) -> None:
     """Take a record's members into a tree of Arrow types, in which objects are trees."""
     for key, value in record.items():
         if isinstance(value, dict):
-            if depth < json_records.MAX_DEPTH:
+            if depth < members.MAX_DEPTH:
                 inner = tree.get(key)
                 tree[key] = inner = inner if isinstance(inner, dict) else {}
                 _grow(inner, value, depth + 1)

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import values
 from spark_jobs.cxl.types import Kind
-from spark_jobs.formats import cell_text, encoding, format, json_texts
+from spark_jobs.formats import cell_text, encoding, format
+from spark_jobs.formats.json import spelling
 from spark_jobs.formats.options import JsonLayout
 
 if TYPE_CHECKING:
@@ -135,15 +136,15 @@ def _merged(parts: list[Any]) -> list[Any]:
 def _json_texts(array: pa.Array, static: Type) -> pa.StringArray:
     """The JSON text of each value, without the quotes of texts and dates; null stays null."""
     if static.is_dynamic:
-        return json_texts.of_tagged(array)
+        return spelling.of_tagged(array)
     if static.kind is Kind.ARRAY:
         items = values.from_arrow(array, static)
         return pa.array([None if item is None else values.json_text(item) for item in items], pa.string())
     match static.kind:
         case Kind.STRING:
-            return json_texts.escaped(array)
+            return spelling.escaped(array)
         case Kind.FLOAT:
-            return json_texts.floats(array, _SMALLEST_WITHOUT_EXPONENT, values.json_float_text)
+            return spelling.floats(array, _SMALLEST_WITHOUT_EXPONENT, values.json_float_text)
         case _:
             return cell_text.texts(array, static)
 

@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_jobs.formats.csv_pieces import ByteStream, Stretch
+    from spark_jobs.formats.stretch import ByteStream, Stretch
 
     Places = np.ndarray[tuple[int], np.dtype[np.int64]]
     Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.cxl import types
-from spark_jobs.formats import csv_pieces, json_exact, json_quick, json_reader
 from spark_jobs.formats.format import Reading, SourceColumn
+from spark_jobs.formats.json import exact, parser, quick
 from spark_jobs.formats.options import JsonLayout, JsonOptions
+from spark_jobs.formats.stretch import Stretch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,20 +27,20 @@ LINES = [LINE.format(i, i, i) for i in range(400)]
 def exactly(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The lines that go the exact way."""
     seen: list[str] = []
-    real = json_exact.of_lines
+    real = exact.of_lines
 
     def of_lines(lines: Sequence[bytes], encoding: str) -> object:
         seen.extend(line.decode() for line in lines)
         return real(lines, encoding)
 
-    monkeypatch.setattr(json_exact, "of_lines", of_lines)
+    monkeypatch.setattr(exact, "of_lines", of_lines)
     return seen
 
 
 def read(text: str, columns: dict[str, types.Type] = COLUMNS, widened: tuple[str, ...] = ()) -> list[pa.RecordBatch]:
     wanted = Reading(tuple(SourceColumn(name, static) for name, static in columns.items()), widened)
-    reader = json_reader.JsonReader("in.ndjson", JsonLayout.NDJSON, JsonOptions(), wanted)
-    return [block.batch for block in reader.blocks(io.BytesIO(f"{text}\n".encode()), csv_pieces.Stretch())]
+    reader = parser.JsonParser("in.ndjson", JsonLayout.NDJSON, JsonOptions(), wanted)
+    return [block.batch for block in reader.blocks(io.BytesIO(f"{text}\n".encode()), Stretch())]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n", "  \n"], ids=repr)
@@ -94,13 +95,13 @@ def test_ints_may_be_spelled_in_another_way_throughout(exactly: list[str], spell
 
 def test_many_odd_records_do_not_make_many_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts = []
-    real = json_quick.QuickRecords.read
+    real = quick.QuickRecords.read
 
     def count(self: object, text: bytes, count: int) -> object:
         attempts.append(count)
         return real(self, text, count)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(json_quick.QuickRecords, "read", count)
+    monkeypatch.setattr(quick.QuickRecords, "read", count)
     broken = [line[:-1] if i % 2 else line for i, line in enumerate(LINES * 20)]
     assert sum(batch.num_rows for batch in read("\n".join(broken))) == 4000
     assert len(attempts) <= 40

@@ -53,11 +53,12 @@ def _scanned(step: SourceStep, files: Sequence[InputFile], total: int, reason: s
     try:
         scan = scanning.plan(
             step.format,
-            step.column_names,
+            step.keys,
             files,
             step.options,
             columns.OnUnmapped(step.on_unmapped.value),
             step.array_paths,
+            renamed=step.renamed,
         )
     except FormatError as error:
         return Looked(total, reason=f"{error.code}: {error}" if error.code else str(error))

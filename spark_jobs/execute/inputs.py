@@ -216,7 +216,7 @@ def _scan(step: SourceStep, matched: matching.Matched, search: Search, *, is_ask
     if on_unmapped is columns.OnUnmapped.AUTO_WIDEN and not is_asked:
         on_unmapped = columns.OnUnmapped.DROP
     found = scanning.plan(
-        step.format, step.column_names, matched.files, step.options, on_unmapped, step.array_paths, search
+        step.format, step.keys, matched.files, step.options, on_unmapped, step.array_paths, search, step.renamed
     )
     return replace(found, warnings=(*matched.warnings, *found.warnings))
 

@@ -57,7 +57,7 @@ class Rereader:
 def _blocks(step: Any, place: Any) -> Iterator[format.Block]:
     """A split with declared columns alone."""
     wanted = format.Reading(
-        columns=tuple(format.SourceColumn(c.name, c.type, c.required, c.format) for c in step.columns),
+        columns=step.columns,
         failure_texts=True,
         date_formats=step.date_formats,
     )

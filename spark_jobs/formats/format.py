@@ -58,13 +58,19 @@ class SourceColumn:
     """A column that a source declares.
 
     `required` turns absence into an error of the record (decision 26); `format` is a form of its dates and date-times,
-    which goes before those of the pipeline.
+    which goes before those of the pipeline; `alias` is its name in the files, where that is another (decision 88).
     """
 
     name: str
     type: types.Type
     required: bool = False
     format: str | None = None
+    alias: str | None = None
+
+    @property
+    def key(self) -> str:
+        """Its name in the files."""
+        return self.name if self.alias is None else self.alias
 
 
 @dataclass(frozen=True)

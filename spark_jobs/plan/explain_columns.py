@@ -74,8 +74,9 @@ def _columns(step: SourceStep, looked: Looked) -> Iterator[str]:
     facts = looked.facts
     with_columns = looked.looked_at - facts.get("files_skipped_empty", 0)
     for column in step.columns:
-        lacking = facts.get("columns_missing", {}).get(column.name)
-        yield f"{column.name}: declared" + (f", missing in {lacking} of {with_columns} files" if lacking else "")
+        lacking = facts.get("columns_missing", {}).get(column.key)
+        alias = f", `{column.alias}` in the files" if column.alias else ""
+        yield f"{column.name}: declared{alias}" + (f", missing in {lacking} of {with_columns} files" if lacking else "")
     for column, file in facts.get("columns_discovered", {}).items():
         end = ", dropped" if column in facts["columns_dropped"] else ""
         yield f"{column}: discovered in {file}{end}"
@@ -88,7 +89,7 @@ def record(plan: Plan, name: str, looked: Looked) -> dict[str, Any]:
     facts = looked.facts
     missing, dropped = facts.get("columns_missing", {}), facts.get("columns_dropped", ())
     declared = [
-        {"name": column.name, "origin": "declared", "missing_in_files": missing.get(column.name, 0)}
+        {"name": column.name, "origin": "declared", "missing_in_files": missing.get(column.key, 0)}
         for column in _step(plan, name).columns
     ]
     discovered = [

@@ -20,7 +20,7 @@ from spark_jobs.formats.format import FileColumns, FormatError
 from spark_jobs.scan import csv_head, misread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from spark_jobs.formats.options import CsvOptions, JsonLayout
     from spark_jobs.scan.files import InputFile
@@ -127,6 +127,21 @@ def plan_csv(
     shared = {names: tracker.columns(names) for names in dict.fromkeys(head.names for _, head in heads)}
     plans = tuple(FilePlan(file, shared[head.names], head.data_start, is_splittable) for file, head in heads)
     return tracker.plan(plans, skipped)
+
+
+def refuse_taken(scan: ScanPlan, renamed: Collection[str]) -> None:
+    """Undeclared columns must not be called like a declared one that stands in the files under an alias.
+
+    Raises:
+        FormatError: one is, and would be carried beside it (E217).
+    """
+    for name, file in scan.origins:
+        if name in renamed and name in scan.widened:
+            message = (
+                f"the file has an undeclared column '{name}', and the source gives that name to another one "
+                "(`alias`); rename it, or let `on_unmapped: drop` leave it out"
+            )
+            raise FormatError(message, file, MISFIT)
 
 
 def _heads(

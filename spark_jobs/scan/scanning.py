@@ -12,7 +12,7 @@ from spark_jobs.scan.columns import OnUnmapped
 from spark_jobs.scan.reading import SplitOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from spark_jobs.formats.format import Block
     from spark_jobs.scan.columns import FilePlan, ScanPlan
@@ -32,17 +32,19 @@ def plan(
     on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
     arrays: Sequence[PlainArrayPath] = (),
     search: Search = json_columns.search_here,
+    renamed: Collection[str] = (),
 ) -> ScanPlan:
     """Match the columns of a source's files with the declared ones.
 
     Args:
         name: the format.
-        declared: the names of the declared columns in order.
+        declared: what the declared columns are called in the files, in order.
         inputs: the files in reading order.
         options: the format's option dataclass from `formats/options.py`.
         on_unmapped: what becomes of undeclared columns.
         arrays: arrays to explode or join, in formats that have them.
         search: looks for the names that only records tell.
+        renamed: declared columns that have another name in the files, which no undeclared one may have.
 
     Raises:
         FormatError: a file cannot be read, or its columns are refused.
@@ -50,11 +52,13 @@ def plan(
     """
     match name:
         case "csv":
-            return columns.plan_csv(declared, inputs, options, on_unmapped)
+            found = columns.plan_csv(declared, inputs, options, on_unmapped)
         case "json":
-            return json_columns.plan_json(declared, inputs, options, on_unmapped, _array_paths(arrays), search)
+            found = json_columns.plan_json(declared, inputs, options, on_unmapped, _array_paths(arrays), search)
         case _:
             raise KeyError(name)
+    columns.refuse_taken(found, renamed)
+    return found
 
 
 def read(

@@ -24,6 +24,7 @@ LAYOUT = """
       - { name: day, type: date, format: "%d/%m/%y" }
       - { name: note, type: string }
     """
+PLAIN = "fields: [{ name: id, type: integer }, { name: day, type: date }, { name: note }]"
 RECORDS = """
     discriminator: { start: 0, width: 1 }
     records:
@@ -75,6 +76,23 @@ def test_patches_drop_change_and_append(tmp_path: Path) -> None:
     assert columns(bound(tmp_path, overrides)) == [
         "id: String required", "amount: Float required", "day: Date %Y%m%d", "region: String", "tip: Float",
     ]  # fmt: skip
+
+
+def test_a_field_may_have_another_name_in_the_files(tmp_path: Path) -> None:
+    overrides = """[{ name: id, alias: Order ID }, { name: note, alias: day }, { name: day, alias: $on }]"""
+    plan = bound(tmp_path, overrides, "schema: { id: int, day: date, note: string }", layout=PLAIN)
+    found = plan.by_name["orders"].step
+    assert found.column_names == ("id", "day", "note")  # type: ignore[union-attr]
+    assert found.keys == ("Order ID", "$on", "day")  # type: ignore[union-attr]
+    assert found.renamed == {"id", "note"}  # type: ignore[union-attr]
+    assert pending.pending(plan) == []
+
+
+def test_two_columns_are_not_read_from_one(tmp_path: Path) -> None:
+    write(tmp_path, LAYOUT, "layout.yaml")
+    (problem,) = problems(tmp_path, pipeline("[{ name: region, alias: note }]"))
+    assert problem.code.id == "E007"
+    assert problem.message == "the columns `note` and `region` are both read from `note`"
 
 
 def test_a_field_that_was_dropped_comes_back_at_the_end(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ class ExactRecords:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._undeclared = members.Undeclared([column.name for column in reading.columns])
+        self._undeclared = members.Undeclared([column.key for column in reading.columns])
 
     def block(self, first: int, items: Sequence[Item], places: Sequence[int] | None = None) -> Block:
         """The block of some records.
@@ -73,7 +73,7 @@ class ExactRecords:
         self, column: SourceColumn, records: list[dict[str, Any]], rows: list[int], failures: dict[int, Failure]
     ) -> pa.Array:
         """The values of a declared column, null where a record fails; notes the first failure of each record."""
-        found = _members(records, column.name)
+        found = _members(records, column.key)
         if column.required:
             for row, value in zip(rows, found, strict=True):
                 if value is None:
@@ -119,7 +119,7 @@ class ExactRecords:
             shown = cell_text.texts(array.take(pa.array(chosen, pa.int64())), column.type).to_pylist()
             for at, index in enumerate(chosen):
                 if shown[at] is None and index is not None:
-                    raw = members.find(records[index], column.name)
+                    raw = members.find(records[index], column.key)
                     shown[at] = None if raw is None else decoding.raw_text(raw)
             arrays.append(pa.array(shown, pa.string()))
         return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self._reading.columns])

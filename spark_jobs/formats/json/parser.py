@@ -123,7 +123,7 @@ class JsonParser:
 
     def keys(self, stream: ByteStream, most_records: int | None = None) -> dict[str, None]:
         """The names of all undeclared leaves in first-seen order; of the first records alone if a number is given."""
-        names = undeclared.Names([column.name for column in self._columns])
+        names = undeclared.Names([column.key for column in self._columns])
         if self._layout is JsonLayout.NDJSON and not self._arrays and most_records is None:
             for lines in portions.portions(stream, Stretch()):
                 names.add(lines)

@@ -56,7 +56,7 @@ _EXACT = float(1 << 53)
 
 @dataclass(frozen=True)
 class _Leaf:
-    """A column that is read: its name, where it is in the object, and how it is declared (None if it is not)."""
+    """A column that is read: its name in the object, where that leads, and how it is declared (None if it is not)."""
 
     name: str
     path: tuple[str, ...]
@@ -160,7 +160,7 @@ class QuickRecords:
 
     def _batch(self, arrays: Mapping[str, pa.Array], count: int) -> pa.RecordBatch:
         found = {
-            column.name: arrays[column.name] for column in self._reading.columns if self._reading.carries(column.name)
+            column.name: arrays[column.key] for column in self._reading.columns if self._reading.carries(column.name)
         }
         for name in self._reading.widened:
             # Where there are columns below the name, only odd records have a value of the name's own.
@@ -173,7 +173,7 @@ class QuickRecords:
 
 def _leaves(reading: Reading) -> list[_Leaf] | None:
     """What must be read of each object, or None where the exact way alone will do."""
-    columns = {column.name: column for column in reading.columns}
+    columns = {column.key: column for column in reading.columns}
     above = members.parents([*columns, *reading.widened])
     leaves = []
     for name in (*columns, *reading.widened):
@@ -186,7 +186,7 @@ def _leaves(reading: Reading) -> list[_Leaf] | None:
         if column is not None:
             if column.type.kind not in _ARROW and column.type.kind not in (Kind.ANY, Kind.NUMERIC):
                 return None
-            if not (reading.carries(name) or column.required or _can_fail(column)):
+            if not (reading.carries(column.name) or column.required or _can_fail(column)):
                 continue
         if len(path) > members.MAX_DEPTH or (len(path) > 1 and not name.isprintable()) or '"' in name or "\\" in name:
             return None

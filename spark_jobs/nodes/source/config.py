@@ -31,9 +31,9 @@ from spark_jobs.nodes.source.step import PROVENANCE, FileMatch, OnUnmapped, Sour
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from spark_jobs.formats.format import SourceColumn
     from spark_jobs.nodes.model import Config
     from spark_jobs.nodes.source.layout import Declared
-    from spark_jobs.nodes.source.step import DeclaredColumn
 
 
 def check(config: SourceConfig, scope: BindScope) -> None:
@@ -105,7 +105,12 @@ def _column_problems(config: SourceConfig, declared: Declared) -> Iterator[netwo
     places: dict[str, tuple[str | int, ...]] = dict.fromkeys((c.name for c in declared.columns), ("format_schema",))
     places |= {column.name: ("schema", index) for index, column in enumerate(config.columns or ())}
     places |= {change.column: ("schema_overrides", change.patch) for change in declared.changes}
+    read_from: dict[str, str] = {}
     for column in declared.columns:
+        first = read_from.setdefault(column.key, column.name)
+        if first != column.name:
+            message = f"the columns `{first}` and `{column.name}` are both read from `{column.key}`"
+            yield codes.E007, message, places[column.name], "give one of them another `alias`"
         if column.name.startswith("$"):
             message = f"`{column.name}`: names with `$` belong to the engine"
             yield codes.E007, message, (*places[column.name], "name"), None
@@ -253,7 +258,7 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
     return Bound(step, {"": flow}, _pending(config, declared, scope), tuple(_origins(config, declared, scope)))
 
 
-def _localized(columns: tuple[DeclaredColumn, ...], header: str) -> tuple[DeclaredColumn, ...]:
+def _localized(columns: tuple[SourceColumn, ...], header: str) -> tuple[SourceColumn, ...]:
     """The columns whose formats have the names of the pipeline's language."""
     return tuple(replace(one, format=header + one.format) if one.format and header else one for one in columns)
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.diagnostics import nearest
+from spark_jobs.formats.format import SourceColumn
 from spark_jobs.nodes.formats import LAYOUT_TYPES, Layout, LayoutField
-from spark_jobs.nodes.source.step import DeclaredColumn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.source.model import SourceConfig
 
 #: What a field says of a column; the rest is about places in records.
-_OF_COLUMNS = frozenset({"name", "type", "required", "format", "inherits", "description", "drop", "record"})
+_OF_COLUMNS = frozenset({"name", "type", "required", "format", "alias", "inherits", "description", "drop", "record"})
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,14 @@ class Declared:
         mistakes: the patches that cannot be applied; they are left out.
     """
 
-    columns: tuple[DeclaredColumn, ...]
+    columns: tuple[SourceColumn, ...]
     layout: Layout | None = None
     changes: tuple[Change, ...] = ()
     mistakes: tuple[Mistake, ...] = ()
 
     @property
     def is_plain(self) -> bool:
-        """Whether the layout says nothing but names, types, forms of dates and what is required."""
+        """Whether the layout says nothing but names, aliases, types, forms of dates and what is required."""
         if self.layout is None:
             return True
         written = (key for one in self.layout.all_fields for key, value in one if value is not None)
@@ -73,7 +73,7 @@ def declared(config: SourceConfig, layout: Layout | None) -> Declared:
         config: the source.
         layout: its format schema, read; None where there is none or it is broken.
     """
-    own = tuple(DeclaredColumn(c.name, c.type, c.required, c.format) for c in config.columns or ())
+    own = tuple(SourceColumn(c.name, c.type, c.required, c.format) for c in config.columns or ())
     if layout is None:
         return Declared(own)
     patched = _Patched(layout)
@@ -92,28 +92,29 @@ def declared(config: SourceConfig, layout: Layout | None) -> Declared:
     return Declared(tuple(columns), result, _changes(patched, columns), tuple(patched.mistakes))
 
 
-def _changes(patched: _Patched, columns: Sequence[DeclaredColumn]) -> tuple[Change, ...]:
+def _changes(patched: _Patched, columns: Sequence[SourceColumn]) -> tuple[Change, ...]:
     names = {column.name for column in columns}
     made = [Change(name, patch) for name, patch in patched.last.items() if name in names]
     gone = [Change(name, patch, True) for name, patch in patched.dropped.items() if name not in names]
     return tuple(sorted((*made, *gone), key=lambda change: change.patch))
 
 
-def _column(one: LayoutField) -> DeclaredColumn:
-    return DeclaredColumn(one.name, LAYOUT_TYPES[one.type or "string"], bool(one.required), one.format)
+def _column(one: LayoutField) -> SourceColumn:
+    return SourceColumn(one.name, LAYOUT_TYPES[one.type or "string"], bool(one.required), one.format, one.alias)
 
 
-def _refined(column: DeclaredColumn, one: LayoutField | None, said: dict[str, set[str]]) -> DeclaredColumn:
+def _refined(column: SourceColumn, one: LayoutField | None, said: dict[str, set[str]]) -> SourceColumn:
     """A column of `schema:` with what patches say of it, and with what `schema:` itself leaves open."""
     if one is None:
         return column
     patched = said.get(column.name, set())
     from_field = _column(one)
-    return DeclaredColumn(
+    return SourceColumn(
         column.name,
         from_field.type if "type" in patched else column.type,
         from_field.required if "required" in patched else column.required or from_field.required,
         from_field.format if "format" in patched else column.format or from_field.format,
+        from_field.alias,
     )
 
 

@@ -44,7 +44,7 @@ class Source(operator.Operator):
     def reading(self, widened: tuple[str, ...], keep_texts: bool) -> format.Reading:
         """What is wanted of the files: all columns where dead letters show the record, else those read downstream."""
         return format.Reading(
-            columns=tuple(format.SourceColumn(c.name, c.type, c.required, c.format) for c in self.step.columns),
+            columns=self.step.columns,
             widened=widened,
             live=None if keep_texts else self.step.live,
             failure_texts=keep_texts,

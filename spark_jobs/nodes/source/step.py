@@ -10,6 +10,7 @@ from spark_jobs.nodes import node
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import types
+    from spark_jobs.formats.format import SourceColumn
     from spark_jobs.scan.endpoint import Endpoint
 
 
@@ -23,16 +24,6 @@ class OnUnmapped(StrEnum):
     AUTO_WIDEN = "auto_widen"
     DROP = "drop"
     REJECT = "reject"
-
-
-@dataclass(frozen=True)
-class DeclaredColumn:
-    """A column of `schema:`; `required` makes absence and failed conversion errors of their own (decision 26)."""
-
-    name: str
-    type: types.Type
-    required: bool = False
-    format: str | None = None
 
 
 @dataclass(frozen=True)
@@ -83,7 +74,7 @@ class SourceStep(node.Step):
     format: str
     options: Any
     match: FileMatch
-    columns: tuple[DeclaredColumn, ...]
+    columns: tuple[SourceColumn, ...]
     on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN
     live: frozenset[str] = frozenset()
     label: str | None = None
@@ -121,3 +112,13 @@ class SourceStep(node.Step):
     def column_names(self) -> tuple[str, ...]:
         """The declared columns' names in order."""
         return tuple(column.name for column in self.columns)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What the declared columns are called in the files, in order."""
+        return tuple(column.key for column in self.columns)
+
+    @property
+    def renamed(self) -> frozenset[str]:
+        """The declared columns that are called otherwise in the files, and whose names no column of these has."""
+        return frozenset(self.column_names).difference(self.keys)

@@ -51,6 +51,18 @@ def test_records_that_are_what_they_are_declared_are_read_by_columns(exactly: li
     assert batch.to_pylist()[7]["name"] == "n\n7"
 
 
+def test_columns_with_another_name_in_the_file_are_read_by_columns(exactly: list[str]) -> None:
+    columns = (
+        SourceColumn("name", types.INT, alias="id"),
+        SourceColumn("id", types.STRING, alias="at.city"),
+        SourceColumn("at", types.FLOAT, alias="price", required=True),
+    )
+    reader = parser.JsonParser("in.ndjson", JsonLayout.NDJSON, JsonOptions(), Reading(columns, ("name",)))
+    (block,) = reader.blocks(io.BytesIO(f"{chr(10).join(LINES)}\n".encode()), Stretch())
+    assert exactly == []
+    assert block.batch.to_pylist()[7] == {"name": 7, "id": "é", "at": 7.5, "$widened.name": '"n\\n7"'}
+
+
 @pytest.mark.parametrize(
     "odd",
     [

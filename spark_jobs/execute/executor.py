@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
-import time
 import uuid
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,9 +35,12 @@ from spark_jobs.execute import (
     spill,
     staging_folder,
     targets,
-    verdict,
+    tolerance,
     work,
 )
+from spark_jobs.execute.passes import Pass
+from spark_jobs.execute.stopwatch import Stopwatch
+from spark_jobs.execute.tally import Tally
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats.format import FormatError
 from spark_jobs.nodes.transform import directives
@@ -47,38 +48,30 @@ from spark_jobs.plan import plan as plans
 from spark_jobs.scan.staging import SourceStaging
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from pyspark.sql import SparkSession
 
     from spark_jobs.execute.identity import Identity
+    from spark_jobs.execute.products import Products
     from spark_jobs.plan.options import RunOptions
 
 
 @dataclass
-class Run:
-    """A run on its way; what is known so far is what a failure can report."""
+class _Run:
+    """A run on its way, for this module alone; what is known so far is what a failure can report."""
 
     plan: plans.Plan
     options: RunOptions
     identity: Identity
-    tally: verdict.Tally = field(default_factory=verdict.Tally)
+    clock: Stopwatch = field(default_factory=Stopwatch)
     inputs: inputs.Inputs | None = None
+    work: work.Work | None = None
     source_staging: SourceStaging | None = None
     application: dict[str, str | None] = field(default_factory=dict)
-    output_files: list[str] = field(default_factory=list)
+    output_files: tuple[str, ...] = ()
     dlq_path: str | None = None
-    phases: dict[str, float] = field(default_factory=dict)
     is_published: bool = False
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Time a phase."""
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.phases[name] = self.phases.get(name, 0.0) + time.perf_counter() - started
 
     @property
     def threads(self) -> int:
@@ -92,9 +85,29 @@ class Run:
         return session.local_dir(self.options, self.plan.storage.spill_root)
 
     @property
+    def tally(self) -> Tally:
+        """What its tasks have counted."""
+        return self.work.products.tally if self.work else Tally()
+
+    @property
     def exit_code(self) -> ExitCode:
         """How the run ends when nothing stops it any more."""
         return ExitCode.DEAD_LETTERS if self.tally.dead else ExitCode.SUCCESS
+
+    @property
+    def facts(self) -> metrics.Facts:
+        """What there is to tell at its end."""
+        return metrics.Facts(
+            plan=self.plan,
+            identity=self.identity,
+            threads=self.threads,
+            inputs=self.inputs,
+            tally=self.tally,
+            application=self.application,
+            phases=self.clock.seconds,
+            output_files=self.output_files if self.is_published else (),
+            dlq_path=self.dlq_path if self.is_published else None,
+        )
 
 
 def execute(
@@ -105,7 +118,7 @@ def execute(
     A preview publishes nothing: `show` gets the name and the text of each output instead. KeyboardInterrupt (and
     SIGTERM, which the command turns into it) ends the run as interrupted; nothing is published then.
     """
-    run = Run(plan, options, identity)
+    run = _Run(plan, options, identity)
     error: result.RunError | None = None
     try:
         if options.preview is None:
@@ -133,17 +146,14 @@ def execute(
         logs.LOG.debug("the run broke down", exc_info=failed)
     if error is not None:
         error = replace(error, message=masking.Secrets.of(options).masked(error.message))
-    if not run.is_published:
-        run.output_files.clear()
-        run.dlq_path = None
     with interrupts.ignored():
         if run.source_staging is not None:
             for problem in run.source_staging.close(succeeded=exit_code is ExitCode.SUCCESS):
                 logs.LOG.warning("%s", problem)
-        return metrics.conclude(run, exit_code, error)
+        return metrics.conclude(run.facts, options.metrics_spool_dir, exit_code, error)
 
 
-def _publishing(run: Run) -> ExitCode:
+def _publishing(run: _Run) -> ExitCode:
     """All of a run inside its staging folders."""
     targets.check(targets.resolve(run.plan, run.identity, run.options), run.options)
     opening = _begin(run)
@@ -162,13 +172,15 @@ def _publishing(run: Run) -> ExitCode:
         }
         for folder in wanted.folders:
             staging.folder(folder)
-        spark = _work(run, opening, str(staging.home), folders)
-        with run.phase("publish"), publish.alone(folder.parent for folder in staging.folders):
+        spark, done = _work(run, opening, str(staging.home), folders)
+        with run.clock.phase("publish"), publish.alone(folder.parent for folder in staging.folders):
             # Another run may have published meanwhile: names that were free need not be so any more.
             wanted = targets.resolve(run.plan, run.identity, run.options, run.inputs)
             targets.refuse_existing(wanted, run.options)
-            renames = outputs.assemble(run, spark, wanted, staging.folder)
-            renames += _dead_letters(run, spark, wanted, staging)
+            material = outputs.Material(run.plan, run.identity, done.wanted.run, done.products)
+            assembled = outputs.assemble(material, spark, wanted, staging.folder)
+            run.output_files = tuple(assembled.files)
+            renames = assembled.renames + _dead_letters(run, done, spark, wanted, staging)
             for warning in inputs.still_there(run.plan, run.inputs):
                 logs.LOG.warning("%s", warning)
             with interrupts.ignored():
@@ -180,16 +192,17 @@ def _publishing(run: Run) -> ExitCode:
     return run.exit_code
 
 
-def _previewing(run: Run, show: Callable[[str, str], None]) -> ExitCode:
+def _previewing(run: _Run, show: Callable[[str, str], None]) -> ExitCode:
     """A few records through the whole pipeline, to `show`; everything else happens in a folder that is thrown away."""
     opening = _begin(run)
     wanted = targets.resolve(run.plan, run.identity, run.options, run.inputs)
     scratch = tempfile.mkdtemp(prefix="clinker-preview-")
     try:
         _fetch(run, Path(scratch))
-        spark = _work(run, opening, scratch, {target.name: scratch for target in wanted.outputs})
-        renames = outputs.assemble(run, spark, wanted, lambda beside: Path(scratch), is_shown=True)
-        staged = {rename.target: rename.source for rename in renames}  # sidecars are among them
+        spark, done = _work(run, opening, scratch, {target.name: scratch for target in wanted.outputs})
+        material = outputs.Material(run.plan, run.identity, done.wanted.run, done.products)
+        assembled = outputs.assemble(material, spark, wanted, lambda beside: Path(scratch), is_shown=True)
+        staged = {rename.target: rename.source for rename in assembled.renames}  # sidecars are among them
         for target in wanted.outputs:
             for each in target.deliveries:
                 text = Path(str(staged[str(each.path)])).read_text(getattr(target.step.options, "encoding", "utf-8"))
@@ -199,7 +212,7 @@ def _previewing(run: Run, show: Callable[[str, str], None]) -> ExitCode:
     return run.exit_code
 
 
-def _begin(run: Run) -> _SessionOpening:
+def _begin(run: _Run) -> _SessionOpening:
     """Find the inputs while the session opens."""
     least = run.threads * plans.LEAST_TASK_BYTES
     if run.plan.memory_limit_bytes < least:
@@ -210,8 +223,8 @@ def _begin(run: Run) -> _SessionOpening:
             f"memory.limit of {limit} bytes cannot hold one batch for each of {run.threads} tasks: "
             f"{least} bytes at least, or fewer threads",
         )
-    opening = _SessionOpening(run)
-    with run.phase("inputs"):
+    opening = _SessionOpening(run.options, run.options.threads or run.plan.threads, run.plan.storage.spill_dir)
+    with run.clock.phase("inputs"):
         run.inputs = inputs.find(
             run.plan,
             work.split_bytes(),
@@ -225,7 +238,7 @@ def _begin(run: Run) -> _SessionOpening:
     return opening
 
 
-def _copies(run: Run) -> SourceStaging | None:
+def _copies(run: _Run) -> SourceStaging | None:
     """What stages the files; a preview reads so little that it reads in place."""
     settings = run.plan.storage.staging
     if settings is None or run.options.preview is not None:
@@ -236,7 +249,7 @@ def _copies(run: Run) -> SourceStaging | None:
     return run.source_staging
 
 
-def _fetch(run: Run, folder: Path) -> None:
+def _fetch(run: _Run, folder: Path) -> None:
     """The pages of network sources become files in a folder of the run, where every machine can read them."""
     assert run.inputs is not None
     steps = run.inputs.on_network
@@ -244,7 +257,7 @@ def _fetch(run: Run, folder: Path) -> None:
         return
     from spark_jobs.execute import network  # runs without a network source need no HTTP
 
-    with run.phase("fetch"):
+    with run.clock.phase("fetch"):
         pages = network.fetch(run.plan, steps, folder, run.options.preview)
         run.inputs = inputs.with_pages(run.plan, run.inputs, pages, work.split_bytes())
     _warn(run.inputs, steps)
@@ -256,9 +269,9 @@ def _warn(found: inputs.Inputs, names: Iterable[str]) -> None:
             logs.LOG.warning("%s", warning)
 
 
-def _work(run: Run, opening: _SessionOpening, scratch: str, folders: dict[str, str]) -> SparkSession:
+def _work(run: _Run, opening: _SessionOpening, scratch: str, folders: dict[str, str]) -> tuple[SparkSession, work.Work]:
     """The jobs and the verdict."""
-    with run.phase("session"):
+    with run.clock.phase("session"):
         spark = opening.wait()
     secrets = masking.Secrets.of(run.options)
     run.application = {k: v and secrets.masked(v) for k, v in session.describe(spark).items()}
@@ -267,16 +280,22 @@ def _work(run: Run, opening: _SessionOpening, scratch: str, folders: dict[str, s
     try:
         shown = progress.shown(spark, wanted=not run.options.quiet)
         with shown, spill.folder(run.plan.storage) as spilling:
-            work.Work(run, spark, scratch, folders, spilling).all_jobs()
+            room = work.Room(scratch, folders, spilling, run.plan.memory_limit_bytes // run.threads)
+            told = work.run_spec(run.plan, run.options, run.inputs, room)
+            first = Pass(run.plan, told, run.inputs, work.run_values(run.plan, run.identity))
+            run.work = work.Work(first, run.clock, run.options.preview)
+            run.work.all_jobs(spark)
     finally:
-        logs.write(run.tally.logs, run.inputs.file_name, work.rows_before(run))
-    dropped.tell(_assembly(run), run.tally.letters)
+        if run.work:
+            logs.write(run.tally.logs, run.work.products.inputs.file_name, run.work.products.rows_before)
+    products = run.work.products
+    dropped.tell(_assembly(run.plan, products), products.letters)
     _log_around(run, directives.AFTER)
-    verdict.judge(run.plan, run.inputs, run.tally, run.options.error_threshold)
-    return spark
+    tolerance.judge(run.plan.errors, products, run.options.error_threshold)
+    return spark, run.work
 
 
-def _log_around(run: Run, when: str) -> None:
+def _log_around(run: _Run, when: str) -> None:
     """The directives that stand before or after a whole transform."""
     known = {"pipeline.name": run.plan.name, "pipeline.execution_id": run.identity.execution_id}
     for planned in run.plan.nodes:
@@ -288,13 +307,11 @@ def _log_around(run: Run, when: str) -> None:
 class _SessionOpening:
     """Opens the session while the driver looks at the inputs: a JVM takes seconds to start."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, options: RunOptions, threads: int | None, local_dir: str | None) -> None:
         self._session: SparkSession | None = None
         self._error: BaseException | None = None
-        self._options = run.options
-        threads = run.options.threads or run.plan.threads
-        local_dir = run.plan.storage.spill_dir
-        self._thread = threading.Thread(target=self._open, args=(run.options, threads, local_dir), daemon=True)
+        self._options = options
+        self._thread = threading.Thread(target=self._open, args=(options, threads, local_dir), daemon=True)
         self._thread.start()
 
     def _open(self, options: RunOptions, threads: int | None, local_dir: str | None) -> None:
@@ -319,19 +336,18 @@ class _SessionOpening:
         return self._session
 
 
-def _assembly(run: Run) -> dead_letter.Assembly:
-    assert run.inputs is not None
-    return dead_letter.Assembly(run.plan.errors, run.inputs, work.rows_before(run), work.branches(run.plan))
+def _assembly(plan: plans.Plan, products: Products) -> dead_letter.Assembly:
+    return dead_letter.Assembly(plan.errors, products.inputs, products.rows_before, work.branches(plan))
 
 
 def _dead_letters(
-    run: Run, spark: SparkSession, wanted: targets.Targets, staging: publish.Staging
+    run: _Run, done: work.Work, spark: SparkSession, wanted: targets.Targets, staging: publish.Staging
 ) -> list[journal.Rename]:
     """The dead-letter files, and the removal of an older run's."""
-    assert run.inputs is not None
-    boxes = dead_letter.letterboxes(run.plan.errors, run.inputs, wanted.letters)
-    assembly = _assembly(run)
-    parts = letter_files.write(spark, assembly, boxes, run.tally.letters, str(staging.home))
+    products = done.products
+    boxes = dead_letter.letterboxes(run.plan.errors, products.inputs, wanted.letters)
+    assembly = _assembly(run.plan, products)
+    parts = letter_files.write(spark, assembly, boxes, products.letters, str(staging.home))
     renames = []
     for box, rows in zip(boxes, parts, strict=True):
         target = Path(box.path)

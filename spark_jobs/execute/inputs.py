@@ -42,6 +42,10 @@ class Inputs:
         """The splits by their numbers (a preview reads only some of them)."""
         return {place.number: (name, place) for name, place in self.splits}
 
+    def splits_of(self, names: Sequence[str]) -> tuple[tuple[str, SplitInput], ...]:
+        """The splits of some sources."""
+        return tuple(item for item in self.splits if item[0] in names)
+
     @property
     def on_network(self) -> dict[str, SourceStep]:
         """The sources whose records are on a network."""

@@ -47,8 +47,8 @@ def read_pack(spec: JobSpec, pack: range, attempt: str) -> Iterator[pa.RecordBat
     name = spec.splits[pack.start][0]
     places = [spec.splits[index][1] for index in pack]
     unit = Task(spec, 0, places[0].number, attempt)
-    if spec.counts_only:
-        unit.count(name, places)
+    if spec.measures_only:
+        unit.measure(name, places)
     else:
         unit.read(name, places)
     yield from _sent(unit)

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_jobs.contract import ExitCode
-    from spark_jobs.execute.executor import Run
+    from spark_jobs.execute.identity import Identity
+    from spark_jobs.execute.inputs import Inputs
+    from spark_jobs.execute.tally import Tally
     from spark_jobs.plan import plan as plans
 
 DIRECTORY_VARIABLE = "CLINKER_METRICS_SPOOL_DIR"
@@ -34,11 +36,41 @@ class Outcome:
     nodes: Mapping[str, Mapping[str, Any]]
 
 
-def conclude(run: Run, exit_code: ExitCode, error: result.RunError | None) -> Outcome:
-    """Write the metrics file, if one is wanted, and give the run's outcome; a failed run has both too (decision 59)."""
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a run when it ends, however far it came.
+
+    Args:
+        plan: what was to be done.
+        identity: its ids, and when it began.
+        threads: the tasks that ran at a time on one machine.
+        inputs: what it read, None where that was not found out.
+        tally: what its tasks have counted.
+        application: the Spark application.
+        phases: the seconds of its phases.
+        output_files: the published files.
+        dlq_path: the dead-letter file.
+    """
+
+    plan: plans.Plan
+    identity: Identity
+    threads: int
+    inputs: Inputs | None
+    tally: Tally
+    application: Mapping[str, str | None]
+    phases: Mapping[str, float]
+    output_files: tuple[str, ...]
+    dlq_path: str | None
+
+
+def conclude(run: Facts, folder: str | None, exit_code: ExitCode, error: result.RunError | None) -> Outcome:
+    """Write the metrics file, if one is wanted, and give the run's outcome; a failed run has both too (decision 59).
+
+    The file goes to the folder, or else to that of the environment or of the plan.
+    """
     finished = datetime.now(UTC)
     summary = _summary(run, finished)
-    folder = run.options.metrics_spool_dir or os.environ.get(DIRECTORY_VARIABLE) or run.plan.metrics_dir
+    folder = folder or os.environ.get(DIRECTORY_VARIABLE) or run.plan.metrics_dir
     path = None
     if folder:
         document = {**_document(run, finished, exit_code, error), **summary}
@@ -55,7 +87,7 @@ def conclude(run: Run, exit_code: ExitCode, error: result.RunError | None) -> Ou
         records_dlq=summary["records_dlq"],
         dlq_path=run.dlq_path,
         dlq_count=run.tally.dead,
-        output_files=tuple(run.output_files),
+        output_files=run.output_files,
         metrics_path=path,
         metrics={key: value for key, value in summary.items() if not isinstance(value, dict | list)},
         application_id=run.application.get("application_id"),
@@ -64,12 +96,12 @@ def conclude(run: Run, exit_code: ExitCode, error: result.RunError | None) -> Ou
     return Outcome(record, _nodes(run))
 
 
-def _of_kind(run: Run, kind: str) -> list[tuple[str, Any]]:
+def _of_kind(run: Facts, kind: str) -> list[tuple[str, Any]]:
     names = {planned.name for planned in run.plan.nodes if planned.kind == kind}
     return [(name, counters) for name, counters in run.tally.counters.items() if name in names]
 
 
-def _summary(run: Run, finished: datetime) -> dict[str, Any]:
+def _summary(run: Facts, finished: datetime) -> dict[str, Any]:
     """The figures that a scheduler shows; scalars."""
     nodes = run.tally.counters.values()
     total = sum(counters.records_in for _, counters in _of_kind(run, "source"))
@@ -89,7 +121,7 @@ def _summary(run: Run, finished: datetime) -> dict[str, Any]:
     }
 
 
-def _document(run: Run, finished: datetime, exit_code: ExitCode, error: result.RunError | None) -> dict[str, Any]:
+def _document(run: Facts, finished: datetime, exit_code: ExitCode, error: result.RunError | None) -> dict[str, Any]:
     numbers = run.inputs.numbers if run.inputs else {}
     scans = run.inputs.scans if run.inputs else {}
     nodes = _nodes(run)
@@ -127,7 +159,7 @@ def _document(run: Run, finished: datetime, exit_code: ExitCode, error: result.R
     }
 
 
-def _nodes(run: Run) -> dict[str, dict[str, Any]]:
+def _nodes(run: Facts) -> dict[str, dict[str, Any]]:
     """What each node did, in the order of the plan; one that no record reached did nothing."""
     found = {p.name: replace(run.tally.counters.get(p.name, Counters())) for p in run.plan.nodes}
     for planned in run.plan.nodes:

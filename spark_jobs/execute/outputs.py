@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute import chunks, durable, inputs, joining, journal, logs, merging, targets, verdict, work
+from spark_jobs.execute import chunks, durable, joining, journal, logs, merging, targets, verdict, work
 from spark_jobs.nodes.output import records
 from spark_jobs.nodes.output import run as output_run
 from spark_jobs.nodes.output.step import IfExists
@@ -21,51 +21,83 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.executor import Run
+    from spark_jobs.execute.identity import Identity
+    from spark_jobs.execute.products import Products
     from spark_jobs.execute.report import Part
+    from spark_jobs.execute.spec import RunSpec
     from spark_jobs.formats.format import Writer
     from spark_jobs.nodes.output.step import Split
+    from spark_jobs.plan import plan as plans
+
+
+@dataclass(frozen=True)
+class Material:
+    """What the outputs of a run are put together from.
+
+    Args:
+        plan: the plan.
+        identity: the run's ids, for sidecars.
+        run: what its tasks were told: the undeclared columns of outputs, and what a task may hold.
+        products: what came of its jobs.
+    """
+
+    plan: plans.Plan
+    identity: Identity
+    run: RunSpec
+    products: Products
+
+
+@dataclass
+class Assembled:
+    """The files of outputs, and the names they will get."""
+
+    renames: list[journal.Rename] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
 
 
 def assemble(
-    run: Run, spark: SparkSession, wanted: targets.Targets, folder: Callable[[Path], Path], *, is_shown: bool = False
-) -> list[journal.Rename]:
+    material: Material,
+    spark: SparkSession,
+    wanted: targets.Targets,
+    folder: Callable[[Path], Path],
+    *,
+    is_shown: bool = False,
+) -> Assembled:
     """Put the parts of each output together, in staging folders.
 
     Args:
-        run: the run, its jobs done.
+        material: the parts.
         spark: merges what has to be sorted.
         wanted: the outputs.
         folder: gives the staging folder beside the files of a folder.
         is_shown: whether the files are only looked at, each in one piece.
     """
-    renames: list[journal.Rename] = []
+    done = Assembled()
     for target in wanted.outputs:
-        assembly = _Assembly(run, target, folder, is_shown)
+        assembly = _Assembly(material, target, folder, is_shown, done)
         try:
             assembly.put_together(spark)
         except OSError as error:
             path = error.filename or target.deliveries[0].path
-            raise verdict.broken(run.plan, "E900", durable.describe(error, str(path)), target.name) from error
+            raise verdict.broken(material.plan, "E900", durable.describe(error, str(path)), target.name) from error
         except chunks.OversizeGroup as error:
-            raise verdict.broken(run.plan, "E906", str(error), target.name) from error
-        renames += assembly.renames
-    return renames
+            raise verdict.broken(material.plan, "E906", str(error), target.name) from error
+    return done
 
 
 @dataclass
 class _Assembly:
     """One output's files on their way."""
 
-    run: Run
+    material: Material
     target: targets.Target
     folder: Callable[[Path], Path]
     is_shown: bool
-    renames: list[journal.Rename] = field(default_factory=list)
+    done: Assembled
 
     def put_together(self, spark: SparkSession) -> None:
         """Write all files of the output, and note the names that they will get."""
-        found = [part for part in self.run.tally.parts_of(self.target.name) if part.bytes]
+        found = [part for part in self.material.products.parts_of(self.target.name) if part.bytes]
         of_file: dict[str | None, list[Part]] = {each.source_file: [] for each in self.target.deliveries}
         for part in found:
             of_file.setdefault(part.source_file, []).append(part)
@@ -74,10 +106,10 @@ class _Assembly:
             text = f"output '{self.target.name}': records of {', '.join(map(str, of_file))} have no file to go to"
             raise verdict.RunFailed(ExitCode.EVALUATION, "E903", f"{text}; nothing is published")
         pieces = [[joining.whole(part.path, part.bytes) for part in parts] for parts in of_each]
-        step, run = self.target.step, self.run
+        step, share = self.target.step, self.material.run.memory_share
         if step.sort_order and found:
             columns = [records.GROUP] if step.split and step.split.group_key else []
-            most = min(run.plan.memory_limit_bytes // run.threads // 4, work.split_bytes())
+            most = min(share // 4, work.split_bytes())
             pieces = merging.merge(spark, pieces, columns, str(Path(found[0].path).parent), most)
         for delivery, own, parts in zip(self.target.deliveries, pieces, of_each, strict=True):
             if step.split and not self.is_shown:
@@ -89,9 +121,8 @@ class _Assembly:
 
     @property
     def _writer(self) -> Writer:
-        assert self.run.inputs is not None
-        widened = inputs.widened(self.run.plan, self.run.inputs)[self.target.name]
-        return output_run.writer(self.target.step, widened, inputs.widened_type(self.run.inputs))
+        run = self.material.run
+        return output_run.writer(self.target.step, run.widened[self.target.name], run.widened_type)
 
     def _staged(self, path: Path, ending: str) -> Path:
         """Where a file is until it is published; not under its own name, which with an ending could be too long."""
@@ -99,8 +130,8 @@ class _Assembly:
         return self.folder(path.parent) / f"{name}{ending}"
 
     def _publish(self, staged: Path, path: Path) -> None:
-        self.renames.append(journal.Rename(str(staged), str(path)))
-        self.run.output_files.append(str(path))
+        self.done.renames.append(journal.Rename(str(staged), str(path)))
+        self.done.files.append(str(path))
 
     def _whole(self, path: Path, parts: Sequence[joining.Piece]) -> None:
         staged, writer = self._staged(path, ".whole"), self._writer
@@ -138,31 +169,31 @@ class _Assembly:
             self._publish(staged, final)
         if step.if_exists is not IfExists.UNIQUE_SUFFIX:
             older = set(chunks.existing(path, split.naming)) - taken
-            self.renames += [journal.Rename(None, str(each)) for each in sorted(older)]
+            self.done.renames += [journal.Rename(None, str(each)) for each in sorted(older)]
 
     def _sidecar(self, path: Path, parts: Sequence[Part]) -> None:
         """`<file>.meta.json` beside an output: the facts of the run that wrote it (spec/formats.md 11.8)."""
-        run, now = self.run, datetime.now(UTC)
+        plan, identity, now = self.material.plan, self.material.identity, datetime.now(UTC)
         facts = {
-            "pipeline_path": str(run.plan.path),
-            "pipeline_hash": run.plan.source_hash,
-            "pipeline_hash_short": run.plan.source_hash[:8],
+            "pipeline_path": str(plan.path),
+            "pipeline_hash": plan.source_hash,
+            "pipeline_hash_short": plan.source_hash[:8],
             "clinker_version": _version(),
-            "run_started_at": run.identity.started.isoformat(),
+            "run_started_at": identity.started.isoformat(),
             "run_finished_at": now.isoformat(),
-            "elapsed_total_ms": int((now - run.identity.started).total_seconds() * 1000),
-            "execution_id": run.identity.execution_id,
-            "batch_id": run.identity.batch_id,
+            "elapsed_total_ms": int((now - identity.started).total_seconds() * 1000),
+            "execution_id": identity.execution_id,
+            "batch_id": identity.batch_id,
             "output_name": self.target.step.label or self.target.name,
             "resolved_path": str(path),
             "record_count": sum(part.records for part in parts),
             "bytes_written": sum(part.bytes for part in parts),
-            "dlq_counts": run.tally.dead_per_category,
+            "dlq_counts": self.material.products.tally.dead_per_category,
         }
         staged = self._staged(path, ".meta")
         with durable.about(staged):
             staged.write_text(json.dumps(facts, indent=2) + "\n")
-        self.renames.append(journal.Rename(str(staged), str(targets.sidecar(path))))
+        self.done.renames.append(journal.Rename(str(staged), str(targets.sidecar(path))))
 
 
 def _version() -> str:

@@ -29,7 +29,7 @@ class Part:
 
 
 @dataclass
-class SplitReport:
+class Measure:
     """What reading a split told: its number over all sources, the records in it, and whether it was cut rightly."""
 
     number: int
@@ -79,6 +79,17 @@ class Letters:
 
 
 @dataclass
+class Placed:
+    """A final value, and the place of the record that gave it: of several the last counts.
+
+    The value is as JSON has it; what else there is (dates) is text, which the variable's type turns back.
+    """
+
+    place: tuple[int, ...]
+    value: Any
+
+
+@dataclass
 class Broken:
     """What ended a task that no record is to blame for: a file that cannot be read or written (exit 4).
 
@@ -120,12 +131,16 @@ class TaskReport:
     seconds: float = 0.0
     counters: dict[str, Counters] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
-    splits: list[SplitReport] = field(default_factory=list)
+    splits: list[Measure] = field(default_factory=list)
     letters: Letters | None = None
     failure: FirstFailure | None = None
     broken: Broken | None = None
     logs: list[LogLine] = field(default_factory=list)
     logs_left_out: int = 0
+    #: Final values by path, as far as this task's records give them.
+    values: dict[str, Placed] = field(default_factory=dict)
+    #: Files with the keys of groups that this task found to be dirty.
+    dirty: list[str] = field(default_factory=list)
     payload_bytes: int = 0
     #: Bytes on local disk by node.
     spilled: dict[str, int] = field(default_factory=dict)
@@ -141,7 +156,7 @@ class TaskReport:
         fields: dict[str, Any] = json.loads(data)
         fields["counters"] = {name: Counters(**counters) for name, counters in fields["counters"].items()}
         fields["parts"] = [Part(**{**part, "lane": tuple(part["lane"])}) for part in fields["parts"]]
-        fields["splits"] = [SplitReport(**split) for split in fields["splits"]]
+        fields["splits"] = [Measure(**split) for split in fields["splits"]]
         if fields["letters"]:
             letters = fields["letters"]
             letters |= {name: tuple(letters[name]) for name in ("splits", "dropped_splits")}
@@ -149,6 +164,7 @@ class TaskReport:
             letters["per_source"] = {int(number): count for number, count in letters["per_source"].items()}
             fields["letters"] = Letters(**letters)
         fields["logs"] = [LogLine(**line) for line in fields["logs"]]
+        fields["values"] = {path: Placed(tuple(v["place"]), v["value"]) for path, v in fields["values"].items()}
         if fields["failure"]:
             told = fields["failure"]
             told["record"] = told["record"] and [tuple(pair) for pair in told["record"]]

@@ -47,17 +47,17 @@ class Task:
         self.level = level
         self.attempt = attempt
         self.values = dict(spec.values)
-        self.branches = spec.branches
+        self.branches = spec.run.branches
         self.report = report.TaskReport(level, number)
-        self.account = memory.Account(spec.memory_share)
+        self.account = memory.Account(spec.run.memory_share)
         #: What this task makes, and what it only passes on to later levels.
         self.outbox = Outbox(spec.job, level, self.account, lambda: self._disk)
         self.passing = Outbox(spec.job, level, self.account, lambda: self._disk)
         self.gathered = letters.Gathered(
-            os.path.join(spec.scratch, f"letters-{spec.job.number}-{level}-{number}-{attempt}.arrow"),
-            spec.filed,
-            spec.named,
-            min(spec.memory_share // _LETTERS_SHARE, _MOST_LETTERS_BYTES),
+            os.path.join(spec.run.scratch, f"letters-{spec.job.number}-{level}-{number}-{attempt}.arrow"),
+            spec.run.filed,
+            spec.run.named,
+            min(spec.run.memory_share // _LETTERS_SHARE, _MOST_LETTERS_BYTES),
         )
         self._parts: list[tuple[report.Part, Any]] = []
         self.running: operator.Batch | None = None
@@ -90,7 +90,7 @@ class Task:
     ) -> None:
         """Send rows of a batch to the dead letters."""
         indices = pa.array(failing.rows)
-        texts = batch.origin.texts(batch, indices) if self.spec.keep_texts else None
+        texts = batch.origin.texts(batch, indices) if self.spec.run.keep_texts else None
         places = batch.origin.identify(batch, indices)
         if cause is None:
             causes = letters.own(ordering.of(batch.data).take(indices))
@@ -119,7 +119,7 @@ class Task:
         if operator_.silent:
             return
         self.gathered.add(entries, site)
-        if self.spec.strategy is not plans.Strategy.FAIL_FAST:
+        if self.spec.run.strategy is not plans.Strategy.FAIL_FAST:
             return
         first = int(np.lexsort(tuple(column.to_numpy() for column in reversed(entries.places)))[0])
         source, split, row = (column[first].as_py() for column in entries.places)
@@ -134,7 +134,7 @@ class Task:
 
     def pause(self) -> None:
         """Records are through: under fail_fast a failure among them ends the task, the earliest one told."""
-        if self.report.failure is not None and self.spec.strategy is plans.Strategy.FAIL_FAST:
+        if self.report.failure is not None and self.spec.run.strategy is plans.Strategy.FAIL_FAST:
             raise operator.StopTask
 
     def abort(self, operator_: operator.Operator, code: str, message: str, batch: operator.Batch, row: int) -> None:
@@ -149,7 +149,7 @@ class Task:
 
     def log(self, level: str, line: str) -> None:
         """Give a line to the run's log."""
-        if logs.LEVELS[level] >= self.spec.log_level:
+        if logs.LEVELS[level] >= self.spec.run.log_level:
             self._log(report.LogLine(level, line))
 
     def _traced(self, level: str, line: str, position: int | None) -> None:
@@ -188,13 +188,13 @@ class Task:
 
     @cached_property
     def _disk(self) -> disk.Space:
-        return disk.Space(self.spec.spill)
+        return disk.Space(self.spec.run.spill)
 
     def part(
         self, output: str, lane: tuple[int, ...], opener: Callable[[str], Any], source_file: str | None = None
     ) -> Any:
         """A new part file of an output or a build side."""
-        folder = self.spec.staging.get(output, self.spec.scratch)
+        folder = self.spec.run.staging.get(output, self.spec.run.scratch)
         name = f"{uuid.uuid5(uuid.NAMESPACE_OID, output).hex[:8]}-{self.level}-{self.report.number}"
         path = os.path.join(folder, f"{name}-{len(self._parts)}-{self.attempt}.part")
         self._nodes[path] = output
@@ -227,13 +227,13 @@ class Task:
         operators = self._region([name])
         root: Source = operators[0]  # type: ignore[assignment]
         with self._stoppable(name):
-            root.read(places, root.reading(self.spec.widened.get(name, ()), self.spec.keep_texts), outcomes)
+            root.read(places, root.reading(self.spec.run.widened.get(name, ()), self.spec.run.keep_texts), outcomes)
             self._finish(operators)
         self._tell(places, outcomes)
         self.report.seconds += time.perf_counter() - started
 
-    def count(self, name: str, places: Sequence[SplitInput]) -> None:
-        """Count the records of splits."""
+    def measure(self, name: str, places: Sequence[SplitInput]) -> None:
+        """Measure splits: their records are counted, and go nowhere."""
         outcomes: list[reading.SplitOutcome] = []
         root: Source = self._region([name])[0]  # type: ignore[assignment]
         with self._stoppable(name):
@@ -246,7 +246,7 @@ class Task:
         """What reading splits told; the last may have ended early, and others were not begun."""
         for place, found in zip(places, outcomes, strict=False):
             size = max(found.end - found.start, 0)
-            self.report.splits.append(report.SplitReport(place.number, found.records, size, found.is_consistent))
+            self.report.splits.append(report.Measure(place.number, found.records, size, found.is_consistent))
 
     def receive(self, exchange: regions.Exchange, envelopes: Iterator[tuple[int, bytes]]) -> None:
         """Push a partition of an exchange through its region."""
@@ -267,7 +267,7 @@ class Task:
     def _stoppable(self, root: str) -> Iterator[None]:
         """What ends a task without being a bug is reported; the driver gives the verdict."""
         try:
-            with logs.captured(self._traced, self.spec.log_level):
+            with logs.captured(self._traced, self.spec.run.log_level):
                 yield
         except operator.StopTask:
             self.outbox.clear()
@@ -388,9 +388,9 @@ class Task:
                 wiring |= {"role": box.role, "qualifier": box.qualifier, "partitions": box.partitions}
             case regions.Role.WHOLE:
                 if box.step.kind == "output":
-                    wiring["widened"] = self.spec.widened.get(box.step.name, ())
-                    wiring["widened_type"] = self.spec.widened_type
+                    wiring["widened"] = self.spec.run.widened.get(box.step.name, ())
+                    wiring["widened_type"] = self.spec.run.widened_type
                 elif box.step.kind == "source":
-                    wiring["widened_type"] = self.spec.widened_type
+                    wiring["widened_type"] = self.spec.run.widened_type
         made: operator.Operator = node.open_step(box.step, **wiring)
         return made

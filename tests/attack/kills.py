@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from spark_jobs.cli import clinker
-from spark_jobs.execute import recovery, work
+from spark_jobs.execute import partitions, recovery, work
 from tests.attack import rounds
 from tests.execute import without_spark
 
@@ -193,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(work.SPLIT_BYTES_VARIABLE, "8000")
-        patch.setenv(work.PARTITION_BYTES_VARIABLE, "8000")
+        patch.setenv(partitions.PARTITION_BYTES_VARIABLE, "8000")
         if not chosen.real:
             without_spark.install(patch)
         return rounds.in_one_folder(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs import plan
-from spark_jobs.execute import executor, identity, work
+from spark_jobs.execute import executor, identity, partitions, work
 from spark_jobs.plan.options import RunOptions
 
 if TYPE_CHECKING:
@@ -45,4 +45,4 @@ def with_splits(monkeypatch: pytest.MonkeyPatch, folder: Path, data: str, splits
     """Cut an input into about this many splits, and groups over several partitions when there is more than one."""
     size = (folder / data).stat().st_size
     monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(max(size // splits, 1) + 1))
-    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, str(max(size // splits, 1) + 1))
+    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, str(max(size // splits, 1) + 1))

@@ -59,8 +59,8 @@ def test_a_file_that_appears_while_the_run_works(tmp_path: Path, refused: Any, m
     (tmp_path / "out/copy.csv").unlink()
     all_jobs = work.Work.all_jobs
 
-    def meanwhile(jobs: work.Work) -> None:
-        all_jobs(jobs)
+    def meanwhile(jobs: work.Work, spark: Any) -> None:
+        all_jobs(jobs, spark)
         (tmp_path / "out/copy.csv").write_text("another run's")
 
     monkeypatch.setattr(work.Work, "all_jobs", meanwhile)

@@ -98,8 +98,8 @@ def test_two_runs_in_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     all_jobs = work.Work.all_jobs
     inside: list[int] = []
 
-    def meanwhile(jobs: work.Work) -> None:
-        all_jobs(jobs)
+    def meanwhile(jobs: work.Work, spark: Any) -> None:
+        all_jobs(jobs, spark)
         if not inside:
             inside.append(-1)
             inside.append(run(tmp_path / "other", "--quiet", "--base-dir", str(tmp_path)))
@@ -118,7 +118,7 @@ def test_a_bug_is_told_with_its_place_and_has_a_traceback(
     def bug(self: Any) -> None:
         raise KeyError("nobody knows")
 
-    monkeypatch.setattr(work.Work, "_values", bug)
+    monkeypatch.setattr(work.Work, "_reads_rows", bug)
     refused(
         4, "error[E905]: internal error: KeyError: 'nobody knows' (spark_jobs/execute/work.py:", "--log-level debug"
     )

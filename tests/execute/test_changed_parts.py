@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.execute import letter_files, merging, work
+from spark_jobs.execute import letter_files, merging, passes, work
 from tests.execute import pipelines, without_spark
 from tests.execute.bad_runs import run
 
@@ -59,8 +59,8 @@ def gone(path: Path) -> None:
 def after_jobs(monkeypatch: pytest.MonkeyPatch, spoil: Callable[[], None]) -> None:
     jobs = work.Work.all_jobs
 
-    def all_jobs(self: work.Work) -> None:
-        jobs(self)
+    def all_jobs(self: work.Work, spark: Any) -> None:
+        jobs(self, spark)
         spoil()
 
     monkeypatch.setattr(work.Work, "all_jobs", all_jobs)
@@ -178,7 +178,7 @@ def test_a_build_side_that_is_not_as_it_was_written_ends_the_run(
     how: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pipelines.write(tmp_path, {"pipeline.yaml": BUILD, "rows.csv": ROWS, "out/copy.csv": "old\n"})
-    real = work.chain.run
+    real = passes.chain.run
 
     def chain(*arguments: object) -> object:
         reports = real(*arguments)  # type: ignore[arg-type]
@@ -186,5 +186,5 @@ def test_a_build_side_that_is_not_as_it_was_written_ends_the_run(
             how(parts[0])
         return reports
 
-    monkeypatch.setattr(work.chain, "run", chain)
+    monkeypatch.setattr(passes.chain, "run", chain)
     refused(tmp_path, capsys, node="combine 'both'")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs.cli import clinker
-from spark_jobs.execute import verdict, work
+from spark_jobs.execute import partitions, tolerance, work
 from spark_jobs.nodes.operator import Counters
 from spark_jobs.plan import plan as plans
 from tests.execute import pipelines, without_spark
@@ -102,7 +102,7 @@ def inputs() -> dict[str, str]:
 def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     without_spark.install(monkeypatch)
     monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(request.param))
-    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, str(request.param))
+    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, str(request.param))
     pipelines.write(tmp_path, {**inputs(), "pipeline.yaml": PIPELINE.replace("STRATEGY", "continue")})
     return tmp_path
 
@@ -282,13 +282,14 @@ def test_records_that_do_not_add_up_are_a_failure(folder: Path, monkeypatch: pyt
 
 def test_the_first_failure_does_not_depend_on_which_task_was_faster() -> None:
     from spark_jobs.execute.report import FirstFailure
+    from spark_jobs.execute.tally import Tally
 
-    tally = verdict.Tally()
-    assert verdict.first_failure(tally, plans.Strategy.FAIL_FAST) is None
+    tally = Tally()
+    assert tolerance.first_failure(tally, plans.Strategy.FAIL_FAST) is None
     places = [(0, 3, 1), (0, 1, 9), (1, 0, 0), (0, 1, 2)]
     tally.failures += [FirstFailure(*place, "transform:t", "detail", None) for place in places]
-    assert verdict.first_failure(tally, plans.Strategy.CONTINUE) is None
-    first = verdict.first_failure(tally, plans.Strategy.FAIL_FAST)
+    assert tolerance.first_failure(tally, plans.Strategy.CONTINUE) is None
+    first = tolerance.first_failure(tally, plans.Strategy.FAIL_FAST)
     assert first is not None
     assert (first.source, first.split, first.row) == (0, 1, 2)
 

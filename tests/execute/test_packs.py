@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spark_jobs.execute import spec, work
+from spark_jobs.execute import passes, spec, work
 from spark_jobs.formats.json import arrow
 from tests.execute import pipelines, without_spark
 from tests.few import VERY_FEW
@@ -35,16 +35,21 @@ class _Place:
 
 
 @dataclass
+class _RunSpec:
+    pack_bytes: int
+
+
+@dataclass
 class _Spec:
     splits: list[tuple[str, _Place]]
-    pack_bytes: int
+    run: _RunSpec
 
 
 @given(st.lists(st.tuples(st.sampled_from("st"), st.integers(0, 50))), st.integers(0, 100), st.integers(1, 9))
 def test_packs_cover_all_splits(splits: list[tuple[str, int]], limit: int, most: int) -> None:
     splits = sorted(splits, key=lambda each: each[0])
     sizes = [size for _, size in splits]
-    given_ = _Spec([(name, _Place(_Split(7, 7 + size))) for name, size in splits], limit)
+    given_ = _Spec([(name, _Place(_Split(7, 7 + size))) for name, size in splits], _RunSpec(limit))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spec, "PACK_SPLITS", most)
         packs = spec.JobSpec.packs.func(given_)  # type: ignore[attr-defined]
@@ -70,13 +75,13 @@ PIPELINE = """
 def test_many_small_files_are_read_by_few_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)
     packs: list[int] = []
-    run = work.chain.run
+    run = passes.chain.run
 
     def counted(spark: object, wanted: spec.JobSpec) -> list[TaskReport]:
         packs.append(len(wanted.packs))
         return run(spark, wanted)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(work.chain, "run", counted)
+    monkeypatch.setattr(passes.chain, "run", counted)
     files = {f"in/{i:03}.csv": f"id\n{i}\n" for i in range(60)}
     pipelines.write(tmp_path, {"pipeline.yaml": PIPELINE, **files})
     assert pipelines.run(tmp_path).result.error is None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs import plan as planning
-from spark_jobs.execute import work
+from spark_jobs.execute import partitions, work
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ nodes:
 def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     without_spark.install(monkeypatch)
     monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(request.param))
-    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, str(request.param))
+    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, str(request.param))
     files = {"in/x.csv": "id\n1\nbad\n2\n3\n", "in/y.csv": "id\n4\n5\n", "b.json": '{"id": 7}\n{"id": 8}\n'}
     pipelines.write(tmp_path, files)
     return tmp_path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs import plan as planning
-from spark_jobs.execute import work
+from spark_jobs.execute import partitions, work
 from spark_jobs.plan import regions
 from spark_jobs.plan.options import PlanOptions
 from tests.execute import pipelines, without_spark
@@ -214,7 +214,7 @@ def test_every_shape_runs_and_counts_once(
 ) -> None:
     """Records that are read twice are counted once, and the files do not depend on the splits."""
     without_spark.install(monkeypatch)
-    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, str(split_bytes))
+    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, str(split_bytes))
     planned(tmp_path, SHAPES[shape])
     data = "id,key\n" + "".join(f"{i},k{i % 4}\n" for i in range(40))
     pipelines.write(tmp_path, {"a.csv": data, "b.csv": data})

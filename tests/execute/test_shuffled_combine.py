@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.execute import chain, work
+from spark_jobs.execute import chain, partitions, passes, work
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def test_bytes_are_those_of_a_small_build_side(
     wanted = pipelines.outputs(tmp_path)
     size = (tmp_path / "orders.csv").stat().st_size
     monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(size // splits + 1))
-    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, "600")
+    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, "600")
     large = pipelines.run(tmp_path, force=True)
     assert large.result.error is None
     assert shuffled == ["c"]
@@ -154,7 +154,7 @@ def test_bytes_are_those_of_a_small_build_side(
 def _watch(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The combines that are shuffled in the jobs that run from now on."""
     seen: list[str] = []
-    run = work.chain.run
+    run = passes.chain.run
 
     def watched(spark: object, spec: JobSpec) -> list[TaskReport]:
         seen.extend(b.step.name for b in spec.job.boxes.values() if b.step.kind == "combine" and b.role == "partial")
@@ -168,7 +168,7 @@ def test_grace_hash_asks_for_partitions(tmp_path: Path, monkeypatch: pytest.Monk
     """The hint partitions a build side that would fit into every task, where the driver is worth several tasks."""
     without_spark.install(monkeypatch)
     shuffled = _watch(monkeypatch)
-    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, "2500")
+    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, "2500")
     for hint, expected in (("", []), ("strategy: grace_hash", ["c"])):
         _write(tmp_path, _combine(strategy=hint))
         assert pipelines.run(tmp_path, force=True).result.error is None
@@ -184,7 +184,7 @@ def test_a_build_side_that_turns_out_small_goes_to_every_task(tmp_path: Path, mo
     shuffled = _watch(monkeypatch)
     assert pipelines.run(tmp_path).result.error is None
     wanted = pipelines.outputs(tmp_path)["o.csv"]
-    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, "8000")
+    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, "8000")
     assert pipelines.run(tmp_path, force=True).result.error is None
     assert pipelines.outputs(tmp_path)["o.csv"] == wanted
     assert not shuffled
@@ -198,7 +198,7 @@ def test_a_miss_that_is_an_error_ends_the_run(
     without_spark.install(monkeypatch)
     _write(tmp_path, _combine(miss="error"), strategy=strategy)
     small = pipelines.run(tmp_path).result
-    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, "600")
+    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, "600")
     large = pipelines.run(tmp_path).result
     assert small.exit_code == large.exit_code == 3
     assert small.error is not None
@@ -227,7 +227,7 @@ def test_partitions_meet_on_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     wanted = pipelines.outputs(tmp_path)["o.csv"]
     shuffled = _watch(monkeypatch)
     monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, "2500")
-    monkeypatch.setenv(work.PARTITION_BYTES_VARIABLE, "600")
+    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, "600")
     large = pipelines.run(tmp_path, force=True, memory_limit_bytes=8 << 20).result
     assert large.error is None
     assert shuffled == ["c"]

@@ -48,8 +48,8 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Non
     """Do something once, when the jobs of a run are done and nothing is published."""
     all_jobs, done = work.Work.all_jobs, [False]
 
-    def wrapped(jobs: work.Work) -> None:
-        all_jobs(jobs)
+    def wrapped(jobs: work.Work, spark: Any) -> None:
+        all_jobs(jobs, spark)
         if not done[0]:
             done[0] = True
             act()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_jobs.execute import envelopes, executor, report, spread, work
+from spark_jobs.execute import envelopes, executor, passes, report, spread
 from spark_jobs.execute import level as levels
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def answers(spark: object, pickled: bytes, count: int) -> list[dict[str, Any]]:
 
 def install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run jobs here from now on."""
-    monkeypatch.setattr(work.chain, "run", run_chain)
+    monkeypatch.setattr(passes.chain, "run", run_chain)
     monkeypatch.setattr(spread, "_answers", answers)
     monkeypatch.setattr(executor.session, "open_session", lambda *_: object())
     monkeypatch.setattr(executor.session, "describe", lambda spark: {"application_id": "none"})

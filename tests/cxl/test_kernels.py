@@ -208,17 +208,17 @@ def test_the_common_surface_is_native(expression: str) -> None:
 def test_a_computation_that_stands_twice_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from spark_jobs.cxl import kernels_calls
 
-    calls: list[str] = []
+    applied: list[str] = []
     original = kernels_calls._applied
     monkeypatch.setattr(
-        kernels_calls, "_applied", lambda builtin, *rest: (calls.append(builtin.name), original(builtin, *rest))[1]
+        kernels_calls, "_applied", lambda builtin, *rest: (applied.append(builtin.name), original(builtin, *rest))[1]
     )
     run(
         'emit a = s.upper() + "1"\nfilter s.upper() != "X"\nemit b = s.upper()',
         TEXTS,
         [{"s": "a"}, {"s": "x"}, {"s": "b"}],
     )
-    assert calls == ["upper"]
+    assert applied == ["upper"]
 
 
 def test_dynamic_emits_are_tagged_texts() -> None:

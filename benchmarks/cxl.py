@@ -13,9 +13,11 @@ from datetime import date, timedelta
 import pyarrow as pa
 
 from spark_jobs.cxl import compile as front
-from spark_jobs.cxl import engine, interpreter, kernels, types
+from spark_jobs.cxl import engine, types
+from spark_jobs.cxl.checking.scope import Scope
+from spark_jobs.cxl.interpreter import interpreter
+from spark_jobs.cxl.kernels import kernels
 from spark_jobs.cxl.schema import Column, Schema
-from spark_jobs.cxl.scope import Scope
 from spark_jobs.diagnostics.source import Text
 
 COLUMNS = {

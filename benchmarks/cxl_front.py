@@ -11,9 +11,10 @@ import pickle
 import time
 
 from spark_jobs.cxl import compile as front
-from spark_jobs.cxl import formatter, parser, types
+from spark_jobs.cxl import types
+from spark_jobs.cxl.checking.scope import Scope
 from spark_jobs.cxl.schema import Column, Schema
-from spark_jobs.cxl.scope import Scope
+from spark_jobs.cxl.syntax import formatter, parser
 
 COLUMNS = {"n": types.INT, "s": types.STRING, "xs": types.ARRAY}
 LINE = 'emit f{i} = if n > {i} and s.trim() == "abc" then s.upper() + " text" else s.left(3)'

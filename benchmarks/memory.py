@@ -28,7 +28,9 @@ import pyarrow as pa
 
 from benchmarks import task
 from spark_jobs import plan
-from spark_jobs.execute import chain, executor, identity, session, spread
+from spark_jobs.execute import identity
+from spark_jobs.execute.run import executor
+from spark_jobs.execute.spark import chain, session, spread
 from spark_jobs.plan.options import RunOptions
 
 if TYPE_CHECKING:

@@ -26,14 +26,17 @@ if __name__ == "__main__":
 import pyarrow as pa
 
 from spark_jobs import plan
-from spark_jobs.execute import chain, envelopes, executor, identity, report, session
-from spark_jobs.execute import level as levels
+from spark_jobs.execute import identity
+from spark_jobs.execute.run import executor
+from spark_jobs.execute.spark import chain, session
+from spark_jobs.execute.tasks import envelopes, report
+from spark_jobs.execute.tasks import level as levels
 from spark_jobs.plan.options import RunOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spark_jobs.execute.spec import JobSpec
+    from spark_jobs.execute.tasks.spec import JobSpec
 
 
 class NoSession:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from docs.generate_cxl import cxl
 from docs.generate_nodes import nodes
 from spark_jobs.cli import clinker
-from spark_jobs.cli import cxl as cxl_command
+from spark_jobs.cli.cxl import command as cxl_command
 from spark_jobs.diagnostics import codes as codes_module
 from spark_jobs.diagnostics import pages
 

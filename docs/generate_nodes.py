@@ -14,7 +14,8 @@ from pydantic.json_schema import models_json_schema
 
 from spark_jobs.nodes import formats, registry
 from spark_jobs.nodes.binding import Wiring
-from spark_jobs.plan import composition, model, workspace
+from spark_jobs.plan.expanding import composition
+from spark_jobs.plan.reading import model, workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -19,7 +19,7 @@ def main(arguments: list[str]) -> NoReturn:
     """Run a pipeline, and end with its exit code."""
     _watch_the_parent()
     from spark_jobs.cli import clinker
-    from spark_jobs.execute import worker_daemon
+    from spark_jobs.execute.spark import worker_daemon
 
     # spark-submit puts Spark's own zip first: without compiled modules, it takes seconds to import.
     sys.path[:] = worker_daemon.without_zip(sys.path)

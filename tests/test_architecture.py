@@ -108,14 +108,14 @@ def loaded(statement: str, *watched: str) -> set[str]:
 
 
 def test_planning_loads_neither_spark_nor_arrow() -> None:
-    statement = "import spark_jobs.plan, spark_jobs.plan.planner, spark_jobs.cli.clinker, spark_jobs.cli.cxl"
+    statement = "import spark_jobs.plan, spark_jobs.plan.planner, spark_jobs.cli.clinker, spark_jobs.cli.cxl.command"
     assert loaded(statement, "pyspark", "airflow", "pyarrow", "numpy", "pandas") == set()
 
 
 def test_executors_need_no_driver_packages() -> None:
     kinds = sorted(path.parent.name for path in (ROOT / "spark_jobs/nodes").glob("*/run.py"))
-    statement = "import importlib, spark_jobs.execute.task\n"
-    statement += "import spark_jobs.cxl.kernels, spark_jobs.cxl.interpreter\n"
+    statement = "import importlib, spark_jobs.execute.tasks.task\n"
+    statement += "import spark_jobs.cxl.kernels.kernels, spark_jobs.cxl.interpreter.interpreter\n"
     statement += "from spark_jobs.cxl.builtins import declare; declare.registry()\n"
     statement += "\n".join(f"import spark_jobs.nodes.{kind}.run" for kind in kinds)
     assert loaded(statement, "pydantic", "lark", "yaml", "urllib3", "babel", "airflow") == set()

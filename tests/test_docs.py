@@ -23,9 +23,10 @@ import yaml
 from docs import generate, generate_nodes
 from spark_jobs import plan
 from spark_jobs.cli import clinker
-from spark_jobs.cli import cxl as cxl_command
-from spark_jobs.cxl import parser, types
+from spark_jobs.cli.cxl import command as cxl_command
+from spark_jobs.cxl import types
 from spark_jobs.cxl.builtins import declare
+from spark_jobs.cxl.syntax import parser
 from tests.cxl.both_engines import check_agreement
 from tests.execute import without_spark
 
@@ -102,9 +103,10 @@ def test_what_a_page_names_exists(page: Path) -> None:
 
 
 def test_a_name_that_is_gone_is_found() -> None:
-    assert problem_with("spark_jobs/execute/task.py", "Task.read") is None
+    assert problem_with("spark_jobs/execute/tasks/task.py", "Task.read") is None
     assert (
-        problem_with("spark_jobs/execute/task.py", "Task.nothing") == "spark_jobs/execute/task.py has no Task.nothing"
+        problem_with("spark_jobs/execute/tasks/task.py", "Task.nothing")
+        == "spark_jobs/execute/tasks/task.py has no Task.nothing"
     )
     assert problem_with("spark_jobs/nothing.py", "read") == "spark_jobs/nothing.py is gone"
 

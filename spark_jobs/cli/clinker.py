@@ -211,7 +211,7 @@ def _memory(text: str) -> int:
     from pydantic_core import PydanticCustomError
 
     from spark_jobs.nodes import model
-    from spark_jobs.plan import scalars
+    from spark_jobs.plan.reading import scalars
 
     try:
         return model.memory_bytes(scalars.resolve(text.strip()))

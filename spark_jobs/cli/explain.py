@@ -38,7 +38,7 @@ def main(arguments: argparse.Namespace) -> int:
 def show(plan: Plan, form: str, *, allow_outside: bool) -> int:
     """Print a plan."""
     from spark_jobs.cli import looking
-    from spark_jobs.plan import explain
+    from spark_jobs.plan.explain import explain
 
     sys.stdout.write(explain.show(plan, form, allow_outside=allow_outside, look=looking.look))
     return ExitCode.SUCCESS
@@ -60,7 +60,7 @@ def _code(code: str) -> int:
 
 
 def _field(plan: Plan, path: str) -> int:
-    from spark_jobs.plan import lineage
+    from spark_jobs.plan.explain import lineage
 
     node, dot, name = path.rpartition(".")
     if not dot or not node or not name:

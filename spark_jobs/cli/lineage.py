@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def main(arguments: argparse.Namespace) -> int:
     """Print the lineage of a pipeline's outputs."""
-    from spark_jobs.plan import lineage
+    from spark_jobs.plan.explain import lineage
 
     with report.opened(arguments.diagnostics) as told:
         plan = pipeline.planned(arguments.pipeline, pipeline.plan_options(arguments), told)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_jobs.plan.explain_columns import Looked
+from spark_jobs.plan.explain.columns import Looked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_jobs.nodes.source.step import SourceStep
-    from spark_jobs.plan.inputs import Discovered
+    from spark_jobs.plan.physical.inputs import Discovered
     from spark_jobs.scan.files import InputFile
 
 #: So many files of a source are looked into.

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from spark_jobs.diagnostics.diagnostic import Diagnostic
-    from spark_jobs.plan.inputs import Discovered
     from spark_jobs.plan.options import PlanOptions, RunOptions
+    from spark_jobs.plan.physical.inputs import Discovered
     from spark_jobs.plan.plan import Plan
 
 
@@ -154,7 +154,7 @@ def _run(arguments: argparse.Namespace, options: RunOptions, told: report.Report
 
 def discovery(plan: Plan, options: PlanOptions) -> Callable[[], Mapping[str, Discovered]]:
     """What gives the files of a plan's sources; looked for once, when somebody asks."""
-    from spark_jobs.plan import inputs
+    from spark_jobs.plan.physical import inputs
 
     return cache(lambda: inputs.discover(plan, allow_outside=options.allow_absolute_paths))
 
@@ -162,7 +162,7 @@ def discovery(plan: Plan, options: PlanOptions) -> Callable[[], Mapping[str, Dis
 def storage(plan: Plan, discover: Callable[[], Mapping[str, Discovered]]) -> list[Diagnostic]:
     """Whether the folders that the workspace names are fit for a run; asked before any work."""
     from spark_jobs.diagnostics.diagnostic import Diagnostics
-    from spark_jobs.plan import storage_checks
+    from spark_jobs.plan.checks import storage_checks
 
     found = Diagnostics()
     storage_checks.check(plan, discover, found)
@@ -170,7 +170,7 @@ def storage(plan: Plan, discover: Callable[[], Mapping[str, Discovered]]) -> lis
 
 
 def _missing(plan: Plan, discover: Callable[[], Mapping[str, Discovered]]) -> list[Diagnostic]:
-    from spark_jobs.plan import inputs
+    from spark_jobs.plan.physical import inputs
 
     return inputs.missing(plan, discover())
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_jobs.diagnostics.diagnostic import Diagnostic
-    from spark_jobs.execute.metrics import Outcome
+    from spark_jobs.execute.run.metrics import Outcome
     from spark_jobs.plan.options import RunOptions
     from spark_jobs.plan.plan import Plan
 
@@ -29,7 +29,9 @@ _FIGURES = {
 
 def execute(plan: Plan, options: RunOptions, told: report.Report) -> int:
     """Run a plan; gives the exit code of `contract.ExitCode`."""
-    from spark_jobs.execute import executor, identity, interrupts, logs, masking
+    from spark_jobs.execute import identity, interrupts, logs
+    from spark_jobs.execute.run import executor
+    from spark_jobs.execute.spark import masking
 
     names = identity.Identity.new(options.execution_id, options.batch_id)
     previews: list[tuple[str, str]] = []

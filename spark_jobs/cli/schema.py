@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def main(arguments: argparse.Namespace) -> int:
     """Print the schema, or write it to a file."""
-    from spark_jobs.plan import json_schema
+    from spark_jobs.plan.reading import json_schema
 
     text = json.dumps(json_schema.schema(), indent=2, ensure_ascii=False) + "\n"
     if arguments.output is None:

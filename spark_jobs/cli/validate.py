@@ -33,7 +33,8 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _problems(path: Path, options: PlanOptions, *, look_for_inputs: bool) -> list[Diagnostic]:
-    from spark_jobs.plan import inputs, planner
+    from spark_jobs.plan import planner
+    from spark_jobs.plan.physical import inputs
 
     plan, found = planner.plan(path, options)
     problems = found.sorted()

@@ -7,17 +7,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import ast, checker, parser, typed
+from spark_jobs.cxl import typed
 from spark_jobs.cxl.builtins import declare
-from spark_jobs.cxl.findings import Finding, Stage
-from spark_jobs.cxl.scope import Mode
+from spark_jobs.cxl.checking import checker
+from spark_jobs.cxl.checking.findings import Finding, Stage
+from spark_jobs.cxl.checking.scope import Mode
+from spark_jobs.cxl.syntax import ast, parser
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.diagnostic import Label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.cxl.scope import Scope
+    from spark_jobs.cxl.checking.scope import Scope
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.diagnostics.source import Text
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any, TextIO
 
-    from spark_jobs.execute.report import LogLine
+    from spark_jobs.execute.tasks.report import LogLine
 
 #: The levels of pipelines and of `--log-level`.
 LEVELS = tracing.LEVELS

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from spark_jobs.execute.report import LogLine
+from spark_jobs.execute.tasks.report import LogLine
 from spark_jobs.nodes.operator import Counters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_jobs.execute.report import Broken, FirstFailure, Letters, TaskReport
+    from spark_jobs.execute.tasks.report import Broken, FirstFailure, Letters, TaskReport
 
 
 @dataclass

@@ -1,14 +1,14 @@
 """Dates and date-times as sources may spell them (spec/formats.md 2; decisions 26, 57 and 78).
 
 ISO first, then the formats that the pipeline lists under `date_formats`, then the other built-in forms. What a format
-means is what it means in CXL (`cxl/date_formats.py`), and it must take up the whole text.
+means is what it means in CXL (`cxl/dates/strftime.py`), and it must take up the whole text.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import date_formats as language
+from spark_jobs.cxl.dates import strftime as language
 
 if TYPE_CHECKING:
     from datetime import date, datetime

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from spark_jobs.cxl.schema import Column, Schema
 
 if TYPE_CHECKING:
-    from spark_jobs.cxl import scope, typed, types
+    from spark_jobs.cxl import typed, types
+    from spark_jobs.cxl.checking import scope
     from spark_jobs.diagnostics.diagnostic import Code, Diagnostic
     from spark_jobs.diagnostics.source import Span, Text
     from spark_jobs.nodes.model import Config

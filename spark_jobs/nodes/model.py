@@ -1,7 +1,7 @@
 """The vocabulary of configuration models: strict values with the spellings that the book uses.
 
 YAML's own types count: a quoted `"5"` is no number, a plain `5` is a text where a text is wanted. Messages are
-complete sentences of ours; `plan/reader.py` turns each into a diagnostic at the value's place. A custom error
+complete sentences of ours; `plan/reading/reader.py` turns each into a diagnostic at the value's place. A custom error
 whose type is a diagnostic's id becomes that diagnostic.
 """
 

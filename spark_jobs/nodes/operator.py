@@ -286,7 +286,7 @@ def compiled(program: typed.Program) -> engine.BatchProgram:
     """The program as kernels; once per worker process, however many tasks run it."""
     found = _COMPILED.pop(id(program), None)
     if found is None or found[0] is not program:
-        from spark_jobs.cxl import kernels
+        from spark_jobs.cxl.kernels import kernels
 
         found = (program, kernels.compile(program))
     _COMPILED[id(program)] = found

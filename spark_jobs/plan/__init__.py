@@ -61,6 +61,6 @@ def explain_text(path: str | os.PathLike[str], options: PlanOptions | None = Non
     Raises:
         DiagnosticError: the file has errors.
     """
-    from spark_jobs.plan import explain
+    from spark_jobs.plan.explain import explain
 
     return explain.text(load(path, options))

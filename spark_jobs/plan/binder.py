@@ -11,24 +11,25 @@ from spark_jobs import limits
 from spark_jobs.contract import MERGED
 from spark_jobs.cxl import compile as cxl_compile
 from spark_jobs.cxl import types
-from spark_jobs.cxl.scope import Mode, Scope
+from spark_jobs.cxl.checking.scope import Mode, Scope
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes import tree
 from spark_jobs.nodes.binding import Bound, Feed, Flow
-from spark_jobs.plan import paths, reader
-from spark_jobs.plan.expand import Expansion
-from spark_jobs.plan.yaml_tree import Scalar
+from spark_jobs.plan import paths
+from spark_jobs.plan.expanding.expand import Expansion
+from spark_jobs.plan.reading import reader
+from spark_jobs.plan.reading.yaml_tree import Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_jobs.cxl.modules import Library
+    from spark_jobs.cxl.checking.modules import Library
     from spark_jobs.diagnostics.diagnostic import Diagnostic, Diagnostics
     from spark_jobs.diagnostics.source import Span, Text
-    from spark_jobs.plan.channels import Channel
-    from spark_jobs.plan.document import NodeSource, Reference
+    from spark_jobs.plan.expanding.channels import Channel
+    from spark_jobs.plan.expanding.variables import Variables
     from spark_jobs.plan.graph import Graph
-    from spark_jobs.plan.variables import Variables
+    from spark_jobs.plan.reading.document import NodeSource, Reference
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from spark_jobs.cxl import date_names
+from spark_jobs.cxl.dates import calendar
 
 
 @cache
@@ -25,8 +25,8 @@ def header(locale: str) -> str:
         found = babel.Locale.parse(locale, sep="-" if "-" in locale else "_")
     except (ValueError, babel.UnknownLocaleError):
         raise ValueError(f"`{locale}` is no language that the CLDR knows") from None
-    return date_names.header(
-        date_names.Names(
+    return calendar.header(
+        calendar.Names(
             months=_names(found.months, "wide", range(1, 13)),
             short_months=_names(found.months, "abbreviated", range(1, 13)),
             days=_names(found.days, "wide", range(7)),
@@ -36,7 +36,7 @@ def header(locale: str) -> str:
     )
 
 
-def _names(table: Any, width: str, keys: Any) -> tuple[date_names.Name, ...]:
+def _names(table: Any, width: str, keys: Any) -> tuple[calendar.Name, ...]:
     """The names as they stand within dates, then as they stand alone, and both without their last point."""
     found = []
     for key in keys:
@@ -46,7 +46,7 @@ def _names(table: Any, width: str, keys: Any) -> tuple[date_names.Name, ...]:
     return tuple(found)
 
 
-def _halves(periods: Any) -> tuple[date_names.Name, ...]:
+def _halves(periods: Any) -> tuple[calendar.Name, ...]:
     """Many languages have no long form of these."""
     width = next((width for width in ("wide", "abbreviated") if {"am", "pm"} <= set(periods[width])), None)
-    return ((str(periods[width]["am"]),), (str(periods[width]["pm"]),)) if width else date_names.ENGLISH.halves
+    return ((str(periods[width]["am"]),), (str(periods[width]["pm"]),)) if width else calendar.ENGLISH.halves

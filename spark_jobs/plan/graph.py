@@ -11,7 +11,7 @@ from spark_jobs.diagnostics.diagnostic import Label
 
 if TYPE_CHECKING:
     from spark_jobs.diagnostics.diagnostic import Diagnostics
-    from spark_jobs.plan.document import NodeSource, Reference
+    from spark_jobs.plan.reading.document import NodeSource, Reference
 
 
 @dataclass

@@ -13,40 +13,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs import limits
-from spark_jobs.cxl.modules import Library
+from spark_jobs.cxl.checking.modules import Library
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.diagnostic import Diagnostics
 from spark_jobs.nodes.source import layout
 from spark_jobs.nodes.source.model import SourceConfig
-from spark_jobs.plan import (
-    binder,
-    channels,
-    date_locale,
-    document,
-    expand,
-    graph,
-    layouts,
-    liveness,
-    overlap,
-    paths,
-    reader,
-    remarks,
-    scoping,
-    sizes,
-    variables,
-    workspace,
-    written_paths,
-    yaml_tree,
-)
+from spark_jobs.plan import binder, date_locale, graph, paths
+from spark_jobs.plan.checks import overlap, remarks, scoping, written_paths
+from spark_jobs.plan.expanding import channels, expand, variables
 from spark_jobs.plan.options import PlanOptions, RunOptions
+from spark_jobs.plan.physical import liveness, sizes
 from spark_jobs.plan.plan import LEAST_TASK_BYTES, DeadLetterTarget, ErrorHandling, Input, Plan, PlannedNode
+from spark_jobs.plan.reading import document, layouts, reader, workspace, yaml_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from spark_jobs.diagnostics.source import Span
-    from spark_jobs.plan.document import Document, NodeSource
-    from spark_jobs.plan.model import ErrorHandlingConfig
+    from spark_jobs.plan.reading.document import Document, NodeSource
+    from spark_jobs.plan.reading.model import ErrorHandlingConfig
 
 
 def plan(path: Path, options: PlanOptions) -> tuple[Plan | None, Diagnostics]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from spark_jobs.disk import refusals, volumes
 from spark_jobs.formats.format import FormatError, UnreadableText
-from spark_jobs.scan import refusals, volumes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

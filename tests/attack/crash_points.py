@@ -19,7 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.execute import journal, logs, publish, recovery
+from spark_jobs.execute import logs
+from spark_jobs.execute.delivery import journal, publish, recovery
 from tests.attack import rounds
 
 if TYPE_CHECKING:

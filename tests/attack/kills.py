@@ -19,7 +19,8 @@ import psutil
 import pytest
 
 from spark_jobs.cli import clinker
-from spark_jobs.execute import partitions, recovery, work
+from spark_jobs.execute.delivery import recovery
+from spark_jobs.execute.run import partitions, work
 from tests.attack import rounds
 from tests.execute import without_spark
 

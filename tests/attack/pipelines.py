@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from spark_jobs import plan
 from spark_jobs.diagnostics import render
-from spark_jobs.plan import explain, pending
+from spark_jobs.plan import pending
+from spark_jobs.plan.explain import explain
 from tests.attack import rounds
 from tests.plan import test_fuzz as mutations
 from tests.plan.pipelines import options

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 from hypothesis import strategies as st
 
-from spark_jobs.cxl import parser
+from spark_jobs.cxl.syntax import parser
 from tests.attack import rounds
 from tests.cxl.both_engines import check_agreement, program_of
 from tests.cxl.generated_programs import explosions, programs, same_targets

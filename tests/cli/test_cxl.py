@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.cli import cxl
+from spark_jobs.cli.cxl import command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,12 +19,12 @@ Captured = pytest.CaptureFixture[str]
 
 
 def evaluated(capsys: Captured, *argv: str) -> Any:
-    assert cxl.main(["eval", *argv]) == 0
+    assert command.main(["eval", *argv]) == 0
     return json.loads(capsys.readouterr().out)
 
 
 def test_eval_prints_the_emitted_fields_as_indented_json(capsys: Captured) -> None:
-    assert cxl.main(["eval", "-e", "emit a = 1 + 2", "-e", 'emit b = "two"', "-e", "emit c = #2024-03-15#"]) == 0
+    assert command.main(["eval", "-e", "emit a = 1 + 2", "-e", 'emit b = "two"', "-e", "emit c = #2024-03-15#"]) == 0
     assert capsys.readouterr().out == '{\n  "a": 3,\n  "b": "two",\n  "c": "2024-03-15"\n}\n'
 
 
@@ -113,7 +113,7 @@ def test_fan_out_prints_an_array_and_a_filtered_record_nothing(capsys: Captured)
         {"a": 1},
         {"a": 2},
     ]
-    assert cxl.main(["eval", "-e", "filter x > 1", "--field", "x=1"]) == 0
+    assert command.main(["eval", "-e", "filter x > 1", "--field", "x=1"]) == 0
     printed = capsys.readouterr()
     assert printed.out == "{}\n"
     assert printed.err.endswith("note: record filtered by predicate\n")
@@ -122,15 +122,15 @@ def test_fan_out_prints_an_array_and_a_filtered_record_nothing(capsys: Captured)
 def test_both_engines_say_the_same_as_one_json_object(capsys: Captured) -> None:
     for engine in ("interpreter", "arrow"):
         argv = ["eval", "--json", "--engine", engine, "--record", '{"n": 4, "xs": [1, 2]}', "-e"]
-        assert cxl.main([*argv, "emit each v in xs { emit a = v * n }"]) == 0
+        assert command.main([*argv, "emit each v in xs { emit a = v * n }"]) == 0
         assert json.loads(capsys.readouterr().out) == {"status": "ok", "records": [{"a": 4}, {"a": 8}]}
-        assert cxl.main([*argv, "emit a = n / 0"]) == 1
+        assert command.main([*argv, "emit a = n / 0"]) == 1
         assert json.loads(capsys.readouterr().out) == {
             "status": "failed",
             "category": "type_coercion_failure",
             "message": "row 1: field 'a': division by zero",
         }
-        assert cxl.main([*argv, "emit a = 1\nemit b = amoutn"]) == 1
+        assert command.main([*argv, "emit a = 1\nemit b = amoutn"]) == 1
         answer = json.loads(capsys.readouterr().out)
         assert answer["status"] == "rejected"
         assert answer["diagnostics"] == [{"code": "E200", "message": "unknown field 'amoutn'", "line": 2, "column": 10}]
@@ -165,7 +165,7 @@ def test_both_engines_say_the_same_as_one_json_object(capsys: Captured) -> None:
 def test_errors_go_to_standard_error_with_an_exit_status(
     argv: list[str], status: int, error: str, capsys: Captured
 ) -> None:
-    assert cxl.main(argv) == status
+    assert command.main(argv) == status
     printed = capsys.readouterr()
     assert error in printed.err
     assert printed.out == ""
@@ -174,14 +174,14 @@ def test_errors_go_to_standard_error_with_an_exit_status(
 def test_check_takes_unknown_names_for_fields(capsys: Captured, tmp_path: Path) -> None:
     file = tmp_path / "good.cxl"
     file.write_text("filter amount > 0\nemit a = items[0].price + other\nemit b = items.map(it => it * rate)\n")
-    assert cxl.main(["check", str(file)]) == 0
+    assert command.main(["check", str(file)]) == 0
     assert capsys.readouterr().out == f"ok: {file} is valid\n"
 
 
 def test_check_reports_every_mistake_with_its_line(capsys: Captured, tmp_path: Path) -> None:
     file = tmp_path / "bad.cxl"
     file.write_text('emit a = "x" + 1\nemit b = name.strip()\nlet unused = 1\nemit c = x == null\n')
-    assert cxl.main(["check", str(file)]) == 1
+    assert command.main(["check", str(file)]) == 1
     assert capsys.readouterr().err.splitlines() == [
         f"error[typecheck]: cannot apply '+' to String and Int (at {file}:1)",
         "  help: convert one operand — use .to_int() or .to_string()",
@@ -197,36 +197,36 @@ def test_check_reports_every_mistake_with_its_line(capsys: Captured, tmp_path: P
 def test_check_knows_schemas_aggregates_and_modules(capsys: Captured, tmp_path: Path) -> None:
     file = tmp_path / "p.cxl"
     file.write_text("emit a = amoutn\n")
-    assert cxl.main(["check", str(file), "--schema", '{"amount": "int"}']) == 1
+    assert command.main(["check", str(file), "--schema", '{"amount": "int"}']) == 1
     assert "did you mean 'amount'?" in capsys.readouterr().err
     file.write_text("emit total = sum(amount) / count(*)\nemit r = region\n")
-    assert cxl.main(["check", str(file), "--group-by", "region"]) == 0
+    assert command.main(["check", str(file), "--group-by", "region"]) == 0
     (tmp_path / "m.cxl").write_text("let rate = 2")
     file.write_text("use m\nemit a = m::rate\n")
-    assert cxl.main(["check", str(file), "--rules-path", str(tmp_path)]) == 0
+    assert command.main(["check", str(file), "--rules-path", str(tmp_path)]) == 0
 
 
 def test_fmt_prints_checks_diffs_and_writes(capsys: Captured, tmp_path: Path) -> None:
     file = tmp_path / "p.cxl"
     file.write_text("emit   a=1 # one\n")
-    assert cxl.main(["fmt", str(file)]) == 0
+    assert command.main(["fmt", str(file)]) == 0
     assert capsys.readouterr().out == "emit a = 1  # one\n"
-    assert cxl.main(["fmt", "--check", str(file)]) == 1
+    assert command.main(["fmt", "--check", str(file)]) == 1
     assert capsys.readouterr().out == f"{file}\n"
-    assert cxl.main(["fmt", "--diff", str(file)]) == 1
+    assert command.main(["fmt", "--diff", str(file)]) == 1
     assert "-emit   a=1 # one\n+emit a = 1  # one\n" in capsys.readouterr().out
-    assert cxl.main(["fmt", "--write", str(file)]) == 0
+    assert command.main(["fmt", "--write", str(file)]) == 0
     assert file.read_text() == "emit a = 1  # one\n"
-    assert cxl.main(["fmt", "--check", str(file)]) == 0
+    assert command.main(["fmt", "--check", str(file)]) == 0
     file.write_text("emit a = (\n")
-    assert cxl.main(["fmt", "--write", str(file)]) == 1
+    assert command.main(["fmt", "--write", str(file)]) == 1
     assert "error[parse]" in capsys.readouterr().err
     assert file.read_text() == "emit a = (\n"
 
 
 def repl(lines: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch, *argv: str) -> list[str]:
     monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
-    assert cxl.main(["repl", *argv]) == 0
+    assert command.main(["repl", *argv]) == 0
     return capsys.readouterr().out.splitlines()[1:]
 
 
@@ -261,7 +261,7 @@ def test_repl_loads_records_and_survives_mistakes(
 @pytest.mark.slow
 def test_the_command_starts_without_arrow_or_yaml() -> None:
     program = (
-        "import sys; from spark_jobs.cli import cxl; status = cxl.main(['eval', '-e', 'emit a = 1']);"
+        "import sys; from spark_jobs.cli.cxl import command; status = cxl.main(['eval', '-e', 'emit a = 1']);"
         "assert not {'pyarrow', 'numpy', 'yaml', 'pydantic', 'pyspark'} & set(sys.modules); sys.exit(status)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)

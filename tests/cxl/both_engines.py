@@ -11,10 +11,12 @@ from typing import Any
 import pyarrow as pa
 
 from spark_jobs.cxl import compile as front
-from spark_jobs.cxl import engine, interpreter, kernels, typed, types, values
+from spark_jobs.cxl import engine, typed, types, values
+from spark_jobs.cxl.checking.scope import Scope
 from spark_jobs.cxl.failure import Failure
+from spark_jobs.cxl.interpreter import interpreter
+from spark_jobs.cxl.kernels import kernels
 from spark_jobs.cxl.schema import Column, Schema
-from spark_jobs.cxl.scope import Scope
 from spark_jobs.diagnostics.source import Text
 
 Record = Mapping[str, Any]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import compile as front
 from spark_jobs.cxl import typed, types
+from spark_jobs.cxl.checking.scope import Scope
 from spark_jobs.cxl.schema import Column, Schema
-from spark_jobs.cxl.scope import Scope
 from spark_jobs.cxl.types import Kind
 from spark_jobs.diagnostics.source import Text
 

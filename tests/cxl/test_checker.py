@@ -6,7 +6,7 @@ import pytest
 
 from spark_jobs.cxl import compile as front
 from spark_jobs.cxl import typed, types
-from spark_jobs.cxl.scope import Mode, Scope
+from spark_jobs.cxl.checking.scope import Mode, Scope
 from spark_jobs.cxl.types import Kind
 from spark_jobs.diagnostics.source import Text
 from tests.cxl.checking import COLUMNS, compiled, program, refused, schema_of, warnings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_jobs.cxl import typed, types
-from spark_jobs.cxl.scope import Mode
+from spark_jobs.cxl.checking.scope import Mode
 from tests.cxl.test_checker import compiled, refused
 
 COLUMNS = {"region": types.STRING, "store": types.INT, "amount": types.FLOAT, "units": types.INT, "note": types.STRING}

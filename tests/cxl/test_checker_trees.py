@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import flat
-from spark_jobs.cxl.scope import Mode
+from spark_jobs.cxl.checking.scope import Mode
 from tests.cxl.checking import compiled, program, refused
 
 

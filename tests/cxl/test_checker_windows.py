@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_jobs.cxl import typed, types
-from spark_jobs.cxl.scope import WindowScope
+from spark_jobs.cxl.checking.scope import WindowScope
 from tests.cxl.test_checker import compiled, refused, schema_of
 
 COLUMNS = {"n": types.INT, "x": types.FLOAT, "s": types.STRING}

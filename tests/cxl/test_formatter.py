@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import compile as front
-from spark_jobs.cxl import formatter, parser
+from spark_jobs.cxl.syntax import formatter, parser
 
 
 def formatted(text: str) -> str:

@@ -7,8 +7,9 @@ import time
 
 import pytest
 
-from spark_jobs.cxl import engine, interpreter, tracing, types
+from spark_jobs.cxl import engine, tracing, types
 from spark_jobs.cxl.failure import Category, Failure
+from spark_jobs.cxl.interpreter import interpreter
 from tests.cxl.both_engines import by_interpreter, check_agreement, program_of
 
 LISTS = {"xs": types.ANY, "n": types.INT}

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_jobs.cxl import engine, kernels, kernels_frame, tracing, types, values
+from spark_jobs.cxl import engine, tracing, types, values
+from spark_jobs.cxl.kernels import frames, kernels
 from tests.cxl.both_engines import batch_of, by_kernels, check_agreement, program_of
 
 INTS = {"n": types.INT, "m": types.INT}
@@ -64,7 +65,7 @@ def test_one_overflow_in_many_rows_is_found_and_the_others_stand() -> None:
 
 
 def test_halving_blames_small_slices_only() -> None:
-    frame = kernels_frame.Frame(1024, engine.Surroundings())
+    frame = frames.Frame(1024, engine.Surroundings())
     calls: list[int] = []
 
     def kernel(array: pa.Array) -> pa.Array:
@@ -73,11 +74,11 @@ def test_halving_blames_small_slices_only() -> None:
             raise pa.ArrowInvalid("row 333")
         return array
 
-    result = kernels_frame.guarded(frame, kernel, [pa.array(range(1024))], pa.int64())
+    result = frames.guarded(frame, kernel, [pa.array(range(1024))], pa.int64())
     assert frame.bad is not None
     blamed = [row for row, bad in enumerate(frame.bad.to_pylist()) if bad]
     assert 333 in blamed
-    assert len(blamed) <= kernels_frame.SMALLEST_SLICE
+    assert len(blamed) <= frames.SMALLEST_SLICE
     assert [row for row, value in enumerate(result.to_pylist()) if value != row] == blamed
     assert sum(calls) < 4 * 1024
 
@@ -206,12 +207,12 @@ def test_the_common_surface_is_native(expression: str) -> None:
 
 
 def test_a_computation_that_stands_twice_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from spark_jobs.cxl import kernels_calls
+    from spark_jobs.cxl.kernels import calls
 
     applied: list[str] = []
-    original = kernels_calls._applied
+    original = calls._applied
     monkeypatch.setattr(
-        kernels_calls, "_applied", lambda builtin, *rest: (applied.append(builtin.name), original(builtin, *rest))[1]
+        calls, "_applied", lambda builtin, *rest: (applied.append(builtin.name), original(builtin, *rest))[1]
     )
     run(
         'emit a = s.upper() + "1"\nfilter s.upper() != "X"\nemit b = s.upper()',
@@ -249,7 +250,7 @@ def test_executor_modules_load_without_the_front_end() -> None:
 @pytest.mark.slow
 def test_declarations_load_without_pyarrow() -> None:
     code = (
-        "import sys; from spark_jobs.cxl.builtins import declare; from spark_jobs.cxl import interpreter;"
+        "import sys; from spark_jobs.cxl.builtins import declare; from spark_jobs.cxl.interpreter import interpreter;"
         "declare.registry(); print(sorted({'pyarrow', 'numpy'} & set(sys.modules)))"
     )
     assert (

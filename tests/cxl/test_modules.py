@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs import limits
-from spark_jobs.cxl import interpreter, modules, typed, types
+from spark_jobs.cxl import typed, types
+from spark_jobs.cxl.checking import modules
 from spark_jobs.cxl.engine import Surroundings
+from spark_jobs.cxl.interpreter import interpreter
 from tests.cxl.checking import compiled
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.cxl import ast, formatter, parser
+from spark_jobs.cxl.syntax import ast, formatter, parser
 
 
 def statements(text: str) -> tuple[ast.Statement, ...]:

@@ -11,8 +11,10 @@ import pytest
 from spark_jobs import plan
 from spark_jobs.diagnostics import codes, pages
 from spark_jobs.diagnostics.diagnostic import Diagnostics
-from spark_jobs.plan import inputs, pending, storage_checks
+from spark_jobs.plan import pending
+from spark_jobs.plan.checks import storage_checks
 from spark_jobs.plan.options import PlanOptions
+from spark_jobs.plan.physical import inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs import plan
-from spark_jobs.execute import executor, identity, partitions, work
+from spark_jobs.execute import identity
+from spark_jobs.execute.run import executor, partitions, work
 from spark_jobs.plan.options import RunOptions
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from spark_jobs.execute.metrics import Outcome
+    from spark_jobs.execute.run.metrics import Outcome
 
 
 def write(folder: Path, files: Mapping[str, str | bytes]) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs import result
-from spark_jobs.execute import durable, publish, recovery
+from spark_jobs.disk import durable
+from spark_jobs.execute.delivery import publish, recovery
 from tests.execute import without_spark
 from tests.execute.bad_runs import prepare, run
 

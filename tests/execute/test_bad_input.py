@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.execute import work
+from spark_jobs.execute.run import work
 from tests.execute import pipelines, without_spark
 from tests.execute.bad_runs import PIPELINE, prepare, run
 

@@ -14,7 +14,10 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.execute import durable, joining, letters, work
+from spark_jobs.disk import durable
+from spark_jobs.execute.delivery import joining
+from spark_jobs.execute.letters import letters
+from spark_jobs.execute.run import work
 from spark_jobs.nodes.output import run as output_run
 from tests.execute import pipelines, without_spark
 from tests.execute.bad_runs import GOOD, LIMITED, PIPELINE, prepare, run, tree

@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.execute import java, level, session, work
+from spark_jobs.execute.run import work
+from spark_jobs.execute.spark import java, session
+from spark_jobs.execute.tasks import level
 from spark_jobs.scan import files
 from tests.execute import pipelines, without_spark
 from tests.execute.bad_runs import GOOD, LIMITED, PIPELINE, prepare, run
@@ -120,7 +122,7 @@ def test_a_bug_is_told_with_its_place_and_has_a_traceback(
 
     monkeypatch.setattr(work.Work, "_reads_rows", bug)
     refused(
-        4, "error[E905]: internal error: KeyError: 'nobody knows' (spark_jobs/execute/work.py:", "--log-level debug"
+        4, "error[E905]: internal error: KeyError: 'nobody knows' (spark_jobs/execute/run/work.py:", "--log-level debug"
     )
     assert run(tmp_path, "--force", "--log-level", "debug") == 4
     told = capsys.readouterr().err

@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute import breakdown, joining, logs, session, spill
+from spark_jobs.execute import logs
+from spark_jobs.execute.delivery import joining
+from spark_jobs.execute.run import breakdown
+from spark_jobs.execute.spark import session
+from spark_jobs.execute.tasks import spill
 from spark_jobs.plan.options import RunOptions
 from tests.execute import pipelines
 
@@ -47,7 +51,7 @@ most recent failure: Lost task 0.0 in stage 1.0 (TID 2) (192.0.2.2 executor driv
 WORKER = """
   An exception was thrown from the Python worker:
 Traceback (most recent call last):
-  File "{}/spark_jobs/execute/task.py", line 12, in read
+  File "{}/spark_jobs/execute/tasks/task.py", line 12, in read
     found = known[name]
             ~~~~~^^^^^^
 {}
@@ -132,7 +136,7 @@ def test_without_a_lost_task_the_innermost_cause_is_told() -> None:
 def test_a_bug_in_a_task_has_its_place(folder: str) -> None:
     told = explained(FromSpark(WORKER.format(folder, "KeyError: 'x'")))
     assert told.code == "E905"
-    assert "internal error in a task: KeyError: 'x' (spark_jobs/execute/task.py:12 in read)" in told.message
+    assert "internal error in a task: KeyError: 'x' (spark_jobs/execute/tasks/task.py:12 in read)" in told.message
     assert "--log-level debug" in told.message
 
 
@@ -145,7 +149,7 @@ def test_what_the_system_refuses_a_task_is_no_bug() -> None:
     ("raised", "says"),
     [
         ("OSError: [Errno 24] Too many open files: '/in/a.csv'", "'/in/a.csv'; the limit of open files is too low"),
-        ("spark_jobs.scan.locks.NoLocksError: [Errno 37] cannot be locked: use: '/x'", "cannot be locked: use: '/x'"),
+        ("spark_jobs.disk.locks.NoLocksError: [Errno 37] cannot be locked: use: '/x'", "cannot be locked: use: '/x'"),
         ("TimeoutError: [Errno 110] Connection timed out: '/nfs/a'", "'/nfs/a'"),
         ("OSError: a file of Arrow's is cut", "is cut"),
     ],
@@ -163,7 +167,7 @@ most recent failure: Lost task 0.3 in stage 0.0 (TID 3) (192.0.2.2 executor 0): 
 Error from python worker:
   Traceback (most recent call last):
     File "<frozen runpy>", line 198, in _run_module_as_main
-    File "spark_jobs/execute/task.py", line 12, in <module>
+    File "spark_jobs/execute/tasks/task.py", line 12, in <module>
   ModuleNotFoundError: No module named 'pyarrow'
 PYTHONPATH was:
   /opt/spark/python/lib/pyspark.zip:/opt/spark_jobs.zip
@@ -255,7 +259,7 @@ def test_a_bug_on_the_driver_has_its_place() -> None:
         divide()
     told = explained(TypeError("two\nlines").with_traceback(caught.value.__traceback__))
     assert told.code == "E905"
-    assert told.message.startswith("internal error: TypeError: two (spark_jobs/execute/joining.py:")
+    assert told.message.startswith("internal error: TypeError: two (spark_jobs/execute/delivery/joining.py:")
 
 
 # ---- with Spark --------------------------------------------------------------------------------------------------

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute import executor, inputs, letter_files, work
-from spark_jobs.scan import changes, staging, volumes
+from spark_jobs.disk import volumes
+from spark_jobs.execute.letters import files
+from spark_jobs.execute.run import executor, inputs, work
+from spark_jobs.scan import changes
+from spark_jobs.scan.staging import staging
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -254,7 +257,7 @@ def test_what_dead_letters_read_again_is_what_failed(tmp_path: Path, monkeypatch
       - {type: output, name: o, input: a, config: {type: csv, path: out/o.csv}}
     """
     pipelines.write(tmp_path, {"pipeline.yaml": text})
-    once(monkeypatch, letter_files, "write", lambda: path.write_bytes(KINDS["csv"].data("NEW")))
+    once(monkeypatch, files, "write", lambda: path.write_bytes(KINDS["csv"].data("NEW")))
     changed(tmp_path, "written again")
 
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.execute import letter_files, merging, passes, work
+from spark_jobs.execute.delivery import merging
+from spark_jobs.execute.letters import files
+from spark_jobs.execute.run import passes, work
 from tests.execute import pipelines, without_spark
 from tests.execute.bad_runs import run
 
@@ -152,14 +154,14 @@ def test_dead_letters_that_are_not_as_they_were_written_end_the_run(
 ) -> None:
     text = PIPELINE.replace("MORE", "")
     pipelines.write(tmp_path, {"pipeline.yaml": text, "rows.csv": ROWS, "out/copy.csv": "old\n"})
-    write = letter_files.write
+    write = files.write
 
     def written(*arguments: object) -> list[list[object]]:
         found = write(*arguments)  # type: ignore[arg-type]
         how(Path(found[0][0].path))
         return found  # type: ignore[return-value]
 
-    monkeypatch.setattr(letter_files, "write", written)
+    monkeypatch.setattr(files, "write", written)
     refused(tmp_path, capsys, ".rows", node="")
 
 

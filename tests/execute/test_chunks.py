@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types
-from spark_jobs.execute import chunks, joining
+from spark_jobs.execute.delivery import chunks, joining
 from spark_jobs.nodes import sorting
 from spark_jobs.nodes.output import records
 from spark_jobs.nodes.output.step import Field, Oversize, Split

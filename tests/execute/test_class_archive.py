@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs import contract
-from spark_jobs.execute import class_archive, java, session
+from spark_jobs.execute.spark import class_archive, java, session
 from spark_jobs.plan.options import RunOptions
 
 
@@ -158,7 +158,7 @@ def test_a_submitted_run_asks_for_an_archive_where_its_spark_is_embedded(master,
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     monkeypatch.setattr(SparkContext, "_ensure_initialized", lambda **_: None)
     monkeypatch.setattr(java, "request_archive", lambda: asked.append(True))
-    monkeypatch.setattr("spark_jobs.execute.shipping.settings", stop)
+    monkeypatch.setattr("spark_jobs.execute.spark.shipping.settings", stop)
     monkeypatch.setattr("pyspark.SparkConf", lambda **_: Settings(master))
     with pytest.raises(EnoughError):
         session._build(RunOptions(), None, None)

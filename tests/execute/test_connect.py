@@ -20,7 +20,8 @@ import pytest
 
 from spark_jobs.cli import pipeline
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute import breakdown, cancellation, connect, masking, session
+from spark_jobs.execute.run import breakdown
+from spark_jobs.execute.spark import cancellation, connect, masking, session
 from spark_jobs.plan.options import RunOptions
 from tests import connect as servers
 from tests.execute.bad_runs import prepare

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.execute import cores
+from spark_jobs.execute.spark import cores
 from tests.execute import pipelines
 
 if TYPE_CHECKING:

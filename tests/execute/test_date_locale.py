@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.cxl import date_formats
+from spark_jobs.cxl.dates import strftime
 from spark_jobs.plan import date_locale
 from tests.execute import pipelines, without_spark
 from tests.plan.pipelines import problems
@@ -67,14 +67,14 @@ def test_what_is_written_in_a_language_is_read_in_it(locale: str) -> None:
     for month in range(1, 13):
         moment = datetime(2024, month, 3 + month, 13, 5)
         for form in ("%d %B %Y %I:%M %p", "%a %d.%b.%Y %H:%M", "%A %e %b %Y %I:%M %P", "%B/%d/%y %H:%M"):
-            text = date_formats.write(moment, header + form)
+            text = strftime.write(moment, header + form)
             for spelling in (text, text.upper()) if locale not in ("tr", "el") else (text,):
-                assert date_formats.parse_datetime(spelling, header + form) == moment, (spelling, form)
+                assert strftime.parse_datetime(spelling, header + form) == moment, (spelling, form)
 
 
 def test_names_of_other_languages_are_none_here() -> None:
-    assert date_formats.parse_date("3 March 2024", date_locale.header("de") + "%d %B %Y") is None
-    assert date_formats.parse_date("3 März 2024", "%d %B %Y") is None
+    assert strftime.parse_date("3 March 2024", date_locale.header("de") + "%d %B %Y") is None
+    assert strftime.parse_date("3 März 2024", "%d %B %Y") is None
 
 
 @pytest.mark.parametrize("locale", ["xx_Nowhere", "german please", "..", "de_DE_DE"])

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute import cancellation, executors
-from spark_jobs.execute.executors import Patience
+from spark_jobs.execute.spark import cancellation, executors
+from spark_jobs.execute.spark.executors import Patience
 from spark_jobs.execute.verdict import RunFailed
 
 if TYPE_CHECKING:

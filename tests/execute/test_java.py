@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_jobs.execute import java
+from spark_jobs.execute.spark import java
 
 if TYPE_CHECKING:
     import pytest

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from spark_jobs.execute import recovery
+from spark_jobs.execute.delivery import recovery
 from tests.execute import pipelines
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def test_publishing_survives_a_kill_at_every_step(tmp_path: Path) -> None:
     out.mkdir()
     random.seed(20)
     publisher = (
-        "import sys\nfrom pathlib import Path\nfrom spark_jobs.execute import journal, publish\n"
+        "import sys\nfrom pathlib import Path\nfrom spark_jobs.execute.delivery import journal, publish\n"
         "out = Path(sys.argv[1]); number = int(sys.argv[2])\nprint('ready', flush=True)\n"
         "while True:\n"
         "    staging = publish.Staging.open(f'run-{number}', out)\n"

@@ -15,7 +15,8 @@ from spark_jobs.cli import clinker
 from spark_jobs.cxl import failures
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.failure import Category, Failure
-from spark_jobs.execute import identity, letter_runs, letters
+from spark_jobs.execute import identity
+from spark_jobs.execute.letters import letters, runs
 from tests.execute import pipelines
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ SITE = letters.Site(["transform:t"], 3)
 
 
 def read(files: list[str], splits: tuple[int, int] = (-1, 100)) -> list[tuple[int, int, str]]:
-    merged = letter_runs.Merged(files, splits)
+    merged = runs.Merged(files, splits)
     found = []
     for part in merged.parts():
         assert {merged.whys[number].field for number in part.column("reason").to_pylist()} == {"n"}

@@ -11,7 +11,7 @@ from spark_jobs import result
 from spark_jobs.cli import clinker
 from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics.visible import visible
-from spark_jobs.execute import executor
+from spark_jobs.execute.run import executor
 from tests.execute import pipelines
 
 if TYPE_CHECKING:
@@ -58,12 +58,12 @@ def test_debug_writes_a_line_for_each_record_once(here: Path, capsys: pytest.Cap
 def test_nothing_is_evaluated_record_by_record_for_lines_that_nobody_reads(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spark_jobs.cxl import kernels_deferred
+    from spark_jobs.cxl.kernels import deferred
 
     def refuse(*_: object) -> None:
         raise AssertionError("a row was left to the interpreter")
 
-    monkeypatch.setattr(kernels_deferred, "_records", refuse)
+    monkeypatch.setattr(deferred, "_records", refuse)
     assert run(here, "emit d = n.debug()") == 0
     assert "TRACE" not in capsys.readouterr().err
 

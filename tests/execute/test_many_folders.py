@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.execute import descriptors, verdict
+from spark_jobs.execute import verdict
+from spark_jobs.execute.delivery import descriptors
 from tests.execute import pipelines
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs.cli import clinker
-from spark_jobs.execute import executor, masking, session
-from spark_jobs.execute.masking import Secrets
+from spark_jobs.execute.run import executor
+from spark_jobs.execute.spark import masking, session
+from spark_jobs.execute.spark.masking import Secrets
 from spark_jobs.plan.options import RunOptions
 from tests.execute import without_spark
 from tests.execute.bad_runs import prepare

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.execute import name_search, spread
+from spark_jobs.execute.run import name_search
+from spark_jobs.execute.spark import spread
 from spark_jobs.scan import json_columns
 from tests.execute import pipelines, without_spark
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.execute import network
+from spark_jobs.execute.run import network
 from tests.execute import pipelines
 from tests.execute.network_runs import KEY, OFFSET, ORDERS, merged, source, write
 from tests.scan import web

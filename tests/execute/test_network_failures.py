@@ -15,7 +15,7 @@ import yaml
 
 from spark_jobs import plan as planning
 from spark_jobs.cli import clinker
-from spark_jobs.execute import network
+from spark_jobs.execute.run import network
 from tests.execute import pipelines
 from tests.execute.network_runs import KEY, OFFSET, ORDERS, SCHEMA, by_offset, everything, merged, source, write
 from tests.scan import web

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_jobs.execute import envelopes, outbox, spill
+from spark_jobs.execute.tasks import envelopes, outbox, spill
 from spark_jobs.nodes import memory
-from spark_jobs.plan import regions
+from spark_jobs.plan.physical import regions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spark_jobs.execute import passes, spec, work
+from spark_jobs.execute.run import passes, work
+from spark_jobs.execute.tasks import spec
 from spark_jobs.formats.json import arrow
 from tests.execute import pipelines, without_spark
 from tests.few import VERY_FEW
@@ -20,7 +21,7 @@ from tests.few import VERY_FEW
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spark_jobs.execute.report import TaskReport
+    from spark_jobs.execute.tasks.report import TaskReport
 
 
 @dataclass(frozen=True)

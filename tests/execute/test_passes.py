@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spark_jobs.execute import passes
-from spark_jobs.execute.inputs import Inputs
-from spark_jobs.execute.products import Products
-from spark_jobs.execute.report import Part, Placed, TaskReport
+from spark_jobs.execute.run import passes
+from spark_jobs.execute.run.inputs import Inputs
+from spark_jobs.execute.run.products import Products
+from spark_jobs.execute.tasks.report import Part, Placed, TaskReport
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from spark_jobs.execute.spec import JobSpec
+    from spark_jobs.execute.tasks.spec import JobSpec
 
 PIPELINE = """
     pipeline: {name: p}

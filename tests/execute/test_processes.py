@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from spark_jobs.execute import processes
+from spark_jobs.execute.spark import processes
 
 MEBIBYTES = 200
 #: A child that starts a child with memory of its own.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs import plan as planning
-from spark_jobs.execute import partitions, work
+from spark_jobs.execute.run import partitions, work
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:

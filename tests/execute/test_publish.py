@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.execute import joining, journal, publish, recovery, staging_folder
+from spark_jobs.execute.delivery import joining, journal, publish, recovery, staging_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

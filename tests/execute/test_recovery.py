@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.execute import journal, publish, recovery, staging_folder
+from spark_jobs.execute.delivery import journal, publish, recovery, staging_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs import plan as planning
-from spark_jobs.execute import partitions, work
-from spark_jobs.plan import regions
+from spark_jobs.execute.run import partitions, work
 from spark_jobs.plan.options import PlanOptions
+from spark_jobs.plan.physical import regions
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from spark_jobs.plan.physical.regions import Job
     from spark_jobs.plan.plan import Plan
-    from spark_jobs.plan.regions import Job
 
 SOURCE = (
     "{{type: source, name: {0}, config: {{name: {0}, type: csv, path: {0}.csv, schema: {{id: int, key: string}}}}}}"

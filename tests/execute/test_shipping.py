@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.execute import shipping
+from spark_jobs.execute.spark import shipping
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ROOT = str(Path(__file__).resolve().parents[2])
-OWN_DAEMON = {"spark.python.daemon.module": "spark_jobs.execute.worker_daemon"}
+OWN_DAEMON = {"spark.python.daemon.module": "spark_jobs.execute.spark.worker_daemon"}
 
 
 @pytest.fixture

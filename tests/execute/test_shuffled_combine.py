@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.execute import chain, partitions, passes, work
+from spark_jobs.execute.run import partitions, passes, work
+from spark_jobs.execute.spark import chain
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spark_jobs.execute.report import TaskReport
-    from spark_jobs.execute.spec import JobSpec
+    from spark_jobs.execute.tasks.report import TaskReport
+    from spark_jobs.execute.tasks.spec import JobSpec
 
 HEAD = """
     pipeline: {name: p, concurrency: {threads: 2}}

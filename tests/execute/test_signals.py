@@ -16,7 +16,10 @@ import pytest
 
 from spark_jobs import result
 from spark_jobs.cli import clinker
-from spark_jobs.execute import durable, interrupts, joining, metrics, outputs, staging_folder, targets, work
+from spark_jobs.disk import durable
+from spark_jobs.execute import interrupts
+from spark_jobs.execute.delivery import joining, outputs, staging_folder, targets
+from spark_jobs.execute.run import metrics, work
 from tests import connect
 from tests.execute import pipelines, without_spark
 

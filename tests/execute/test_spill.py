@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.execute import spill
+from spark_jobs.execute.tasks import spill
 from spark_jobs.nodes.spill import Exhausted
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spark_jobs.execute.metrics import Outcome
+    from spark_jobs.execute.run.metrics import Outcome
 
 SMALL, LARGE = 8 << 20, 1 << 30
 PIPELINE = """

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.execute import session
+from spark_jobs.disk import spill_folder
+from spark_jobs.disk.locks import FileLock
+from spark_jobs.execute.spark import session
 from spark_jobs.plan.options import RunOptions
-from spark_jobs.scan import spill_folder
-from spark_jobs.scan.locks import FileLock
 from tests.execute import pipelines
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,7 +50,7 @@ def test_spark_shuffles_in_a_locked_folder_of_the_process(tmp_path: Path, monkey
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute import java, shipping
+    from spark_jobs.execute.spark import java, shipping
 
     at_exit: list[Any] = []
     monkeypatch.setattr(session.atexit, "register", at_exit.append)

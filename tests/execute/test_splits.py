@@ -195,7 +195,7 @@ def test_results_are_those_of_plain_python(tmp_path: Path, monkeypatch: pytest.M
 
 def test_many_dead_letters_are_written_by_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver writes few, tasks write many: the same bytes, whatever the splits."""
-    from spark_jobs.execute import letter_files
+    from spark_jobs.execute.letters import files
 
     pipelines.write(
         tmp_path,
@@ -207,7 +207,7 @@ def test_many_dead_letters_are_written_by_tasks(tmp_path: Path, monkeypatch: pyt
     )
     published = []
     for most, splits in ((10_000, 1), (0, 1), (0, 5)):
-        monkeypatch.setattr(letter_files, "DRIVER_ENTRIES", most)
+        monkeypatch.setattr(files, "DRIVER_ENTRIES", most)
         pipelines.with_splits(monkeypatch, tmp_path, "orders.csv", splits)
         assert pipelines.run(tmp_path, force=True).result.exit_code == 2
         published.append(without_ids(pipelines.outputs(tmp_path)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.execute import spread
+from spark_jobs.execute.spark import spread
 from tests.execute import without_spark
 
 if TYPE_CHECKING:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.cli import clinker
-from spark_jobs.execute import work
-from spark_jobs.scan import changes, files, staging, volumes
-from spark_jobs.scan.locks import FileLock
+from spark_jobs.disk import volumes
+from spark_jobs.disk.locks import FileLock
+from spark_jobs.execute.run import work
+from spark_jobs.scan import changes, files
+from spark_jobs.scan.staging import staging
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.execute import merging, targets
+from spark_jobs.execute.delivery import merging, targets
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spark_jobs.execute.metrics import Outcome
+    from spark_jobs.execute.run.metrics import Outcome
     from spark_jobs.result import RunError
 
 SMALL = 8 << 20
@@ -203,7 +203,8 @@ class TestSplit:
 
     def test_a_preview_shows_the_whole_output(self, tmp_path: Path) -> None:
         from spark_jobs import plan
-        from spark_jobs.execute import executor, identity
+        from spark_jobs.execute import identity
+        from spark_jobs.execute.run import executor
         from spark_jobs.plan.options import RunOptions
 
         split = output("sort_order: [{field: id, order: desc}]", "split: {max_records: 1}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from spark_jobs.execute import worker_daemon
+from spark_jobs.execute.spark import worker_daemon
 
 
 def test_the_zip_of_an_installed_pyspark_is_left_out(tmp_path):

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_jobs.execute import envelopes, executor, passes, report, spread
-from spark_jobs.execute import level as levels
+from spark_jobs.execute.run import executor, passes
+from spark_jobs.execute.spark import spread
+from spark_jobs.execute.tasks import envelopes, report
+from spark_jobs.execute.tasks import level as levels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import pytest
 
-    from spark_jobs.execute.spec import JobSpec
+    from spark_jobs.execute.tasks.spec import JobSpec
 
 
 def run_chain(spark: object, spec: JobSpec) -> list[report.TaskReport]:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.cxl import date_formats, types, values
+from spark_jobs.cxl import types, values
+from spark_jobs.cxl.dates import strftime
 from spark_jobs.formats import coerce, date_forms
 
 D, T = dt.date, dt.datetime
@@ -148,12 +149,12 @@ def test_date_formats(form: str, text: str | None, moment: T | None) -> None:
         for read in (date_forms.to_date, date_forms.to_datetime):
             with pytest.raises(ValueError):
                 read(text, (form,))
-        assert date_formats.parse_date(text, form) is None
+        assert strftime.parse_date(text, form) is None
     else:
         assert date_forms.format_problem(form) is None
-        assert date_forms.to_date(text, (form,)) == moment.date() == date_formats.parse_date(text, form)
+        assert date_forms.to_date(text, (form,)) == moment.date() == strftime.parse_date(text, form)
         if moment.time() != dt.time():
-            assert date_forms.to_datetime(text, (form,)) == moment == date_formats.parse_datetime(text, form)
+            assert date_forms.to_datetime(text, (form,)) == moment == strftime.parse_datetime(text, form)
 
 
 def test_an_hour_that_is_on_no_clock_face_is_no_moment() -> None:
@@ -165,14 +166,14 @@ def test_an_hour_that_is_on_no_clock_face_is_no_moment() -> None:
 @given(st.datetimes(T(1000, 1, 1), T(2999, 1, 1)), st.lists(st.sampled_from(CODES), min_size=1, max_size=6), st.data())
 def test_a_format_means_the_same_in_sources_and_in_cxl(moment: T, codes: list[str], data: st.DataObject) -> None:
     form = " ".join(f"%{code}" for code in codes)
-    text = date_formats.write(moment, form)
+    text = strftime.write(moment, form)
     text = data.draw(st.sampled_from([text, text.upper(), text.replace(" ", ""), text + "x"]))
     try:
         day = date_forms.to_date(text, (form,))
     except ValueError:
         day = None
-    wanted = date_formats.parse_date(text, form)
-    builtin = [date_formats.parse_date(text, known) for known in BUILTIN]
+    wanted = strftime.parse_date(text, form)
+    builtin = [strftime.parse_date(text, known) for known in BUILTIN]
     assert day == (builtin[0] or wanted or next((found for found in builtin if found), None))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from spark_jobs import plan as planning
 from spark_jobs.diagnostics import render
-from spark_jobs.scan.endpoint import Credential, Endpoint, Pagination, Strategy
+from spark_jobs.scan.network.endpoint import Credential, Endpoint, Pagination, Strategy
 
 if TYPE_CHECKING:
     from pathlib import Path

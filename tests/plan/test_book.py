@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs import plan
-from spark_jobs.plan import explain
+from spark_jobs.plan.explain import explain
 from tests.plan.pipelines import options
 
 BOOK = Path(__file__).resolve().parents[2] / "examples" / "book"

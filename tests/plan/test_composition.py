@@ -10,7 +10,7 @@ import pytest
 from spark_jobs import limits
 from spark_jobs.cxl import typed
 from spark_jobs.nodes import tree
-from spark_jobs.plan import explain
+from spark_jobs.plan.explain import explain
 from tests.plan.pipelines import ORDERS, found, planned, problems, write
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ import jsonschema
 import pytest
 import yaml
 
-from spark_jobs.plan import explain, json_schema, lineage
+from spark_jobs.plan.explain import explain, lineage
+from spark_jobs.plan.reading import json_schema
 from tests.plan.pipelines import CUSTOMERS, ORDERS, planned
 
 ROOT = Path(__file__).resolve().parents[2]

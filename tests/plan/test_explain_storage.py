@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.plan import explain, explain_storage
-from spark_jobs.plan.inputs import Discovered
+from spark_jobs.plan.explain import explain, storage
+from spark_jobs.plan.physical.inputs import Discovered
 from spark_jobs.scan.files import InputFile
-from spark_jobs.scan.staged_copy import Cleanup, OnExisting, Settings, StagedCopy
-from spark_jobs.scan.staging import SourceStaging
+from spark_jobs.scan.staging.staged_copy import Cleanup, OnExisting, Settings, StagedCopy
+from spark_jobs.scan.staging.staging import SourceStaging
 from tests.plan.pipelines import planned
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def test_a_stage_that_cannot_be_estimated_is_left_out_of_the_total(folder: Path)
     ("size", "text"), [(0, "0B"), (1023, "1023B"), (1024, "1K"), (1536, "1.5K"), (5 << 20, "5M"), (3 << 40, "3072G")]
 )
 def test_sizes_have_binary_units(size: int, text: str) -> None:
-    assert explain_storage.binary(size) == text
+    assert storage.binary(size) == text
 
 
 @pytest.mark.parametrize(("cap", "percent", "free", "short"), [(4096, 50, 2048, False), (2048, 100, 0, True)])
@@ -206,7 +206,7 @@ def test_a_pattern_without_match_that_is_allowed_and_a_network_source(folder: Pa
         path.unlink()
     read = plan(folder, STAGING)
     found: dict[str, Any] = {"a": Discovered(), "b": Discovered(is_network=True)}
-    assert explain_storage.staging(read, found) == [
+    assert storage.staging(read, found) == [
         "Source 'a':",
         "  (no files matched)",
         "Source 'b': not stagable (network source reads in place)",

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from spark_jobs import plan
-from spark_jobs.plan import explain, pending
+from spark_jobs.plan import pending
+from spark_jobs.plan.explain import explain
 from tests.plan.pipelines import options
 
 ROOT = Path(__file__).resolve().parents[2]

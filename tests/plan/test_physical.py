@@ -6,7 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 from spark_jobs import plan
-from spark_jobs.plan import explain, physical
+from spark_jobs.plan.explain import explain
+from spark_jobs.plan.physical import physical
 
 if TYPE_CHECKING:
     from pathlib import Path

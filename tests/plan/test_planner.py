@@ -312,7 +312,8 @@ def test_relative_paths_resolve_against_the_base_folder(tmp_path: Path) -> None:
     ],
 )
 def test_features_that_do_not_run_yet_bind_and_explain(tmp_path: Path, text: str) -> None:
-    from spark_jobs.plan import explain, pending
+    from spark_jobs.plan import pending
+    from spark_jobs.plan.explain import explain
 
     plan = planned(tmp_path, text)
     assert [item.code.id for item in pending.pending(plan)] == ["E400"]

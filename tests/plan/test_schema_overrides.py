@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.plan import explain, lineage, pending
+from spark_jobs.plan import pending
+from spark_jobs.plan.explain import explain, lineage
 from tests.plan.pipelines import planned, problems, write
 
 if TYPE_CHECKING:

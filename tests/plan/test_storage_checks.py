@@ -9,9 +9,10 @@ import pytest
 
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.diagnostic import Diagnostic, Diagnostics
-from spark_jobs.plan import inputs, storage_checks
-from spark_jobs.plan.workspace import Storage
-from spark_jobs.scan import volumes
+from spark_jobs.disk import volumes
+from spark_jobs.plan.checks import storage_checks
+from spark_jobs.plan.physical import inputs
+from spark_jobs.plan.reading.workspace import Storage
 from tests.plan.pipelines import ORDERS, planned, problems
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.plan import inputs, pending, planner
+from spark_jobs.plan import pending, planner
 from spark_jobs.plan.options import RunOptions
+from spark_jobs.plan.physical import inputs
 from tests.plan.pipelines import ORDERS, found, planned, problems, write
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import pytest
 from spark_jobs import limits
 from spark_jobs.diagnostics.diagnostic import Diagnostics
 from spark_jobs.diagnostics.source import SourceFile
-from spark_jobs.plan import interpolation, reader, yaml_tree
-from spark_jobs.plan.yaml_tree import Mapping, Scalar
+from spark_jobs.plan.reading import interpolation, reader, yaml_tree
+from spark_jobs.plan.reading.yaml_tree import Mapping, Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

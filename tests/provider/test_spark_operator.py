@@ -16,7 +16,7 @@ import pytest
 
 from clinker_provider import launcher, validation, xcoms
 from spark_jobs import result
-from spark_jobs.execute import class_archive
+from spark_jobs.execute.spark import class_archive
 from tests.lazily import LazyModule
 
 pytestmark = pytest.mark.airflow

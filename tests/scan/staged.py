@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.scan.files import InputFile
-from spark_jobs.scan.staged_copy import Settings
-from spark_jobs.scan.staging import SourceStaging
+from spark_jobs.scan.staging.staged_copy import Settings
+from spark_jobs.scan.staging.staging import SourceStaging
 
 if TYPE_CHECKING:
     from pathlib import Path

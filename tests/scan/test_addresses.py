@@ -6,7 +6,7 @@ import doctest
 
 import pytest
 
-from spark_jobs.scan import addresses, link_header, rest
+from spark_jobs.scan.network import addresses, link_header, rest
 
 
 @pytest.mark.parametrize("module", [addresses, link_header, rest])

@@ -16,8 +16,8 @@ from urllib.parse import quote
 import pytest
 
 from spark_jobs.formats.format import FormatError
-from spark_jobs.scan import http
-from spark_jobs.scan.endpoint import Credential, Endpoint
+from spark_jobs.scan.network import http
+from spark_jobs.scan.network.endpoint import Credential, Endpoint
 from tests.scan import web
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.scan import link_header
+from spark_jobs.scan.network import link_header
 
 
 @pytest.mark.parametrize(

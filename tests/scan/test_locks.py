@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.scan.locks import FileLock
+from spark_jobs.disk.locks import FileLock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +57,7 @@ def test_a_lock_whose_file_was_removed_means_nothing(path: Path) -> None:
 def test_whoever_waited_for_a_file_that_was_removed_takes_the_new_one(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spark_jobs.scan import locks
+    from spark_jobs.disk import locks
 
     opened = []
     flock = locks.fcntl.flock

@@ -10,8 +10,8 @@ import pytest
 
 from spark_jobs.formats.format import FormatError
 from spark_jobs.formats.options import JsonLayout, JsonOptions
-from spark_jobs.scan import rest
-from spark_jobs.scan.endpoint import Credential, Endpoint, Pagination, Strategy
+from spark_jobs.scan.network import rest
+from spark_jobs.scan.network.endpoint import Credential, Endpoint, Pagination, Strategy
 from tests.scan import web
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.scan.locks import FileLock
-from spark_jobs.scan.spill_folder import LOCK, PREFIX, SpillFolder, purge
+from spark_jobs.disk.locks import FileLock
+from spark_jobs.disk.spill_folder import LOCK, PREFIX, SpillFolder, purge
 
 OLD = time.time() - 60
 
@@ -89,7 +89,7 @@ def test_a_root_that_is_missing_is_an_error(tmp_path: Path) -> None:
 def test_the_folder_of_a_killed_process_goes_and_not_before(tmp_path: Path) -> None:
     program = (
         "import sys, time\n"
-        "from spark_jobs.scan.spill_folder import SpillFolder\n"
+        "from spark_jobs.disk.spill_folder import SpillFolder\n"
         "folder = SpillFolder.open(sys.argv[1], is_configured=True)\n"
         "print(folder.path, flush=True)\n"
         "time.sleep(60)\n"

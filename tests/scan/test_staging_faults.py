@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_jobs.disk.locks import FileLock
 from spark_jobs.formats.format import FormatError
-from spark_jobs.scan import staged_copy, staging
-from spark_jobs.scan.locks import FileLock
-from spark_jobs.scan.staged_copy import Cleanup, OnExisting, StagedCopy, Verify
-from spark_jobs.scan.staging import Refused
+from spark_jobs.scan.staging import staged_copy, staging
+from spark_jobs.scan.staging.staged_copy import Cleanup, OnExisting, StagedCopy, Verify
+from spark_jobs.scan.staging.staging import Refused
 from tests.scan.staged import DATA, WHOLE, described, names, opened
 
 if TYPE_CHECKING:

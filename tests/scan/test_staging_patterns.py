@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.scan import staging_patterns
+from spark_jobs.scan.staging import selection
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     ],
 )
 def test_a_pattern_is_about_the_whole_path_or_the_name(pattern: str, path: str, matches: bool) -> None:
-    assert staging_patterns.matches([pattern], path) is matches
+    assert selection.matches([pattern], path) is matches
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ def test_a_pattern_is_about_the_whole_path_or_the_name(pattern: str, path: str, 
     ],
 )
 def test_a_pattern_with_folders_starts_at_the_workspace(pattern: str, path: str, matches: bool) -> None:
-    rooted = staging_patterns.rooted(pattern, "/work/a[1]*")
-    assert staging_patterns.matches([rooted], path) is matches
+    rooted = selection.rooted(pattern, "/work/a[1]*")
+    assert selection.matches([rooted], path) is matches
 
 
 def test_examples_are_true() -> None:
-    assert doctest.testmod(staging_patterns).failed == 0
+    assert doctest.testmod(selection).failed == 0
 
 
 def test_a_pattern_may_name_the_place_behind_a_link(tmp_path: Path) -> None:
@@ -74,12 +74,12 @@ def test_a_pattern_may_name_the_place_behind_a_link(tmp_path: Path) -> None:
     (tmp_path / "share/a.csv").write_text("")
     (tmp_path / "in").symlink_to(tmp_path / "share")
     path = str(tmp_path / "in/a.csv")
-    assert staging_patterns.matches([f"{tmp_path.resolve()}/share/**"], path)
-    assert staging_patterns.matches([f"{tmp_path}/in/*"], path)
+    assert selection.matches([f"{tmp_path.resolve()}/share/**"], path)
+    assert selection.matches([f"{tmp_path}/in/*"], path)
 
 
 def test_without_patterns_nothing_matches() -> None:
-    assert not staging_patterns.matches([], "/a")
+    assert not selection.matches([], "/a")
 
 
 @pytest.mark.parametrize(
@@ -96,5 +96,5 @@ def test_without_patterns_nothing_matches() -> None:
     ],
 )
 def test_what_means_nothing_is_refused(pattern: str, reason: str) -> None:
-    with pytest.raises(staging_patterns.BadPattern, match=reason):
-        staging_patterns.compiled(pattern)
+    with pytest.raises(selection.BadPattern, match=reason):
+        selection.compiled(pattern)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.scan.staged_copy import OnExisting
+from spark_jobs.scan.staging.staged_copy import OnExisting
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,10 +23,10 @@ pytestmark = pytest.mark.slow
 PROGRAM = """
     import hashlib, os, sys, time
     from datetime import UTC, datetime
-    from spark_jobs.scan import staging_purge
+    from spark_jobs.scan.staging import purge
     from spark_jobs.scan.files import InputFile
-    from spark_jobs.scan.staged_copy import Cleanup, OnExisting, Settings
-    from spark_jobs.scan.staging import SourceStaging
+    from spark_jobs.scan.staging.staged_copy import Cleanup, OnExisting, Settings
+    from spark_jobs.scan.staging.staging import SourceStaging
 
     folder, source, mode, cleanup, started, rounds = sys.argv[1:]
     staging_purge.GRACE_S = 0.0

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.scan import staging_purge
-from spark_jobs.scan.locks import FileLock
-from spark_jobs.scan.staged_copy import Manifest, StagedCopy
+from spark_jobs.disk.locks import FileLock
+from spark_jobs.scan.staging import purge
+from spark_jobs.scan.staging.staged_copy import Manifest, StagedCopy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,14 +46,14 @@ def whole(copy: StagedCopy) -> None:
 
 def test_whole_copies_stay_with_their_locks(tmp_path: Path, copy: StagedCopy) -> None:
     whole(copy)
-    assert staging_purge.purge(str(tmp_path)) == []
+    assert purge.purge(str(tmp_path)) == []
     assert left(tmp_path) == ["lock", "manifest.json", "staged"]
 
 
 def test_a_dead_partial_goes_and_the_whole_copy_beside_it_stays(tmp_path: Path, copy: StagedCopy) -> None:
     whole(copy)
     aged(copy.partial(RUN))
-    staging_purge.purge(str(tmp_path))
+    purge.purge(str(tmp_path))
     assert left(tmp_path) == ["lock", "manifest.json", "staged"]
 
 
@@ -74,7 +74,7 @@ def test_leftovers_of_a_dead_run_go(tmp_path: Path, copy: StagedCopy, remains: s
         case "broken manifest":
             aged(copy.data)
             aged(copy.manifest, "{")
-    assert staging_purge.purge(str(tmp_path)) == []
+    assert purge.purge(str(tmp_path)) == []
     assert left(tmp_path) == []
 
 
@@ -84,20 +84,20 @@ def test_what_a_living_run_holds_stays(tmp_path: Path, copy: StagedCopy, how: ob
     aged(copy.partial(RUN))
     lock = how(copy.lock)  # type: ignore[operator]
     os.utime(copy.lock, (OLD, OLD))
-    staging_purge.purge(str(tmp_path))
+    purge.purge(str(tmp_path))
     assert left(tmp_path) == [f"{RUN}.partial", "lock", "staged"]
     lock.close()
-    staging_purge.purge(str(tmp_path))
+    purge.purge(str(tmp_path))
     assert left(tmp_path) == []
 
 
 def test_what_is_young_stays(tmp_path: Path, copy: StagedCopy) -> None:
     copy.partial(RUN).write_text("x")
     copy.lock.write_text("")
-    staging_purge.purge(str(tmp_path))
+    purge.purge(str(tmp_path))
     assert left(tmp_path) == [f"{RUN}.partial", "lock"]
     copy.partial(RUN).unlink()
-    staging_purge.purge(str(tmp_path))
+    purge.purge(str(tmp_path))
     assert left(tmp_path) == ["lock"]
 
 
@@ -105,7 +105,7 @@ def test_files_of_others_are_not_touched(tmp_path: Path) -> None:
     strange = ["a.staged", "notes.partial", f"{'0' * 63}.staged", f"{'g' * 64}.lock", f"{'0' * 64}.staged.bak"]
     for name in strange:
         aged(tmp_path / name)
-    assert staging_purge.purge(str(tmp_path)) == []
+    assert purge.purge(str(tmp_path)) == []
     assert sorted(os.listdir(tmp_path)) == sorted(strange)
 
 
@@ -113,19 +113,19 @@ def test_what_cannot_be_removed_is_told_and_the_rest_goes(tmp_path: Path) -> Non
     first, second = (StagedCopy.of(str(tmp_path), name) for name in ("/mnt/a.csv", "/mnt/b.csv"))
     first.data.mkdir()
     aged(second.data)
-    (problem,) = staging_purge.purge(str(tmp_path))
+    (problem,) = purge.purge(str(tmp_path))
     assert problem.startswith(f"{first.data}: leftovers of a dead run are not removed: ")
     assert not second.data.exists()
-    (missing,) = staging_purge.purge(str(tmp_path / "missing"))
+    (missing,) = purge.purge(str(tmp_path / "missing"))
     assert "is not purged: No such file" in missing
 
 
 COPYING = """
     import sys, time
     from datetime import UTC, datetime
-    from spark_jobs.scan import staging
+    from spark_jobs.scan.staging import staging
     from spark_jobs.scan.files import InputFile
-    from spark_jobs.scan.staged_copy import Settings
+    from spark_jobs.scan.staging.staged_copy import Settings
 
     folder, source = sys.argv[1:]
     def slowly(file, again=False):
@@ -149,9 +149,9 @@ def test_a_killed_run_leaves_a_partial_that_goes_once_it_is_dead(tmp_path: Path)
             os.utime(path, (OLD, OLD))
         before = left(folder)
         assert sorted(name.rpartition(".")[2] for name in before) == ["lock", "partial"]
-        staging_purge.purge(str(folder))
+        purge.purge(str(folder))
         assert left(folder) == before
         run.send_signal(signal.SIGKILL)
         run.wait()
-    staging_purge.purge(str(folder))
+    purge.purge(str(folder))
     assert left(folder) == []

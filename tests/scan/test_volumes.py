@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.scan import volumes
-from spark_jobs.scan.volumes import Kind
+from spark_jobs.disk import volumes
+from spark_jobs.disk.volumes import Kind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +82,7 @@ def test_free_space_is_a_number_of_bytes(tmp_path: Path) -> None:
 
 
 def test_processes_of_one_machine_reach_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    program = "from spark_jobs.scan import volumes; print(volumes.reach())"
+    program = "from spark_jobs.disk import volumes; print(volumes.reach())"
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert told.strip() == volumes.reach() != ""
     monkeypatch.setattr(volumes, "_BOOT_ID", tmp_path / "missing")

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
-from spark_jobs.scan import http
+from spark_jobs.scan.network import http
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

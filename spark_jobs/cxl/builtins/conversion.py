@@ -7,15 +7,16 @@ import re
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-from spark_jobs.cxl import conversion_kernels as kernels
-from spark_jobs.cxl import date_formats, failure, types, values
+from spark_jobs.cxl import failure, types, values
 from spark_jobs.cxl.builtins.declare import Anything, Bool, Date, DateTime, Float, Int, String, method
+from spark_jobs.cxl.dates import strftime
+from spark_jobs.cxl.kernels import conversions as kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 #: A date format; a literal is checked when the program is compiled.
-Format = Annotated[str, types.STRING, date_formats.complaint]
+Format = Annotated[str, types.STRING, strftime.complaint]
 
 _INT = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _FLOAT = re.compile(
@@ -66,7 +67,7 @@ def date_of(value: Any, form: str | None = None) -> date | None:
         return value.date()  # type: ignore[no-any-return]
     if kind is not str:
         return None
-    return date_formats.parse_date(value, form)
+    return strftime.parse_date(value, form)
 
 
 def datetime_of(value: Any, form: str | None = None) -> datetime | None:
@@ -78,7 +79,7 @@ def datetime_of(value: Any, form: str | None = None) -> datetime | None:
         return datetime(value.year, value.month, value.day)
     if kind is not str:
         return None
-    return date_formats.parse_datetime(value, form)
+    return strftime.parse_datetime(value, form)
 
 
 def _strict(convert: Callable[..., Any], target: str, *arguments: Any) -> Any:
@@ -189,7 +190,7 @@ def format_(value: Anything, form: String) -> String:
 def _given(form: str | None) -> str | None:
     """Checks a computed format where a failure may say that it is wrong."""
     if form is not None:
-        date_formats.compiled(form)
+        strftime.compiled(form)
     return form
 
 

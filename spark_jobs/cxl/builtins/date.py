@@ -7,9 +7,11 @@ from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from spark_jobs.cxl import arrays, date_formats, failure, types, values
+from spark_jobs.cxl import failure, types, values
 from spark_jobs.cxl.builtins.conversion import Format  # noqa: TC001 - annotations are read at run time
 from spark_jobs.cxl.builtins.declare import Int, NoKernel, String, Temporal, method
+from spark_jobs.cxl.dates import strftime
+from spark_jobs.cxl.kernels import arrays
 
 _DAY_US = 86_400_000_000
 
@@ -270,17 +272,13 @@ def diff_years(value: Temporal, other: Temporal) -> Int:
 
 def _format_kernel(pc: Any, value: Any, form: Any) -> Any:
     text = arrays.constant(form)
-    if (
-        _type_of(value) is types.DATETIME
-        and date_formats.complaint(text) is None
-        and not date_formats.compiled(text).uses_time
-    ):
+    if _type_of(value) is types.DATETIME and strftime.complaint(text) is None and not strftime.compiled(text).uses_time:
         value = pc.cast(pc.floor_temporal(value, unit="day"), "date32")
     return arrays.by_value(lambda one: _written(one, text), value, types.STRING)
 
 
 #: Dates come again in the next batch.
-_written = lru_cache(maxsize=32_768)(date_formats.write)
+_written = lru_cache(maxsize=32_768)(strftime.write)
 
 
 @method(arrow=_format_kernel, fails=True)
@@ -290,4 +288,4 @@ def format_date(value: Temporal, form: Format) -> String:
     >>> #2024-03-15#.format_date("%B %d, %Y")
     "March 15, 2024"
     """
-    return date_formats.write(value, form)
+    return strftime.write(value, form)

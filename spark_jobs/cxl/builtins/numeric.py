@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import arithmetic, arrays, failure, types, values
+from spark_jobs.cxl import arithmetic, failure, types, values
 from spark_jobs.cxl.builtins.declare import Float, Int, NoKernel, Numeric, method
+from spark_jobs.cxl.kernels import arrays
 from spark_jobs.cxl.types import Kind
 
 if TYPE_CHECKING:

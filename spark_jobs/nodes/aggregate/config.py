@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import Field
 
-from spark_jobs.cxl import scope as cxl_scope
 from spark_jobs.cxl import typed, types
+from spark_jobs.cxl.checking import scope as cxl_scope
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes.aggregate.step import AggregateStep

@@ -1,4 +1,4 @@
-"""Composition calls as users write them. `plan/expand.py` replaces them by their bodies."""
+"""Composition calls as users write them. `plan/expanding/expand.py` replaces them by their bodies."""
 
 from __future__ import annotations
 

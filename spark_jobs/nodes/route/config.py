@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from spark_jobs.cxl import scope as cxl_scope
+from spark_jobs.cxl.checking import scope as cxl_scope
 from spark_jobs.diagnostics import codes
 from spark_jobs.nodes.binding import BindScope, Bound, NodeType, Wiring, report
 from spark_jobs.nodes.model import Config, Name, Text, choice

@@ -27,7 +27,7 @@ from spark_jobs.nodes.model import (
     unfit,
 )
 from spark_jobs.nodes.source.step import OnUnmapped
-from spark_jobs.scan.endpoint import Strategy
+from spark_jobs.scan.network.endpoint import Strategy
 
 
 class SortBy(StrEnum):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, assert_never
 from spark_jobs.diagnostics import codes
 from spark_jobs.nodes import formats
 from spark_jobs.nodes.source.model import AuthScheme, TransportKind
-from spark_jobs.scan import addresses
-from spark_jobs.scan.endpoint import MAX_TIMEOUT_S, Credential, Endpoint, Pagination, Strategy
+from spark_jobs.scan.network import addresses
+from spark_jobs.scan.network.endpoint import MAX_TIMEOUT_S, Credential, Endpoint, Pagination, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from spark_jobs.nodes import node
 if TYPE_CHECKING:
     from spark_jobs.cxl import types
     from spark_jobs.formats.format import SourceColumn
-    from spark_jobs.scan.endpoint import Endpoint
+    from spark_jobs.scan.network.endpoint import Endpoint
 
 
 #: The metadata that says where a record was read (decision 103).

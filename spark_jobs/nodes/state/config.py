@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_jobs.cxl import scope as cxl_scope
 from spark_jobs.cxl import typed, types
+from spark_jobs.cxl.checking import scope as cxl_scope
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes.binding import BindScope, Bound, NodeType, Wiring, report
 from spark_jobs.nodes.model import Config, Name, Text, choice

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from spark_jobs.cxl import names, typed, types
-from spark_jobs.cxl import scope as cxl_scope
+from spark_jobs.cxl import typed, types
+from spark_jobs.cxl.checking import scope as cxl_scope
 from spark_jobs.cxl.schema import Column, Schema
+from spark_jobs.cxl.syntax import names
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.diagnostics.source import Text as Text_
 from spark_jobs.nodes import tree

@@ -1,0 +1,69 @@
+"""`cxl fmt`: files in canonical format, to standard output or in place."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_jobs.cli.cxl.input import InputError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from spark_jobs.diagnostics.source import Text
+
+
+def run(options: argparse.Namespace) -> int:
+    """Format the files; exit status 1 when one does not parse, or would change under `--check` or `--diff`."""
+    from spark_jobs.cli.cxl import command
+
+    status = command.OK
+    for file in options.files:
+        text = command.read_program(file)
+        formatted = _formatted(text)
+        if formatted is None:
+            status = command.WRONG
+        elif options.check or options.diff:
+            if formatted != text.value:
+                status = command.WRONG
+                sys.stdout.write(_difference(text, formatted) if options.diff else f"{text.file.name}\n")
+        elif options.write and file != "-":
+            _replace(file, text.value, formatted)
+        else:
+            sys.stdout.write(formatted)
+    return status
+
+
+def _formatted(text: Text) -> str | None:
+    """The canonical text, or None after printing why the program does not parse."""
+    from spark_jobs.cli.cxl import command
+    from spark_jobs.cxl import compile as front
+    from spark_jobs.cxl.checking.findings import Finding, Stage
+    from spark_jobs.cxl.syntax import formatter, parser
+
+    with front.deep_enough():
+        parsed = parser.parse(text.value)
+        if parsed.problems:
+            found = [Finding(Stage.PARSE, one.message, one.place, one.help) for one in parsed.problems]
+            command.say_findings(found, text)
+            return None
+        return formatter.format_program(text.value, parsed.tree)
+
+
+def _difference(text: Text, formatted: str) -> str:
+    name = text.file.name
+    lines = difflib.unified_diff(
+        text.value.splitlines(), formatted.splitlines(), name, f"{name} (formatted)", lineterm=""
+    )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _replace(file: str, before: str, after: str) -> None:
+    if before == after:
+        return
+    try:
+        Path(file).write_text(after, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise InputError(f"cannot write '{file}': {error.strerror or error}") from None

@@ -1,0 +1,365 @@
+"""Checks calls of builtins against their declarations: name, receiver, number and types of arguments (decision 12)."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import TYPE_CHECKING
+
+from spark_jobs.cxl import typed, types
+from spark_jobs.cxl.builtins import declare
+from spark_jobs.cxl.checking import expressions, inlining, operators
+from spark_jobs.cxl.dates import strftime
+from spark_jobs.cxl.syntax import ast
+from spark_jobs.cxl.types import Kind, Type
+from spark_jobs.diagnostics import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_jobs.cxl.builtins.declare import Builtin, Parameter
+    from spark_jobs.cxl.checking.session import Session
+    from spark_jobs.cxl.syntax.ast import Place
+
+#: What other languages call a method, and what to write instead.
+_FOREIGN = {
+    "fuzzy_match": "value.trim().lower() == other.trim().lower()",
+    "strip": ".trim()",
+    "lstrip": ".trim_start()",
+    "rstrip": ".trim_end()",
+    "ltrim": ".trim_start()",
+    "rtrim": ".trim_end()",
+    "len": ".length()",
+    "size": ".length()",
+    "count": ".length()",
+    "to_upper": ".upper()",
+    "uppercase": ".upper()",
+    "toUpperCase": ".upper()",
+    "ucase": ".upper()",
+    "to_lower": ".lower()",
+    "lowercase": ".lower()",
+    "toLowerCase": ".lower()",
+    "lcase": ".lower()",
+    "substr": ".substring(start, length)",
+    "slice": ".substring(start, length)",
+    "startswith": ".starts_with(prefix)",
+    "endswith": ".ends_with(suffix)",
+    "includes": ".contains(part)",
+    "replace_all": ".replace(old, new)",
+    "lpad": ".pad_left(width, fill)",
+    "rpad": ".pad_right(width, fill)",
+    "zfill": '.pad_left(width, "0")',
+    "match": ".matches(pattern)",
+    "regex": ".matches(pattern)",
+    "search": ".find(pattern)",
+    "extract": ".capture(pattern, group)",
+    "coalesce": "value ?? default",
+    "if_null": "value ?? default",
+    "ifnull": "value ?? default",
+    "nvl": "value ?? default",
+    "default": "value ?? default",
+    "is_not_null": "not value.is_null()",
+    "is_blank": ".trim().is_empty()",
+    "typeof": ".type_of()",
+    "int": ".to_int()",
+    "to_integer": ".to_int()",
+    "parse_int": ".try_int()",
+    "to_number": ".to_float()",
+    "float": ".to_float()",
+    "str": ".to_string()",
+    "as_string": ".to_string()",
+    "toString": ".to_string()",
+    "as_date": ".to_date()",
+    "parse_date": ".to_date(format)",
+    "to_timestamp": ".to_datetime()",
+    "strftime": ".format_date(format)",
+    "format_datetime": ".format_date(format)",
+    "date_add": ".add_days(n)",
+    "date_diff": ".diff_days(other)",
+    "datediff": ".diff_days(other)",
+    "add_weeks": ".add_days(7 * n)",
+    "ceiling": ".ceil()",
+    "absolute": ".abs()",
+    "mod": "the operator `%`",
+    "get": '["key"]',
+    "has": 'not value["key"].is_null()',
+    "delete": ".remove_field(key)",
+    "put": ".set(path, value)",
+    "all": "not values.any(it => not …)",
+    "first": "[0]",
+    "concat_ws": ".join(delimiter)",
+}
+#: What literals that are looked at stand for, by the parameter's name.
+_CHECKED = {"pattern": "regex pattern", "form": "date format"}
+_CLOSURES = "closures only valid as arguments to .filter/.map/.find/.any/.flat_map"
+
+
+@cache
+def _by_name() -> dict[str, list[Builtin]]:
+    found: dict[str, list[Builtin]] = {}
+    for builtin in declare.registry().values():
+        found.setdefault(builtin.name, []).append(builtin)
+    return found
+
+
+def overloads(name: str) -> list[Builtin]:
+    """The builtins of this name, one per receiver kind."""
+    found = _by_name()
+    if sum(map(len, found.values())) != len(declare.registry()):
+        # A builtin was declared since: a test's or a plugin's.
+        _by_name.cache_clear()
+        found = _by_name()
+    return found.get(name, [])
+
+
+def method(
+    session: Session,
+    receiver: typed.Expression,
+    name: str,
+    arguments: Sequence[ast.Expression],
+    place: Place,
+    name_place: Place,
+) -> typed.Expression:
+    """`receiver.name(arguments)`."""
+    known = overloads(name)
+    if not known:
+        return _unknown(session, name, arguments, place, name_place)
+    fitting = [one for one in known if declare.accepts(one.receiver, receiver.type)]
+    if not fitting:
+        _check_all(session, arguments)
+        kinds = " or ".join(sorted({str(one.receiver.kind) for one in known}))
+        return session.mistyped(
+            f"`{name}` is a method of {kinds}, not of {receiver.type.kind}",
+            name_place,
+            _receiver_help(name, receiver.type),
+        )
+    shaped = [one for one in fitting if _complaint(one, arguments) is None]
+    if not shaped:
+        message, bad_place = _complaint(fitting[0], arguments) or ("", None)
+        _check_all(session, arguments)
+        return session.mistyped(message, bad_place or name_place, f"`{signature(fitting[0])}`")
+    return _call(session, shaped, receiver, arguments, place)
+
+
+def _check_all(session: Session, arguments: Sequence[ast.Expression]) -> None:
+    """Find the mistakes inside arguments of a call that is refused anyway."""
+    for argument in arguments:
+        if not isinstance(argument, ast.Closure):
+            expressions.check(session, argument)
+
+
+def _unknown(
+    session: Session, name: str, arguments: Sequence[ast.Expression], place: Place, name_place: Place
+) -> typed.Expression:
+    _check_all(session, arguments)
+    if name in _FOREIGN:
+        help_text: str | None = (
+            f"write `{_FOREIGN[name]}`" if not _FOREIGN[name].startswith("the ") else f"use {_FOREIGN[name]}"
+        )
+    else:
+        help_text = session.suggest(name, _by_name)
+    session.unresolved(f"unknown method '{name}'", name_place, help_text)
+    return typed.Literal(types.ANY, place, None)
+
+
+def _receiver_help(name: str, receiver: Type) -> str | None:
+    takes_text = any(one.receiver.kind is Kind.STRING for one in overloads(name))
+    if takes_text and receiver.kind is Kind.ARRAY:
+        return f"ask the elements: `.any(it => it == …)`, or `.map(it => it.{name}(…))`"
+    if takes_text:
+        return "convert the receiver with .to_string()"
+    if any(one.receiver.is_numeric for one in overloads(name)) and receiver.kind is Kind.STRING:
+        return "convert the receiver with .to_int() or .to_float()"
+    if any(one.receiver.kind in (Kind.DATE, Kind.DATETIME) for one in overloads(name)) and receiver.kind is Kind.STRING:
+        return "convert the receiver with .to_date() or .to_datetime()"
+    return None
+
+
+def signature(builtin: Builtin) -> str:
+    """How a builtin is called, `left(count: Int)`."""
+    parts = []
+    for index, parameter in enumerate(builtin.parameters):
+        shown = (
+            "it => …" if parameter.is_closure else f"{parameter.name}: {parameter.type.kind if parameter.type else ''}"
+        )
+        if builtin.variadic and index == len(builtin.parameters) - 1:
+            shown += ", …"
+        parts.append(shown if parameter.default is parameter.REQUIRED else f"[{shown}]")
+    return f"{builtin.name}({', '.join(parts)})"
+
+
+def _limits(builtin: Builtin) -> tuple[int, float]:
+    required = sum(parameter.default is parameter.REQUIRED for parameter in builtin.parameters)
+    return required, math.inf if builtin.variadic else len(builtin.parameters)
+
+
+def _count(low: int, high: float) -> str:
+    if low == high:
+        return f"{low} argument{'' if low == 1 else 's'}" if low else "no arguments"
+    return f"at least {low} argument{'' if low == 1 else 's'}" if high == math.inf else f"{low} to {high} arguments"
+
+
+def _complaint(builtin: Builtin, arguments: Sequence[ast.Expression]) -> tuple[str, Place | None] | None:
+    """What is wrong with the number and the shape of a call's arguments."""
+    low, high = _limits(builtin)
+    if not low <= len(arguments) <= high:
+        return f"`{builtin.name}` takes {_count(low, high)}, got {len(arguments)}", None
+    for index, argument in enumerate(arguments):
+        parameter = parameter_of(builtin, index)
+        if parameter.is_closure and not isinstance(argument, ast.Closure):
+            return f"`{builtin.name}` takes a closure", argument.place
+        if not parameter.is_closure and isinstance(argument, ast.Closure):
+            return _CLOSURES, argument.place
+    return None
+
+
+def parameter_of(builtin: Builtin, index: int) -> Parameter:
+    """The parameter of an argument; the last one of a variadic builtin takes all that follow."""
+    return builtin.parameters[min(index, len(builtin.parameters) - 1)]
+
+
+def _call(
+    session: Session,
+    shaped: Sequence[Builtin],
+    receiver: typed.Expression,
+    arguments: Sequence[ast.Expression],
+    place: Place,
+) -> typed.Expression:
+    element = receiver.type.element.or_null() if receiver.type.element else types.ANY
+    checked: list[typed.Expression | typed.Closure] = [
+        expressions.closure(session, argument, element)
+        if isinstance(argument, ast.Closure)
+        else expressions.check(session, argument)
+        for argument in arguments
+    ]
+    builtin = next((one for one in shaped if _mismatch(one, checked) is None), None)
+    if builtin is None:
+        return _refuse_argument(session, shaped[0], checked, arguments)
+    _check_literals(session, builtin, checked, arguments)
+    if session.scope.date_header:
+        checked = [_localized(session, builtin, index, argument) for index, argument in enumerate(checked)]
+    if builtin.name == "catch" and isinstance(checked[0], typed.Expression):
+        return operators.coalesce(receiver, checked[0], place)
+    checked += [
+        typed.Literal(
+            (parameter.type or types.ANY) if parameter.default is not None else types.NULL, place, parameter.default
+        )
+        for parameter in builtin.parameters[len(checked) :]
+        if parameter.default is not parameter.REQUIRED
+    ]
+    whole = _widen_together(builtin, [receiver, *checked])
+    return typed.Call(_result(shaped, builtin, whole), place, builtin.key, tuple(whole))
+
+
+def _localized(
+    session: Session, builtin: Builtin, index: int, argument: typed.Expression | typed.Closure
+) -> typed.Expression | typed.Closure:
+    """A date format with the names of the pipeline's language in front."""
+    is_format = parameter_of(builtin, index).check is strftime.complaint
+    if not is_format or not isinstance(argument, typed.Expression) or argument.type.kind is Kind.NULL:
+        return argument
+    names = session.scope.date_header
+    if isinstance(argument, typed.Literal):
+        return typed.Literal(types.STRING, argument.place, names + str(argument.value))
+    header = typed.Literal(types.STRING, argument.place, names)
+    return typed.Binary(argument.type, argument.place, typed.Operator.ADD, header, argument)
+
+
+def _type_of(argument: typed.Expression | typed.Closure) -> Type:
+    return argument.body.type if isinstance(argument, typed.Closure) else argument.type
+
+
+def _result(shaped: Sequence[Builtin], builtin: Builtin, arguments: Sequence[typed.Expression | typed.Closure]) -> Type:
+    given = [_type_of(argument) for argument in arguments]
+    if not given[0].is_dynamic or builtin.receiver.kind in (Kind.ANY, given[0].kind):
+        return builtin.result_type(given)
+    # The overload is chosen by the receiver's kind at run time; what fits no overload is null.
+    result = builtin.result_type([builtin.receiver.or_null(), *given[1:]])
+    for other in shaped:
+        if other is not builtin:
+            result = types.unify(result, other.result_type([other.receiver.or_null(), *given[1:]])) or types.ANY
+    return result.or_null()
+
+
+def _mismatch(builtin: Builtin, arguments: Sequence[typed.Expression | typed.Closure]) -> int | None:
+    """The first argument whose type does not fit its parameter."""
+    for index, argument in enumerate(arguments):
+        if isinstance(argument, typed.Expression) and not parameter_of(builtin, index).accepts(argument.type):
+            return index
+    return None
+
+
+def _refuse_argument(
+    session: Session,
+    builtin: Builtin,
+    checked: Sequence[typed.Expression | typed.Closure],
+    arguments: Sequence[ast.Expression],
+) -> typed.Expression:
+    index = _mismatch(builtin, checked) or 0
+    parameter = parameter_of(builtin, index)
+    wanted = " or ".join(str(one.kind) for one in (parameter.type, *parameter.others) if one)
+    return session.mistyped(
+        f"`{builtin.name}` takes {wanted} for `{parameter.name}`, got {_type_of(checked[index]).kind}",
+        arguments[index].place,
+        f"`{signature(builtin)}`",
+    )
+
+
+def _check_literals(
+    session: Session,
+    builtin: Builtin,
+    checked: Sequence[typed.Expression | typed.Closure],
+    arguments: Sequence[ast.Expression],
+) -> None:
+    """Patterns and formats that are written out are looked at now (decision 78)."""
+    for index, argument in enumerate(checked):
+        check = parameter_of(builtin, index).check
+        if check and isinstance(argument, typed.Literal) and isinstance(argument.value, str):
+            complaint = check(argument.value)
+            if complaint:
+                what = _CHECKED.get(parameter_of(builtin, index).name, parameter_of(builtin, index).name)
+                session.mistyped(f"invalid {what}: {complaint}", arguments[index].place)
+
+
+def _widen_together(
+    builtin: Builtin, arguments: Sequence[typed.Expression | typed.Closure]
+) -> list[typed.Expression | typed.Closure]:
+    """Ints become Floats for Float parameters, and beside Floats where a builtin takes numbers of either kind."""
+    wanted = [builtin.receiver, *(parameter_of(builtin, i).type for i in range(len(arguments) - 1))]
+    numeric = [i for i, of in enumerate(wanted) if of and of.kind is Kind.NUMERIC]
+    mixed = any(_type_of(arguments[i]).kind is Kind.FLOAT for i in numeric)
+    result = list(arguments)
+    for index, of in enumerate(wanted):
+        argument = arguments[index]
+        if isinstance(argument, typed.Closure) or of is None:
+            continue
+        if of.kind is Kind.FLOAT or (mixed and index in numeric):
+            result[index] = operators.widened(argument)
+    return result
+
+
+def function(session: Session, node: ast.FunctionCall) -> typed.Expression:
+    """`name(arguments)`: an aggregate, a function of the same module, or a mistake."""
+    aggregates = declare.aggregates()
+    if session.module and (sibling := session.module.functions.get(node.name)):
+        return inlining.call(session, session.module, sibling, node.arguments, node.place)
+    if node.name in aggregates:
+        if session.aggregate:
+            return session.aggregate(node)
+        return session.mistyped(
+            f"aggregate function '{node.name}' {session.no_aggregates}",
+            node.name_place,
+            "aggregate functions belong to aggregate nodes",
+        )
+    _check_all(session, [a for a in node.arguments if not isinstance(a, ast.Star)])
+    shown = "value" if not node.arguments or not isinstance(node.arguments[0], ast.Name) else node.arguments[0].name
+    if overloads(node.name):
+        help_text: str | None = f"`{node.name}` is a method: write `{shown}.{node.name}(…)`"
+    elif node.name in _FOREIGN:
+        written = _FOREIGN[node.name]
+        help_text = f"write `{shown if written[0] in '.[' else ''}{written.replace('value', shown)}`"
+    else:
+        names = [*aggregates, *(session.module.functions if session.module else ())]
+        help_text = nearest.hint(node.name, names, "'")
+    session.unresolved(f"unknown function '{node.name}'", node.name_place, help_text)
+    return typed.Literal(types.ANY, node.place, None)

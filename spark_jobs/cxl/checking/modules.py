@@ -1,0 +1,199 @@
+"""Modules: files of functions and constants that programs, and other modules, import with `use` (decisions 19 and 72).
+
+A module is parsed and checked once per process and content, together with the modules it imports.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from spark_jobs import limits
+from spark_jobs.cxl.checking.findings import Finding, Stage
+from spark_jobs.cxl.syntax import ast, parser
+from spark_jobs.diagnostics import codes
+from spark_jobs.diagnostics.source import SourceFile, Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from spark_jobs.cxl.syntax.ast import Place
+    from spark_jobs.diagnostics.diagnostic import Code
+
+_NOT_ALLOWED = {
+    ast.Emit: "emit",
+    ast.EmitMeta: "emit",
+    ast.EmitSystem: "emit",
+    ast.EmitEach: "emit",
+    ast.Trace: "trace",
+    ast.Filter: "filter",
+    ast.Distinct: "distinct",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Module:
+    """A module's functions and constants by name, what it imports by alias, and what is wrong with all of it."""
+
+    name: str
+    text: Text
+    functions: dict[str, ast.Fn] = field(default_factory=dict)
+    constants: dict[str, ast.Let] = field(default_factory=dict)
+    imports: dict[str, Module] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether its members can be inlined."""
+        return not any(finding.is_error for finding in self.findings)
+
+
+class ModuleError(Exception):
+    """A module that cannot be read; the message says why, `help_text` what to do."""
+
+    def __init__(self, message: str, help_text: str | None = None, code: Code = codes.E200) -> None:
+        super().__init__(message)
+        self.help_text = help_text
+        self.code = code
+
+
+@dataclass(eq=False)
+class Library:
+    """The modules that the programs of one pipeline may import: each is read once, whoever imports it.
+
+    Args:
+        folder: the rules path; None where there is none.
+        roots: folders that must hold every module, behind all links; without any, links may lead anywhere.
+    """
+
+    folder: Path | None = None
+    roots: tuple[Path, ...] = ()
+    #: Parts of expressions that members of modules have put into programs (`limits.INLINED_EXPRESSIONS`).
+    inlined: int = 0
+    _loaded: dict[tuple[str, ...], Module] = field(default_factory=dict)
+
+    def load(self, segments: tuple[str, ...], importing: tuple[str, ...] = ()) -> Module:
+        """The module at a path below the rules path; raises `ModuleError`.
+
+        Args:
+            segments: the path that `use` names, always from the rules path (decision 72).
+            importing: the modules whose imports lead here.
+        """
+        name = ".".join(segments)
+        if name in importing:
+            raise ModuleError(f"modules import each other: {' → '.join([*importing[importing.index(name) :], name])}")
+        if segments not in self._loaded:
+            self._loaded[segments] = self._read(name, segments, importing)
+        return self._loaded[segments]
+
+    def _read(self, name: str, segments: tuple[str, ...], importing: tuple[str, ...]) -> Module:
+        if self.folder is None:
+            raise ModuleError(f"module '{name}' not found: there is no rules path here", "set `rules_path`")
+        if len(importing) >= limits.MODULE_DEPTH:
+            raise ModuleError(f"imports lead through more than {limits.MODULE_DEPTH} modules at '{name}'")
+        if len(self._loaded) >= limits.MODULES:
+            raise ModuleError(f"more than {limits.MODULES} modules are imported, at '{name}'")
+        path = self.folder.joinpath(*segments).with_suffix(".cxl")
+        _refuse_escape(name, path, self.roots)
+        source = _read(name, path, self.folder)
+        text = Text(source, SourceFile(_shown(path), source))
+        imports: dict[str, Module] = {}
+        findings = []
+        for statement in parsed(source).tree.statements:
+            if isinstance(statement, ast.Use):
+                findings += [
+                    Finding(Stage.RESOLVE, *problem, text=text)
+                    for problem in _import(self, statement, (*importing, name), imports)
+                ]
+        return _module(name, text, tuple(imports.items()), tuple(findings))
+
+
+def _import(
+    library: Library, statement: ast.Use, importing: tuple[str, ...], imports: dict[str, Module]
+) -> Iterator[tuple[str, Place, str | None, Code]]:
+    """Add what a statement imports; gives what is wrong with it."""
+    try:
+        module = library.load(statement.path, importing)
+    except ModuleError as error:
+        yield str(error), statement.place, error.help_text, error.code
+        return
+    if statement.alias in imports:
+        message = f"two modules are imported as '{statement.alias}'"
+        yield message, statement.place, "name one of them with `as`", codes.E200
+    imports[statement.alias] = module
+
+
+def _refuse_escape(name: str, path: Path, roots: tuple[Path, ...]) -> None:
+    """A symbolic link must not lead out of the roots (decision 6)."""
+    real = path.resolve()
+    if roots and not any(real.is_relative_to(root.resolve()) for root in roots):
+        message = f'module \'{name}\': path escapes base directory via symlink: "{path}" -> "{real}"'
+        raise ModuleError(message, "put the file below the base folder", codes.E_SEC_001)
+
+
+def _read(name: str, path: Path, folder: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(limits.MODULE_BYTES + 1)
+    except OSError:
+        help_text = f"modules are searched in the rules path {folder}"
+        raise ModuleError(f"module '{name}' not found at {path}", help_text) from None
+    if len(data) > limits.MODULE_BYTES:
+        raise ModuleError(f"module '{name}' has more than {limits.MODULE_BYTES} bytes", "split it")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ModuleError(f"module '{name}' is not UTF-8 text") from None
+
+
+def _shown(path: Path) -> str:
+    """A file's name as messages print it: relative to the working directory where that is possible."""
+    try:
+        return os.path.relpath(path)
+    except ValueError:
+        return str(path)
+
+
+@lru_cache(maxsize=256)
+def parsed(source: str) -> parser.Parsed:
+    """A module's syntax tree."""
+    return parser.parse(source)
+
+
+@lru_cache(maxsize=256)
+def _module(name: str, text: Text, imports: tuple[tuple[str, Module], ...], wrong: tuple[Finding, ...]) -> Module:
+    """A module, checked on its own."""
+    from spark_jobs.cxl.checking import inlining
+
+    tree = parsed(text.value)
+    findings = [Finding(Stage.PARSE, one.message, one.place, one.help, text=text) for one in tree.problems]
+    module = Module(name, text, imports=dict(imports))
+    for statement in tree.tree.statements:
+        findings += [Finding(Stage.PARSE, *problem, text=text) for problem in _declare(module, statement)]
+    findings += wrong
+    inherited = tuple(dict.fromkeys(finding for _, imported in imports for finding in imported.findings))
+    if not findings and not any(finding.is_error for finding in inherited):
+        findings += inlining.check(module)
+    return Module(name, text, module.functions, module.constants, module.imports, (*findings, *inherited))
+
+
+def _declare(module: Module, statement: ast.Statement) -> Iterator[tuple[str, Place]]:
+    match statement:
+        case ast.Fn(name=name, name_place=place):
+            if name in module.functions:
+                yield f"duplicate function '{name}' in module '{module.name}'", place
+            module.functions.setdefault(name, statement)
+        case ast.Let(name=name, name_place=place):
+            if name in module.constants:
+                yield f"duplicate constant '{name}' in module '{module.name}'", place
+            module.constants.setdefault(name, statement)
+        case ast.Use():
+            if module.functions or module.constants:
+                yield "use must appear before let and fn", statement.place
+        case ast.Evaluate():
+            yield "unexpected expression in module file", statement.place
+        case _:
+            yield f"{_NOT_ALLOWED[type(statement)]} is not allowed in module files", statement.place

@@ -1,0 +1,79 @@
+"""What a program may name: the surroundings that the planner hands to the checker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from spark_jobs.cxl.checking.modules import Library
+from spark_jobs.cxl.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from spark_jobs.cxl import types
+
+
+class Mode(StrEnum):
+    """Where a program stands, which decides what statements it may have."""
+
+    TRANSFORM = "transform"
+    AGGREGATE = "aggregate"
+    COMBINE = "combine"
+    #: A single Bool expression, a route's condition or a combine's `where`: the program has one Filter statement.
+    PREDICATE = "predicate"
+    #: A single expression, a validation's `check` (whose nulls and falses differ): the program has one Emit statement,
+    #: of the field `value`.
+    VALUE = "value"
+    #: A state node's assignment, a single expression in which `this.name` is the record's column (decision 102). With
+    #: aggregate functions it becomes an aggregate program of all records, else a program as of VALUE.
+    STATE = "state"
+
+
+@dataclass(frozen=True)
+class WindowScope:
+    """The rows that `$window` ranges over: the columns a window function may name."""
+
+    row: Schema
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Everything visible to a program.
+
+    Args:
+        mode: where the program stands.
+        row: the input columns that bare names reach. In a combine, the columns of all inputs by qualified name.
+        inputs: in a combine, the qualifiers with their columns; bare names then resolve when they are unique.
+        open_inputs: the qualifiers whose undeclared fields may be named too: of type `any`, with a warning.
+        group_by: in an aggregate, the key columns.
+        variables: declared variables by scope and name: `vars`, `pipeline`, `source`, `record`, `config`.
+        documents: declared envelope sections: section to field to type.
+        metas: `$meta` keys that upstream nodes write; others are null, with a warning.
+        window: set where `analytic_window` is configured.
+        library: the modules that `use` finds.
+        streams: the inputs and sources upstream whose variables `$source.<input>.<name>` can name.
+        max_expansion: the cap of `emit each`.
+        is_open: whether a bare name that nothing declares is a column of type `any` (`cxl check` without a schema).
+        has_this: whether `this.name` is a column of the record.
+        date_header: the names of months and weekdays that date formats use (`date_names.header`); empty for English.
+        expected: in VALUE mode, the type that the value must have (a validation's `check`: Bool); None for any.
+    """
+
+    mode: Mode = Mode.TRANSFORM
+    row: Schema = Schema()  # noqa: RUF009 - frozen
+    inputs: Mapping[str, Schema] = field(default_factory=dict)
+    open_inputs: frozenset[str] = frozenset()
+    group_by: tuple[str, ...] = ()
+    variables: Mapping[str, Mapping[str, types.Type]] = field(default_factory=dict)
+    documents: Mapping[str, Mapping[str, types.Type]] = field(default_factory=dict)
+    metas: Mapping[str, types.Type] = field(default_factory=dict)
+    window: WindowScope | None = None
+    library: Library = field(default_factory=Library)
+    streams: Collection[str] = ()
+    max_expansion: int = 10_000
+    is_open: bool = False
+    expected: types.Type | None = None
+    date_header: str = ""
+    has_this: bool = False

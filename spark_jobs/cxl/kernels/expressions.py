@@ -1,0 +1,213 @@
+"""Expressions as Arrow kernels over a frame.
+
+A compiled expression gives an array with one value per row, or a scalar where the expression is a constant. What has
+no kernel runs row by row in the interpreter, with the reason noted for `explain`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import engine, typed, types, values
+from spark_jobs.cxl.failure import Failure
+from spark_jobs.cxl.interpreter import expressions
+from spark_jobs.cxl.kernels import analysis, arrays, branches, calls, operators, rows
+from spark_jobs.cxl.types import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_jobs.cxl.kernels.frames import Evaluate, Frame
+
+#: Expressions that only hand a value on: they are at home in Arrow whatever the type.
+_SOURCES = (typed.Literal, typed.Column, typed.Local, typed.System)
+
+
+class Compiler:
+    """Compiles the expressions of one program.
+
+    `interpreted` collects what has no kernel; `repeated` has the keys of computations that stand in several places;
+    `constants` has the slots that hold a literal.
+    """
+
+    def __init__(self, program: typed.Program) -> None:
+        self.text = program.text
+        self.slots = program.slots
+        self.interpreted: list[tuple[str, str]] = []
+        self.repeated: set[Any] = set()
+        self.analysis = analysis.Analysis()
+        self.constants: dict[int, typed.Literal] = {}
+
+    def assigned(self, slot: int, value: typed.Expression) -> None:
+        """Note that a slot has a new value."""
+        self.analysis.versions[slot] = self.analysis.versions.get(slot, 0) + 1
+        self.constants.pop(slot, None)
+        if isinstance(value, typed.Literal) and value.value is not None:
+            self.constants[slot] = value
+
+    def compile(self, node: typed.Expression, wanted: types.Type | None = None) -> Evaluate:
+        """An evaluation; `wanted` is the type that a null literal takes."""
+        node = self._simplified(node)
+        if isinstance(node, typed.Literal):
+            return _literal(node, wanted or node.type)
+        evaluate = self._native(node)
+        key = self.analysis.facts(node).key
+        if isinstance(node, _SOURCES) or key not in self.repeated:
+            return evaluate
+        return lambda frame: frame.shared(key, evaluate)
+
+    def _simplified(self, node: typed.Expression) -> typed.Expression:
+        """A literal in place of what is the same for every record; an expression that always fails stays."""
+        if isinstance(node, typed.Local) and node.slot in self.constants:
+            return self.constants[node.slot]
+        if isinstance(node, _SOURCES) or not self.analysis.facts(node).is_constant:
+            return node
+        row = expressions.Row(lambda name: None, engine.Surroundings(), self.slots)
+        try:
+            return typed.Literal(node.type, node.place, expressions.compile(node)(row))
+        except Failure:
+            return node
+
+    def _native(self, node: typed.Expression) -> Evaluate:
+        reason = self.obstacle(node)
+        if reason is not None:
+            return self.row_by_row(node, reason)
+        return _COMPILERS[type(node)](node, self)
+
+    def row_by_row(self, node: typed.Expression, reason: str, adapt: Callable[[Any], Any] | None = None) -> Evaluate:
+        """The interpreter's evaluation of an expression, noted with its reason."""
+        start, end = node.place
+        note = (" ".join(self.text[start:end].split()), reason)
+        if note not in self.interpreted:
+            self.interpreted.append(note)
+        return rows.compile(node, adapt, self.slots)
+
+    def obstacle(self, node: typed.Expression) -> str | None:
+        """Why an expression has no kernel, None when it has one."""
+        if isinstance(node, _SOURCES):
+            return None
+        if self.analysis.facts(node).is_constant:
+            return "a constant that fails"
+        if node.type.is_dynamic and not isinstance(node, typed.Coalesce | typed.If):
+            return f"the value's type is known at run time only ({node.type})"
+        match node:
+            case typed.Call():
+                return calls.obstacle(node)
+            case typed.Binary():
+                return operators.obstacle(node)
+            case typed.Index():
+                return _index_obstacle(node)
+            case typed.Match() | typed.If() | typed.Coalesce():
+                return branches.obstacle(node)
+            case typed.Negate(operand=operand) | typed.Widen(operand=operand) if operand.type.is_dynamic:
+                return f"the operand's type is known at run time only ({operand.type})"
+            case typed.WindowCall():
+                return "window functions are computed before"
+        return None
+
+    def condition(self, node: typed.Expression) -> Evaluate:
+        """A Bool evaluation; dynamic values that are no Bool are null (decision 80)."""
+        if node.type.kind is Kind.BOOL:
+            return self.compile(node)
+        node = self._simplified(node)
+        if isinstance(node, typed.Literal):
+            value = node.value if node.value.__class__ is bool else None
+            return _literal(typed.Literal(types.BOOL, node.place, value), types.BOOL)
+        return self._as_bool(node)
+
+    def _as_bool(self, node: typed.Expression) -> Evaluate:
+        """A dynamic column holds Bools as the texts `true` and `false`, which nothing else encodes to."""
+        evaluate = self.compile(node)
+        if not node.type.is_dynamic:
+            return lambda frame: (evaluate(frame), pa.nulls(frame.count, pa.bool_()))[1]
+
+        def bools(frame: Frame) -> pa.Array:
+            encoded = evaluate(frame)
+            true = pc.equal(encoded, "true")
+            return pc.if_else(pc.or_(true, pc.equal(encoded, "false")), true, pa.scalar(None, pa.bool_()))
+
+        return bools
+
+
+def _literal(node: typed.Literal, wanted: types.Type) -> Evaluate:
+    if node.value is None:
+        value = arrays.scalar(None, wanted)
+    else:
+        value = arrays.scalar(float(node.value) if node.type.kind is Kind.FLOAT else node.value, node.type)
+    return lambda frame: value
+
+
+def _column(node: typed.Column, compiler: Compiler) -> Evaluate:
+    name, static = node.name, node.type
+    return lambda frame: frame.column(name, static)
+
+
+def _local(node: typed.Local, compiler: Compiler) -> Evaluate:
+    slot = node.slot
+    return lambda frame: frame.slot(slot)
+
+
+def _system(node: typed.System, compiler: Compiler) -> Evaluate:
+    path, static = node.path, node.type
+    return lambda frame: frame.system(path, static)
+
+
+def _now(node: typed.Now, compiler: Compiler) -> Evaluate:
+    return lambda frame: arrays.filled(frame.count, frame.clock(), types.DATETIME)
+
+
+def _widen(node: typed.Widen, compiler: Compiler) -> Evaluate:
+    operand = compiler.compile(node.operand, types.INT)
+    return lambda frame: pc.cast(operand(frame), pa.float64(), safe=False)
+
+
+def _not(node: typed.Not, compiler: Compiler) -> Evaluate:
+    operand = compiler.condition(node.operand)
+    return lambda frame: pc.invert(operand(frame))
+
+
+def _index_obstacle(node: typed.Index) -> str | None:
+    if node.base.type.is_dynamic:
+        return f"the container's type is known at run time only ({node.base.type})"
+    constant = isinstance(node.index, typed.Literal) and node.index.value.__class__ is int
+    return None if constant else "the position differs from record to record"
+
+
+def _index(node: typed.Index, compiler: Compiler) -> Evaluate:
+    base = compiler.compile(node.base)
+    assert isinstance(node.index, typed.Literal)
+    position = node.index.value
+    result = values.arrow_type(node.type)
+
+    def element(frame: Frame) -> pa.Array:
+        items = base(frame)
+        inside = pc.fill_null(pc.greater(pc.list_value_length(items), position), False)
+        if position < 0 or not pc.any(inside, min_count=0).as_py():
+            return pa.nulls(frame.count, result)
+        return pc.replace_with_mask(
+            pa.nulls(frame.count, result), inside, pc.list_element(items.filter(inside), position)
+        )
+
+    return element
+
+
+_COMPILERS: dict[type[typed.Expression], Callable[[Any, Compiler], Evaluate]] = {
+    typed.Column: _column,
+    typed.Local: _local,
+    typed.System: _system,
+    typed.Now: _now,
+    typed.Widen: _widen,
+    typed.Not: _not,
+    typed.Index: _index,
+    typed.Negate: operators.negate,
+    typed.Binary: operators.binary,
+    typed.And: branches.conjunction,
+    typed.Or: branches.disjunction,
+    typed.Coalesce: branches.coalesce,
+    typed.If: branches.conditional,
+    typed.Match: branches.match,
+    typed.Call: calls.call,
+}

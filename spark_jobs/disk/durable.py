@@ -1,0 +1,77 @@
+"""Making files last: what was written is on the disk before anything counts on it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from spark_jobs.disk import refusals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+#: What file systems answer that have no syncing of folders (SMB, some in user space); the files' own still counts.
+_NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF)
+
+
+def describe(error: OSError, place: str = "") -> str:
+    """What the system said, with the path it is about, or else `place`; of a rename both paths."""
+    path = str(error.filename) if error.filename is not None else place
+    if error.filename2 is not None:
+        path = f"{path} -> {error.filename2}"
+    said = f"{error.strerror or error}{refusals.remedy(error)}"
+    return f"{path}: {said}" if path else said
+
+
+@contextmanager
+def about(path: str | Path) -> Iterator[None]:
+    """Within, errors of the system that name no file are about this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+
+
+def sync(path: str | Path) -> None:
+    """Wait until a file's bytes are on the disk."""
+    _sync(path, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def sync_folder(path: str | Path) -> None:
+    """Wait until the names in a folder are on the disk, where its file system can do that."""
+    try:
+        _sync(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno not in _NO_FOLDER_SYNC:
+            raise
+
+
+def _sync(path: str | Path, flags: int) -> None:
+    with about(path):
+        descriptor = os.open(path, flags)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def sync_folders(paths: Iterable[str]) -> None:
+    """Wait for the names in several folders."""
+    for path in sorted(set(paths)):
+        sync_folder(path)
+
+
+def write_down(path: Path, data: bytes) -> None:
+    """A file that is there as a whole or not at all, also after a loss of power."""
+    partial = path.with_name(f"{path.name}.partial")
+    with about(partial), partial.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.rename(path)
+    sync_folder(path.parent)

@@ -1,0 +1,223 @@
+"""Cutting an output into numbered files (decisions 31, 54, 56 and 65; spec/formats.md 12).
+
+What is cut are the parts of an output, by their indexes: a chunk is a list of stretches of parts, and no record is
+looked at again. The indexes are read a block at a time.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.execute.delivery.joining import Piece, check
+from spark_jobs.nodes.output import records
+from spark_jobs.nodes.output.step import Oversize, Split
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+_SEQUENCE = re.compile(r"\{seq(?::(0\d{1,2}))?\}")
+#: Files without a name or extension of their own (spec/formats.md 12).
+_STEM, _EXTENSION = "output", "dat"
+_UNLIMITED = 1 << 62
+_MOST_WARNINGS = 20
+
+
+def named(path: Path, naming: str, number: int) -> Path:
+    """The file of a chunk; numbers begin with 1."""
+    text = _SEQUENCE.sub(lambda found: format(number, found.group(1) or ""), _without_sequence(path, naming))
+    return path.with_name(text)
+
+
+def existing(path: Path, naming: str) -> list[Path]:
+    """The files that are there under the names of chunks, whatever their numbers."""
+    pieces = _SEQUENCE.split(_without_sequence(path, naming))[::2]
+    pattern = re.compile(r"\d+".join(map(re.escape, pieces)))
+    if not path.parent.is_dir():
+        return []
+    return sorted(each for each in path.parent.iterdir() if pattern.fullmatch(each.name))
+
+
+def _without_sequence(path: Path, naming: str) -> str:
+    known = {"{stem}": path.stem or _STEM, "{ext}": path.suffix[1:] or _EXTENSION}
+    return re.sub(r"\{stem\}|\{ext\}", lambda found: known[found.group()], naming)
+
+
+@dataclass
+class Chunk:
+    """A file: its pieces, and how many records and bytes they have (`start` bytes before the first record too)."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    records: int = 0
+    bytes: int = 0
+
+
+@dataclass
+class _Group:
+    """The neighbouring records of one `group_key` that are being looked at."""
+
+    text: str | None = None
+    records: int = 0
+    bytes: int = 0
+
+
+class OversizeGroup(Exception):
+    """A group alone is larger than a file may be, and `oversize_group` is `error`."""
+
+
+class Cutter:
+    """Cuts parts into chunks.
+
+    Args:
+        split: the limits.
+        first: bytes that the first file begins with; `later`: those of all others.
+        later: see `first`.
+    """
+
+    def __init__(self, split: Split, first: int, later: int) -> None:
+        self.split = split
+        self.chunks = [Chunk(bytes=first)]
+        #: What is to be told of groups that are larger than a file may be.
+        self.warnings: list[str] = []
+        self._later = later
+        self._group: _Group | None = None
+        self._oversize = 0
+
+    def add(self, part: Piece) -> None:
+        """Go on with the records of a part.
+
+        Raises:
+            OSError: it is not as it was written.
+        """
+        check(part)
+        at = 0
+        with records.index(part.path) as index:
+            for number in range(index.num_record_batches):
+                block = index.get_batch(number)
+                ends = at + np.cumsum(block.column(records.SIZE).to_numpy())
+                if self.split.group_key is None:
+                    borders = np.ones(len(ends), dtype=bool)
+                else:
+                    borders = self._borders(block.column(records.GROUP), at, ends)
+                self._cut(part.path, at, ends, borders)
+                at = int(ends[-1])
+        if at != part.size:
+            text = f"tells of {at} bytes, but {part.size} were written; run again"
+            raise OSError(errno.EIO, text, part.path + records.SUFFIX)
+
+    def end(self) -> None:
+        """All records were added."""
+        self._close_group()
+        if self._oversize > _MOST_WARNINGS:
+            self.warnings.append(f"{self._oversize - _MOST_WARNINGS} more groups are larger than a file may be")
+
+    def _cut(self, part: str, start: int, ends: np.ndarray, borders: np.ndarray) -> None:
+        """Give records to chunks; a new one begins where the last is full, at a border."""
+        places = np.flatnonzero(borders)
+        starts = np.concatenate([[start], ends[:-1]])
+        done = 0
+        while done < len(ends):
+            full = self._full(starts, done)
+            found = np.searchsorted(places, full)
+            stop = int(places[found]) if found < len(places) else len(ends)
+            self._take(part, int(starts[done]), ends, done, stop)
+            if stop < len(ends):
+                self.chunks.append(Chunk(bytes=self._later))
+            done = stop
+
+    def _full(self, starts: np.ndarray, done: int) -> int:
+        """The first record, from `done` on, before which the last chunk is full."""
+        chunk, split = self.chunks[-1], self.split
+        found = len(starts)
+        if split.max_records is not None:
+            found = min(found, done + max(split.max_records - chunk.records, 0))
+        if split.max_bytes is not None:
+            wanted = int(starts[done]) + split.max_bytes - chunk.bytes
+            found = min(found, max(int(np.searchsorted(starts, wanted)), done))
+        return found if chunk.records else max(found, done + 1)
+
+    def _take(self, part: str, start: int, ends: np.ndarray, done: int, stop: int) -> None:
+        if stop == done:
+            return
+        chunk, size = self.chunks[-1], int(ends[stop - 1]) - start
+        last = chunk.pieces[-1] if chunk.pieces else None
+        if last is not None and last.path == part and last.start + last.size == start:
+            chunk.pieces[-1] = Piece(part, last.start, last.size + size)
+        else:
+            chunk.pieces.append(Piece(part, start, size))
+        chunk.records += stop - done
+        chunk.bytes += size
+
+    # ---- groups ------------------------------------------------------------------------------------------------------
+
+    def _borders(self, texts: pa.Array, start: int, ends: np.ndarray) -> np.ndarray:
+        """Where a record has another group than the one before it."""
+        coded = pc.fill_null(texts.dictionary_encode().indices, -1).to_numpy(zero_copy_only=False)
+        borders = np.concatenate([[True], coded[1:] != coded[:-1]])
+        borders[0] = self._group is None or texts[0].as_py() != self._group.text
+        self._weigh(texts, borders, np.concatenate([[start], ends]))
+        return borders
+
+    def _weigh(self, texts: pa.Array, borders: np.ndarray, ends: np.ndarray) -> None:
+        """Add a block's records to their groups: the first may go on from the last block, the last may go on."""
+        inside = np.flatnonzero(borders)
+        edges = np.concatenate([[0], inside[inside > 0], [len(borders)]])
+        counts, sizes = np.diff(edges), np.diff(ends[edges])
+        if borders[0]:
+            self._close_group()
+        if self._group is None:
+            self._group = _Group(texts[0].as_py())
+        self._group.records += int(counts[0])
+        self._group.bytes += int(sizes[0])
+        if len(counts) == 1:
+            return
+        self._close_group()
+        for i in np.flatnonzero(self._is_oversize(counts[1:-1], sizes[1:-1])) + 1:
+            self._tell(_Group(texts[int(edges[i])].as_py(), int(counts[i]), int(sizes[i])))
+        self._group = _Group(texts[int(edges[-2])].as_py(), int(counts[-1]), int(sizes[-1]))
+
+    def _is_oversize(self, counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        over = np.zeros(len(counts), dtype=bool)
+        if self.split.oversize_group is not Oversize.ALLOW:
+            over |= counts > (self.split.max_records or _UNLIMITED)
+            over |= sizes > (self.split.max_bytes or _UNLIMITED)
+        return over
+
+    def _close_group(self) -> None:
+        group, self._group = self._group, None
+        if group is not None and self._is_oversize(np.array([group.records]), np.array([group.bytes])).any():
+            self._tell(group)
+
+    def _tell(self, group: _Group) -> None:
+        split = self.split
+        what = "without a value" if group.text is None else f"'{group.text}'"
+        limits = {"max_records": split.max_records, "max_bytes": split.max_bytes}
+        told = ", ".join(f"{name} is {limit}" for name, limit in limits.items() if limit is not None)
+        key = split.group_key.name if split.group_key else ""
+        text = f"the group {what} of '{key}' alone has {group.records} records, {group.bytes} bytes; {told}"
+        if split.oversize_group is Oversize.ERROR:
+            raise OversizeGroup(text)
+        self._oversize += 1
+        if self._oversize <= _MOST_WARNINGS:
+            self.warnings.append(text)
+
+
+def cut(parts: Sequence[Piece], split: Split, first: int, later: int) -> tuple[list[Chunk], list[str]]:
+    """The chunks of some parts, at least one, and warnings.
+
+    Raises:
+        OversizeGroup: a group is larger than a file may be, and that is an error.
+        OSError: a part is not as it was written.
+    """
+    cutter = Cutter(split, first, later)
+    for part in parts:
+        cutter.add(part)
+    cutter.end()
+    return cutter.chunks, cutter.warnings

@@ -1,0 +1,161 @@
+"""The journal of a run that publishes: what is to be renamed, so that another run can complete it.
+
+It lies in one of the run's staging folders, and every one of them says in which. It has names and no paths but those of
+the folders that get files: a file comes from the run's staging folder in such a folder, and goes into the folder
+itself. So the worst that a false journal could do is to publish what lies in staging folders of this user, beside them.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs import ownership
+from spark_jobs.disk import durable
+from spark_jobs.execute.delivery.staging_folder import JOURNAL
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+#: In every folder of a run that publishes: the path of the folder with the journal.
+POINTER = "journal.at"
+#: Bytes of a journal: some hundred thousand files. A file has some hundred.
+MOST_BYTES = 64 << 20
+_LONGEST_PATH = 4096
+
+
+@dataclass(frozen=True)
+class Rename:
+    """A finished file and the name it gets; `source` None removes what is there (dead letters of an older run)."""
+
+    source: str | None
+    target: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A rename as it is written down.
+
+    Args:
+        folder: the number of the folder that gets the file.
+        source: the file's name in the staging folder there; None removes the target.
+        target: the name that it gets.
+        identity: device, inode and time of what is to be removed: another file of that name is a later run's.
+    """
+
+    folder: int
+    source: str | None
+    target: str
+    identity: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Journal:
+    """What a run publishes: real paths of folders, and the files that they get."""
+
+    folders: tuple[str, ...]
+    entries: tuple[Entry, ...]
+
+    @classmethod
+    def of(cls, renames: Sequence[Rename]) -> Journal:
+        """The journal of some renames; their sources lie in staging folders beside their targets."""
+        numbers: dict[str, int] = {}
+        entries = []
+        for rename in renames:
+            folder, name = os.path.split(rename.target)
+            number = numbers.setdefault(os.path.realpath(folder), len(numbers))
+            source = os.path.basename(rename.source) if rename.source else None
+            entries.append(Entry(number, source, name, None if source else identity(rename.target)))
+        return cls(tuple(numbers), tuple(entries))
+
+    def write(self, place: Path) -> None:
+        """Write it down in a staging folder.
+
+        Raises:
+            OSError: it cannot be written, or is too long to be read again.
+        """
+        entries = [[e.folder, e.source, e.target, e.identity] for e in self.entries]
+        data = json.dumps({"folders": self.folders, "entries": entries}, separators=(",", ":")).encode()
+        if len(data) > MOST_BYTES:
+            text = f"the journal of {len(entries)} files would have {len(data)} bytes, more than {MOST_BYTES}"
+            raise OSError(errno.EFBIG, f"{text}: write fewer files in one run", str(place / JOURNAL))
+        durable.write_down(place / JOURNAL, data)
+
+    @classmethod
+    def read(cls, folder: int) -> Journal | None:
+        """The journal in an open staging folder; None when there is none.
+
+        Raises:
+            NotOwnError: others may have written it, or it is no journal.
+            OSError: it cannot be read.
+        """
+        try:
+            data = ownership.read(JOURNAL, folder, MOST_BYTES)
+        except FileNotFoundError:
+            return None
+        try:
+            known = json.loads(data)
+            entries = tuple(_entry(each, len(known["folders"])) for each in known["entries"])
+            return cls(tuple(_folder(each) for each in known["folders"]), entries)
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise ownership.NotOwnError(JOURNAL, "is no journal of a run") from error
+
+
+def point(folder: Path, place: str) -> None:
+    """Say in a staging folder which one has the journal."""
+    durable.write_down(folder / POINTER, os.fsencode(place))
+
+
+def pointed(folder: int, run: str) -> str | None:
+    """Where the journal of an open staging folder's run is; None when the run had not got so far.
+
+    Args:
+        folder: a descriptor of the staging folder.
+        run: its name, which all staging folders of a run share.
+
+    Raises:
+        NotOwnError: others may have written it, or it names no staging folder of this run.
+        OSError: it cannot be read.
+    """
+    try:
+        place = os.fsdecode(ownership.read(POINTER, folder, _LONGEST_PATH))
+    except FileNotFoundError:
+        return None
+    if "\0" in place or os.path.basename(place) != run or os.path.realpath(place) != place:
+        raise ownership.NotOwnError(POINTER, "names no staging folder of its run")
+    return place
+
+
+def identity(path: str, folder: int | None = None) -> tuple[int, int, int] | None:
+    """What tells a file from a later one of the same name."""
+    try:
+        found = os.stat(path, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns
+
+
+def _folder(known: Any) -> str:
+    if not isinstance(known, str) or not os.path.isabs(known) or "\0" in known:
+        raise ValueError(known)
+    return known
+
+
+def _entry(known: Any, folders: int) -> Entry:
+    number, source, target, found = known
+    if type(number) is not int or not 0 <= number < folders:
+        raise ValueError(number)
+    if found is not None and (len(found) != 3 or any(type(each) is not int for each in found)):
+        raise ValueError(found)
+    return Entry(number, None if source is None else _name(source), _name(target), tuple(found) if found else None)
+
+
+def _name(known: Any) -> str:
+    """A name in a folder, not a way to another one."""
+    if not isinstance(known, str) or known in ("", ".", "..") or "/" in known or "\0" in known:
+        raise ValueError(known)
+    return known

@@ -1,0 +1,187 @@
+"""Merges the sorted runs of outputs that have an order: by tasks of their own, each for a range of the sort keys.
+
+The runs are part files with an index (see `nodes/output/records.py`). The ranges are chosen from the first key of each
+index block, so that each has about as many bytes; a task reads the stretches of all runs that belong to its range, and
+writes them in order. No key is in two runs, so where equal records are cut does not matter.
+"""
+
+from __future__ import annotations
+
+import bisect
+import errno
+import itertools
+import os
+import uuid
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.disk import durable
+from spark_jobs.execute.delivery import joining
+from spark_jobs.execute.spark import spread
+from spark_jobs.nodes import sorting
+from spark_jobs.nodes.output import records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.execute.delivery.joining import Piece
+
+#: Up to this many bytes the driver merges itself: a job costs more than that.
+DRIVER_BYTES = 4 << 20
+_LEAST_RANGE_BYTES = 64 << 10
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Blocks of a run, and where the first of them begins in its file."""
+
+    run: str
+    blocks: range
+    start: int
+
+
+@dataclass(frozen=True)
+class Range:
+    """The records with `low <= key < high` of some runs (None: no bound), and the file that they are written to."""
+
+    stretches: tuple[Stretch, ...]
+    low: bytes | None
+    high: bytes | None
+    target: str
+    columns: tuple[str, ...]
+
+
+def merge(
+    spark: SparkSession, sorted_runs: Sequence[Sequence[Piece]], columns: Sequence[str], folder: str, most: int
+) -> list[list[Piece]]:
+    """The parts of each group of runs in their order; a single run is such a part.
+
+    Args:
+        spark: runs the tasks.
+        sorted_runs: groups of runs; each group is merged by itself.
+        columns: what the new parts' indexes have beside the sizes.
+        folder: where the parts go.
+        most: bytes of a range, of which a task holds about four times as many.
+
+    Raises:
+        OSError: a run is not as it was written, or a part cannot be written.
+    """
+    groups = [
+        _ranges(runs, columns, folder, max(most, _LEAST_RANGE_BYTES)) if len(runs) > 1 else [] for runs in sorted_runs
+    ]
+    wanted = [each for group in groups for each in group]
+    if wanted and sum(run.size for runs in sorted_runs for run in runs) <= min(DRIVER_BYTES, most):
+        written = [_write(each) for each in wanted]
+    else:
+        written = spread.spread(spark, _write, wanted, told=(OSError,))
+    pieces = iter(written)
+    found = []
+    for runs, group in zip(sorted_runs, groups, strict=True):
+        parts = [next(pieces) for _ in group] if len(runs) > 1 else list(runs)
+        if sum(part.size for part in parts) != sum(run.size for run in runs):
+            raise OSError(errno.EIO, "the merged runs have not the bytes of the runs; run again", folder)
+        found.append([part for part in parts if part.size])
+    return found
+
+
+def _ranges(runs: Sequence[Piece], columns: Sequence[str], folder: str, size: int) -> list[Range]:
+    """Ranges of about `size` bytes."""
+    known = [_Run.of(run) for run in runs]
+    bounds, held = [], 0
+    for key, weight in sorted(pair for run in known for pair in run.weights):
+        if held + weight > size and held:
+            bounds.append(key)
+            held = 0
+        held += weight
+    edges = [None, *bounds, None]
+    return [
+        Range(
+            tuple(stretch for run in known if (stretch := run.stretch(low, high)).blocks),
+            low,
+            high,
+            os.path.join(folder, f"merged-{uuid.uuid4().hex}.part"),
+            tuple(columns),
+        )
+        for low, high in itertools.pairwise(edges)
+    ]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A run's blocks: the first key of each, its bytes, and those of its index."""
+
+    path: str
+    firsts: list[bytes]
+    sizes: list[int]
+    index_sizes: list[int]
+
+    @property
+    def weights(self) -> Iterator[tuple[bytes, int]]:
+        """What a task has to hold of each block, by its first key."""
+        for first, size, index_size in zip(self.firsts, self.sizes, self.index_sizes, strict=True):
+            yield first, size + index_size
+
+    @classmethod
+    def of(cls, run: Piece) -> _Run:
+        """What a run's index says of its blocks."""
+        joining.check(run)
+        with records.index(run.path) as file:
+            blocks = [file.get_batch(number) for number in range(file.num_record_batches)]
+        sizes = [pc.sum(block.column(records.SIZE)).as_py() for block in blocks]
+        if sum(sizes) != run.size:
+            text = f"tells of {sum(sizes)} bytes, but {run.size} were written; run again"
+            raise OSError(errno.EIO, text, run.path + records.SUFFIX)
+        firsts = [block.column(records.KEY)[0].as_py() for block in blocks]
+        return cls(run.path, firsts, sizes, [block.nbytes for block in blocks])
+
+    def stretch(self, low: bytes | None, high: bytes | None) -> Stretch:
+        """The blocks that may have keys of a range."""
+        first = 0 if low is None else max(bisect.bisect_right(self.firsts, low) - 1, 0)
+        last = len(self.firsts) if high is None else bisect.bisect_left(self.firsts, high)
+        return Stretch(self.path, range(first, last), sum(self.sizes[:first]))
+
+
+def _write(wanted: Range) -> Piece:
+    """Write a range; gives the part, whose path is another one where a task is tried again."""
+    found = [each for stretch in wanted.stretches for each in _read(stretch, wanted.low, wanted.high)]
+    path = f"{wanted.target}.{uuid.uuid4().hex}"
+    with durable.about(path), closing(records.IndexedFile(path, wanted.columns)) as file:
+        if found:
+            names = list(found[0][1])
+            columns = {name: pa.concat_arrays([known.pop(name) for _, known in found]) for name in names}
+            records.write_sorted(file, pa.concat_arrays([texts for texts, _ in found]), columns)
+        return joining.whole(path, file.tell())
+
+
+def _read(stretch: Stretch, low: bytes | None, high: bytes | None) -> Iterator[tuple[pa.Array, dict[str, pa.Array]]]:
+    """A run's records in a range with what the index says of them, block by block."""
+    at = stretch.start
+    with open(stretch.run, "rb") as data, records.index(stretch.run) as file:
+        for number in stretch.blocks:
+            block = file.get_batch(number)
+            ends = at + np.concatenate([[0], np.cumsum(block.column(records.SIZE).to_numpy())])
+            at = int(ends[-1])
+            keys = block.column(records.KEY)
+            first = 0 if low is None else _place(keys, low)
+            last = len(keys) if high is None else _place(keys, high)
+            if first < last:
+                data.seek(int(ends[first]))
+                with durable.about(stretch.run):
+                    texts = data.read(int(ends[last] - ends[first]))
+                if len(texts) < ends[last] - ends[first]:
+                    raise OSError(errno.EIO, "is shorter than what was written to it; run again", stretch.run)
+                found = sorting.binary(ends[first : last + 1] - ends[first], texts)
+                known = block.slice(first, last - first)
+                yield found, {name: known.column(name) for name in known.schema.names if name != records.SIZE}
+
+
+def _place(keys: pa.Array, bound: bytes) -> int:
+    """The first of some sorted keys that is not below a bound."""
+    return bisect.bisect_left(keys, bound, key=lambda key: key.as_py())

@@ -1,0 +1,210 @@
+"""Publishing: everything is written aside, and becomes visible by renames when the run has succeeded.
+
+Each run has a staging folder beside every file it will publish, so that the last step is a rename within one file
+system. Before the first rename the list of renames is written down as a *journal*; a run that dies among the renames
+is completed by the next run that touches any of the folders, one that dies earlier leaves only folders without owner,
+which the next run removes. So a reader sees the old files or the new ones. Once the renames are done the run has
+succeeded: what goes wrong after that is a warning.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_jobs.disk import durable, locks
+from spark_jobs.execute import logs
+from spark_jobs.execute.delivery import journal
+from spark_jobs.execute.delivery.journal import Journal, Rename
+from spark_jobs.execute.delivery.recovery import recover
+from spark_jobs.execute.delivery.staging_folder import JOURNAL, StagingFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+
+@dataclass
+class Staging:
+    """The staging folders of a run. `home` is the one for what stays inside the run."""
+
+    run: str
+    home: Path
+    _known: dict[str, StagingFolder] = field(default_factory=dict)
+    _made: list[Path] = field(default_factory=list)
+    #: A failed run could not take its renames back: the next one completes them, and needs what is here.
+    _is_stuck: bool = False
+
+    @classmethod
+    def open(cls, run: str, home: Path) -> Staging:
+        """Lock a staging folder under `home`, after clearing what dead runs left there.
+
+        Raises:
+            OSError: the folder cannot be made or written.
+        """
+        staging = cls(run, home)
+        try:
+            staging.home = staging.folder(home)
+        except BaseException:
+            staging.close(failed=True)
+            raise
+        return staging
+
+    @property
+    def folders(self) -> list[Path]:
+        """All of them."""
+        return [each.path for each in self._known.values()]
+
+    def folder(self, beside: Path) -> Path:
+        """The run's staging folder in a folder; missing folders are made."""
+        real = os.path.realpath(beside)  # one folder has one lock, however it is spelled
+        if real not in self._known:
+            self._made += [parent for parent in (beside, *beside.parents) if not parent.exists()]
+            beside.mkdir(parents=True, exist_ok=True)
+            recover(beside)
+            self._known[real] = StagingFolder.make(beside, self.run)
+        return self._known[real].path
+
+    def publish(self, renames: Sequence[Rename]) -> None:
+        """Make all files visible, or none; a death in between is mended by `recover`. Not to be interrupted.
+
+        Raises:
+            OSError: a file cannot get its name; those that had theirs have given it back.
+        """
+        if not renames:
+            return
+        for rename in renames:
+            if rename.source:
+                durable.sync(rename.source)
+        # Beside the files, not in the run's home: a scheduler may remove a folder that it made for one attempt.
+        staged = [Path(rename.source).parent for rename in renames if rename.source]
+        place = staged[0] if staged else self.home
+        try:
+            for folder in self.folders:
+                journal.point(folder, os.path.realpath(place))
+            Journal.of(renames).write(place)
+            _rename_or_restore(renames)
+        except BaseException as error:
+            self._give_up(place, error)
+            raise
+        _settle(renames, place)
+
+    def _give_up(self, place: Path, error: BaseException) -> None:
+        """Take the journal back; when that fails, or the old files are not back, the next run publishes the new."""
+        self._is_stuck = isinstance(error, _Mixed)
+        if not self._is_stuck:
+            try:
+                (place / JOURNAL).unlink(missing_ok=True)
+            except OSError:
+                self._is_stuck = True
+        if self._is_stuck:
+            logs.LOG.warning("the next run that writes there publishes the files of this run, from %s", place)
+
+    def close(self, *, failed: bool) -> None:
+        """Remove the staging folders, and after a failure the empty folders that the run made. Does not fail."""
+        for folder in self._known.values():
+            try:
+                if self._is_stuck:
+                    folder.close()
+                else:
+                    folder.remove()
+            except OSError as error:
+                logs.LOG.warning("%s is left to the next run that writes there: %s", folder.path, error)
+        if failed:
+            for made in self._made:
+                with suppress(OSError):  # something else is in it by now, or it is gone
+                    made.rmdir()
+        self._known.clear()
+
+
+@contextmanager
+def alone(folders: Iterable[Path]) -> Iterator[None]:
+    """Within, no other run publishes into these folders: what is free, and what is in the way, stays so.
+
+    A run that died while this one waited is completed first: what it had to publish is older. Where the file system
+    cannot lock a folder, two runs that publish into it at the same moment are not told apart.
+    """
+    paths = sorted({os.path.realpath(folder) for folder in folders})  # all runs wait in the same order
+    with ExitStack() as held:
+        for path in paths:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            held.callback(_close, descriptor)
+            _lock(descriptor, path)
+        for path in paths:
+            recover(Path(path))
+        yield
+
+
+def _close(descriptor: int) -> None:
+    with suppress(OSError):  # it is closed all the same, and the run's files have their names
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, path: str) -> None:
+    try:
+        locks.hold(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, path)
+    except BlockingIOError:
+        logs.LOG.info("waiting for another run that publishes into %s", path)
+        locks.hold(descriptor, fcntl.LOCK_EX, path)
+    except OSError as error:
+        logs.LOG.debug("%s", error)
+
+
+class _Mixed(OSError):
+    """A rename failed, and so did undoing those before it: some files are new."""
+
+
+def _rename_or_restore(renames: Sequence[Rename]) -> None:
+    """Do all renames; when one fails, undo those that were done, so that the old files are back."""
+    done: list[tuple[Rename, str | None]] = []
+    try:
+        for rename in sorted(renames, key=lambda each: each.source is None):  # what is only removed goes last
+            done.append((rename, None))
+            done[-1] = (rename, _kept(rename))
+            _rename(rename)
+    except OSError as error:
+        try:
+            for rename, old in reversed(done):
+                _undo(rename, old)
+        except OSError as second:
+            text = f"{error.strerror or error}; files that had their new names could not give them back: {second}"
+            raise _Mixed(error.errno, text, error.filename, None, error.filename2) from error
+        raise
+
+
+def _undo(rename: Rename, old: str | None) -> None:
+    if rename.source and not os.path.lexists(rename.source):
+        os.replace(rename.target, rename.source)
+    if old:
+        os.replace(old, rename.target)
+
+
+def _kept(rename: Rename) -> str | None:
+    """A second name, in the staging folder, for the file that is about to be replaced; None when there is none."""
+    if rename.source is None or not os.path.lexists(rename.target) or os.path.isdir(rename.target):
+        return None
+    kept = f"{rename.source}.old"
+    try:
+        os.link(rename.target, kept, follow_symlinks=False)
+    except OSError:  # a file system without second names
+        os.rename(rename.target, kept)
+    return kept
+
+
+def _rename(rename: Rename) -> None:
+    if rename.source is None:
+        Path(rename.target).unlink(missing_ok=True)
+    else:
+        os.replace(rename.source, rename.target)
+
+
+def _settle(renames: Sequence[Rename], place: Path) -> None:
+    """The files have their names and the run has succeeded: nothing that goes wrong here undoes that."""
+    try:
+        durable.sync_folders(os.path.dirname(rename.target) for rename in renames)
+        (place / JOURNAL).unlink()
+    except OSError as error:
+        logs.LOG.warning("the files are published, but: %s", error)

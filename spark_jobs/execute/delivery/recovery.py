@@ -1,0 +1,166 @@
+"""What runs that died have left: completed where they were publishing already, else removed."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_jobs import ownership
+from spark_jobs.disk import durable
+from spark_jobs.execute import logs
+from spark_jobs.execute.delivery import journal
+from spark_jobs.execute.delivery.staging_folder import JOURNAL, PREFIX, StagingFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: How long the run that has a journal may take to complete it.
+_PATIENCE_S = 60.0
+
+
+def recover(beside: Path) -> list[Path]:
+    """Complete or remove what runs that died left in a folder; gives the staging folders that were cleared.
+
+    A staging folder whose lock is held belongs to a living run and is left alone, and so is what is not ours. An empty
+    folder was left by a run that died making or removing it; should it be one that is being made, its run makes it
+    again. A marked folder that others may have made is left too, with a warning.
+
+    Raises:
+        OSError: a file of a run that died among its renames cannot get its name.
+    """
+    try:
+        names = sorted(name for name in os.listdir(beside) if name.startswith(PREFIX))
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []  # whoever needs the folder will say so
+    cleared = []
+    for path in (beside / name for name in names):
+        try:
+            if _is_cleared(path):
+                cleared.append(path)
+        except ownership.NotOwnError as error:
+            _warn(str(path), f"{error.filename} {error.strerror}")
+        except (PermissionError, FileNotFoundError) as error:
+            logs.LOG.debug("%s is left as it is: %s", path, error)
+    return cleared
+
+
+@cache
+def _warn(path: str, reason: str) -> None:
+    """Tell of a folder once: a run looks at its folders several times."""
+    text = "%s is left as it is, for others could have made it (%s): look at it, and remove it"
+    logs.LOG.warning(text, path, reason)
+
+
+def _is_cleared(path: Path) -> bool:
+    found = StagingFolder.of_dead(path)
+    if found is None:
+        return False
+    try:
+        _complete(found)
+    except BaseException:
+        found.close()
+        raise
+    found.remove()
+    return True
+
+
+def _complete(found: StagingFolder) -> None:
+    """Do what the run of a folder had still to rename, if it had got so far."""
+    with ExitStack() as held:
+        folder = _opened(found, held)
+        place = journal.pointed(folder, found.path.name) if folder is not None else None
+        if folder is None or place is None:
+            return
+        if place != os.path.realpath(found.path):
+            home = StagingFolder.of_dead(Path(place), patience_s=_PATIENCE_S)
+            if home is None:  # the files have their names already
+                return
+            held.callback(home.close)
+            folder = _opened(home, held)
+            if folder is None or journal.pointed(folder, found.path.name) != place:
+                return
+        if (known := journal.Journal.read(folder)) is None:
+            return
+        Redoing(known, Path(place)).run()
+        os.unlink(JOURNAL, dir_fd=folder)
+        logs.LOG.warning("%s: completed the files of a run that had died while it published them", found.path.parent)
+
+
+def _opened(staging: StagingFolder, held: ExitStack) -> int | None:
+    folder = staging.open()
+    if folder is not None:
+        held.callback(os.close, folder)
+    return folder
+
+
+@dataclass
+class Redoing:
+    """The renames of a journal, done again; what was done already is left as it is."""
+
+    known: journal.Journal
+    place: Path
+
+    def run(self) -> None:
+        """Do all of them, or none when a folder is not this run's.
+
+        A folder is opened twice, once to look and once to work, so that thousands of them need no descriptors.
+
+        Raises:
+            NotOwnError: the run's staging folder in some folder may be somebody else's.
+            OSError: a file cannot get its name.
+        """
+        for path in self.known.folders:
+            with self._opened(path):
+                pass  # opening it is the look
+        entries: dict[int, list[journal.Entry]] = {}
+        for entry in self.known.entries:
+            entries.setdefault(entry.folder, []).append(entry)
+        for number, of_folder in entries.items():
+            with self._opened(self.known.folders[number]) as found:
+                if found is None:
+                    continue
+                for entry in of_folder:
+                    try:
+                        _redo(entry, *found)
+                    except OSError as error:
+                        raise self._stuck(error, entry) from error
+                durable.sync_folder(self.known.folders[number])
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[tuple[int, int] | None]:
+        """A folder that gets files and the run's staging folder in it; None when that is gone, its files published."""
+        with ExitStack() as held:
+            try:
+                folder = ownership.open_folder(path)
+                held.callback(os.close, folder)
+                staging = ownership.open_folder(self.place.name, folder)
+            except FileNotFoundError:
+                yield None
+                return
+            held.callback(os.close, staging)
+            ownership.check(staging, os.path.join(path, self.place.name))
+            if journal.pointed(staging, self.place.name) != str(self.place):
+                raise ownership.NotOwnError(os.path.join(path, self.place.name), "does not belong to the journal")
+            yield folder, staging
+
+    def _stuck(self, error: OSError, entry: journal.Entry) -> OSError:
+        text = (
+            f"{error.strerror or error}; a run that died while it published this file has left it in {self.place}: "
+            "make room for it, or remove that folder to give its files up"
+        )
+        return OSError(error.errno, text, os.path.join(self.known.folders[entry.folder], entry.target))
+
+
+def _redo(entry: journal.Entry, folder: int, staging: int) -> None:
+    if entry.source is None:
+        if entry.identity is not None and journal.identity(entry.target, folder) == entry.identity:
+            os.unlink(entry.target, dir_fd=folder)  # else it is a later run's
+        return
+    try:
+        os.rename(entry.source, entry.target, src_dir_fd=staging, dst_dir_fd=folder)
+    except FileNotFoundError:
+        return  # an earlier attempt has done it

@@ -1,0 +1,237 @@
+"""Where a run's files go: the paths of its outputs and dead letters, and what stands there already."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.contract import ExitCode
+from spark_jobs.execute.delivery import chunks, recovery
+from spark_jobs.execute.verdict import RunFailed
+from spark_jobs.nodes.output.step import SIDECAR, IfExists
+from spark_jobs.plan import paths
+from spark_jobs.scan.files import RealPaths, network_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spark_jobs.execute.identity import Identity
+    from spark_jobs.execute.run.inputs import Inputs
+    from spark_jobs.nodes.output.step import OutputStep
+    from spark_jobs.plan import plan as plans
+    from spark_jobs.plan.options import RunOptions
+
+
+#: Bytes of a file name, on the usual file systems.
+_LONGEST_NAME = 255
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A file of an output, before it is split; about an input file where each has one of its own."""
+
+    path: Path
+    source_file: str | None = None
+
+
+@dataclass(frozen=True)
+class Target:
+    """An output and its files."""
+
+    name: str
+    step: OutputStep
+    deliveries: tuple[Delivery, ...]
+
+    @property
+    def sidecars(self) -> list[Path]:
+        """The files of facts beside its files."""
+        return [sidecar(each.path) for each in self.deliveries] if self.step.write_meta else []
+
+    @property
+    def paths(self) -> list[Path]:
+        """All its files, those of a split output before it is split."""
+        return [each.path for each in self.deliveries] + self.sidecars
+
+    def in_the_way(self) -> list[Path]:
+        """What is there and would be replaced."""
+        split = self.step.split
+        if split is None:
+            return [path for path in self.paths if os.path.lexists(path)]
+        chunked = [path for each in self.deliveries for path in chunks.existing(each.path, split.naming)]
+        return chunked + [path for path in self.sidecars if os.path.lexists(path)]
+
+
+def sidecar(path: Path) -> Path:
+    """The file of facts beside a file (spec/formats.md 11.8)."""
+    return Path(f"{path}{SIDECAR}")
+
+
+@dataclass(frozen=True)
+class Targets:
+    """All files that a run publishes; `letters` has the dead-letter files by source, the common one under `""`."""
+
+    outputs: tuple[Target, ...]
+    letters: dict[str, str] = field(default_factory=dict)
+    home: Path = field(default_factory=Path)
+
+    @property
+    def paths(self) -> list[Path]:
+        """All of them."""
+        return [path for target in self.outputs for path in target.paths] + [*map(Path, self.letters.values())]
+
+    @property
+    def folders(self) -> list[Path]:
+        """The folders that get them."""
+        return [*dict.fromkeys(path.parent for path in self.paths)]
+
+    def in_the_way(self) -> list[Path]:
+        """What is there and would be replaced."""
+        letters = [Path(path) for path in self.letters.values() if os.path.lexists(path)]
+        return [path for target in self.outputs for path in target.in_the_way()] + letters
+
+
+def resolve(plan: plans.Plan, identity: Identity, options: RunOptions, files: Inputs | None = None) -> Targets:
+    """The final paths of a run.
+
+    Without the inputs, outputs with a file for each input file have none yet.
+
+    Raises:
+        RunFailed: two outputs, or two input files of one, would be written to the same file (E322), or the name of
+            an input file, or a link, leads to another folder (E-SEC-001).
+    """
+    values = {
+        "execution_id": identity.execution_id,
+        "batch_id": identity.batch_id,
+        "timestamp": identity.started.strftime("%Y-%m-%dT%H-%M-%SZ"),
+    }
+    outputs: list[Target] = []
+    taken: set[Path] = set()
+    for planned in plan.nodes:
+        if planned.kind == "output":
+            step: Any = planned.step
+            deliveries = [
+                Delivery(Path(plan.base_dir, paths.render(step.path, {**values, **tokens})), file)
+                for file, tokens in _files(step, files)
+            ]
+            if step.if_exists is IfExists.UNIQUE_SUFFIX and step.split is None:
+                deliveries = [Delivery(free(each.path, step, taken), each.source_file) for each in deliveries]
+            outputs.append(Target(planned.name, step, tuple(deliveries)))
+    errors = plan.errors
+    letters = {
+        name: str(Path(plan.base_dir, paths.render(target.path, values)))
+        for name, target in [("", errors.dead_letters), *errors.per_source.items()]
+        if target.path
+    }
+    found = Targets(tuple(outputs), letters)
+    if not options.allow_absolute_paths:
+        _refuse_escapes(found, Path(plan.base_dir))
+    _refuse_same(found)
+    home = options.work_dir or (found.folders or [Path(plan.base_dir)])[0]
+    return replace(found, home=home)
+
+
+def _files(step: OutputStep, found: Inputs | None) -> Iterable[tuple[str | None, dict[str, str]]]:
+    """The input files that an output has a file for, each with the tokens that stand for it (spec/formats.md 11.6)."""
+    if step.by_file is None:
+        return [(None, {})]
+    if found is None:
+        return []
+    if found.steps[step.by_file].endpoint is not None:
+        name = network_file(step.by_file)
+        return [(name, dict.fromkeys(paths.FAN_OUT_TOKENS, name))]
+    names = [plan.file.name for plan in found.scans[step.by_file].files]
+    for name in names:
+        problem = paths.value_problem(Path(name).stem)
+        if problem and "source_file" in paths.tokens(step.path):
+            message = f"output '{step.name}': {{source_file}} of {name} cannot stand in a path: {problem}"
+            raise RunFailed(ExitCode.CONFIG, "E-SEC-001", message)
+    return [(name, {"source_file": Path(name).stem, "source_path": name.lstrip("/")}) for name in names]
+
+
+def free(path: Path, step: OutputStep, taken: set[Path]) -> Path:
+    """The path, or the first free one with `-1`, `-2`, … before the extension (spec/formats.md 11.7)."""
+    candidate, number = path, 0
+    while os.path.lexists(candidate) or candidate in taken:
+        number += 1
+        candidate = path.with_name(f"{path.stem}-{number:0{step.unique_suffix_width}d}{path.suffix}")
+    taken.add(candidate)
+    return candidate
+
+
+def _refuse_escapes(found: Targets, base_dir: Path) -> None:
+    """No file lies outside of the base folder, behind all links; asked again here, where all tokens have values."""
+    for path in dict.fromkeys(found.paths):
+        if not paths.is_inside(path, base_dir):
+            message = f'path escapes base directory via symlink: "{path}" -> "{os.path.realpath(path)}"'
+            raise RunFailed(ExitCode.CONFIG, "E-SEC-001", message)
+
+
+def _refuse_same(found: Targets) -> None:
+    """No two files of a run are one; asked again here, where links are followed and input files are known."""
+    writers: dict[str, list[str]] = {}
+    for target in found.outputs:
+        for each in target.deliveries:
+            of = f" of {each.source_file}" if each.source_file else ""
+            writers.setdefault(os.path.realpath(each.path), []).append(f"the records of output '{target.name}'{of}")
+        for path in target.sidecars:
+            writers.setdefault(os.path.realpath(path), []).append(f"the facts of output '{target.name}'")
+    for real in {os.path.realpath(path) for path in found.letters.values()}:
+        writers.setdefault(real, []).append("dead letters")
+    several = any(target.step.by_file for target in found.outputs)
+    for real, what in writers.items():
+        if len(what) > 1:
+            advice = "; {source_path} in the path tells files of several folders apart" if several else ""
+            raise RunFailed(ExitCode.CONFIG, "E322", f"{', '.join(what)} would all be written to {real}{advice}")
+
+
+def check(targets: Targets, options: RunOptions) -> None:
+    """Stop before any work when a file cannot be written, or one is in the way that nobody agreed to replace.
+
+    What dead runs had begun to publish is completed first: it would be in the way of itself.
+    """
+    for path in targets.paths:
+        if len(os.fsencode(path.name)) > _LONGEST_NAME:
+            raise RunFailed(ExitCode.IO, "E900", f"{path}: the name has more than {_LONGEST_NAME} bytes")
+    for folder in targets.folders:
+        recovery.recover(folder)
+    refuse_existing(targets, options)
+
+
+def refuse_existing(targets: Targets, options: RunOptions) -> None:
+    """Stop when something is in the way that nobody agreed to replace (decisions 31, 54 and 79).
+
+    Asked again before publishing: another run may have published meanwhile.
+    """
+    found = targets.in_the_way()
+    for path in sorted({*found, *targets.paths}):
+        if os.path.lexists(path) and not path.is_file():
+            what = "a folder" if path.is_dir() else "no regular file"
+            raise RunFailed(ExitCode.IO, "E902", f"{path} is {what}: a file cannot be written there")
+    if options.force:
+        return
+    strict = [target for target in targets.outputs if target.step.if_exists is IfExists.ERROR]
+    blocked = [str(path) for target in strict for path in target.in_the_way()]
+    if blocked:
+        text = f"{', '.join(blocked)} exists already: use --force, or if_exists: overwrite in the output's config"
+        raise RunFailed(ExitCode.IO, "E902", text)
+    letters = [path for path in targets.letters.values() if os.path.lexists(path)]
+    if letters and not all(target.step.if_exists is IfExists.OVERWRITE for target in targets.outputs):
+        text = (
+            f"{', '.join(letters)} exists already, with the dead letters of an earlier run: use --force, or "
+            "if_exists: overwrite in the config of every output"
+        )
+        raise RunFailed(ExitCode.IO, "E902", text)
+
+
+def refuse_own_files(plan: plans.Plan, found: Inputs, targets: Targets) -> None:
+    """No consent covers what the run is made of: the pipeline file and its inputs."""
+    real = RealPaths()
+    own = {os.path.realpath(plan.path): "the pipeline itself"}
+    for name, scan in found.scans.items():
+        files = [known.file.origin or known.file.path for known in scan.files]
+        own |= {real.of(path): f"an input of source '{name}'" for path in files}
+    for path in [*targets.paths, *targets.in_the_way()]:
+        if what := own.get(real.of(str(path))):
+            raise RunFailed(ExitCode.IO, "E902", f"{path} is {what}: write to another path")

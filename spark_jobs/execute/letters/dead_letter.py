@@ -1,0 +1,135 @@
+"""The dead-letter files: entries become rows with ids, row numbers and the record as read (decisions 35, 62, 64)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.cxl import schema, types
+from spark_jobs.execute import identity
+from spark_jobs.execute.letters import display, reread, runs
+from spark_jobs.formats import options as format_options
+from spark_jobs.formats import writing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from spark_jobs.execute.letters.letters import Why
+    from spark_jobs.execute.run.inputs import Inputs
+    from spark_jobs.formats import format
+    from spark_jobs.plan import plan as plans
+
+#: The number of the source of what comes of no record at all: the row of a global aggregate.
+NO_SOURCE = -1
+
+
+@dataclass(frozen=True)
+class Letterbox:
+    """One dead-letter file: its path, the sources whose entries it takes (None: all others), and its source columns."""
+
+    path: str
+    sources: frozenset[int] | None
+    columns: tuple[str, ...]
+
+
+def letterboxes(errors: plans.ErrorHandling, inputs: Inputs, paths: Mapping[str, str]) -> list[Letterbox]:
+    """The dead-letter files of a run; `paths` has each source's own file, and the common one under `""`."""
+    boxes = []
+    taken: set[int] = set()
+    for name in errors.per_source:
+        if name in paths and name in inputs.numbers:
+            number = inputs.numbers[name]
+            taken.add(number)
+            boxes.append(Letterbox(paths[name], frozenset([number]), tuple(inputs.steps[name].column_names)))
+    if "" in paths:
+        columns = dict.fromkeys(name for step in inputs.steps.values() for name in step.column_names)
+        others = frozenset([NO_SOURCE, *inputs.numbers.values()]) - taken
+        boxes.append(Letterbox(paths[""], others if taken else None, tuple(columns)))
+    return boxes
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """Turns gathered entries into dead-letter files. Travels to executors.
+
+    Args:
+        errors: what the files have.
+        inputs: the run's inputs, for names and for reading records again.
+        rows_before: the records of a split's file before it, by the split's number.
+        branches: the branches of all routes, as entries count them.
+    """
+
+    errors: plans.ErrorHandling
+    inputs: Inputs
+    rows_before: Mapping[int, int]
+    branches: tuple[str, ...]
+
+    def header(self, box: Letterbox) -> bytes:
+        """The first line of a file."""
+        names = self._names(box)
+        return bytes(self._writer(box).encode(_batch([pa.array([name]) for name in names])).data)
+
+    def write(self, box: Letterbox, files: Sequence[str], splits: tuple[int, int], path: str) -> int:
+        """Write the rows of the entries that name some splits, in the order of their records; gives their bytes.
+
+        Args:
+            box: whose entries are wanted.
+            files: the files that tasks left.
+            splits: the first and the last split.
+            path: where the rows go, without header.
+        """
+        writer = self._writer(box)
+        again = reread.Rereader(self.inputs)
+        merged = runs.Merged(files, splits)
+        with open(path, "wb") as file:
+            for part in merged.parts():
+                if box.sources is not None:
+                    part = part.filter(pa.array(np.isin(part.column("source").to_numpy(), list(box.sources))))
+                if part.num_rows:
+                    file.write(writer.encode(_batch(self._rows(box, part, merged.whys, again))).data)
+            return file.tell()
+
+    def shown(self, part: pa.Table, whys: Sequence[Why]) -> display.Shown:
+        """What people read of some entries."""
+        return display.Shown(part, whys, self.inputs, self.rows_before)
+
+    def _writer(self, box: Letterbox) -> format.Writer:
+        count = len(self._names(box))
+        columns = schema.Schema(tuple(schema.Column(str(i), types.STRING.or_null()) for i in range(count)))
+        return writing.open_writer("csv", columns, format_options.CsvOptions(), include_header=False)
+
+    def _names(self, box: Letterbox) -> list[str]:
+        names = ["id", "timestamp", "source_file", "source_name", "source_row", "triggering_field", "triggering_value"]
+        if self.errors.include_reason:
+            names += ["error_category", "error_detail"]
+        names = [f"_cxl_dlq_{name}" for name in [*names, "stage", "route", "trigger"]]
+        return [*names, *box.columns] if self.errors.include_source_row else names
+
+    def _rows(self, box: Letterbox, part: pa.Table, whys: Sequence[Why], again: reread.Rereader) -> list[pa.Array]:
+        count = part.num_rows
+        shown = self.shown(part, whys)
+        moment = datetime.now(UTC).isoformat(timespec="microseconds")
+        columns: list[pa.Array] = [
+            identity.uuid7s(count),
+            pa.repeat(pa.scalar(moment), count),
+            shown.files,
+            shown.sources,
+            shown.row_texts,
+            shown.each("field"),
+            display.single(part.column("value")),
+        ]
+        if self.errors.include_reason:
+            columns += [shown.each("category"), shown.details(names_validations=False)]
+        branches = pa.array(self.branches, pa.string()).take(display.single(part.column("branch")))
+        columns += [shown.each("stage"), branches, shown.each("trigger")]
+        if self.errors.include_source_row:
+            columns += display.records(part, box.columns, again)
+        return columns
+
+
+def _batch(columns: Sequence[pa.Array]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(list(columns), names=[str(i) for i in range(len(columns))])

@@ -1,0 +1,134 @@
+"""What dead letters show, column by column: names for numbers, details in words, the record as it was read."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl.failure import Category
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from spark_jobs.cxl.failures import Rows
+    from spark_jobs.execute.letters.letters import Why
+    from spark_jobs.execute.letters.reread import Rereader
+    from spark_jobs.execute.run.inputs import Inputs
+
+
+class Shown:
+    """Some entries as people read them (spec/exec.md 2.9).
+
+    Args:
+        part: the entries.
+        whys: what their column `reason` counts.
+        inputs: the run's inputs.
+        rows_before: the records of a split's file before it, by the split's number.
+    """
+
+    def __init__(self, part: pa.Table, whys: Sequence[Why], inputs: Inputs, rows_before: Mapping[int, int]) -> None:
+        self._part = part
+        self._whys = whys
+        self._inputs = inputs
+        self._before = rows_before
+        self._reason = single(part.column("reason"))
+
+    def each(self, name: str) -> pa.Array:
+        """What the reasons have under a name."""
+        return pa.array([getattr(why, name) for why in self._whys], pa.string()).take(self._reason)
+
+    @property
+    def files(self) -> pa.Array:
+        """The file of each record."""
+        splits, sources = (self._part.column(name).to_numpy().astype(np.int64) for name in ("split", "source"))
+        both = pa.array((splits << 32) + sources + 1)
+        return _named(both, lambda key: self._inputs.file_name(key >> 32, (key & 0xFFFFFFFF) - 1))
+
+    @property
+    def sources(self) -> pa.Array:
+        """The source of each record."""
+        return _named(single(self._part.column("source")), self._inputs.source_name)
+
+    @cached_property
+    def row_texts(self) -> pa.Array:
+        """The number of each record in its file; empty where there is no record."""
+        splits = single(self._part.column("split")).dictionary_encode()
+        before = pa.array([self._before.get(split, 0) for split in splits.dictionary.to_pylist()], pa.int64())
+        numbers = pc.add(pc.add(before.take(splits.indices), single(self._part.column("row"))), 1)
+        return pc.if_else(pc.greater(numbers, 0), numbers.cast(pa.string()), "")
+
+    def details(self, *, names_validations: bool) -> pa.Array:
+        """`row N: field 'f': detail`; of a validation the rule's own words (decision 63), unless places are wanted."""
+        is_plain = [why.category == Category.VALIDATION and not names_validations for why in self._whys]
+        fields = [f"field '{why.field}': " if why.field else "" for why in self._whys]
+        has_row = pc.and_(pc.not_equal(self.row_texts, ""), pc.invert(pa.array(is_plain).take(self._reason)))
+        place = pc.if_else(has_row, pc.binary_join_element_wise("row ", self.row_texts, ": ", ""), "")
+        has_value = pa.array([why.after is not None for why in self._whys]).take(self._reason)
+        value = pc.if_else(has_value, single(self._part.column("value")), "")
+        return pc.binary_join_element_wise(
+            place, pa.array(fields).take(self._reason), single(self._part.column("detail")),
+            self.each("before"), value, self.each("after"), "", null_handling="replace",
+        )  # fmt: skip
+
+
+def _named(keys: pa.Array, name_of: Callable[[int], str]) -> pa.Array:
+    """A text for each of some numbers, of which few differ."""
+    encoded = keys.dictionary_encode()
+    return pa.array([name_of(key) for key in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
+
+
+def records(part: pa.Table, columns: Sequence[str], again: Rereader) -> list[pa.Array]:
+    """The source columns: each record's own columns by name."""
+    source = part.column("source").to_numpy()
+    places: list[Rows] = []
+    found: list[dict[str, pa.Array]] = []
+    for number in pc.unique(part.column("source")).to_pylist():
+        mine = np.flatnonzero(source == number)
+        entries = part if len(mine) == part.num_rows else part.take(pa.array(mine))
+        names = again.inputs.column_names(number)
+        places.append(mine)
+        found.append(dict(zip(names, _texts(entries, len(names), again), strict=True)))
+    order = pa.array(np.argsort(np.concatenate(places)))
+    whole = []
+    for name in columns:
+        texts = [
+            known[name] if name in known else pa.nulls(len(mine), pa.string())
+            for mine, known in zip(places, found, strict=True)
+        ]
+        whole.append(texts[0] if len(texts) == 1 else pa.concat_arrays(texts).take(order))
+    return whole
+
+
+def _texts(part: pa.Table, width: int, again: Rereader) -> list[pa.Array]:
+    """The texts of one source's records, column by column; those that are not at hand are read again."""
+    lists = single(part.column("record"))
+    is_known = lists.is_valid().to_numpy(zero_copy_only=False)
+    known = np.flatnonzero(is_known)
+    flat = lists.filter(pa.array(is_known)).flatten()
+    pieces: list[list[Any]] = [[flat.take(pa.array(np.arange(len(known)) * width + column))] for column in range(width)]
+    if len(known) == part.num_rows:
+        return [texts for (texts,) in pieces]
+    place = np.full(part.num_rows, -1, dtype=np.int64)
+    place[known] = np.arange(len(known))
+    count = len(known)
+    split, row = (part.column(name).to_numpy() for name in ("split", "row"))
+    for number in np.unique(split[~is_known & (split >= 0)]).tolist():
+        wanted = np.flatnonzero(~is_known & (split == number))
+        rows, texts = again.texts(number, np.unique(row[wanted]))
+        at = np.searchsorted(rows, row[wanted])
+        is_there = np.isin(row[wanted], rows)
+        place[wanted[is_there]] = count + at[is_there]
+        count += len(rows)
+        for column, piece in enumerate(pieces):
+            piece.append(texts.column(column))
+    indices = pa.array(place, mask=place < 0)
+    return [pa.concat_arrays([single(text) for text in piece]).take(indices) for piece in pieces]
+
+
+def single(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A column in one piece."""
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -1,0 +1,53 @@
+"""Records without a dead-letter file: the first are named in the log, the others counted by reason (decision 87)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_jobs.execute import logs
+from spark_jobs.execute.letters import letters, runs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_jobs.execute.letters.dead_letter import Assembly
+    from spark_jobs.execute.tasks.report import Letters
+
+    #: Stage, category and field.
+    Reason = tuple[str, str, str]
+
+
+def tell(assembly: Assembly, reports: Sequence[Letters]) -> None:
+    """Write the warnings about records that a run has dropped, in the order of the records."""
+    left: dict[Reason, int] = {}
+    for report in reports:
+        for stage, category, field, count in report.dropped:
+            key = (stage, category, field)
+            left[key] = left.get(key, 0) + count
+    for line, reason in _named(assembly, reports):
+        logs.LOG.warning("%s", line)
+        left[reason] -= 1
+    for (stage, category, field), count in left.items():
+        if count:
+            place = f"field '{field}', " if field else ""
+            records = "1 more record is" if count == 1 else f"{count} more records are"
+            logs.LOG.warning("%s", f"{records} dropped: {place}{stage}, {category}")
+
+
+def _named(assembly: Assembly, reports: Sequence[Letters]) -> list[tuple[str, Reason]]:
+    """The first records with their places and what was wrong with them."""
+    # Each file has an entry of its first split: what comes behind a hundred files comes behind a hundred entries.
+    first = sorted((entry for entry in reports if entry.dropped_path), key=lambda entry: entry.dropped_splits)
+    files = [entry.dropped_path for entry in first[: letters.NAMED] if entry.dropped_path]
+    if not files:
+        return []
+    found: list[tuple[str, Reason]] = []
+    merged = runs.Merged(files, (-1, max(entry.dropped_splits[1] for entry in first)))
+    for part in merged.parts():
+        shown = assembly.shown(part.slice(0, letters.NAMED - len(found)), merged.whys)
+        texts = (shown.files, shown.details(names_validations=True), *map(shown.each, ("stage", "category", "field")))
+        for file, detail, stage, category, field in zip(*(column.to_pylist() for column in texts), strict=True):
+            found.append((f"dropped {file}, {detail} ({stage}, {category})", (stage, category, field or "")))
+        if len(found) >= letters.NAMED:
+            break
+    return found

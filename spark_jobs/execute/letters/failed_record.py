@@ -1,0 +1,84 @@
+"""The message about the record that ended a run: its place, what was evaluated, and what is in it (decision 89)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spark_jobs.contract import ExitCode
+from spark_jobs.cxl import values
+from spark_jobs.cxl.failure import Category
+from spark_jobs.execute.letters import reread
+from spark_jobs.execute.verdict import RunFailed
+from spark_jobs.formats import format
+from spark_jobs.scan.network import addresses
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from spark_jobs.execute.run.inputs import Inputs
+    from spark_jobs.execute.tasks.report import FirstFailure
+    from spark_jobs.plan import plan as plans
+
+#: How much of a value, and how many columns, a message shows.
+_MOST_CHARACTERS, _MOST_COLUMNS = 100, 40
+
+
+def blamed(first: FirstFailure, inputs: Inputs, rows_before: Mapping[int, int], strategy: plans.Strategy) -> RunFailed:
+    """The end of a run by a record."""
+    name = f"field '{first.field}': " if first.field else ""
+    parts = [f"{_place(first, inputs, rows_before)}{name}{first.detail} (stage {first.stage}; strategy {strategy})"]
+    if first.expression:
+        parts.append(f"expression: {first.expression}")
+    record = _read_again(first, inputs) if first.record is None else first.record
+    if record:
+        parts.append(f"record: {_shown(record)}")
+    is_malformed = first.code == Category.MALFORMED
+    exit_code = ExitCode.IO if is_malformed else ExitCode.EVALUATION
+    return RunFailed(exit_code, first.code or "E302", "; ".join(parts), first.place or None)
+
+
+def at_hand(data: pa.RecordBatch, row: int) -> list[tuple[str, str | None]]:
+    """A record of a batch as messages show it; what the engine has beside its columns is left out."""
+    found: list[tuple[str, str | None]] = []
+    for name, column in zip(data.schema.names, data.columns, strict=True):
+        shown = name.removeprefix(format.WIDENED)
+        if shown.startswith("$"):
+            continue
+        if len(found) == _MOST_COLUMNS:
+            break
+        value = column[row].as_py()
+        found.append((shown, None if value is None else values.text_of(value)[: _MOST_CHARACTERS + 1]))
+    return found
+
+
+def _place(first: FirstFailure, inputs: Inputs, rows_before: Mapping[int, int]) -> str:
+    row = rows_before.get(first.split, 0) + first.row + 1
+    return f"{inputs.file_name(first.split, first.source)}, row {row}: "
+
+
+def _read_again(first: FirstFailure, inputs: Inputs) -> list[tuple[str, str | None]]:
+    """The record of a source, by its place; none where it cannot be had."""
+    if first.split < 0 or first.code == Category.MALFORMED:
+        return []
+    try:
+        _, texts = reread.Rereader(inputs).texts(first.split, np.array([first.row]))
+    except (OSError, format.FormatError):
+        return []  # the failure is what ends the run, not that its record cannot be shown
+    return at_hand(texts, 0) if texts.num_rows else []
+
+
+def _shown(record: Sequence[tuple[str, str | None]]) -> str:
+    """A record in the words of the book, credentials apart."""
+    return "{" + ", ".join(f"{name}: {_value(name, text)}" for name, text in record) + "}"
+
+
+def _value(name: str, text: str | None) -> str:
+    if text is None:
+        return "null"
+    if addresses.is_secret(name):
+        return addresses.HIDDEN
+    return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "…"

@@ -1,0 +1,342 @@
+"""A run, from a plan to published files: inputs, jobs, verdict, publishing, metrics."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import uuid
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_jobs import result
+from spark_jobs.contract import ExitCode
+from spark_jobs.disk import durable
+from spark_jobs.execute import interrupts, logs, tolerance
+from spark_jobs.execute.delivery import descriptors, joining, journal, outputs, publish, staging_folder, targets
+from spark_jobs.execute.letters import dead_letter, dropped, files
+from spark_jobs.execute.run import breakdown, inputs, metrics, name_search, progress, work
+from spark_jobs.execute.run.passes import Pass
+from spark_jobs.execute.run.stopwatch import Stopwatch
+from spark_jobs.execute.spark import cores, executors, masking, session
+from spark_jobs.execute.tally import Tally
+from spark_jobs.execute.tasks import spill
+from spark_jobs.execute.verdict import RunFailed
+from spark_jobs.formats.format import FormatError
+from spark_jobs.nodes.transform import directives
+from spark_jobs.plan import plan as plans
+from spark_jobs.scan.staging.staging import SourceStaging
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.execute.identity import Identity
+    from spark_jobs.execute.run.products import Products
+    from spark_jobs.plan.options import RunOptions
+
+
+@dataclass
+class _Run:
+    """A run on its way, for this module alone; what is known so far is what a failure can report."""
+
+    plan: plans.Plan
+    options: RunOptions
+    identity: Identity
+    clock: Stopwatch = field(default_factory=Stopwatch)
+    inputs: inputs.Inputs | None = None
+    work: work.Work | None = None
+    source_staging: SourceStaging | None = None
+    application: dict[str, str | None] = field(default_factory=dict)
+    output_files: tuple[str, ...] = ()
+    dlq_path: str | None = None
+    is_published: bool = False
+
+    @property
+    def threads(self) -> int:
+        """The tasks that run at a time on one machine."""
+        master = self.application.get("master") or self.options.master
+        return cores.at_a_time(master, self.options.threads or self.plan.threads)
+
+    @property
+    def local_dir(self) -> str:
+        """Where Spark keeps what it shuffles, as messages name it."""
+        return session.local_dir(self.options, self.plan.storage.spill_root)
+
+    @property
+    def tally(self) -> Tally:
+        """What its tasks have counted."""
+        return self.work.products.tally if self.work else Tally()
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """How the run ends when nothing stops it any more."""
+        return ExitCode.DEAD_LETTERS if self.tally.dead else ExitCode.SUCCESS
+
+    @property
+    def facts(self) -> metrics.Facts:
+        """What there is to tell at its end."""
+        return metrics.Facts(
+            plan=self.plan,
+            identity=self.identity,
+            threads=self.threads,
+            inputs=self.inputs,
+            tally=self.tally,
+            application=self.application,
+            phases=self.clock.seconds,
+            output_files=self.output_files if self.is_published else (),
+            dlq_path=self.dlq_path if self.is_published else None,
+        )
+
+
+def execute(
+    plan: plans.Plan, options: RunOptions, identity: Identity, show: Callable[[str, str], None] | None = None
+) -> metrics.Outcome:
+    """Run a plan; never raises: the outcome says how it ended, also when Spark or a bug has ended it.
+
+    A preview publishes nothing: `show` gets the name and the text of each output instead. KeyboardInterrupt (and
+    SIGTERM, which the command turns into it) ends the run as interrupted; nothing is published then.
+    """
+    run = _Run(plan, options, identity)
+    error: result.RunError | None = None
+    try:
+        if options.preview is None:
+            exit_code = _publishing(run)
+        else:
+            exit_code = _previewing(run, show or (lambda name, text: None))
+    except RunFailed as failed:
+        exit_code, error = failed.exit_code, result.RunError(failed.code, failed.message, failed.place)
+    except FormatError as failed:
+        exit_code, error = ExitCode.IO, result.RunError(failed.code or "E900", str(failed))
+    except session.SessionError as failed:
+        exit_code, error = failed.exit_code, result.RunError("E901", str(failed))
+    except ConnectionError as failed:
+        exit_code, error = breakdown.explain(failed, run.local_dir)
+    except OSError as failed:
+        exit_code, error = ExitCode.IO, result.RunError("E900", durable.describe(failed))
+    except KeyboardInterrupt:
+        if run.is_published:  # it came too late to change anything
+            exit_code = run.exit_code
+        else:
+            exit_code = ExitCode.INTERRUPTED
+            error = result.RunError("interrupted", "the run was interrupted; nothing was published")
+    except Exception as failed:  # noqa: BLE001 - told with its place; the traceback is in the log
+        exit_code, error = breakdown.explain(failed, run.local_dir)
+        logs.LOG.debug("the run broke down", exc_info=failed)
+    if error is not None:
+        error = replace(error, message=masking.Secrets.of(options).masked(error.message))
+    with interrupts.ignored():
+        if run.source_staging is not None:
+            for problem in run.source_staging.close(succeeded=exit_code is ExitCode.SUCCESS):
+                logs.LOG.warning("%s", problem)
+        return metrics.conclude(run.facts, options.metrics_spool_dir, exit_code, error)
+
+
+def _publishing(run: _Run) -> ExitCode:
+    """All of a run inside its staging folders."""
+    targets.check(targets.resolve(run.plan, run.identity, run.options), run.options)
+    opening = _begin(run)
+    assert run.inputs is not None
+    wanted = targets.resolve(run.plan, run.identity, run.options, run.inputs)
+    targets.check(wanted, run.options)
+    targets.refuse_own_files(run.plan, run.inputs, wanted)
+    descriptors.provide(len({*wanted.folders, wanted.home}))
+    staging = publish.Staging.open(run.identity.execution_id, wanted.home)
+    try:
+        _fetch(run, staging.home)
+        folders = {
+            target.name: str(staging.folder(target.deliveries[0].path.parent))
+            for target in wanted.outputs
+            if target.deliveries
+        }
+        for folder in wanted.folders:
+            staging.folder(folder)
+        spark, done = _work(run, opening, str(staging.home), folders)
+        with run.clock.phase("publish"), publish.alone(folder.parent for folder in staging.folders):
+            # Another run may have published meanwhile: names that were free need not be so any more.
+            wanted = targets.resolve(run.plan, run.identity, run.options, run.inputs)
+            targets.refuse_existing(wanted, run.options)
+            material = outputs.Material(run.plan, run.identity, done.wanted.run, done.products)
+            assembled = outputs.assemble(material, spark, wanted, staging.folder)
+            run.output_files = tuple(assembled.files)
+            renames = assembled.renames + _dead_letters(run, done, spark, wanted, staging)
+            for warning in inputs.still_there(run.plan, run.inputs):
+                logs.LOG.warning("%s", warning)
+            with interrupts.ignored():
+                staging.publish(renames)
+                run.is_published = True
+    finally:
+        with interrupts.ignored():
+            staging.close(failed=not run.is_published)
+    return run.exit_code
+
+
+def _previewing(run: _Run, show: Callable[[str, str], None]) -> ExitCode:
+    """A few records through the whole pipeline, to `show`; everything else happens in a folder that is thrown away."""
+    opening = _begin(run)
+    wanted = targets.resolve(run.plan, run.identity, run.options, run.inputs)
+    scratch = tempfile.mkdtemp(prefix="clinker-preview-")
+    try:
+        _fetch(run, Path(scratch))
+        spark, done = _work(run, opening, scratch, {target.name: scratch for target in wanted.outputs})
+        material = outputs.Material(run.plan, run.identity, done.wanted.run, done.products)
+        assembled = outputs.assemble(material, spark, wanted, lambda beside: Path(scratch), is_shown=True)
+        staged = {rename.target: rename.source for rename in assembled.renames}  # sidecars are among them
+        for target in wanted.outputs:
+            for each in target.deliveries:
+                text = Path(str(staged[str(each.path)])).read_text(getattr(target.step.options, "encoding", "utf-8"))
+                show(f"{target.name} ({each.path.name})" if target.step.by_file else target.name, text)
+    finally:
+        staging_folder.remove(Path(scratch))
+    return run.exit_code
+
+
+def _begin(run: _Run) -> _SessionOpening:
+    """Find the inputs while the session opens."""
+    least = run.threads * plans.LEAST_TASK_BYTES
+    if run.plan.memory_limit_bytes < least:
+        limit = run.plan.memory_limit_bytes
+        raise RunFailed(
+            ExitCode.CONFIG,
+            "E312",
+            f"memory.limit of {limit} bytes cannot hold one batch for each of {run.threads} tasks: "
+            f"{least} bytes at least, or fewer threads",
+        )
+    opening = _SessionOpening(run.options, run.options.threads or run.plan.threads, run.plan.storage.spill_dir)
+    with run.clock.phase("inputs"):
+        run.inputs = inputs.find(
+            run.plan,
+            work.split_bytes(),
+            copies=_copies(run),
+            allow_outside=run.options.allow_absolute_paths,
+            search=name_search.NameSearch(opening.wait),
+        )
+    if run.source_staging is not None:
+        logs.LOG.info("staging: %s", run.source_staging)
+    _warn(run.inputs, run.inputs.scans)
+    return opening
+
+
+def _copies(run: _Run) -> SourceStaging | None:
+    """What stages the files; a preview reads so little that it reads in place."""
+    settings = run.plan.storage.staging
+    if settings is None or run.options.preview is not None:
+        return None
+    run.source_staging = SourceStaging(settings, run.identity.started, lambda text: logs.LOG.info("%s", text))
+    for problem in run.source_staging.purge():
+        logs.LOG.warning("%s", problem)
+    return run.source_staging
+
+
+def _fetch(run: _Run, folder: Path) -> None:
+    """The pages of network sources become files in a folder of the run, where every machine can read them."""
+    assert run.inputs is not None
+    steps = run.inputs.on_network
+    if not steps:
+        return
+    from spark_jobs.execute.run import network  # runs without a network source need no HTTP
+
+    with run.clock.phase("fetch"):
+        pages = network.fetch(run.plan, steps, folder, run.options.preview)
+        run.inputs = inputs.with_pages(run.plan, run.inputs, pages, work.split_bytes())
+    _warn(run.inputs, steps)
+
+
+def _warn(found: inputs.Inputs, names: Iterable[str]) -> None:
+    for name in names:
+        for warning in found.scans[name].warnings:
+            logs.LOG.warning("%s", warning)
+
+
+def _work(run: _Run, opening: _SessionOpening, scratch: str, folders: dict[str, str]) -> tuple[SparkSession, work.Work]:
+    """The jobs and the verdict."""
+    with run.clock.phase("session"):
+        spark = opening.wait()
+    secrets = masking.Secrets.of(run.options)
+    run.application = {k: v and secrets.masked(v) for k, v in session.describe(spark).items()}
+    assert run.inputs is not None
+    _log_around(run, directives.BEFORE)
+    try:
+        shown = progress.shown(spark, wanted=not run.options.quiet)
+        with shown, spill.folder(run.plan.storage) as spilling:
+            room = work.Room(scratch, folders, spilling, run.plan.memory_limit_bytes // run.threads)
+            told = work.run_spec(run.plan, run.options, run.inputs, room)
+            first = Pass(run.plan, told, run.inputs, work.run_values(run.plan, run.identity))
+            run.work = work.Work(first, run.clock, run.options.preview)
+            run.work.all_jobs(spark)
+    finally:
+        if run.work:
+            logs.write(run.tally.logs, run.work.products.inputs.file_name, run.work.products.rows_before)
+    products = run.work.products
+    dropped.tell(_assembly(run.plan, products), products.letters)
+    _log_around(run, directives.AFTER)
+    tolerance.judge(run.plan.errors, products, run.options.error_threshold)
+    return spark, run.work
+
+
+def _log_around(run: _Run, when: str) -> None:
+    """The directives that stand before or after a whole transform."""
+    known = {"pipeline.name": run.plan.name, "pipeline.execution_id": run.identity.execution_id}
+    for planned in run.plan.nodes:
+        if planned.kind == "transform" and planned.step is not None:
+            for level, line in directives.once(planned.step, when, known):  # type: ignore[arg-type]
+                logs.LOG.log(logs.LEVELS[level], "%s", line)
+
+
+class _SessionOpening:
+    """Opens the session while the driver looks at the inputs: a JVM takes seconds to start."""
+
+    def __init__(self, options: RunOptions, threads: int | None, local_dir: str | None) -> None:
+        self._session: SparkSession | None = None
+        self._error: BaseException | None = None
+        self._options = options
+        self._thread = threading.Thread(target=self._open, args=(options, threads, local_dir), daemon=True)
+        self._thread.start()
+
+    def _open(self, options: RunOptions, threads: int | None, local_dir: str | None) -> None:
+        try:
+            self._session = session.open_session(options, threads, local_dir)
+        except BaseException as error:  # noqa: BLE001 - handed to the waiting thread
+            self._error = error
+
+    def _limit(self) -> float:
+        return executors.limit_s(session.setting(self._options, executors.LIMIT_SETTING))
+
+    def wait(self) -> SparkSession:
+        """The session, or why there is none. The queue of a cluster may be full."""
+        patience = executors.Patience(self._limit, tell_after_s=executors.START_S)
+        while self._thread.is_alive():
+            self._thread.join(executors.LOOK_EVERY_S)
+            if session.is_on_cluster(self._options):
+                patience.look("the cluster has not started the application: see whether it runs, and has room")
+        if self._error:
+            raise self._error
+        assert self._session is not None
+        return self._session
+
+
+def _assembly(plan: plans.Plan, products: Products) -> dead_letter.Assembly:
+    return dead_letter.Assembly(plan.errors, products.inputs, products.rows_before, work.branches(plan))
+
+
+def _dead_letters(
+    run: _Run, done: work.Work, spark: SparkSession, wanted: targets.Targets, staging: publish.Staging
+) -> list[journal.Rename]:
+    """The dead-letter files, and the removal of an older run's."""
+    products = done.products
+    boxes = dead_letter.letterboxes(run.plan.errors, products.inputs, wanted.letters)
+    assembly = _assembly(run.plan, products)
+    parts = files.write(spark, assembly, boxes, products.letters, str(staging.home))
+    renames = []
+    for box, rows in zip(boxes, parts, strict=True):
+        target = Path(box.path)
+        if rows:
+            staged = staging.folder(target.parent) / f"{uuid.uuid5(uuid.NAMESPACE_OID, box.path).hex}.letters"
+            joining.join(rows, staged, start=assembly.header(box), separator=b"", end=b"")
+            renames.append(journal.Rename(str(staged), box.path))
+            if run.dlq_path is None or box.path == wanted.letters.get(""):
+                run.dlq_path = box.path
+        elif target.exists():
+            renames.append(journal.Rename(None, box.path))
+    return renames

@@ -1,0 +1,265 @@
+"""What a run reads: the files of each source, how their columns meet the declared ones, and the splits."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.contract import MERGED, ExitCode
+from spark_jobs.cxl import types
+from spark_jobs.execute import verdict
+from spark_jobs.execute.verdict import RunFailed
+from spark_jobs.formats.format import FormatError
+from spark_jobs.nodes.aggregate.step import AggregateStep
+from spark_jobs.nodes.combine.step import CombineStep
+from spark_jobs.nodes.output.step import OutputStep
+from spark_jobs.nodes.source.split_origin import SplitInput
+from spark_jobs.scan import changes, columns, json_columns, matching, scanning, splits
+from spark_jobs.scan.staging import staging
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from spark_jobs.nodes.source.step import SourceStep
+    from spark_jobs.plan import plan as plans
+    from spark_jobs.scan.files import InputFile
+    from spark_jobs.scan.json_columns import Search
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The sources of a run in the order they are declared, and their splits numbered over all of them."""
+
+    steps: Mapping[str, SourceStep]
+    numbers: Mapping[str, int]
+    scans: Mapping[str, columns.ScanPlan]
+    splits: tuple[tuple[str, SplitInput], ...]
+
+    @cached_property
+    def by_number(self) -> dict[int, tuple[str, SplitInput]]:
+        """The splits by their numbers (a preview reads only some of them)."""
+        return {place.number: (name, place) for name, place in self.splits}
+
+    def splits_of(self, names: Sequence[str]) -> tuple[tuple[str, SplitInput], ...]:
+        """The splits of some sources."""
+        return tuple(item for item in self.splits if item[0] in names)
+
+    @property
+    def on_network(self) -> dict[str, SourceStep]:
+        """The sources whose records are on a network."""
+        return {name: step for name, step in self.steps.items() if step.endpoint is not None}
+
+    def file_name(self, split: int, source: int) -> str:
+        """The name of the file that a split belongs to; `<merged>` for what comes of no record at all."""
+        if split < 0:
+            return MERGED if source < 0 else f"<source:{self.source_name(source)}>"
+        return self.by_number[split][1].file_plan.file.name
+
+    def source_name(self, source: int) -> str:
+        """A source's name by its number."""
+        return next((name for name, number in self.numbers.items() if number == source), MERGED)
+
+    def column_names(self, source: int) -> tuple[str, ...]:
+        """A source's declared columns by its number."""
+        return next((step.column_names for name, step in self.steps.items() if self.numbers[name] == source), ())
+
+    def bytes_of(self, names: Sequence[str]) -> int:
+        """The size of some sources' files."""
+        return sum(plan.file.size for name in names for plan in self.scans[name].files)
+
+    def with_exact(self, wrong: set[int]) -> Inputs:
+        """The same with true record borders for the files of some splits."""
+        broken = {(name, place.split.file) for name, place in self.splits if place.number in wrong}
+        found = list(self.splits)
+        for name, file in sorted(broken):
+            mine = [i for i, (other, place) in enumerate(found) if other == name and place.split.file == file]
+            file_plan = found[mine[0]][1].file_plan
+            exact = splits.exact_splits(file_plan, [found[i][1].split for i in mine], self.steps[name].options)
+            for i, split in zip(mine, exact, strict=True):
+                found[i] = (name, replace(found[i][1], split=split))
+        return replace(self, splits=tuple(found))
+
+    def limited(self, records: int) -> Inputs:
+        """The same with at most this many records of each source, as far as they are in the beginning of its files.
+
+        Needs `with_rows` of the splits that are left.
+        """
+        found = [
+            (name, replace(place, limit=max(records - (place.first_of_source or 0), 0)))
+            for name, place in self.splits
+            if (place.first_of_source or 0) < records or not place.first_of_source
+        ]
+        return replace(self, splits=tuple(found))
+
+    def beginnings(self) -> Inputs:
+        """The same with the first split of each file alone."""
+        return replace(self, splits=tuple(item for item in self.splits if item[1].split.index == 0))
+
+    def with_rows(self, rows: Mapping[int, int]) -> Inputs:
+        """The same with the number of each split's first record in its file; `rows` has the records per split."""
+        found: list[tuple[str, SplitInput]] = []
+        seen: dict[tuple[str, int], int] = {}
+        of_source: dict[str, int] = {}
+        for name, place in self.splits:
+            key = (name, place.split.file)
+            known = replace(place, first_row=seen.get(key, 0), first_of_source=of_source.get(name, 0))
+            found.append((name, known))
+            seen[key] = seen.get(key, 0) + rows[place.number]
+            of_source[name] = of_source.get(name, 0) + rows[place.number]
+        return replace(self, splits=tuple(found))
+
+
+def find(
+    plan: plans.Plan,
+    split_bytes: int,
+    *,
+    copies: staging.SourceStaging | None = None,
+    allow_outside: bool = False,
+    search: Search = json_columns.search_here,
+) -> Inputs:
+    """The inputs of a plan, as far as they are files: what `with_pages` adds is on a network.
+
+    Files are opened when all are found, and staged where there are `copies`; `search` looks for undeclared names.
+
+    Raises:
+        RunFailed: a file is missing or unreadable, cannot be staged, or its columns are refused.
+    """
+    sources = [planned for planned in plan.nodes if planned.kind == "source"]
+    sources.sort(key=lambda planned: planned.span.start if planned.span else 0)
+    steps: dict[str, Any] = {planned.name: planned.step for planned in sources}
+    found: dict[str, matching.Matched] = {}
+    for name, step in steps.items():
+        if step.endpoint is None:
+            with _told(plan, name):
+                found[name] = matching.match(name, step.match, Path(plan.base_dir), allow_outside=allow_outside)
+    if copies is not None:
+        found = _staged(plan, found, copies)
+    scans: dict[str, columns.ScanPlan] = {}
+    asked = asked_for(plan)
+    for name, matched in found.items():
+        with _told(plan, name):
+            scans[name] = _scan(steps[name], matched, search, is_asked=name in asked)
+    return _numbered(steps, scans, split_bytes)
+
+
+def still_there(plan: plans.Plan, found: Inputs) -> list[str]:
+    """Look at all files once more, when all was read; gives warnings of those that have grown.
+
+    Raises:
+        RunFailed: a file is not what was read any more (decision 97).
+    """
+    warnings: dict[str, None] = {}
+    for name, scan in found.scans.items():
+        with _told(plan, name):
+            warnings |= dict.fromkeys(changes.grown(each.file for each in scan.files))
+    return list(warnings)
+
+
+def _staged(
+    plan: plans.Plan, found: Mapping[str, matching.Matched], copies: staging.SourceStaging
+) -> dict[str, matching.Matched]:
+    """The files as they are read: each itself, or its staged copy."""
+    files = [(name, number, file) for name, matched in found.items() for number, file in enumerate(matched.files)]
+    read: dict[tuple[str, int], InputFile] = {}
+    for name, number, file in sorted(files, key=lambda each: staging.turn(each[2])):
+        with _told(plan, name):
+            read[name, number] = copies.stage(file)
+    return {
+        name: replace(matched, files=tuple(read[name, number] for number in range(len(matched.files))))
+        for name, matched in found.items()
+    }
+
+
+def with_pages(
+    plan: plans.Plan,
+    found: Inputs,
+    pages: Mapping[str, matching.Matched],
+    split_bytes: int,
+    search: Search = json_columns.search_here,
+) -> Inputs:
+    """The same with the pages of the network sources.
+
+    Raises:
+        RunFailed: a page is broken, or its columns are refused.
+    """
+    scans = {**found.scans}
+    asked = asked_for(plan)
+    for name, matched in pages.items():
+        with _told(plan, name):
+            scans[name] = _scan(found.steps[name], matched, search, is_asked=name in asked)
+    return _numbered(found.steps, {name: scans[name] for name in found.steps}, split_bytes)
+
+
+def _numbered(steps: Mapping[str, SourceStep], scans: Mapping[str, columns.ScanPlan], split_bytes: int) -> Inputs:
+    numbers = {name: number for number, name in enumerate(steps)}
+    found: list[tuple[str, SplitInput]] = []
+    for name, scan in scans.items():
+        for split in splits.plan(scan.files, split_bytes):
+            found.append((name, SplitInput(numbers[name], len(found), scan.files[split.file], split)))
+    return Inputs(steps, numbers, scans, tuple(found))
+
+
+@contextmanager
+def _told(plan: plans.Plan, name: str) -> Iterator[None]:
+    """Within, a source whose files cannot be read ends the run."""
+    try:
+        yield
+    except FormatError as error:
+        raise verdict.broken(plan, error.code or "E900", str(error), name) from error
+    except staging.Refused as error:
+        place = plan.storage.places.get(f"staging.{error.setting}")
+        message = f"source '{name}': {error.message}"
+        raise RunFailed(ExitCode.CONFIG, error.code, message, str(place) if place else None) from error
+
+
+def _scan(step: SourceStep, matched: matching.Matched, search: Search, *, is_asked: bool) -> columns.ScanPlan:
+    """The files of a source with their columns; undeclared ones are not looked for where nobody asks for them."""
+    on_unmapped = columns.OnUnmapped(step.on_unmapped.value)
+    if on_unmapped is columns.OnUnmapped.AUTO_WIDEN and not is_asked:
+        on_unmapped = columns.OnUnmapped.DROP
+    found = scanning.plan(
+        step.format, step.keys, matched.files, step.options, on_unmapped, step.array_paths, search, step.renamed
+    )
+    return replace(found, warnings=(*matched.warnings, *found.warnings))
+
+
+def widened_type(found: Inputs) -> types.Type:
+    """What undeclared columns hold: texts as long as all sources are CSV and no program reads any, else any values."""
+    are_texts = all(step.format == "csv" and not step.lifted for step in found.steps.values())
+    return types.STRING.or_null() if are_texts else types.ANY
+
+
+def asked_for(plan: plans.Plan) -> frozenset[str]:
+    """The nodes whose undeclared columns somebody downstream writes or reads."""
+    asked: set[str] = set()
+    for planned in reversed(plan.nodes):
+        step = planned.step
+        if isinstance(step, OutputStep):
+            is_asked = step.widened or any(each.type is None for each in step.fields)
+        elif isinstance(step, AggregateStep):
+            is_asked = bool(step.undeclared)
+        else:
+            # A combine hands on those of its driver alone; asking for those of its other inputs costs time only.
+            is_asked = planned.name in asked or (isinstance(step, CombineStep) and bool(step.undeclared))
+        if is_asked:
+            asked.update(edge.node for edge in planned.inputs)
+    return frozenset(asked)
+
+
+def widened(plan: plans.Plan, inputs: Inputs) -> dict[str, tuple[str, ...]]:
+    """The undeclared columns that records carry at each node, in first-seen order (decision 25)."""
+    found: dict[str, tuple[str, ...]] = {}
+    for planned in plan.nodes:
+        if planned.kind == "source":
+            found[planned.name] = inputs.scans[planned.name].widened
+        elif planned.kind == "aggregate":
+            found[planned.name] = ()
+        elif planned.kind == "combine":
+            driver = next(edge for edge in planned.inputs if edge.qualifier == planned.step.driver)  # type: ignore[union-attr]
+            found[planned.name] = found[driver.node]
+        else:
+            found[planned.name] = tuple(dict.fromkeys(name for edge in planned.inputs for name in found[edge.node]))
+    return found

@@ -1,0 +1,221 @@
+"""A run's record: the metrics file with counters per node, and the result for whoever started the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs import contract, result
+from spark_jobs.execute import logs
+from spark_jobs.execute.spark import processes
+from spark_jobs.nodes.operator import Counters
+from spark_jobs.nodes.source.step import SourceStep
+from spark_jobs.plan.physical import regions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_jobs.contract import ExitCode
+    from spark_jobs.execute.identity import Identity
+    from spark_jobs.execute.run.inputs import Inputs
+    from spark_jobs.execute.tally import Tally
+    from spark_jobs.plan import plan as plans
+
+DIRECTORY_VARIABLE = "CLINKER_METRICS_SPOOL_DIR"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: the record for its scheduler, and what each node did with its records."""
+
+    result: result.RunResult
+    nodes: Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a run when it ends, however far it came.
+
+    Args:
+        plan: what was to be done.
+        identity: its ids, and when it began.
+        threads: the tasks that ran at a time on one machine.
+        inputs: what it read, None where that was not found out.
+        tally: what its tasks have counted.
+        application: the Spark application.
+        phases: the seconds of its phases.
+        output_files: the published files.
+        dlq_path: the dead-letter file.
+    """
+
+    plan: plans.Plan
+    identity: Identity
+    threads: int
+    inputs: Inputs | None
+    tally: Tally
+    application: Mapping[str, str | None]
+    phases: Mapping[str, float]
+    output_files: tuple[str, ...]
+    dlq_path: str | None
+
+
+def conclude(run: Facts, folder: str | None, exit_code: ExitCode, error: result.RunError | None) -> Outcome:
+    """Write the metrics file, if one is wanted, and give the run's outcome; a failed run has both too (decision 59).
+
+    The file goes to the folder, or else to that of the environment or of the plan.
+    """
+    finished = datetime.now(UTC)
+    summary = _summary(run, finished)
+    folder = folder or os.environ.get(DIRECTORY_VARIABLE) or run.plan.metrics_dir
+    path = None
+    if folder:
+        document = {**_document(run, finished, exit_code, error), **summary}
+        path = _written(Path(folder), run.identity.execution_id, document)
+    record = result.RunResult(
+        execution_id=run.identity.execution_id,
+        exit_code=int(exit_code),
+        pipeline_name=run.plan.name,
+        records_total=summary["records_total"],
+        records_ok=summary["records_ok"],
+        records_written=summary["records_written"],
+        records_filtered=summary["records_filtered"],
+        records_deduplicated=summary["records_deduplicated"],
+        records_dlq=summary["records_dlq"],
+        dlq_path=run.dlq_path,
+        dlq_count=run.tally.dead,
+        output_files=run.output_files,
+        metrics_path=path,
+        metrics={key: value for key, value in summary.items() if not isinstance(value, dict | list)},
+        application_id=run.application.get("application_id"),
+        error=error,
+    )
+    return Outcome(record, _nodes(run))
+
+
+def _of_kind(run: Facts, kind: str) -> list[tuple[str, Any]]:
+    names = {planned.name for planned in run.plan.nodes if planned.kind == kind}
+    return [(name, counters) for name, counters in run.tally.counters.items() if name in names]
+
+
+def _summary(run: Facts, finished: datetime) -> dict[str, Any]:
+    """The figures that a scheduler shows; scalars."""
+    nodes = run.tally.counters.values()
+    total = sum(counters.records_in for _, counters in _of_kind(run, "source"))
+    filtered = sum(counters.filtered for counters in nodes)
+    duplicates = sum(counters.duplicates for counters in nodes)
+    return {
+        "records_total": total,
+        "records_ok": max(total - filtered - duplicates - sum(run.tally.dead_per_source.values()), 0),
+        "records_written": sum(counters.records_out for _, counters in _of_kind(run, "output")),
+        "records_filtered": filtered,
+        "records_deduplicated": duplicates,
+        "records_dlq": run.tally.dead,
+        "input_bytes": run.tally.input_bytes,
+        "spilled_bytes": sum(run.tally.spilled.values()),
+        "duration_ms": int((finished - run.identity.started).total_seconds() * 1000),
+        "peak_rss_bytes": processes.peak_rss(),
+    }
+
+
+def _document(run: Facts, finished: datetime, exit_code: ExitCode, error: result.RunError | None) -> dict[str, Any]:
+    numbers = run.inputs.numbers if run.inputs else {}
+    scans = run.inputs.scans if run.inputs else {}
+    nodes = _nodes(run)
+    return {
+        "execution_id": run.identity.execution_id,
+        "schema_version": contract.METRICS_SCHEMA_VERSION,
+        "batch_id": run.identity.batch_id,
+        "pipeline_name": run.plan.name,
+        "config_path": os.path.abspath(run.plan.path),
+        "pipeline_hash": run.plan.source_hash,
+        "hostname": socket.gethostname(),
+        "started_at": run.identity.started.isoformat(),
+        "finished_at": finished.isoformat(),
+        "exit_code": int(exit_code),
+        "error": str(error) if error else None,
+        "execution_mode": "batch" if any(planned.kind == "aggregate" for planned in run.plan.nodes) else "streaming",
+        "thread_count": run.threads,
+        "spark": run.application,
+        "input_files": [plan.file.name for scan in scans.values() for plan in scan.files],
+        "scans": {name: scan.facts() for name, scan in scans.items()},
+        "output_files": run.output_files,
+        "dlq_path": run.dlq_path,
+        "per_source_record_counts": {name: nodes[name]["records_in"] for name in numbers},
+        "per_source_dlq_counts": {
+            name: run.tally.dead_per_source[number]
+            for name, number in numbers.items()
+            if number in run.tally.dead_per_source
+        },
+        "dlq_categories": run.tally.dead_per_category,
+        "nodes": nodes,
+        "stages": run.tally.levels,
+        "phases_ms": {name: int(seconds * 1000) for name, seconds in run.phases.items()},
+        "shuffled_bytes": run.tally.payload_bytes,
+        "peak_task_bytes": run.tally.peak_task_bytes,
+    }
+
+
+def _nodes(run: Facts) -> dict[str, dict[str, Any]]:
+    """What each node did, in the order of the plan; one that no record reached did nothing."""
+    found = {p.name: replace(run.tally.counters.get(p.name, Counters())) for p in run.plan.nodes}
+    for planned in run.plan.nodes:
+        if isinstance(planned.step, SourceStep):
+            _hand_on(found[planned.name], run.plan.by_name[planned.step.failure_node], planned.name, found)
+    spilled = run.tally.spilled
+    return {
+        p.name: {"kind": p.kind, **_node(found[p.name]), "spilled_bytes": spilled.get(p.name, 0)}
+        for p in run.plan.nodes
+    }
+
+
+def _hand_on(source: Counters, first: plans.PlannedNode, name: str, found: Mapping[str, Counters]) -> None:
+    """Records with a value that does not convert die where their dead letters say, one node further (decision 26)."""
+    if first.name == name:
+        return
+    source.dead -= source.refused
+    source.records_out += source.refused
+    taker = found[first.name]
+    taker.dead += source.refused
+    if any(edge.node == name for edge in regions.streams(first)):
+        taker.records_in += source.refused
+    else:
+        taker.made += source.refused  # what a combine reads are its driver's records
+
+
+def _node(counters: Counters) -> dict[str, int]:
+    return {
+        "records_in": counters.records_in, "records_out": counters.records_out, "filtered": counters.filtered,
+        "deduplicated": counters.duplicates, "dead": counters.dead, "made": counters.made,
+    }  # fmt: skip
+
+
+def _written(folder: Path, execution_id: str, document: dict[str, Any]) -> str | None:
+    """The metrics file's path; None, with a warning, when it cannot be written: that undoes no run."""
+    try:
+        return str(_write(folder, execution_id, document))
+    except OSError as error:
+        logs.LOG.warning("metrics are not written: %s", error)
+        return None
+
+
+def _write(folder: Path, execution_id: str, document: dict[str, Any]) -> Path:
+    """One line of JSON, written aside and renamed, so that a collector never sees half a file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{execution_id}.json"
+    partial = folder / f"{execution_id}.json.tmp"
+    try:
+        with partial.open("w") as file:
+            json.dump(document, file, separators=(",", ":"))
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        partial.rename(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    return path

@@ -1,0 +1,92 @@
+"""Fetches the pages of network sources into a folder of the run, several sources at a time, on the driver."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.execute import verdict
+from spark_jobs.formats.format import FormatError
+from spark_jobs.scan.network import http, rest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from spark_jobs.nodes.source.step import SourceStep
+    from spark_jobs.plan import plan as plans
+    from spark_jobs.scan.matching import Matched
+
+#: Sources that are pulled at a time.
+MOST_AT_A_TIME = 8
+#: How long pulls that nobody waits for any more may take to notice, in seconds, before the run goes on without them.
+_PATIENCE_S = 0.5
+
+
+def fetch(
+    plan: plans.Plan, steps: Mapping[str, SourceStep], folder: Path, most_records: int | None = None
+) -> dict[str, Matched]:
+    """The pages of some network sources.
+
+    The pulls have threads of their own, and this one only waits: an interrupt must not be held up by a slow server.
+
+    Args:
+        plan: the plan, for the places of its nodes.
+        steps: the sources by name.
+        folder: where the pages go.
+        most_records: how many records of each source are wanted at most; None for all.
+
+    Raises:
+        RunFailed: a source cannot be read; the others are given up.
+    """
+    patience = http.Patience()
+    waiting: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
+    ended: queue.SimpleQueue[tuple[str, Matched | BaseException]] = queue.SimpleQueue()
+    for number, name in enumerate(steps):
+        waiting.put((number, name))
+
+    def work() -> None:
+        while True:
+            try:
+                number, name = waiting.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                ended.put((name, rest.pull(_wanted(steps[name], most_records), folder, f"pages-{number}", patience)))
+            except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
+                ended.put((name, error))
+                return
+
+    workers = [threading.Thread(target=work, daemon=True) for _ in range(min(len(steps), MOST_AT_A_TIME))]
+    found: dict[str, Matched] = {}
+    try:
+        with http.silenced():
+            for worker in workers:
+                worker.start()
+            while len(found) < len(steps):
+                name, result = ended.get()
+                if isinstance(result, BaseException):
+                    raise _told(plan, name, result)
+                found[name] = result
+    except BaseException:
+        patience.stop()
+        deadline = time.monotonic() + _PATIENCE_S
+        for worker in workers:
+            if worker.ident is not None:
+                worker.join(max(deadline - time.monotonic(), 0))
+        raise
+    return {name: found[name] for name in steps}
+
+
+def _wanted(step: SourceStep, most_records: int | None) -> rest.Pull:
+    endpoint: Any = step.endpoint
+    return rest.Pull(step.name, endpoint, step.format, step.options, step.array_paths, most_records)
+
+
+def _told(plan: plans.Plan, name: str, error: BaseException) -> BaseException:
+    """A failed pull as the end of the run."""
+    if isinstance(error, FormatError):
+        return verdict.broken(plan, error.code or "E900", str(error), name)
+    return error

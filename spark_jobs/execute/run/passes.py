@@ -1,0 +1,134 @@
+"""A pass: all jobs of a plan, or a measuring of its inputs, as a value that can be run, thrown away and run again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.disk import durable
+from spark_jobs.execute import tolerance, verdict
+from spark_jobs.execute.delivery import joining
+from spark_jobs.execute.letters import failed_record
+from spark_jobs.execute.run.partitions import Sizes
+from spark_jobs.execute.run.products import Products
+from spark_jobs.execute.spark import chain
+from spark_jobs.execute.tasks import spec
+from spark_jobs.plan.physical import regions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.execute.run.inputs import Inputs
+    from spark_jobs.execute.run.stopwatch import Stopwatch
+    from spark_jobs.execute.tasks.report import Measure, Part, TaskReport
+    from spark_jobs.nodes.operator import Counters
+    from spark_jobs.plan import plan as plans
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A pass over the jobs of a plan: what is known before it. What it produces is in `Products`, and nowhere else.
+
+    Args:
+        plan: the plan.
+        run: what is the same for all passes.
+        inputs: what is read, with what earlier passes have measured of it.
+        values: what is known behind `$...`.
+        excluded: files with the keys of groups whose records count as not read.
+    """
+
+    plan: plans.Plan
+    run: spec.RunSpec
+    inputs: Inputs
+    values: Mapping[str, Any]
+    excluded: tuple[str, ...] = field(default=())
+
+    def without(self, dirty: Iterable[str]) -> Pass:
+        """The same, when more groups have turned out to be dirty."""
+        return replace(self, excluded=(*self.excluded, *dirty))
+
+    def measure(self, spark: SparkSession) -> tuple[Inputs, dict[int, Measure]]:
+        """Measure all splits; gives the inputs with their true borders, and what each split told."""
+        steps = self.inputs.steps.items()
+        boxes = {name: regions.Box(name, step, regions.Role.WHOLE, 0, silent=True) for name, step in steps}
+        products = Products(self.inputs)
+        wanted = self._spec(regions.Job(-1, tuple(boxes), boxes, ()), products, {})
+        products.add(-1, self._reports(spark, replace(wanted, measures_only=True), products))
+        self._stop_when_broken(products)
+        return products.inputs, products.measures
+
+    def over(self, spark: SparkSession, products: Products, clock: Stopwatch) -> None:
+        """Run all jobs, in order; each gets what earlier ones wrote down. `products` has what there is so far."""
+        written: dict[str, list[Part]] = {}
+        for index in range(len(self._jobs(written))):
+            job = self._jobs(written)[index]  # planned anew: build sides that are small after all go to every task
+            with clock.phase(f"job {job.number}"):
+                reports = self._reports(spark, self._spec(job, products, written), products)
+            products.add(job.number, reports)
+            self._stop_when_broken(products)
+            for box in job.boxes.values():
+                if box.role is regions.Role.BUILD:
+                    written[box.id] = products.written_by(box.id, box.step.name)
+                    self._check(written[box.id], box.step.name)
+
+    def _jobs(self, written: Mapping[str, list[Part]]) -> tuple[regions.Job, ...]:
+        sizes = {box: sum(part.bytes for part in parts) for box, parts in written.items()}
+        return regions.jobs(self.plan, Sizes(self.plan, self.inputs, self.run.memory_share, sizes).partitions)
+
+    def _spec(self, job: regions.Job, products: Products, written: Mapping[str, list[Part]]) -> spec.JobSpec:
+        return spec.JobSpec(
+            run=self.run,
+            job=job,
+            splits=products.inputs.splits_of(job.sources),
+            values={**self.values, **{path: placed.value for path, placed in products.values.items()}},
+            excluded=self.excluded,
+            materialized={box: tuple(part.path for part in parts) for box, parts in written.items()},
+            numbers=_numbers(job, products.inputs),
+            counted=_counted(job, products),
+        )
+
+    def _reports(self, spark: SparkSession, wanted: spec.JobSpec, products: Products) -> list[TaskReport]:
+        """Run a job; once more with exact borders when a split was cut inside quotes."""
+        reports = chain.run(spark, wanted)
+        wrong = {split.number for report in reports for split in report.splits if not split.is_consistent}
+        if not wrong:
+            return reports
+        products.inputs = products.inputs.with_exact(wrong)
+        return chain.run(spark, replace(wanted, splits=products.inputs.splits_of(wanted.job.sources)))
+
+    def _check(self, parts: Iterable[Part], node: str) -> None:
+        """Build sides are what their tasks wrote, before other tasks map them."""
+        try:
+            for part in parts:
+                joining.check(joining.whole(part.path, part.bytes))
+        except OSError as error:
+            raise verdict.broken(self.plan, "E900", durable.describe(error), node) from error
+
+    def _stop_when_broken(self, products: Products) -> None:
+        """Broken files end the run, and so does a failing record where no strategy forgives it."""
+        tally, strategy = products.tally, self.run.strategy
+        if tally.broken:
+            broken = tally.broken[0]
+            raise verdict.broken(self.plan, broken.code, broken.message, broken.node)
+        first = tolerance.first_failure(tally, strategy)
+        if first is not None:
+            raise failed_record.blamed(first, products.inputs, products.rows_before, strategy)
+
+
+def _numbers(job: regions.Job, inputs: Inputs) -> range:
+    """The numbers of the tasks whose records leave for an exchange: splits, and behind a first one partitions."""
+    mine = [place.number for _, place in inputs.splits_of(job.sources)] or [0]
+    if all(each.level == 1 for each in job.exchanges if each.kind is regions.ExchangeKind.GROUP):
+        return range(min(mine), max(mine) + 1)
+    return range(max([*mine, *(exchange.partitions for exchange in job.exchanges)]) + 1)
+
+
+def _counted(job: regions.Job, products: Products) -> dict[str, Counters]:
+    """What nodes counted before a job, without what its own tasks count (again) and tell each other."""
+    if not any(job.totals(exchange) for exchange in job.exchanges):
+        return {}
+    here = {box.step.name for box in job.boxes.values() if box.role is not regions.Role.BUILD}
+    before = {name: counters for name, counters in products.tally.counters.items() if name not in here}
+    return before | {name: counters for name, counters in products.counted.items() if name in here}

@@ -1,0 +1,81 @@
+"""What a pass over the jobs of a run produced; thrown away as a whole where the pass is repeated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from spark_jobs.execute.tally import Tally
+from spark_jobs.nodes.operator import Counters
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_jobs.execute.run.inputs import Inputs
+    from spark_jobs.execute.tasks.report import Letters, Measure, Part, Placed, TaskReport
+
+
+@dataclass
+class Products:
+    """What the jobs of a pass have produced so far: counts, file names and final values, never records.
+
+    Args:
+        inputs: what was read; with exact borders where splits turned out to be cut wrongly.
+        tally: what was counted, and what would end the run.
+        parts: the part files of outputs, and of what later jobs read, by output or box.
+        measures: what each split told, by its number.
+        letters: the files of dead letters.
+        values: the final values that tasks told, by path: those of the last record (spec/exec.md 12).
+        dirty: files with the keys of groups whose records have to be read as if they were not there.
+        counted: what nodes had counted when what they look up was written down.
+    """
+
+    inputs: Inputs
+    tally: Tally = field(default_factory=Tally)
+    parts: dict[str, list[Part]] = field(default_factory=dict)
+    measures: dict[int, Measure] = field(default_factory=dict)
+    letters: list[Letters] = field(default_factory=list)
+    values: dict[str, Placed] = field(default_factory=dict)
+    dirty: list[str] = field(default_factory=list)
+    counted: dict[str, Counters] = field(default_factory=dict)
+
+    def add(self, job: int, reports: Sequence[TaskReport]) -> None:
+        """Add what the tasks of a job told."""
+        self.tally.add(job, reports)
+        for report in reports:
+            for part in report.parts:
+                self.parts.setdefault(part.box, []).append(part)
+            for measure in report.splits:
+                self.measures[measure.number] = measure
+            if report.letters and (report.letters.path or report.letters.dropped_path):
+                self.letters.append(report.letters)
+            for path, placed in report.values.items():
+                known = self.values.get(path)
+                if known is None or known.place <= placed.place:
+                    self.values[path] = placed
+            self.dirty += report.dirty
+
+    def written_by(self, box: str, node: str) -> list[Part]:
+        """The parts of what a box wrote down, in record order; what its node has counted by now is kept."""
+        self.counted[node] = replace(self.tally.counters.get(node, Counters()))
+        return self.parts_of(box)
+
+    def parts_of(self, box: str) -> list[Part]:
+        """The parts of an output or box, in record order."""
+        return sorted(self.parts.get(box, ()), key=lambda part: (part.lane, part.number))
+
+    def records(self, split: int) -> int:
+        """How many records a split has."""
+        measure = self.measures.get(split)
+        return measure.records if measure else 0
+
+    @property
+    def rows_before(self) -> dict[int, int]:
+        """The records of each split's file before the split, by its number; known after the pass."""
+        before: dict[int, int] = {}
+        seen: dict[tuple[str, int], int] = {}
+        for name, place in self.inputs.splits:
+            key = (name, place.split.file)
+            before[place.number] = seen.get(key, 0)
+            seen[key] = before[place.number] + self.records(place.number)
+        return before

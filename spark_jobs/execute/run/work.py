@@ -1,0 +1,186 @@
+"""The passes of a run, one after another: what has to be known first is measured, then its jobs run."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.contract import ExitCode
+from spark_jobs.diagnostics import nearest
+from spark_jobs.execute import logs, verdict
+from spark_jobs.execute.letters import letters
+from spark_jobs.execute.run import inputs
+from spark_jobs.execute.run.products import Products
+from spark_jobs.execute.tasks import spec
+from spark_jobs.execute.verdict import RunFailed
+from spark_jobs.nodes.output import run as output_run
+from spark_jobs.nodes.output.step import OutputStep
+from spark_jobs.plan import plan as plans
+from spark_jobs.scan import splits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.execute.identity import Identity
+    from spark_jobs.execute.run.passes import Pass
+    from spark_jobs.execute.run.stopwatch import Stopwatch
+    from spark_jobs.execute.tasks import spill
+    from spark_jobs.plan.options import RunOptions
+
+#: For tests and tuning: the nominal size of splits, in bytes. Results never depend on it.
+SPLIT_BYTES_VARIABLE = "CLINKER_SPLIT_BYTES"
+#: Starting a Spark task costs as much as reading some megabytes: small files share one.
+_PACK_BYTES = 4 << 20
+
+
+def split_bytes() -> int:
+    """The nominal size of splits."""
+    return int(os.environ.get(SPLIT_BYTES_VARIABLE, splits.SPLIT_BYTES))
+
+
+@dataclass(frozen=True)
+class Room:
+    """Where tasks write, and how much they may hold.
+
+    Args:
+        scratch: the folder for parts that stay inside the run.
+        folders: those for the parts of outputs.
+        spilling: where a task writes what is too much for it.
+        memory_share: bytes that each task may hold.
+    """
+
+    scratch: str
+    folders: Mapping[str, str]
+    spilling: spill.Settings
+    memory_share: int
+
+
+def run_spec(plan: plans.Plan, options: RunOptions, found: inputs.Inputs, room: Room) -> spec.RunSpec:
+    """What all tasks of a run are told."""
+    errors = plan.errors
+    filed = _filed(plan, options, found)
+    return spec.RunSpec(
+        steps=found.steps,
+        widened=inputs.widened(plan, found),
+        widened_type=inputs.widened_type(found),
+        strategy=errors.strategy,
+        filed=filed,
+        named=0 if errors.strategy is plans.Strategy.FAIL_FAST else letters.NAMED,
+        keep_texts=errors.include_source_row and filed != frozenset(),
+        scratch=room.scratch,
+        staging=room.folders,
+        memory_share=room.memory_share,
+        spill=room.spilling,
+        log_level=logs.LEVELS.get(options.log_level, logs.LEVELS["info"]),
+        branches=branches(plan),
+        pack_bytes=min(_PACK_BYTES, split_bytes()),
+    )
+
+
+def _filed(plan: plans.Plan, options: RunOptions, found: inputs.Inputs) -> frozenset[int] | None:
+    """The sources whose dead letters go to a file, None: all; a preview writes none."""
+    errors = plan.errors
+    if errors.strategy is not plans.Strategy.CONTINUE or options.preview is not None:
+        return frozenset()
+    if errors.dead_letters.path:
+        return None
+    numbers = found.numbers
+    return frozenset(numbers[name] for name, target in errors.per_source.items() if target.path and name in numbers)
+
+
+def branches(plan: plans.Plan) -> tuple[str, ...]:
+    """The branches of all routes as records and dead letters count them, with none before them."""
+    return ("", *dict.fromkeys(name for node in plan.nodes if node.kind == "route" for name in node.outputs))
+
+
+def run_values(plan: plans.Plan, identity: Identity) -> dict[str, Any]:
+    """The run-wide values behind `$...` that are known before it reads anything."""
+    started = identity.started.replace(tzinfo=None, microsecond=0)
+    return {
+        **plan.variables,
+        "pipeline.name": plan.name,
+        "pipeline.execution_id": identity.execution_id,
+        "pipeline.batch_id": identity.batch_id,
+        "pipeline.start_time": started,
+        "source.batch": identity.execution_id,
+        "source.ingestion_timestamp": started,
+    }
+
+
+@dataclass
+class Work:
+    """Runs the passes of a plan; `products` is what came of them so far, which a failure can report.
+
+    Args:
+        wanted: the pass over all records.
+        clock: what times it.
+        preview: how many records of each source are wanted, None for all.
+    """
+
+    wanted: Pass
+    clock: Stopwatch
+    preview: int | None = None
+    products: Products = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.products = Products(self.wanted.inputs)
+
+    def all_jobs(self, spark: SparkSession) -> None:
+        """Run them all."""
+        self._check_names()
+        if self.preview is not None:
+            self._read(self.wanted.inputs.beginnings())
+        if self.preview is not None or self._reads_rows():
+            with self.clock.phase("count"):
+                exact, measures = self.wanted.measure(spark)
+                self._read(exact.with_rows({number: measure.records for number, measure in measures.items()}))
+        if self.preview is not None:
+            self._read(self.wanted.inputs.limited(self.preview))
+        self._settle(spark)
+        if wrong := self.products.tally.unbalanced():
+            text = f"records do not add up, nothing is published: {'; '.join(wrong)}"
+            raise RunFailed(ExitCode.EVALUATION, "E903", text)
+
+    def _read(self, known: inputs.Inputs) -> None:
+        self.wanted = replace(self.wanted, inputs=known)
+        self.products.inputs = known
+
+    def _settle(self, spark: SparkSession) -> None:
+        """Run the pass; again without the groups that it found to be dirty, until it finds none (decision 61)."""
+        while True:
+            self.products = Products(self.wanted.inputs)
+            self.wanted.over(spark, self.products, self.clock)
+            if not self.products.dirty:
+                return
+            self.wanted = replace(self.wanted.without(self.products.dirty), inputs=self.products.inputs)
+
+    def _reads_rows(self) -> bool:
+        """Whether some program reads a record's position in its file or source, which must be known before the pass."""
+        steps = self.wanted.inputs.steps.values()
+        return any({"row", "total_count"} & step.reads_source or "source_row" in step.provenance for step in steps)
+
+    def _check_names(self) -> None:
+        """Undeclared columns are known by now: an output's encoding must have what their names are written with."""
+        run, plan = self.wanted.run, self.wanted.plan
+        for planned in plan.nodes:
+            if isinstance(planned.step, OutputStep):
+                known = run.widened[planned.name]
+                _warn_of_absent(planned.step, known)
+                _, written = output_run.columns(planned.step, known, run.widened_type)
+                for _, message in planned.step.unwritable(column.name for column in written):
+                    help_text = "name it under `mapping`, leave it out by `exclude`, or choose another encoding"
+                    raise verdict.broken(plan, "E900", f"{message}; {help_text}", planned.name)
+
+
+def _warn_of_absent(step: OutputStep, known: Sequence[str]) -> None:
+    """What an output names, no schema declares and no file has may be meant; it may also be misspelt."""
+    absent = [(each.name, "", "it is sorted or split by") for each in step.fields if each.type is None]
+    absent += [(name, "W212: ", "`mapping` or `exclude` names") for name in step.undeclared]
+    for name, code, use in absent:
+        if name not in known:
+            hint = nearest.hint(name, [*known, *(column.source for column in step.columns)])
+            text = "%soutput '%s': no input file has the column '%s', which %s%s"
+            logs.LOG.warning(text, code, step.name, name, use, f"; {hint}" if hint else "")

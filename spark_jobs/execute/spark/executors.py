@@ -1,0 +1,153 @@
+"""Clusters that give no executor: said after seconds, and the end of the run after minutes.
+
+Spark waits for ever, and says so in a log that a run's user does not see. Only its status is asked here; the data goes
+its own way.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.contract import ExitCode
+from spark_jobs.execute import logs
+from spark_jobs.execute.spark import connect
+from spark_jobs.execute.verdict import RunFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+
+#: How long a run waits for tasks to start, as Spark writes times (`90s`, `5min`, `2h`); 0 is for ever.
+LIMIT_SETTING = "spark.clinker.executorsTimeout"
+LIMIT_S = 300.0
+TELL_AFTER_S = 10.0
+#: A JVM takes seconds, and a loaded machine some more.
+START_S = 30.0
+_TELL_EVERY_S = 60.0
+LOOK_EVERY_S = 2.0
+_TIME = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+
+
+def limit_s(setting: str | None) -> float:
+    """The seconds that a value of `LIMIT_SETTING` means; the usual ones where it is none or makes no sense."""
+    found = _TIME.fullmatch((setting or "").strip().lower())
+    if found is None:
+        if setting:
+            logs.LOG.warning("%s: %r is no time like 90s or 5min, %.0f s count", LIMIT_SETTING, setting, LIMIT_S)
+        return LIMIT_S
+    return int(found[1]) * _UNITS[found[2] or "s"]
+
+
+class Patience:
+    """How long something has been waited for: told now and then, and ended when it has been long enough."""
+
+    def __init__(self, limit: Callable[[], float], tell_after_s: float = TELL_AFTER_S) -> None:
+        self._limit = limit
+        self._tell_after_s = tell_after_s
+        self._began: float | None = None
+        self._told: float | None = None
+
+    def look(self, waits_for: str | None) -> None:
+        """Note whether something is waited for, in words that follow a time; None when all goes on.
+
+        Raises:
+            RunFailed: it has been waited for too long.
+        """
+        now = time.monotonic()
+        if waits_for is None:
+            if self._told is not None:
+                logs.LOG.warning("the work goes on")
+            self._began = self._told = None
+            return
+        self._began = self._began or now
+        waited = now - self._began
+        if waited < self._tell_after_s:
+            return
+        limit = self._limit()
+        if limit and waited >= limit:
+            advice = f"--conf {LIMIT_SETTING}=… waits longer"
+            raise RunFailed(ExitCode.IO, "E904", f"for {waited:.0f} s {waits_for}; {advice}")
+        if self._told is None or now - self._told >= _TELL_EVERY_S:
+            self._told = now
+            until = f", for {limit - waited:.0f} s more" if limit else ""
+            logs.LOG.warning("for %.0f s %s; waiting%s", waited, waits_for, until)
+
+
+@contextmanager
+def watched(spark: SparkSession) -> Iterator[Callable[[], None]]:
+    """Within, calling what this gives ends a run whose tasks find no executor."""
+    if connect.is_session(spark):
+        yield from _on_server(spark)
+    elif spark.sparkContext.master.startswith("local"):
+        yield lambda: None
+    else:
+        yield from _on_cluster(spark)
+
+
+def _patience(spark: SparkSession) -> Patience:
+    return Patience(lambda: limit_s(spark.conf.get(LIMIT_SETTING, None)))
+
+
+def _on_cluster(spark: SparkSession) -> Iterator[Callable[[], None]]:
+    """A thread asks the JVM, which may be slow: whoever waits for the job must hear interrupts."""
+    patience = _patience(spark)
+    waits_for: list[str | None] = [None]
+    over = threading.Event()
+
+    def ask() -> None:
+        while not over.wait(LOOK_EVERY_S):
+            try:
+                waits_for[0] = _missing(spark.sparkContext)
+            except Exception as error:  # noqa: BLE001 - the job itself tells of a Spark that has ended
+                logs.LOG.debug("Spark's status is not known: %s", error)
+                return
+
+    threading.Thread(target=ask, daemon=True, name="executors").start()
+    try:
+        yield lambda: patience.look(waits_for[0])
+    finally:
+        over.set()
+
+
+def _missing(context: Any) -> str | None:
+    """What the tasks that could run are waiting for, None when there are none or some do run."""
+    tracker = context.statusTracker()
+    stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+    known = [stage for stage in stages if stage is not None]
+    if not known or any(stage.numActiveTasks for stage in known):
+        return None
+    count = context._jsc.sc().getExecutorMemoryStatus().size() - 1  # the driver is one of them
+    if count > 0:
+        return f"none of {count} executors of {context.master} has taken a task"
+    settings = context.getConf()
+    cores = settings.get("spark.executor.cores", None)
+    wanted = settings.get("spark.executor.instances", None)
+    size = f"{settings.get('spark.executor.memory', '1g')} of memory (spark.executor.memory)"
+    size += f" and {cores} cores (spark.executor.cores)" if cores else ""
+    return (
+        f"{context.master} has given no executor: {wanted or 'one or more'} wanted, with {size}; "
+        "see whether it runs, and has workers that are large enough and free"
+    )
+
+
+def _on_server(spark: Any) -> Iterator[Callable[[], None]]:
+    """A server tells the progress of its tasks, and nothing of its executors."""
+    patience = _patience(spark)
+    waits_for: list[str | None] = [None]
+
+    def handle(stages: Any, inflight_tasks: int, operation_id: Any, done: bool) -> None:
+        left = sum(stage.num_tasks - stage.num_completed_tasks for stage in stages)
+        starved = left and not inflight_tasks and not done
+        waits_for[0] = f"the server has run none of {left} tasks: it has no executor that is free" if starved else None
+
+    spark.registerProgressHandler(handle)
+    try:
+        yield lambda: patience.look(waits_for[0])
+    finally:
+        spark.removeProgressHandler(handle)

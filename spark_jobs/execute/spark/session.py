@@ -1,0 +1,212 @@
+"""Where jobs run: the session that is there, an embedded one, the cluster's, or a Connect endpoint."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+from functools import cache
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from spark_jobs.contract import ExitCode
+from spark_jobs.disk.spill_folder import SpillFolder
+from spark_jobs.execute import logs
+from spark_jobs.execute.spark import connect, cores
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.plan.options import RunOptions
+
+#: Settings that every session gets. Names: spark.apache.org/docs/latest/configuration.html
+_RUNTIME = {
+    # Payload frames have a few rows of some megabytes each.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "8",
+    # A task has a batch of them in memory beside what it opened.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 20),
+    # The chain of a job is fixed: adaptive execution would only run it in more jobs.
+    "spark.sql.adaptive.enabled": "false",
+    # Expressions that Spark interprets are ready at once, and enough for envelopes: the work is in Arrow.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+#: What a JVM gets that this process starts.
+_OWN = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.python.worker.reuse": "true",
+    "spark.driver.memory": "1g",
+}
+#: And one that talks to nobody else.
+_EMBEDDED = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+
+
+class SessionError(Exception):
+    """A session cannot be had: what is missing, and what to do.
+
+    Nothing is as transient as an endpoint that is away; a machine without Java stays one.
+    """
+
+    def __init__(self, message: str, *, is_transient: bool = False) -> None:
+        super().__init__(message)
+        self.exit_code = ExitCode.IO if is_transient else ExitCode.CONFIG
+
+
+def open_session(options: RunOptions, threads: int | None, local_dir: str | None = None) -> SparkSession:
+    """The session that this run uses.
+
+    A session that is active in this process is used again; under spark-submit the builder finds the cluster's
+    settings. Otherwise an embedded `local[threads]` is started, which needs Java; what it shuffles is in a folder
+    of its own below `local_dir`.
+
+    Raises:
+        SessionError: Java is missing or too old, the packages do not fit together, or the endpoint does not answer.
+        OSError: `local_dir` is missing or not writable.
+    """
+    from pyspark.sql import SparkSession
+
+    if options.remote:
+        spark = _connect(options.remote)
+    else:
+        spark = SparkSession.getActiveSession() or _build(options, threads, local_dir)
+    for key, value in {**_RUNTIME, **options.spark_conf}.items():
+        if key.startswith(("spark.sql.", "spark.clinker.")):
+            spark.conf.set(key, value)
+    return spark
+
+
+def _build(options: RunOptions, threads: int | None, local_dir: str | None) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.execute.spark import java, shipping
+
+    _check_versions()
+    logs.quiet_gateway()
+    # PySpark takes it for a wish that outranks a master; the command line has heard it already.
+    os.environ.pop("SPARK_REMOTE", None)
+    ours = {} if is_submitted() else _own(options, threads, local_dir)
+    with_theirs = {**ours, **options.spark_conf}
+    # The JVM knows what spark-submit and the machine's defaults say; on a cluster that is more than we do.
+    SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll([*with_theirs.items()]))
+    known = {**dict(SparkConf().getAll()), **with_theirs}
+    if is_submitted() and known.get("spark.master", "").startswith("local"):
+        java.request_archive()
+    shipped = shipping.settings(known.get("spark.master", ""), known)
+    builder = SparkSession.builder
+    for key, value in {**with_theirs, **shipped}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    shipping.ship(spark)
+    return spark
+
+
+def _own(options: RunOptions, threads: int | None, local_dir: str | None) -> dict[str, str]:
+    """The settings of a JVM that this process starts, whose environment gets what it has to have."""
+    from spark_jobs.execute.spark import java
+
+    problem = java.problem()
+    if problem:
+        raise SessionError(problem)
+    # PySpark looks at the variable alone.
+    if python := options.spark_conf.get("spark.pyspark.python"):
+        os.environ["PYSPARK_PYTHON"] = python
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    java.prepare()
+    master = options.master or f"local[{threads or cores.available()}]"
+    tells_errors = logs.LEVELS.get(options.log_level, logging.INFO) <= logging.DEBUG
+    folder = _shuffle_folder(local_dir) if local_dir and master.startswith("local") else None
+    told = java.settings(tells_errors=tells_errors, temporary=folder)
+    own = {"spark.master": master, "spark.app.name": "clinker", **_OWN, **told}
+    if master.startswith("local"):
+        own |= _EMBEDDED
+        own |= {"spark.local.dir": folder} if folder else {}
+    return own
+
+
+def setting(options: RunOptions, name: str) -> str | None:
+    """A setting of Spark that was given by the command line, or to spark-submit."""
+    if not is_submitted():
+        return options.spark_conf.get(name)
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    return {**dict(SparkConf().getAll()), **options.spark_conf}.get(name)
+
+
+def is_on_cluster(options: RunOptions) -> bool:
+    """Whether the session may have to wait for a cluster, as far as that is known before it is there."""
+    return not options.remote and (is_submitted() or not (options.master or "local").startswith("local"))
+
+
+def is_submitted() -> bool:
+    """Whether spark-submit has started the JVM and this process."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def local_dir(options: RunOptions, spill_root: str) -> str:
+    """Where Spark keeps what it shuffles, as messages name it: `storage.spill.dir` counts where it is embedded."""
+    if options.remote or is_submitted() or not (options.master or "local").startswith("local"):
+        return "a folder of spark.local.dir"
+    return options.spark_conf.get("spark.local.dir", spill_root)
+
+
+@cache
+def _shuffle_folder(root: str) -> str:
+    """Where this process's JVM keeps what it shuffles, and its temporary files; locked.
+
+    The JVM and its session serve every run of the process, so the folder stays as long as that. What is left of a
+    killed one goes with the next run.
+    """
+    folder = SpillFolder.open(root, is_configured=True)
+    atexit.register(folder.close)
+    return str(folder.path)
+
+
+def _connect(url: str) -> SparkSession:
+    """A session of a Connect endpoint; the engine's code travels as an artifact."""
+    from spark_jobs import bundle
+
+    try:
+        spark: SparkSession = connect.open_session(url)
+        if not getattr(spark, "_clinker_artifacts", False):
+            spark.addArtifacts(str(bundle.build_temporary()), pyfile=True)
+            spark._clinker_artifacts = True
+    except OSError:
+        raise
+    except Exception as error:
+        raise SessionError(connect.reason(url, error), is_transient=connect.is_transient(error)) from error
+    return spark
+
+
+def _check_versions() -> None:
+    """`pyspark-client` of another version overwrites files of `pyspark`: stop before the first cryptic error."""
+    import pyspark
+
+    try:
+        installed = metadata.version("pyspark")
+    except metadata.PackageNotFoundError:
+        return
+    if installed != pyspark.__version__:
+        raise SessionError(
+            f"pyspark {installed} is installed, but its files say {pyspark.__version__}: pyspark-client of another "
+            "version has overwritten them; install both at one version: "
+            f"pip install --force-reinstall pyspark=={installed} pyspark-client=={installed}"
+        )
+
+
+def describe(spark: SparkSession) -> Mapping[str, str | None]:
+    """The session's identity for metrics and results."""
+    if connect.is_session(spark):
+        return {
+            "application_id": spark.conf.get("spark.app.id", None),
+            "spark_version": spark.version,
+            "master": "connect",
+        }
+    context = spark.sparkContext
+    return {"application_id": context.applicationId, "spark_version": spark.version, "master": context.master}

@@ -1,0 +1,85 @@
+"""Spreads work over Spark: one task for each of some items, and what they answer in the order of the items.
+
+A function travels by its name and items travel pickled, so both have to be at home in a module of the engine. What
+comes back to the driver is small: where the answer is data, it goes to a file, and the answer says to which.
+"""
+
+from __future__ import annotations
+
+import pickle
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from spark_jobs.execute.spark import cancellation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+_Item = TypeVar("_Item")
+_Answer = TypeVar("_Answer")
+_ANSWERS = pa.schema({"number": pa.int64(), "answer": pa.binary()})
+#: The same for Spark's `mapInArrow`.
+_DDL = "number long, answer binary"
+
+
+def spread(
+    spark: SparkSession,
+    function: Callable[[_Item], _Answer],
+    items: Sequence[_Item],
+    told: tuple[type[Exception], ...] = (),
+) -> list[_Answer]:
+    """What a function gives for each item, in the order of the items. An interrupt cancels the tasks.
+
+    Args:
+        spark: runs the tasks.
+        function: a function of a module, or a `partial` of one.
+        items: one task for each.
+        told: errors that end the work at once and are raised here. Of all others Spark tries the task again, and
+            forgets what they were about.
+
+    Raises:
+        Exception: one of `told`, of the first item that had any.
+    """
+    if not items:
+        return []
+    pickled = pickle.dumps((function, tuple(items), told), protocol=pickle.HIGHEST_PROTOCOL)
+    rows = sorted(_answers(spark, pickled, len(items)), key=lambda row: row["number"])
+    answers: list[tuple[_Answer | None, Exception | None]] = [pickle.loads(row["answer"]) for row in rows]
+    for _, error in answers:
+        if error is not None:
+            raise error
+    return [answer for answer, _ in answers]  # type: ignore[misc]  # an answer without an error
+
+
+def numbers(spark: SparkSession, count: int) -> DataFrame:
+    """The numbers from 0 on, each in a partition of its own: a task for each."""
+    return spark.range(0, count, 1, max(count, 1))
+
+
+def numbers_in(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+    """The numbers that a task got from `numbers`."""
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
+
+
+def _answers(spark: SparkSession, pickled: bytes, count: int) -> list[dict[str, Any]]:
+    """What the tasks tell, in any order."""
+    frame = numbers(spark, count).mapInArrow(partial(run_task, pickled), _DDL)
+    rows: list[dict[str, Any]] = cancellation.cancellable(spark, frame.toArrow).to_pylist()
+    return rows
+
+
+def run_task(pickled: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What `mapInArrow` calls: rows with the numbers of items in, their answers out."""
+    function, items, told = pickle.loads(pickled)
+    for number in numbers_in(batches):
+        try:
+            answer = (function(items[number]), None)
+        except told as error:
+            answer = (None, error)
+        row = {"number": number, "answer": pickle.dumps(answer, protocol=pickle.HIGHEST_PROTOCOL)}
+        yield pa.RecordBatch.from_pylist([row], schema=_ANSWERS)

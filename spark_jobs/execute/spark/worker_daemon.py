@@ -1,0 +1,52 @@
+"""The process from which an embedded session forks its Python workers, with what tasks need imported before the fork.
+
+Spark starts `spark.python.daemon.module` once and forks a worker for each task that runs at a time. Its own module
+imports nothing ahead, so that each worker would import Arrow and the engine anew, and takes PySpark from a zip, whose
+modules have no compiled form and would be compiled anew.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+
+#: What every task imports.
+_AHEAD = (
+    "pyspark.worker",
+    "spark_jobs.execute.tasks.task",
+    "spark_jobs.cxl.kernels.kernels",
+    "spark_jobs.formats.writing",
+    "spark_jobs.nodes.source.run",
+    "spark_jobs.nodes.transform.run",
+    "spark_jobs.nodes.output.run",
+    "spark_jobs.nodes.aggregate.run",
+    "spark_jobs.nodes.combine.run",
+)
+
+
+def without_zip(path: list[str]) -> list[str]:
+    """A module search path without the `pyspark.zip` of an installation whose folder is on the path as well."""
+    folders = {os.path.realpath(entry) for entry in path}
+    return [entry for entry in path if not (entry.endswith("pyspark.zip") and _site(entry) in folders)]
+
+
+def _site(entry: str) -> str | None:
+    """The folder of the package that a zip belongs to: the zip is `pyspark/python/lib/pyspark.zip` in it."""
+    parents = Path(os.path.realpath(entry)).parents
+    return str(parents[3]) if len(parents) > 3 and parents[2].name == "pyspark" else None
+
+
+def main() -> None:
+    """Import ahead, then serve Spark."""
+    sys.path[:] = without_zip(sys.path)
+    for name in _AHEAD:
+        importlib.import_module(name)
+    from pyspark import daemon
+
+    daemon.manager()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Rows between the levels of a job: envelopes around Arrow payloads.
+
+`slot` says which task of the next level gets an envelope, `exchange` and `partition` whom it is for, `ordinal` its
+place in the order of records, `payload` is an Arrow IPC stream, or counts. Envelopes for later levels are passed on
+unopened; reports travel as envelopes of exchange -1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_jobs.plan.physical import regions
+
+#: (slot, exchange, partition, ordinal, payload).
+Envelope = tuple[int, int, int, int, bytes]
+SCHEMA = pa.schema(
+    [
+        ("slot", pa.int32()),
+        ("exchange", pa.int32()),
+        ("partition", pa.int32()),
+        ("ordinal", pa.int64()),
+        ("payload", pa.binary()),
+    ]
+)
+#: The same for Spark's `mapInArrow`.
+DDL = "slot int, exchange int, partition int, ordinal long, payload binary"
+REPORTS = -1
+#: The ordinal of an envelope that has no rows but what a task of an earlier level counted: it comes before all rows.
+COUNTS = -1
+#: Payloads are some megabytes: a batch has few of them.
+BATCH = 8
+
+
+def slot_starts(job: regions.Job, level: int) -> dict[int, int]:
+    """Where the slots of each exchange begin that a level consumes."""
+    starts, start = {}, 0
+    for exchange in job.at(level):
+        starts[exchange.id] = start
+        start += exchange.partitions
+    return starts
+
+
+def slot(job: regions.Job, level: int, exchange: int, partition: int) -> int:
+    """The task of a level that gets an envelope: the exchange's own, or any that passes it on."""
+    start = slot_starts(job, level).get(exchange)
+    return partition % max(job.slots(level), 1) if start is None else start + partition
+
+
+def batch(rows: Sequence[Envelope]) -> pa.RecordBatch:
+    """Envelopes as Spark gets them; at most `BATCH`."""
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

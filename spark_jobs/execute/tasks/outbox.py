@@ -1,0 +1,95 @@
+"""What a task sends: payloads that wait for its end, in memory while they are small, then on disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from spark_jobs.execute.tasks import envelopes
+from spark_jobs.nodes import memory, spill
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from spark_jobs.execute.tasks.spill import Block, Space
+    from spark_jobs.plan.physical import regions
+
+#: How many payloads a task sends at most, as a number of bits.
+_SEQUENCE_BITS = 24
+_LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+class Outbox:
+    """Envelopes of one task.
+
+    Args:
+        job: whose exchanges they go to.
+        level: the level of the task.
+        account: what the task may hold.
+        space: where payloads go that are too many for it.
+    """
+
+    def __init__(self, job: regions.Job, level: int, account: memory.Account, space: Callable[[], Space]) -> None:
+        self._job = job
+        self._level = level
+        #: Bytes of a payload before it is compressed; some megabytes are what Spark moves best.
+        self._payload_bytes = memory.step_bytes(account.share)
+        self._place = account.open(self._release)
+        self._space = space
+        #: What waits: slot, exchange, partition, ordinal, payload or where it is.
+        self._waiting: list[tuple[int, int, int, int, bytes | Block]] = []
+        self._on_disk = 0
+        self._sent = 0
+        self._nodes = {exchange.id: job.boxes[exchange.consumer].step.name for exchange in job.exchanges}
+
+    def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> int:
+        """Rows for a partition of an exchange; tables with one ordinal keep their order. Gives the payloads' bytes."""
+        total = 0
+        for piece in spill.pieces(table, self._payload_bytes):
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, table.schema, options=_LZ4) as stream:
+                stream.write_table(piece)
+            payload = sink.getvalue().to_pybytes()
+            total += len(payload)
+            self.add(exchange, partition, ordinal << _SEQUENCE_BITS | self._sent, payload)
+            self._sent += 1
+        return total
+
+    def add(self, exchange: int, partition: int, ordinal: int, payload: bytes) -> None:
+        """A payload on its way to its exchange, or another task's report on its way to the driver."""
+        slot = envelopes.slot(self._job, self._level + 1, exchange, partition)
+        self._waiting.append((slot, exchange, partition, ordinal, payload))
+        if exchange in self._nodes:
+            self._place.add(len(payload))
+
+    def _release(self) -> None:
+        """Payloads go to disk; reports are small."""
+        for i in range(self._on_disk, len(self._waiting)):
+            slot, exchange, partition, ordinal, kept = self._waiting[i]
+            if exchange in self._nodes and isinstance(kept, bytes):
+                block = self._space().put(self._nodes[exchange], kept)
+                self._waiting[i] = (slot, exchange, partition, ordinal, block)
+        self._on_disk = len(self._waiting)
+        self._place.set(0)
+
+    def clear(self) -> None:
+        """Send nothing."""
+        self._waiting.clear()
+        self._place.close()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """What Spark gets, a few envelopes at a time."""
+        rows: list[envelopes.Envelope] = []
+        size = 0
+        for i, (slot, exchange, partition, ordinal, kept) in enumerate(self._waiting):
+            payload = kept if isinstance(kept, bytes) else kept.bytes()
+            self._waiting[i] = (slot, exchange, partition, ordinal, b"")
+            if rows and (len(rows) == envelopes.BATCH or size + len(payload) > self._payload_bytes):
+                yield envelopes.batch(rows)
+                rows, size = [], 0
+            rows.append((slot, exchange, partition, ordinal, payload))
+            size += len(payload)
+        if rows:
+            yield envelopes.batch(rows)
+        self.clear()

@@ -1,0 +1,104 @@
+"""What a task needs to know of its run: pickled once per job, unpickled once per worker process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_jobs.cxl import types
+    from spark_jobs.execute.tasks import spill
+    from spark_jobs.nodes.operator import Counters
+    from spark_jobs.nodes.source.split_origin import SplitInput
+    from spark_jobs.nodes.source.step import SourceStep
+    from spark_jobs.plan import plan
+    from spark_jobs.plan.physical import regions
+
+
+#: At most so many splits are read by one task: opening files takes time, which others could share.
+PACK_SPLITS = 500
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """What is the same for all jobs of a run.
+
+    Args:
+        steps: the sources' steps by name, in the order of their numbers.
+        widened: the undeclared columns that records carry, by node.
+        widened_type: what undeclared columns hold: texts, or values of any kind when some source has such.
+        strategy: what a failing record does.
+        filed: the sources whose dead letters go to a file; None: all.
+        named: so many of the others are named in the log.
+        keep_texts: whether dead letters show the record's columns.
+        scratch: the folder for parts that stay inside the run (dead letters, build sides), reachable from every
+            machine.
+        staging: for each output the folder for its part files, beside the final file.
+        memory_share: bytes of Arrow data that a task may hold.
+        spill: where a task writes what is more.
+        log_level: the level below which lines are not kept, as Python's logging numbers them.
+        branches: those of all routes, with none before them; records know theirs by its number.
+        pack_bytes: splits of a source that together have no more bytes than this are read by one task.
+    """
+
+    steps: Mapping[str, SourceStep]
+    widened: Mapping[str, tuple[str, ...]]
+    widened_type: types.Type
+    strategy: plan.Strategy
+    filed: frozenset[int] | None
+    named: int
+    keep_texts: bool
+    scratch: str
+    staging: Mapping[str, str]
+    memory_share: int
+    spill: spill.Settings
+    log_level: int
+    branches: tuple[str, ...]
+    pack_bytes: int
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """A job of a pass, as its tasks see it.
+
+    Args:
+        run: what is the same for all jobs.
+        job: operators and exchanges.
+        splits: what level 0 reads, one per task; (source name, split).
+        values: run-wide values behind `$...`.
+        measures_only: whether level 0 only measures its splits.
+        excluded: files with the keys of groups whose records count as not read.
+        materialized: files of earlier jobs by box id, in record order.
+        numbers: those of the splits and partitions that records can come from: home partitions share them.
+        counted: what nodes counted in earlier jobs, as far as groups know of it and this job does not count it again.
+    """
+
+    run: RunSpec
+    job: regions.Job
+    splits: tuple[tuple[str, SplitInput], ...]
+    values: Mapping[str, Any]
+    measures_only: bool = False
+    excluded: tuple[str, ...] = ()
+    materialized: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    numbers: range = range(1)
+    counted: Mapping[str, Counters] = field(default_factory=dict)
+
+    @cached_property
+    def packs(self) -> tuple[range, ...]:
+        """The splits that a task of level 0 reads, by their places in `splits`: small files of a source share a task.
+
+        Sizes and numbers alone decide, so results are the same on any cluster.
+        """
+        found: list[range] = []
+        size, last = 0, None
+        for i, (name, place) in enumerate(self.splits):
+            length = place.split.end - place.split.start
+            if name != last or size + length > self.run.pack_bytes or len(found[-1]) >= PACK_SPLITS:
+                found.append(range(i, i))
+                size, last = 0, name
+            found[-1] = range(found[-1].start, i + 1)
+            size += length
+        return tuple(found)

@@ -1,0 +1,119 @@
+"""What must not fall on each other: writers on one path, a body's columns on those that pass through."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_jobs.diagnostics import codes
+from spark_jobs.nodes.output.step import SIDECAR, OutputStep
+from spark_jobs.plan import paths
+from spark_jobs.plan.reading import reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from spark_jobs.diagnostics.diagnostic import Diagnostics
+    from spark_jobs.diagnostics.source import Span
+    from spark_jobs.plan.binder import Bindings
+    from spark_jobs.plan.plan import ErrorHandling, PlannedNode
+    from spark_jobs.plan.reading.document import NodeSource
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """A file that the run writes: its path behind all links, how it is written and where, and who writes it."""
+
+    path: str
+    written: str
+    owner: str
+    place: Span | None
+    is_letters: bool = False
+
+
+def check_targets(
+    nodes: tuple[PlannedNode, ...],
+    errors: ErrorHandling,
+    written: list[NodeSource],
+    base_dir: Path,
+    found: Diagnostics,
+) -> None:
+    """No two outputs may have one path (E322), no two dead-letter files either (E318).
+
+    Nor may one need a folder where another has its file.
+    """
+    files: dict[str, _Claim] = {}
+    folders: dict[str, _Claim] = {}
+    for claim in (*_outputs(nodes, written, base_dir), *_letters(errors, base_dir)):
+        above = _above(claim.path)
+        around = folders.get(claim.path) or next((files[folder] for folder in above if folder in files), None)
+        other = files.get(claim.path) or around
+        if other is not None:
+            code = codes.E318 if claim.is_letters and other.is_letters else codes.E322
+            why = "; a file cannot be a folder too" if other is around else ""
+            message = f'{claim.owner} "{claim.written}" collides with {other.owner} "{other.written}"{why}'
+            found.add(code.at(claim.place, message, help="give each a path of its own"))
+        files.setdefault(claim.path, claim)
+        for folder in above:
+            folders.setdefault(folder, claim)
+
+
+def _outputs(nodes: tuple[PlannedNode, ...], written: list[NodeSource], base_dir: Path) -> Iterator[_Claim]:
+    by_name = {node.name: node for node in written}
+    for planned in nodes:
+        step = planned.step
+        if isinstance(step, OutputStep):
+            tree = by_name[planned.name].tree
+            place = reader.value_span(tree, ("config", "path"))
+            owner = f"output '{planned.name}' path"
+            yield _Claim(_real(step.path, base_dir), step.path, owner, place)
+            if step.write_meta:
+                sidecar = step.path + SIDECAR
+                yield _Claim(_real(sidecar, base_dir), sidecar, f"the `write_meta` file of {owner}", place)
+
+
+def _letters(errors: ErrorHandling, base_dir: Path) -> Iterator[_Claim]:
+    for label, target in errors.targets.items():
+        if target.path is not None:
+            yield _Claim(_real(target.path, base_dir), target.path, label, target.place, is_letters=True)
+
+
+def _real(template: str, base_dir: Path) -> str:
+    return template if paths.is_remote(template) else os.path.realpath(os.path.join(base_dir, template))
+
+
+def _above(path: str) -> list[str]:
+    """All folders that a path leads through."""
+    parts = path.split(os.sep)
+    return [os.sep.join(parts[:end]) for end in range(2, len(parts))]
+
+
+def check_shadows(bindings: Bindings) -> None:
+    """W101: a body's transform emits a column that passes through the port undeclared; the body's value wins."""
+    passing = _passing(bindings)
+    for name, node in bindings.graph.nodes.items():
+        bound = bindings.bound.get(name)
+        program = getattr(bound.step, "program", None) if bound else None
+        if node.kind != "transform" or program is None:
+            continue
+        for column, _ in program.emits:
+            if column in passing.get("/".join(node.instance), ()):
+                message = f"composition body node '{name}' emits '{column}', which also passes through from upstream"
+                help_text = "the body's value wins; declare the column in the port's schema to say so"
+                bindings.found.add(codes.W101.at(node.span, message, help=help_text))
+
+
+def _passing(bindings: Bindings) -> dict[str, set[str]]:
+    """The columns that pass through each call: those of its input rows that its ports do not declare."""
+    passing: dict[str, set[str]] = {}
+    for name, node in bindings.graph.nodes.items():
+        feeds = bindings.feeds.get(name, ())
+        for reference, feed in zip(bindings.graph.inputs[node.name], feeds, strict=False):
+            for key in reference.needs:
+                need = bindings.expansion.needs[key]
+                declared = {column.name for column in need.columns}
+                columns = {column.name for column in feed.flow.schema.user_columns} - declared
+                passing.setdefault(need.call, set()).update(columns)
+    return passing

@@ -1,0 +1,172 @@
+"""Scoped variables against the graph: who may read what, and the order of the init phase (book: scoped variables)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_jobs.cxl import typed
+from spark_jobs.diagnostics import codes
+from spark_jobs.diagnostics.diagnostic import Label
+from spark_jobs.nodes import tree
+from spark_jobs.nodes.state.step import StateStep
+from spark_jobs.nodes.transform.step import TransformStep
+from spark_jobs.plan.reading import reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.diagnostics.source import Span
+    from spark_jobs.plan.binder import Bindings
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A node that reads a variable, by path, and where."""
+
+    node: str
+    path: str
+    span: Span
+
+
+def check(bindings: Bindings) -> None:
+    """Note readers beside their writers (E171), ambiguous ones (E172), and a broken init phase (E150c, E164, E175)."""
+    writers = _writers(bindings)
+    init = _init_nodes(bindings)
+    _check_init_edges(bindings, init)
+    _check_init_windows(bindings, init)
+    for read in _reads(bindings):
+        written_by = writers.get(read.path, [])
+        if read.path.count(".") > 1:
+            _check_input(read, bindings)
+            continue
+        if read.path.startswith("source."):
+            _check_joined(read, bindings)
+        if written_by:
+            _check_order(read, written_by, init, bindings)
+
+
+def written(bindings: Bindings) -> set[str]:
+    """The paths of the variables that state nodes write."""
+    return set(_writers(bindings))
+
+
+def _writers(bindings: Bindings) -> dict[str, list[str]]:
+    writers: dict[str, list[str]] = {}
+    for name in bindings.graph.order:
+        bound = bindings.bound.get(name)
+        if bound is not None and isinstance(bound.step, StateStep):
+            for assignment in bound.step.assignments:
+                writers.setdefault(assignment.path, []).append(name)
+    return writers
+
+
+def _init_nodes(bindings: Bindings) -> set[str]:
+    """The nodes that declare the init phase, and all they depend on."""
+    graph = bindings.graph
+    declared = {name for name in graph.order if str(getattr(graph.nodes[name].config, "phase", "")) == "init"}
+    return declared.union(*(graph.ancestors(name) for name in declared))
+
+
+def _check_init_edges(bindings: Bindings, init: set[str]) -> None:
+    graph = bindings.graph
+    for name in graph.order:
+        if name in init:
+            continue
+        for reference in graph.inputs[name]:
+            producer = graph.nodes[reference.node]
+            if str(getattr(producer.config, "phase", "")) == "init":
+                message = (
+                    f'init-phase node "{reference.node}" has runtime descendant "{name}": init nodes must be terminal'
+                )
+                help_text = "read the variable instead, or give the consumer an input of its own"
+                bindings.found.add(codes.E164.at(reference.span, message, help=help_text))
+
+
+def _check_init_windows(bindings: Bindings, init: set[str]) -> None:
+    """Windows of the init phase over sources that are read afterwards, because runtime nodes take their records.
+
+    A source that nothing but the window reads is read when the window needs it.
+    """
+    consumers = bindings.graph.consumers()
+    for name in bindings.graph.order:
+        bound = bindings.bound.get(name)
+        step = bound.step if bound is not None else None
+        window = step.window if isinstance(step, TransformStep) else None
+        if name not in init or window is None or window.source is None or window.source in init:
+            continue
+        readers = consumers[window.source]
+        if readers:
+            message = (
+                f"cross-source window references source '{window.source}' whose ingestion tier is downstream of "
+                f"'{name}': '{readers[0]}' reads the source in the runtime phase, and '{name}' runs in the init phase"
+            )
+            place = reader.value_span(bindings.graph.nodes[name].tree, ("config", "analytic_window", "source"))
+            help_text = "give the window a source of its own over the same files"
+            bindings.found.add(codes.E150C.at(place, message, help=help_text))
+
+
+def _reads(bindings: Bindings) -> Iterator[_Read]:
+    declared = {
+        f"{namespace}.{name}"
+        for namespace in ("pipeline", "source", "record")
+        for name in bindings.variables.declared[namespace]
+    }
+    for name in bindings.graph.order if declared else ():
+        for compiled in bindings.programs.get(name, []):
+            for part in tree.parts(compiled.program):
+                if isinstance(part, typed.System) and (part.path in declared or _is_of_input(part.path)):
+                    yield _Read(name, part.path, compiled.text.span(*part.place))
+
+
+def _is_of_input(path: str) -> bool:
+    """Whether a path is `source.<input>.<name>`, a variable of one input."""
+    return path.startswith("source.") and path.count(".") > 1
+
+
+def _check_input(read: _Read, bindings: Bindings) -> None:
+    """An input whose sources differ in the value: binding has replaced all others by theirs."""
+    _, given, name = read.path.split(".")
+    if not any(path == f"source.{name}" for path in _writers(bindings)):
+        message = f"node '{read.node}' reads ${read.path}, and the sources of '{given}' have different values"
+        bindings.found.add(codes.E172.at(read.span, message, help=f"name one of them: `$source.<source>.{name}`"))
+
+
+def _check_joined(read: _Read, bindings: Bindings) -> None:
+    node = bindings.graph.nodes[read.node]
+    feeds = bindings.feeds.get(read.node, ())
+    joined = read.node if node.kind == "combine" else next((f.flow.joined for f in feeds if f.flow.joined), None)
+    if joined is not None:
+        name = read.path.removeprefix("source.")
+        message = (
+            f"node '{read.node}' reads user-declared ${read.path} downstream of Merge/Combine node '{joined}': each "
+            "record has its own source's value"
+        )
+        bindings.found.add(codes.E172.at(read.span, message, help=f"name the input: `$source.<input>.{name}`"))
+
+
+def _check_order(read: _Read, written_by: list[str], init: set[str], bindings: Bindings) -> None:
+    early = [writer for writer in written_by if writer in init]
+    if read.node in init:
+        if not early:
+            message = (
+                f"init-phase node '{read.node}' reads ${read.path} which is only written by runtime-phase node "
+                f"'{written_by[0]}'"
+            )
+            help_text = f"give '{written_by[0]}' `phase: init`, or read it at run time"
+            bindings.found.add(codes.E175.at(read.span, message, help=help_text))
+        return
+    if early or read.node in written_by:
+        return
+    ancestors = bindings.graph.ancestors(read.node)
+    if not ancestors.intersection(written_by):
+        writer = written_by[0]
+        message = f"node '{read.node}' reads ${read.path} but is not a DAG descendant of writer '{writer}'"
+        labels = (_written_here(bindings, writer),)
+        help_text = f"put '{read.node}' below '{writer}', or give '{writer}' `phase: init`"
+        bindings.found.add(codes.E171.at(read.span, message, help=help_text, labels=labels))
+
+
+def _written_here(bindings: Bindings, writer: str) -> Label:
+    """The label that points at the writer."""
+    return Label(bindings.graph.nodes[writer].span, "written here")

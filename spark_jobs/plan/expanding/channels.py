@@ -1,0 +1,310 @@
+"""Channels: a pipeline's settings for one client or environment, laid over it before it is bound (book: channels)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from spark_jobs.cxl.members import MEMBERS
+from spark_jobs.diagnostics import codes, nearest
+from spark_jobs.diagnostics.diagnostic import Diagnostics, Label
+from spark_jobs.nodes.model import Config, Name, Text, unfit
+from spark_jobs.plan import paths
+from spark_jobs.plan.expanding import variables
+from spark_jobs.plan.reading import document, reader, yaml_tree
+from spark_jobs.plan.reading.yaml_tree import Entry, Mapping, Scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping as MappingType
+
+    from spark_jobs.diagnostics.source import Span
+    from spark_jobs.plan.expanding.expand import Expansion
+    from spark_jobs.plan.expanding.variables import Variable, Variables
+
+SUFFIX = ".channel.yaml"
+
+
+def _name(value: str) -> str:
+    problem = paths.value_problem(value)
+    if problem:
+        raise unfit(f"{problem}; the name stands for `{{channel}}` in paths")
+    return value
+
+
+class _HeaderConfig(Config):
+    """`channel:`."""
+
+    name: Annotated[Name, AfterValidator(_name)]
+    target: Name
+    description: Text | None = None
+
+
+def _or_empty(value: Any) -> Any:
+    """A block without entries may be left empty."""
+    return {} if value is None else value
+
+
+_Block = Annotated[dict[str, Any], BeforeValidator(_or_empty)]
+
+
+class _LayersConfig(Config):
+    """`config:`, parameters of compositions by `call.parameter`."""
+
+    default: _Block = Field(default_factory=dict)
+    fixed: _Block = Field(default_factory=dict)
+
+
+class _VarsConfig(Config):
+    """`vars:`; what a variable is written like says `variables.py`."""
+
+    static: _Block = Field(default_factory=dict)
+    pipeline: _Block = Field(default_factory=dict)
+    source: Annotated[dict[str, _Block], BeforeValidator(_or_empty)] = Field(default_factory=dict)
+    record: _Block = Field(default_factory=dict)
+
+
+class _File(Config):
+    """A channel file."""
+
+    channel: _HeaderConfig
+    config: Annotated[_LayersConfig, BeforeValidator(_or_empty)] = _LayersConfig()
+    resources: Annotated[_LayersConfig, BeforeValidator(_or_empty)] = _LayersConfig()
+    vars: Annotated[_VarsConfig, BeforeValidator(_or_empty)] = _VarsConfig()
+
+
+def _listed(value: Any) -> Any:
+    return value if isinstance(value, list) else [value]
+
+
+class _WhenConfig(Config):
+    """`when:`, the environments that an entry is for."""
+
+    env: Annotated[list[Name], BeforeValidator(_listed), Field(min_length=1)]
+
+
+@dataclass
+class Channel:
+    """A channel file, read.
+
+    `default` and `fixed` have composition parameters by `call.parameter`; `used` collects those that fit.
+    """
+
+    name: str
+    tree: Mapping
+    target: Scalar
+    default: dict[str, Entry]
+    fixed: dict[str, Entry]
+    folder: Path
+    used: set[str] = field(default_factory=set)
+    #: The variables that the pipeline does not declare, by namespace and name, with their places.
+    added: list[tuple[str, str, Span]] = field(default_factory=list)
+
+
+def find(named: str, folders: list[Path]) -> Path | None:
+    """The file of a channel: a path, or a channel's name in one of the folders."""
+    direct = Path(named)
+    if os.path.isfile(direct):
+        return direct
+    if os.sep in named or named.endswith((".yaml", ".yml")):
+        return next((folder / named for folder in folders if os.path.isfile(folder / named)), None)
+    candidates = (folder / where / (named + SUFFIX) for folder in folders for where in ("", "channels"))
+    return next((path for path in candidates if os.path.isfile(path)), None)
+
+
+def load(named: str, folders: list[Path], lookup: MappingType[str, str], found: Diagnostics) -> Channel | None:
+    """The channel, None when it is not usable, which `found` says as E112."""
+    path = find(named, folders)
+    if path is None:
+        found.add(codes.E112.at(None, f"channel '{named}': no such file", help="give the path of a .channel.yaml file"))
+        return None
+    problems = Diagnostics()
+    file = document.open_text(path, problems, os.path.normpath(path) if not path.is_absolute() else str(path))
+    tree = yaml_tree.read(file, lookup, problems) if file else None
+    channel = None
+    if isinstance(tree, Mapping):
+        channel = _read(tree, path, problems)
+    elif tree is not None:
+        problems.add(codes.E112.at(reader.head(tree.span), "a channel file is a mapping with `channel:`"))
+    for problem in problems:
+        code = problem.code if problem.code is codes.E112 or not problem.is_error else codes.E112
+        found.add(code.at(problem.span, f"channel '{named}': {problem.message}", help=problem.help))
+    return None if problems.has_errors else channel
+
+
+def _read(tree: Mapping, path: Path, problems: Diagnostics) -> Channel | None:
+    bare = _bare(tree)
+    shown = {key: entry for key, entry in tree.entries.items() if key != "vars" or not bare}
+    if bare:
+        blocks = tree.entries["vars"].value
+        assert isinstance(blocks, Mapping)
+        rest = Mapping(blocks.span, {k: e for k, e in blocks.entries.items() if k not in bare}, blocks.size)
+        shown["vars"] = Entry(tree.entries["vars"].key, rest)
+    read = reader.read(_File, Mapping(tree.span, shown, tree.size), problems)
+    target = reader.locate(tree, ("channel", "target"))[0]
+    if read is None or not isinstance(target, Scalar):
+        return None
+    default, fixed = (_entries(tree, ("config", kind)) for kind in ("default", "fixed"))
+    return Channel(read.channel.name, tree, target, default, fixed, path.parent)
+
+
+def _entries(tree: Mapping, path: tuple[str, ...]) -> dict[str, Entry]:
+    """The entries of a block; nothing where it is absent or empty."""
+    block, _, depth = reader.locate(tree, path)
+    if depth < len(path) or not isinstance(block, Mapping):
+        return {}
+    return {key: entry for key, entry in block.entries.items() if key != "_notes"}
+
+
+def check_target(channel: Channel, pipeline: Path, found: Diagnostics) -> None:
+    """W104 when the channel was written for another pipeline, E109 when a composition's channel has variables."""
+    target = channel.target.text
+    if target.endswith(".comp.yaml"):
+        if channel.tree.get("vars") is not None:
+            message = (
+                f'channel "{channel.name}": var overrides not supported on composition channels (target: {target})'
+            )
+            found.add(codes.E109.at(channel.tree.entries["vars"].key, message))
+        return
+    wanted = {os.path.realpath(channel.folder / target), os.path.realpath(target)}
+    if os.path.realpath(pipeline) not in wanted:
+        message = f'channel "{channel.name}" targets "{target}" but run loaded "{pipeline}"; proceeding'
+        found.add(codes.W104.at(channel.target.span, message))
+
+
+def check_used(channel: Channel, found: Diagnostics) -> None:
+    """W103 for settings that match no composition parameter."""
+    for key, entry in {**channel.default, **channel.fixed}.items():
+        if key not in channel.used:
+            message = f'channel "{channel.name}": config key "{key}" does not match any composition parameter'
+            found.add(codes.W103.at(entry.key, message))
+
+
+def check_read(channel: Channel, read: set[str], declared: Variables, found: Diagnostics) -> None:
+    """W105 for variables that the pipeline does not declare, no program reads and no state node writes.
+
+    Args:
+        channel: whose variables they are.
+        read: the paths that are read or written: `vars.limit`, `source.left.label`.
+        declared: all variables, for near names.
+        found: where the warnings go.
+    """
+    known = {(path.partition(".")[0], path.rpartition(".")[2]) for path in read}
+    for namespace, name, place in channel.added:
+        if (namespace, name) not in known:
+            here = set(declared.declared[namespace]) - {other for _, other, _ in channel.added}
+            others = here | {other for space, other in known if space == namespace}
+            message = f'channel "{channel.name}": nothing in the pipeline reads `${namespace}.{name}`'
+            found.add(codes.W105.at(place, message, help=nearest.hint(name, others)))
+
+
+def overlay(
+    channel: Channel, declared: Variables, expansion: Expansion, environment: str | None, found: Diagnostics
+) -> None:
+    """Lay the channel's variables over the declared ones: overrides must keep the type, additions declare."""
+    if channel.target.text.endswith(".comp.yaml"):
+        return
+    _overlay_sources(channel, declared, expansion, environment, found)
+    for key, namespace in variables.NAMESPACES.items():
+        entries = _entries(channel.tree, ("vars", key)) if key != "source" else {}
+        if key == "static":
+            entries = {**_bare(channel.tree), **entries}
+        for name, entry in entries.items():
+            variable = _variable(channel, namespace, name, entry, declared, environment, found)
+            if variable is not None:
+                if name not in declared.declared[namespace]:
+                    channel.added.append((namespace, name, entry.key))
+                declared.declared[namespace][name] = variable
+
+
+def _is_variable(value: yaml_tree.Node) -> bool:
+    """Whether this is written like a variable: a value, or `{type, default}`."""
+    return isinstance(value, Scalar) or (isinstance(value, Mapping) and "type" in value.entries)
+
+
+def _bare(tree: Mapping) -> dict[str, Entry]:
+    """The variables at the top of `vars:`: those of `$vars`, as `pipeline.vars` has them (decision 100)."""
+    blocks = _VarsConfig.model_fields
+    return {k: e for k, e in _entries(tree, ("vars",)).items() if k not in blocks and _is_variable(e.value)}
+
+
+def _overlay_sources(
+    channel: Channel,
+    declared: Variables,
+    expansion: Expansion,
+    environment: str | None,
+    found: Diagnostics,
+) -> None:
+    for source, entry in _entries(channel.tree, ("vars", "source")).items():
+        if source not in expansion.sources:
+            if not expansion.may_have(source):
+                known = ", ".join(expansion.sources)
+                message = f'channel "{channel.name}": source "{source}" not declared in pipeline (known: {known})'
+                found.add(codes.E111.at(entry.key, message, help=nearest.hint(source, expansion.sources)))
+            continue
+        for name, inner in _entries(channel.tree, ("vars", "source", source)).items():
+            variable = _variable(channel, "source", name, inner, declared, environment, found)
+            if variable is not None:
+                if name not in declared.declared["source"]:
+                    channel.added.append(("source", name, inner.key))
+                declared.per_source[source, name] = variable.default
+                declared.declared["source"].setdefault(name, replace(variable, default=None))
+
+
+def _variable(
+    channel: Channel,
+    namespace: str,
+    name: str,
+    entry: Entry,
+    declared: Variables,
+    environment: str | None,
+    found: Diagnostics,
+) -> Variable | None:
+    """The variable after the overlay; None when the entry is wrong, not for this environment, or gives no value."""
+    if name in MEMBERS.get(namespace, ()):
+        message = f'channel "{channel.name}": var ${namespace}.{name} shadows reserved system field'
+        found.add(codes.E110.at(entry.key, message, help="choose another name"))
+        return None
+    written = entry.value
+    if isinstance(written, Mapping) and "when" in written.entries:
+        if not _applies(channel, written.entries["when"], environment, found):
+            return None
+        written = Mapping(written.span, {k: e for k, e in written.entries.items() if k != "when"}, written.size)
+    known = declared.declared[namespace].get(name)
+    problems = Diagnostics()
+    fresh = variables.Variables()
+    variable = variables.declare(fresh, namespace, name, written, entry.key, problems)
+    for problem in problems:
+        found.add(codes.E107.at(problem.span, f'channel "{channel.name}": {problem.message}', help=problem.help))
+    if variable is None:
+        return None
+    if known is not None and known.type.kind is not variable.type.kind:
+        message = (
+            f'channel "{channel.name}": var ${namespace}.{name} override type mismatch — declared {known.type.kind}, '
+            f"override declared {variable.type.kind}"
+        )
+        found.add(codes.E107.at(entry.key, message, labels=(_declared_here(known.span),)))
+        return None
+    if variable.default is None and known is not None:
+        return None
+    return replace(variable, layer=channel.name)
+
+
+def _declared_here(span: Span) -> Label:
+    """The label that points at the declaration."""
+    return Label(span, "declared here")
+
+
+def _applies(channel: Channel, when: Entry, environment: str | None, found: Diagnostics) -> bool:
+    """Whether a `when:` condition names the active environment: a name, a list of names, or `{env: …}`."""
+    value = when.value
+    written = value if isinstance(value, Mapping) else Mapping(value.span, {"env": Entry(when.key, value)})
+    problems = Diagnostics()
+    condition = reader.read(_WhenConfig, written, problems, key="when", place=when.key)
+    for problem in problems:
+        message = f'channel "{channel.name}": in `when`, {problem.message}'
+        found.add(codes.E112.at(problem.span, message, help=problem.help))
+    return condition is not None and environment in condition.env

@@ -1,0 +1,357 @@
+"""Compositions expanded in place: calls become the nodes of their bodies, with their own names and spans.
+
+A body node `n` of the call `c` becomes `c/n`. References to the call's ports become references to body nodes,
+references in the body to input ports become references to what the call binds them to. Nothing of the call is left.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs import limits
+from spark_jobs.diagnostics import codes, nearest
+from spark_jobs.plan import paths
+from spark_jobs.plan.expanding import composition, parameters
+from spark_jobs.plan.reading import document, interpolation, reader
+from spark_jobs.plan.reading.document import NodeSource, Reference
+from spark_jobs.plan.reading.yaml_tree import Scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_jobs.cxl import types
+    from spark_jobs.diagnostics.diagnostic import Diagnostics
+    from spark_jobs.diagnostics.source import Span
+    from spark_jobs.nodes.model import ColumnConfig
+    from spark_jobs.plan.expanding.channels import Channel
+    from spark_jobs.plan.expanding.composition import Composition
+    from spark_jobs.plan.expanding.parameters import Parameter
+
+#: Names of references that stand for a call's input port until the call is wired.
+_PORT = "\0port:"
+
+
+@dataclass(frozen=True)
+class PortNeed:
+    """What a call's input port needs of the row that it is bound to."""
+
+    call: str
+    port: str
+    columns: tuple[ColumnConfig, ...]
+    span: Span
+
+
+@dataclass
+class Instance:
+    """A call that has been expanded: its parameters, the variables it exposes, its signature."""
+
+    path: tuple[str, ...]
+    composition: Composition
+    parameters: dict[str, Parameter]
+    span: Span
+
+    def types(self) -> dict[str, types.Type]:
+        """The types of `$config` in the body."""
+        return {name: p.type if p.value is not None else p.type.or_null() for name, p in self.parameters.items()}
+
+    def exposes(self, namespace: str) -> frozenset[str]:
+        """The scoped variables of a namespace that the body may read."""
+        return frozenset(self.composition.signature.scoped_vars.get(namespace, ()))
+
+
+@dataclass
+class Expansion:
+    """The result: flat nodes, and the instances by path; `unopened` are the calls whose nodes nobody knows."""
+
+    nodes: list[NodeSource] = field(default_factory=list)
+    instances: dict[tuple[str, ...], Instance] = field(default_factory=dict)
+    needs: dict[str, PortNeed] = field(default_factory=dict)
+    unopened: set[str] = field(default_factory=set)
+
+    @property
+    def sources(self) -> list[str]:
+        """The names of all sources."""
+        return [node.name for node in self.nodes if node.kind == "source"]
+
+    def may_have(self, name: str) -> bool:
+        """Whether a node that is not known may stand in a call that could not be opened."""
+        return any(name.startswith(f"{call}/") for call in self.unopened)
+
+
+@dataclass
+class _Level:
+    """The nodes of one file in one instance: what references in it may name."""
+
+    path: tuple[str, ...]
+    folder: Path
+    names: frozenset[str]
+    ports: Mapping[str, str]
+    outer: frozenset[str]
+    #: Each call's output ports: port to (flat node, port).
+    exports: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)
+
+
+class Expander:
+    """Expands the calls of a pipeline."""
+
+    def __init__(
+        self,
+        base_dir: Path,
+        variables: Mapping[str, str],
+        channel: Channel | None,
+        found: Diagnostics,
+        *,
+        allow_absolute: bool,
+    ) -> None:
+        self.base_dir = base_dir
+        self.variables = variables
+        self.channel = channel
+        self.found = found
+        self.allow_absolute = allow_absolute
+        self.result = Expansion()
+        self.bindings: dict[str, tuple[str, str] | None] = {}
+        self.files: dict[Path, Composition | None] = {}
+        self.is_full = False
+        self.room = interpolation.Room(limits.FILLED_CHARACTERS)
+        #: Nodes and values of the bodies that have been expanded.
+        self.nodes, self.values = 0, 0
+
+    def run(self, nodes: list[NodeSource], folder: Path) -> Expansion:
+        """The expansion of a pipeline's nodes."""
+        if not any(node.kind == "composition" for node in nodes):
+            self.result.nodes = list(nodes)
+            return self.result
+        self.nodes = len(nodes)
+        level = _Level((), folder, frozenset(node.name for node in nodes), {}, frozenset())
+        flat = self._level(nodes, level, ())
+        self.result.nodes = [self._wired(node) for node in flat]
+        return self.result
+
+    def _level(self, nodes: list[NodeSource], level: _Level, stack: tuple[Path, ...]) -> list[NodeSource]:
+        """The flat nodes of one file; references to ports are still placeholders."""
+        bodies = {id(node): self._call(node, level, stack) for node in nodes if node.kind == "composition"}
+        flat: list[NodeSource] = []
+        for node in nodes:
+            if node.kind == "composition":
+                self._bind_ports(node, level)
+                flat += bodies[id(node)]
+            else:
+                flat.append(self._renamed(node, level))
+        return flat
+
+    def _call(self, node: NodeSource, level: _Level, stack: tuple[Path, ...]) -> list[NodeSource]:
+        """The body of a call, as flat nodes."""
+        called = self._open(node, level, stack)
+        path = (*level.path, node.name)
+        prefix = "/".join(path)
+        values = parameters.settle(node, called, prefix, self.channel, self._refused, self.found) if called else {}
+        body = self._body(node, called, values) if called else None
+        if called is None or body is None:
+            level.broken.add(node.name)
+            self.result.unopened.add(prefix)
+            return []
+        self.result.instances[path] = Instance(path, called, values, node.span)
+        ports = {port: f"{_PORT}{prefix}:{port}" for port in called.signature.inputs}
+        for port, need in called.signature.inputs.items():
+            span = reader.value_span(node.tree, ("inputs", port))
+            self.result.needs[ports[port]] = PortNeed(prefix, port, tuple(need.columns), span)
+        inner = _Level(
+            path,
+            called.path.parent,
+            frozenset(one.name for one in body),
+            ports,
+            level.names | level.outer,
+        )
+        self._check_duplicates(body, prefix)
+        flat = self._level(body, inner, (*stack, called.path))
+        level.exports[node.name] = self._exports(called, inner)
+        return flat
+
+    def _body(self, call: NodeSource, called: Composition, values: Mapping[str, Parameter]) -> list[NodeSource] | None:
+        """The body's nodes with the call's parameters filled in; None when that is too much, which is reported."""
+        if self.is_full:
+            return None
+        self.nodes += len(called.body)
+        self.values += sum(item.size for item in called.body)
+        if self.nodes > limits.NODES or self.values > limits.FOLLOWED_VALUES:
+            most = f"{limits.NODES} nodes" if self.nodes > limits.NODES else f"{limits.FOLLOWED_VALUES} values"
+            self._refuse_more(call, f"with its compositions the pipeline has more than {most}")
+            return None
+        try:
+            items = [parameters.substituted(item, values, self.room) for item in called.body]
+        except interpolation.Full:
+            what = f"parameters put more than {limits.FILLED_CHARACTERS} characters into the bodies of compositions"
+            self._refuse_more(call, what)
+            return None
+        return [node for item in items if (node := document.read_node(item, self.found)) is not None]
+
+    def _refuse_more(self, call: NodeSource, message: str) -> None:
+        """Report, once, that the pipeline expands to too much: nothing more is expanded."""
+        self.is_full = True
+        self.found.add(codes.E017.at(call.span, f'{message}, at node "{call.name}"', help="split the pipeline"))
+
+    def _check_duplicates(self, body: list[NodeSource], prefix: str) -> None:
+        seen: set[str] = set()
+        for node in body:
+            if node.name in seen:
+                self.found.add(codes.E001.at(node.span, f'duplicate node name: "{node.name}" in composition {prefix}'))
+            seen.add(node.name)
+
+    def _open(self, node: NodeSource, level: _Level, stack: tuple[Path, ...]) -> Composition | None:
+        use = node.tree.get("use")
+        if not isinstance(use, Scalar) or not use.text.strip():
+            place = node.span if use is None else reader.value_span(node.tree, ("use",))
+            self.found.add(codes.E006.at(place, "a composition needs the key `use`: the path of a .comp.yaml file"))
+            return None
+        folder = self._folder(use.text, level.folder)
+        problem = self._refused(use.text, folder)
+        if problem:
+            self.found.add(codes.E_SEC_001.at(use.span, problem[0], help=problem[1]))
+            return None
+        path = Path(os.path.normpath(folder / use.text))
+        if not os.path.isfile(path):
+            known = [str(p.relative_to(level.folder)) for p in sorted(level.folder.glob("*.comp.yaml"))[:50]]
+            message = f'composition node "{node.name}": `use: {use.text}` does not match any .comp.yaml'
+            self.found.add(codes.E103.at(use.span, message, help=nearest.hint(use.text, known) or "check the path"))
+            return None
+        if path in stack:
+            ring = " -> ".join(p.name for p in (*stack[stack.index(path) :], path))
+            self.found.add(codes.E107.at(use.span, f"cycle in composition `use:` graph: {ring}"))
+            return None
+        if len(stack) >= limits.COMPOSITION_DEPTH:
+            message = f'composition nesting too deep (>{limits.COMPOSITION_DEPTH}) at node "{node.name}"'
+            self.found.add(codes.E107.at(use.span, message))
+            return None
+        if len(self.result.instances) >= limits.COMPOSITION_CALLS:
+            message = f'more than {limits.COMPOSITION_CALLS} calls of compositions, at node "{node.name}"'
+            self.found.add(codes.E107.at(use.span, message, help="split the pipeline"))
+            return None
+        if path not in self.files:
+            shown = os.path.relpath(path, self.base_dir)
+            self.files[path] = composition.load(path, shown, self.variables, self.found)
+        return self.files[path]
+
+    def _refused(self, path: str, folder: Path | None = None) -> tuple[str, str] | None:
+        return paths.security_problem(path, self.base_dir, allow_absolute=self.allow_absolute, folder=folder)
+
+    def _folder(self, use: str, nearest_folder: Path) -> Path:
+        """The folder that a call's file is found from: that of the calling file, else the base folder."""
+        folders = (nearest_folder, self.base_dir)
+        # A name that no file system takes is no file either.
+        return next((each for each in folders if os.path.isfile(os.path.normpath(each / use))), nearest_folder)
+
+    def _exports(self, called: Composition, inner: _Level) -> dict[str, tuple[str, str]]:
+        """Where the records of each output port come from."""
+        exports: dict[str, tuple[str, str]] = {}
+        for port, target in called.signature.outputs.items():
+            node, _, channel = target.ref.partition(".")
+            span = called.place("outputs", port)
+            if node in inner.broken:
+                inner_target = None
+            else:
+                inner_target = self._target(Reference(node, channel, "", span, ("outputs", port)), "", inner)
+            if inner_target is not None:
+                exports[port] = inner_target
+        return exports
+
+    def _renamed(self, node: NodeSource, level: _Level) -> NodeSource:
+        if not level.path and not level.exports and not level.broken:
+            return node
+        prefix = "/".join(level.path)
+        inputs = []
+        for reference in node.inputs:
+            target = self._target(reference, node.name, level)
+            if target is not None:
+                inputs.append(replace(reference, node=target[0], port=target[1]))
+        name = f"{prefix}/{node.name}" if prefix and node.name else node.name
+        missing = len(inputs) < len(node.inputs)
+        return replace(
+            node, name=name, inputs=tuple(inputs), instance=level.path, config=None if missing else node.config
+        )
+
+    def _target(self, reference: Reference, consumer: str, level: _Level) -> tuple[str, str] | None:
+        """The flat node and port that a reference means at its level, None when that has been reported."""
+        if reference.node in level.broken:
+            return None
+        if reference.node in level.exports:
+            return self._port_of_call(reference, level)
+        prefix = "/".join(level.path)
+        if reference.node in level.names:
+            return (f"{prefix}/{reference.node}" if prefix else reference.node), reference.port
+        if reference.node in level.ports:
+            return level.ports[reference.node], ""
+        if not level.path:
+            return reference.node, reference.port
+        if reference.node in level.outer:
+            message = (
+                f'node "{consumer}" references "{reference.node}" from the enclosing scope; composition bodies are '
+                "isolated from the parent pipeline"
+            )
+            self.found.add(codes.E108.at(reference.span, message, help="declare an input port and bind it in the call"))
+            return None
+        message = f'composition "{prefix}": "{reference.node}" is neither a port nor a node of the body'
+        known = [*level.ports, *level.names]
+        hint = nearest.hint(reference.node, known) or f"ports: {', '.join(level.ports)}"
+        self.found.add(codes.E102.at(reference.span, message, help=hint))
+        return None
+
+    def _port_of_call(self, reference: Reference, level: _Level) -> tuple[str, str] | None:
+        exports = level.exports[reference.node]
+        if not reference.port and exports:
+            return next(iter(exports.values()))
+        if reference.port in exports:
+            return exports[reference.port]
+        message = f"the composition '{reference.node}' has no output port '{reference.port}'"
+        hint = nearest.hint(reference.port, exports) or f"its ports: {', '.join(exports)}"
+        self.found.add(codes.E102.at(reference.span, message, help=hint))
+        return None
+
+    def _bind_ports(self, node: NodeSource, level: _Level) -> None:
+        """What each input port of a call is bound to."""
+        path = (*level.path, node.name)
+        instance = self.result.instances.get(path)
+        if instance is None:
+            return
+        ports = instance.composition.signature.inputs
+        named = {reference.qualifier: reference for reference in node.inputs if reference.qualifier}
+        single = next((reference for reference in node.inputs if not reference.qualifier), None)
+        for port in named:
+            if port not in ports:
+                message = f'composition node "{node.name}": the input port "{port}" is not declared'
+                hint = nearest.hint(port, ports) or f"its ports: {', '.join(ports) or 'none'}"
+                self.found.add(codes.E103.at(reader.locate(node.tree, ("inputs", port))[1], message, help=hint))
+        unbound = [port for port in ports if port not in named]
+        if single is not None and len(unbound) == 1:
+            named[unbound.pop()] = single
+        for port in unbound:
+            message = f'composition node "{node.name}": missing required input port "{port}"'
+            self.found.add(codes.E104.at(node.span, message, help=f"add `inputs: {{{port}: <node>}}`"))
+        for port in ports:
+            bound = named.get(port)
+            target = self._target(bound, node.name, level) if bound is not None else None
+            self.bindings[f"{_PORT}{'/'.join(path)}:{port}"] = target
+
+    def _wired(self, node: NodeSource) -> NodeSource:
+        """The node with placeholders of ports replaced by what they are bound to."""
+        inputs = []
+        for reference in node.inputs:
+            target: tuple[str, str] | None = (reference.node, reference.port)
+            needs = []
+            for _ in range(limits.COMPOSITION_DEPTH + 1):
+                if target is None or not target[0].startswith(_PORT):
+                    break
+                needs.append(target[0])
+                target = self.bindings.get(target[0])
+            if target is not None and not target[0].startswith(_PORT):
+                inputs.append(replace(reference, node=target[0], port=target[1], needs=tuple(needs)))
+        missing = len(inputs) < len(node.inputs)
+        return replace(node, inputs=tuple(inputs), config=None if missing else node.config)
+
+
+def provenance(expansion: Expansion) -> dict[str, dict[str, Any]]:
+    """All parameters by call and name, for `explain`."""
+    return {"/".join(path): dict(instance.parameters) for path, instance in expansion.instances.items()}

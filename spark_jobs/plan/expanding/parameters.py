@@ -1,0 +1,170 @@
+"""Parameters of compositions: which layer gives each its value, and where bodies use it (decisions 67 and 82)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.diagnostics import codes, nearest
+from spark_jobs.plan.expanding import composition
+from spark_jobs.plan.expanding.composition import ParameterType
+from spark_jobs.plan.reading import interpolation, reader
+from spark_jobs.plan.reading.yaml_tree import Entry, Mapping, Node, Scalar, Sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from collections.abc import Mapping as MappingType
+
+    from spark_jobs.cxl import types
+    from spark_jobs.diagnostics.diagnostic import Diagnostics
+    from spark_jobs.diagnostics.source import Span
+    from spark_jobs.plan.expanding.channels import Channel
+    from spark_jobs.plan.expanding.composition import Composition, ParameterConfig
+    from spark_jobs.plan.reading.document import NodeSource
+
+_TEMPLATE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A value that a layer gives, and where."""
+
+    kind: str
+    value: Any
+    span: Span
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of one call: its value, and all layers that give one, the strongest first."""
+
+    type: types.Type
+    value: Any
+    layers: tuple[Layer, ...] = ()
+
+
+def settle(
+    node: NodeSource,
+    called: Composition,
+    path: str,
+    channel: Channel | None,
+    refused: Callable[[str], tuple[str, str] | None],
+    found: Diagnostics,
+) -> dict[str, Parameter]:
+    """The parameters of a call; undeclared, missing and unfit values are reported.
+
+    `refused` says why a path is refused, with help, or None.
+    """
+    declared = called.signature.config_schema
+    written = node.body if isinstance(node.body, Mapping) else None
+    for name, entry in (written.entries if written else {}).items():
+        if name not in declared:
+            message = f'composition node "{node.name}": the config key "{name}" is not declared'
+            hint = nearest.hint(name, declared) or f"its parameters: {', '.join(declared) or 'none'}"
+            found.add(codes.E103.at(entry.key, message, help=hint))
+    settled: dict[str, Parameter] = {}
+    for name, parameter in declared.items():
+        if parameter.required and parameter.default is not None:
+            message = f'parameter "{name}" is required and has a default'
+            found.add(codes.W102.at(called.place("config_schema", name), message, help="drop one of the two"))
+        layers = [
+            *_channel_layer("ChannelFixed", channel, path, name),
+            *_call_layer(written, name),
+            *_channel_layer("ChannelDefault", channel, path, name),
+            *_default_layer(called, name, parameter),
+        ]
+        if not layers and parameter.required:
+            message = f'composition node "{node.name}": missing required config parameter "{name}"'
+            found.add(codes.E104.at(node.span, message, help=f"add `config: {{{name}: …}}`"))
+        if parameter.type is ParameterType.PATH:
+            _check_paths(node.name, name, layers, refused, found)
+        settled[name] = _checked(node.name, name, parameter, layers, found)
+    return settled
+
+
+def _channel_layer(kind: str, channel: Channel | None, path: str, name: str) -> list[Layer]:
+    if channel is None:
+        return []
+    entry = (channel.fixed if kind == "ChannelFixed" else channel.default).get(f"{path}.{name}")
+    if entry is None:
+        return []
+    channel.used.add(f"{path}.{name}")
+    return [Layer(kind, reader.data(entry.value), entry.key)]
+
+
+def _call_layer(written: Mapping | None, name: str) -> list[Layer]:
+    entry = written.entries.get(name) if written else None
+    return [Layer("Call", reader.data(entry.value), entry.key)] if entry else []
+
+
+def _default_layer(called: Composition, name: str, parameter: ParameterConfig) -> list[Layer]:
+    if parameter.default is None:
+        return []
+    return [Layer("CompositionDefault", parameter.default, called.place("config_schema", name, "default"))]
+
+
+def _checked(node: str, name: str, parameter: ParameterConfig, layers: list[Layer], found: Diagnostics) -> Parameter:
+    kind = composition.TYPES[parameter.type]
+    checked: list[Layer] = []
+    for layer in layers:
+        problem, value = composition.parameter_problem(parameter, layer.value)
+        if problem:
+            message = f'composition node "{node}": parameter "{name}": {problem}'
+            found.add(codes.E105.at(layer.span, message))
+        else:
+            checked.append(replace(layer, value=value))
+    return Parameter(kind, checked[0].value if checked else None, tuple(checked))
+
+
+def _check_paths(
+    node: str, name: str, layers: list[Layer], refused: Callable[[str], tuple[str, str] | None], found: Diagnostics
+) -> None:
+    """Paths are checked where they are given, whatever the body does with them."""
+    for layer in layers:
+        problem = refused(layer.value) if isinstance(layer.value, str) else None
+        if problem:
+            message = f'composition node "{node}": parameter "{name}": {problem[0]}'
+            found.add(codes.E_SEC_001.at(layer.span, message, help=problem[1]))
+
+
+def substituted(node: Node, values: MappingType[str, Parameter], room: interpolation.Room) -> Node:
+    """A body node as it is written, with `{{ parameter }}` replaced by the parameters' values.
+
+    Raises:
+        interpolation.Full: there is no room for so much.
+    """
+    match node:
+        case Scalar():
+            return _filled(node, values, room)
+        case Sequence():
+            items = [substituted(item, values, room) for item in node.items]
+            return node if items == node.items else Sequence(node.span, items, node.size)
+        case Mapping():
+            entries = {
+                key: Entry(entry.key, substituted(entry.value, values, room)) for key, entry in node.entries.items()
+            }
+            changed = any(entries[key].value is not entry.value for key, entry in node.entries.items())
+            return Mapping(node.span, entries, node.size) if changed else node
+
+
+def _filled(node: Scalar, values: MappingType[str, Parameter], room: interpolation.Room) -> Scalar:
+    if "{{" not in node.text:
+        return node
+    text, edits = interpolation.replaced(
+        _TEMPLATE,
+        node.text,
+        lambda match: _text(values[match.group(1)].value) if match.group(1) in values else match.group(),
+        room,
+    )
+    if text == node.text:
+        return node
+    whole = _TEMPLATE.fullmatch(node.text.strip())
+    value = values[whole.group(1)].value if whole and whole.group(1) in values else text
+    return replace(node, text=text, value=value, edits=(*node.edits, edits))
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)

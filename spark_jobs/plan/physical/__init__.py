@@ -1,0 +1,5 @@
+"""How a plan will run: jobs, regions, exchanges, the columns that are needed, sizes.
+
+Here: what follows from the plan without looking at data.
+Not here: running; that is `execute`.
+"""

@@ -1,0 +1,68 @@
+"""How much there is to read, as far as that is known before reading: files that a pipeline names by their paths."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from spark_jobs.cxl import typed
+from spark_jobs.diagnostics import codes
+from spark_jobs.nodes import tree
+from spark_jobs.nodes.combine.step import CombineStep
+from spark_jobs.nodes.source.step import SourceStep
+from spark_jobs.nodes.transform.step import TransformStep
+from spark_jobs.plan import plan as plans
+from spark_jobs.plan.reading import reader
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from spark_jobs.diagnostics.diagnostic import Diagnostics
+    from spark_jobs.plan.graph import Graph
+
+#: Nodes that give no more than they get.
+_KEEPING = frozenset({"aggregate", "merge", "route", "state"})
+
+
+def source_bytes(step: SourceStep, base_dir: Path) -> int | None:
+    """The size of a source's literal files, None when it is a pattern or a file is missing."""
+    names = [step.match.path] if step.match.path else list(step.match.paths)
+    try:
+        return sum(os.path.getsize(os.path.join(base_dir, name)) for name in names) if names else None
+    except OSError:
+        return None
+
+
+def check(
+    nodes: Sequence[plans.PlannedNode], wiring: Graph, base_dir: Path, memory_limit_bytes: int, found: Diagnostics
+) -> None:
+    """Note combines that ask for partitions, and whose inputs fill no more than one (W302; spec/plan.md 9)."""
+    by_name = {planned.name: planned for planned in nodes}
+    limit = plans.partition_bytes(memory_limit_bytes)
+    for name, node in wiring.nodes.items():
+        step = by_name[name].step
+        if not isinstance(step, CombineStep) or not step.wants_shuffle or not step.is_keyed:
+            continue
+        size = _bytes_above(name, wiring, by_name, base_dir)
+        if size is not None and size <= limit:
+            message = f'combine "{name}": all inputs together have {size} bytes, which fill one partition'
+            place = reader.value_span(node.tree, ("config", "strategy"))
+            found.add(codes.W302.at(place, message, help="leave `strategy` out"))
+
+
+def _bytes_above(name: str, wiring: Graph, by_name: dict[str, plans.PlannedNode], base_dir: Path) -> int | None:
+    """The bytes of all sources above a node; None when they are not known, or records may become more on their way."""
+    total = 0
+    for producer in wiring.ancestors(name):
+        planned = by_name[producer]
+        match planned.step:
+            case SourceStep() as step if (size := source_bytes(step, base_dir)) is not None:
+                total += size
+            case TransformStep(program=program) if not any(isinstance(p, typed.Each) for p in tree.parts(program)):
+                continue
+            case _ if planned.kind in _KEEPING:
+                continue
+            case _:
+                return None
+    return total

@@ -1,0 +1,131 @@
+"""How much a run may spill, by the sizes of its inputs: for `explain`, and for warnings before a run.
+
+A stage where records meet is taken to hold all that its sources hold. That is more than it will: compression, columns
+that nobody reads and the memory limit are left out of account (book: estimated spill volume per stage).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_jobs.nodes.aggregate.step import AggregateStep
+from spark_jobs.nodes.combine.step import CombineStep
+from spark_jobs.nodes.output.step import OutputStep
+from spark_jobs.plan.physical import edges
+from spark_jobs.plan.physical.edges import Passage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_jobs.plan.physical.inputs import Discovered
+    from spark_jobs.plan.plan import Plan
+
+#: From this part of the cap on, W331 warns; in percent.
+WARNING_PERCENT = 80
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A node that may keep records on disk; `bytes` None when that is not known before a run.
+
+    The runs of a sorted output are no spilled data: they lie beside it, and no cap counts them.
+    """
+
+    name: str
+    title: str
+    bytes: int | None
+    is_spilled: bool = True
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The stages of a plan that may spill, in topological order."""
+
+    stages: tuple[Stage, ...]
+
+    @property
+    def total(self) -> int:
+        """The bytes of all stages that are known: several may be alive at once."""
+        return sum(stage.bytes or 0 for stage in self.stages)
+
+    @property
+    def any_unknown(self) -> bool:
+        """Whether the total leaves a stage out."""
+        return any(stage.bytes is None for stage in self.stages)
+
+    def headroom(self, cap: int | None) -> Headroom | None:
+        """What a cap leaves; None without a cap, and when nothing is expected."""
+        spilled = sum(stage.bytes or 0 for stage in self.stages if stage.is_spilled)
+        return Headroom(spilled, cap) if cap is not None and spilled else None
+
+
+@dataclass(frozen=True)
+class Headroom:
+    """An estimate beside the cap, in bytes."""
+
+    estimated: int
+    cap: int
+
+    @property
+    def free(self) -> int:
+        """What is left of the cap."""
+        return max(self.cap - self.estimated, 0)
+
+    @property
+    def percent(self) -> float:
+        """How much of the cap is used."""
+        return 100 * self.estimated / max(self.cap, 1)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the estimate comes near the cap."""
+        return self.estimated * 100 >= self.cap * WARNING_PERCENT
+
+
+def stages(plan: Plan) -> dict[str, str]:
+    """The nodes where records meet or are sorted, with their titles; a single group of all records needs no room."""
+    waiting = (Passage.SHUFFLED, Passage.SORTED)
+    shuffled = {edge.consumer for edge in edges.edges(plan) if edge.passage in waiting}
+    found: dict[str, str] = {}
+    for planned in plan.nodes:
+        if planned.name not in shuffled:
+            continue
+        match planned.step:
+            case AggregateStep(group_by=()):
+                continue
+            case AggregateStep():
+                title = "aggregation:hash"
+            case CombineStep():
+                title = "combine:grace_hash"
+            case OutputStep():
+                title = "sort"
+            case _:
+                title = planned.kind
+        found[planned.name] = f"[{title}] {planned.name}"
+    return found
+
+
+def volumes(plan: Plan, sources: Mapping[str, Discovered]) -> dict[str, int | None]:
+    """The bytes of the files that each node's records come from; None when that is not known before a run."""
+    found: dict[str, int | None] = {}
+    for planned in plan.nodes:
+        if planned.kind == "source":
+            found[planned.name] = sources[planned.name].bytes if planned.name in sources else None
+        else:
+            given = [found[edge.node] for edge in planned.inputs]
+            known = [volume for volume in given if volume is not None]
+            found[planned.name] = sum(known) if len(known) == len(given) else None
+    return found
+
+
+def estimate(plan: Plan, sources: Mapping[str, Discovered]) -> Estimate:
+    """What the stages of a plan may spill, by the sizes of its sources' files."""
+    sizes = volumes(plan, sources)
+    # Nothing to read is nothing to foresee.
+    return Estimate(
+        tuple(
+            Stage(name, title, sizes[name] or None, is_spilled=not isinstance(plan.by_name[name].step, OutputStep))
+            for name, title in stages(plan).items()
+        )
+    )

@@ -1,0 +1,193 @@
+"""From trees to models: pydantic validates plain data, its complaints become diagnostics with places."""
+
+from __future__ import annotations
+
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from spark_jobs.diagnostics import codes, nearest
+from spark_jobs.nodes.model import kind_of
+from spark_jobs.plan.reading.yaml_tree import Mapping, Node, Scalar, Sequence
+
+if TYPE_CHECKING:
+    from spark_jobs.diagnostics.diagnostic import Code, Diagnostic, Diagnostics
+    from spark_jobs.diagnostics.source import Span
+
+M = TypeVar("M", bound=BaseModel)
+Path = tuple[str | int, ...]
+
+_KINDS = {
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "mapping_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "dataclass_type": "a mapping",
+}
+
+
+def data(node: Node) -> Any:
+    """The plain values of a tree; `_notes` are left out."""
+    match node:
+        case Scalar():
+            return node.value
+        case Sequence():
+            return [data(item) for item in node.items]
+        case Mapping():
+            return {key: data(entry.value) for key, entry in node.entries.items() if key != "_notes"}
+
+
+def locate(node: Node, path: Path) -> tuple[Node, Span, int]:
+    """The node at a path, the place of its key (its own where it has none), and how many steps of the path exist."""
+    place = node.span
+    for depth, part in enumerate(path):
+        following: Node | None = None
+        if isinstance(node, Mapping):
+            entry = node.entries.get(str(part))
+            if entry is None and isinstance(part, int) and part < len(node.entries):
+                # A mapping that a model reads as a list of its entries.
+                entry = list(node.entries.values())[part]
+            if entry is not None:
+                following, place = entry.value, entry.key
+        elif isinstance(node, Sequence) and isinstance(part, int) and part < len(node.items):
+            following = node.items[part]
+            place = following.span
+        if following is None:
+            return node, place, depth
+        node = following
+    return node, place, len(path)
+
+
+def value_span(node: Node, path: Path) -> Span:
+    """The place of the value at a path; for collections and for what is not written, the key that is nearest."""
+    found, key, depth = locate(node, path)
+    return found.span if isinstance(found, Scalar) and depth == len(path) else head(key)
+
+
+def head(span: Span) -> Span:
+    """The first line of a place."""
+    end = span.file.text.find("\n", span.start)
+    return type(span)(span.file, span.start, max(span.start, min(span.end, end))) if end >= 0 else span
+
+
+def read(
+    model: type[M],
+    node: Node,
+    found: Diagnostics,
+    key: str = "",
+    place: Span | None = None,
+) -> M | None:
+    """A model of the values of a tree, or None when they do not fit, which `found` then says in full.
+
+    Args:
+        model: what the values should be.
+        node: the tree.
+        found: where problems go.
+        key: what the tree stands under, for messages about itself.
+        place: where messages about missing keys point when the tree is not written on one line.
+    """
+    try:
+        return model.model_validate(_without(data(node), model))
+    except ValidationError as error:
+        for problem in error.errors(include_url=False, include_input=True):
+            found.add(_diagnostic(model, node, problem, key, place))
+    return None
+
+
+def _without(values: Any, model: type[BaseModel]) -> Any:
+    if isinstance(values, dict) and "description" in values and "description" not in allowed_keys(model):
+        return {key: value for key, value in values.items() if key != "description"}
+    return values
+
+
+def _diagnostic(model: type[BaseModel], node: Node, problem: Any, key: str, place: Span | None) -> Diagnostic:
+    path: Path = tuple(problem["loc"])
+    kind = problem["type"]
+    match kind:
+        case "missing":
+            return missing_key(node, path, place=place)
+        case "extra_forbidden":
+            return unknown_key(node, path, allowed_keys(_model_at(model, path[:-1])))
+        case _ if kind in codes.by_id():
+            return codes.by_id()[kind].at(value_span(node, path), _named(node, path, key, problem["msg"]))
+        case _ if kind in _KINDS:
+            message = f"expected {_KINDS[kind]}, found {kind_of(problem['input'])}"
+            return codes.E007.at(value_span(node, path), _named(node, path, key, message))
+        case "too_short":
+            return codes.E007.at(value_span(node, path), _named(node, path, key, "must not be empty"))
+        case _:
+            return codes.E007.at(value_span(node, path), _named(node, path, key, problem["msg"]))
+
+
+def _named(node: Node, path: Path, key: str, message: str) -> str:
+    """The message with the key that the value stands under, as it is written."""
+    written = path[: locate(node, path)[2]]
+    name = next((part for part in reversed(written) if isinstance(part, str)), key)
+    return f"`{name}`: {message}" if name else message
+
+
+def missing_key(node: Node, path: Path, code: Code = codes.E006, place: Span | None = None) -> Diagnostic:
+    """The diagnostic for a required key that is absent; it points at what should hold the key."""
+    _, nearest_place, depth = locate(node, path[:-1])
+    place = place if place is not None and depth == 0 else nearest_place
+    return code.at(head(place), f"the key `{path[-1]}` is required here", help=f"add `{path[-1]}:`")
+
+
+#: Keys that belong elsewhere in the pipeline file, with what to write there.
+_ELSEWHERE = dict.fromkeys(
+    ("strategy", "error_strategy", "error_handling", "on_error", "dlq"),
+    "what a failing record does holds for all nodes: write `error_handling: {strategy: …, dlq: {path: …}}` beside "
+    "`nodes:`",
+)
+
+
+def elsewhere(name: str) -> str | None:
+    """What to write for a key that belongs elsewhere."""
+    return _ELSEWHERE.get(name)
+
+
+def unknown_key(node: Node, path: Path, allowed: list[str]) -> Diagnostic:
+    """The diagnostic for a key that is not among the allowed ones."""
+    name = str(path[-1])
+    _, place, _ = locate(node, path)
+    proposal = nearest.hint(name, allowed)
+    listed = "allowed here: " + ", ".join(sorted(allowed)) if allowed else "no key is allowed here"
+    if proposal is None and (other := elsewhere(name)) is not None:
+        listed = other
+    return codes.E005.at(place, f"unknown key `{name}`" + (f"; {proposal}" if proposal else ""), help=listed)
+
+
+def allowed_keys(model: type[BaseModel] | None) -> list[str]:
+    """The keys of a model as users write them."""
+    return [info.alias or name for name, info in model.model_fields.items()] if model else []
+
+
+def _model_at(annotation: Any, path: Path) -> type[BaseModel] | None:
+    """The model that a path leads to, through optional values, lists and mappings."""
+    annotation = _unwrapped(annotation)
+    for part in path:
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            fields = {info.alias or name: info for name, info in annotation.model_fields.items()}
+            if part not in fields:
+                return None
+            annotation = _unwrapped(fields[str(part)].annotation)
+        else:
+            arguments = get_args(annotation)
+            if not arguments:
+                return None
+            annotation = _unwrapped(arguments[-1])
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+
+
+def _unwrapped(annotation: Any) -> Any:
+    while True:
+        origin = get_origin(annotation)
+        if origin is Annotated:
+            annotation = get_args(annotation)[0]
+        elif origin in (Union, UnionType):
+            annotation = next(part for part in get_args(annotation) if part is not type(None))
+        else:
+            return annotation

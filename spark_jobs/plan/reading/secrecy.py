@@ -1,0 +1,107 @@
+"""Which values of a file no excerpt shows: the credentials of a network source, and those in its address.
+
+Places are hidden while the file is read, so that messages about what cannot be read are covered as well. A variable's
+name stays visible, its default does not.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from spark_jobs.scan.network import addresses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.diagnostics.source import SourceFile, Span
+
+_TRANSPORT = "transport"
+_VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*(?::-|\})")
+
+
+class Role(Enum):
+    """What a value is for."""
+
+    OPEN = auto()
+    TRANSPORT = auto()
+    ADDRESS = auto()
+    SECRET = auto()
+
+    def below(self, key: str) -> Role:
+        """The role of the value under a key."""
+        match self:
+            case Role.TRANSPORT if key == "url":
+                return Role.ADDRESS
+            case Role.TRANSPORT if key == "pagination":
+                return Role.OPEN
+            case Role.TRANSPORT if addresses.is_secret(key):
+                return Role.SECRET
+            case Role.SECRET:
+                return Role.OPEN if key == "scheme" else Role.SECRET
+            case _:
+                return Role.TRANSPORT if key == _TRANSPORT else Role.OPEN
+
+
+class Place(Enum):
+    """Where a value stands, as far as that decides whether it may be a secret (decision 98)."""
+
+    FILE = auto()
+    NODE = auto()
+    CONFIG = auto()
+    TRANSPORT = auto()
+    CREDENTIAL = auto()
+    ELSEWHERE = auto()
+
+    def below(self, key: str) -> Place:
+        """The place of the value under a key; a merge key's stands where the mapping does."""
+        if key == "<<":
+            return self
+        if self is Place.CREDENTIAL and key != "scheme":
+            return self
+        return _BELOW.get((self, key), Place.ELSEWHERE)
+
+
+_BELOW = {
+    (Place.FILE, "nodes"): Place.NODE,
+    (Place.NODE, "config"): Place.CONFIG,
+    (Place.NODE, _TRANSPORT): Place.TRANSPORT,
+    (Place.CONFIG, _TRANSPORT): Place.TRANSPORT,
+    (Place.TRANSPORT, "auth"): Place.CREDENTIAL,
+    (Place.TRANSPORT, "headers"): Place.CREDENTIAL,
+}
+
+
+def hide(span: Span, role: Role) -> None:
+    """Hide what a scalar of this role has that nobody may see."""
+    if role is Role.SECRET:
+        _hide(span.file, span.start, span.end)
+    elif role in (Role.TRANSPORT, Role.ADDRESS):
+        for start, end in _credentials(span.file.text[span.start : span.end]):
+            _hide(span.file, span.start + start, span.start + end)
+
+
+def _credentials(address: str) -> Iterator[tuple[int, int]]:
+    """Of an address, or what was meant to be one: what stands before the host, and what follows the path."""
+    scheme_end, host = address.find("//"), address.rfind("@") + 1
+    start = scheme_end + 2 if scheme_end >= 0 else 0
+    if start < host:
+        yield start, host
+    behind = [at for at in (address.find("?"), address.find("#")) if at >= 0]
+    if behind:
+        yield min(behind), len(address)
+
+
+def hide_unread(file: SourceFile, start: int, end: int) -> None:
+    """Hide what was not understood, up to the end of the line of `end`, in a file that may have credentials."""
+    if _TRANSPORT in file.text:
+        line_end = file.text.find("\n", end)
+        file.hide(start, line_end if line_end >= 0 else len(file.text))
+
+
+def _hide(file: SourceFile, start: int, end: int) -> None:
+    for variable in _VARIABLE.finditer(file.text, start, end):
+        file.hide(start, variable.start())
+        start = variable.end()
+    file.hide(start, end)

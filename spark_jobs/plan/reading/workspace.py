@@ -1,0 +1,235 @@
+"""`clinker.toml`: settings of a workspace, looked for in the base folder and then upwards (decision 53)."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import tomllib
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ConfigDict, Field
+
+from spark_jobs.diagnostics import codes, nearest
+from spark_jobs.diagnostics.source import SourceFile, Span
+from spark_jobs.nodes.model import Config, Flag, Name, Size, Text, choice
+from spark_jobs.plan.reading import document, reader, yaml_tree
+from spark_jobs.plan.reading.yaml_tree import Entry, Node, Scalar, Sequence
+from spark_jobs.scan.staging import selection
+from spark_jobs.scan.staging.staged_copy import Cleanup, OnExisting, Settings, Verify
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+    from pydantic.fields import FieldInfo
+
+    from spark_jobs.diagnostics.diagnostic import Diagnostics
+
+FILE = "clinker.toml"
+
+
+class Compression(StrEnum):
+    """Whether spilled data is compressed."""
+
+    AUTO = "auto"
+    ON = "on"
+    OFF = "off"
+
+
+class SpillConfig(Config):
+    """`[storage.spill]`."""
+
+    dir: Name | None = None
+    disk_cap_bytes: Size | None = None
+    compress: choice(Compression) = Compression.AUTO  # type: ignore[valid-type]
+
+
+class StagingConfig(Config):
+    """`[storage.staging]`."""
+
+    enabled: Flag = False
+    dir: Name | None = None
+    disk_cap_bytes: Size | None = None
+    verify: choice(Verify) = Verify.BLAKE3  # type: ignore[valid-type]
+    on_existing: choice(OnExisting) = OnExisting.OVERWRITE  # type: ignore[valid-type]
+    cleanup: choice(Cleanup) = Cleanup.ON_SUCCESS  # type: ignore[valid-type]
+    patterns: list[Text] = Field(default_factory=list)
+
+
+class StorageConfig(Config):
+    """`[storage]`."""
+
+    spill: SpillConfig = SpillConfig()
+    staging: StagingConfig = StagingConfig()
+
+
+class ChannelsConfig(Config):
+    """`[channels]`: the folder that holds channel files."""
+
+    dir: Name = "channels"
+
+
+class _File(Config):
+    """The tables that are ours; others may have tables in the file too."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    storage: StorageConfig = StorageConfig()
+    channels: ChannelsConfig = ChannelsConfig()
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Where spilled and staged data goes; paths are absolute. `spill_dir` None is the system's temporary folder.
+
+    Args:
+        spill_dir: `storage.spill.dir`.
+        spill_cap_bytes: how much may be spilled; None for any amount.
+        compress: `auto`, `on` or `off`.
+        staging: how sources are staged; None when that is not enabled.
+        places: where each setting stands, by its name below `storage`; of a setting that is left out, its table.
+    """
+
+    spill_dir: str | None = None
+    spill_cap_bytes: int | None = None
+    compress: str = "auto"
+    staging: Settings | None = None
+    places: dict[str, Span] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def spill_root(self) -> str:
+        """The folder that spilled data goes to."""
+        return self.spill_dir or tempfile.gettempdir()
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A workspace: its storage settings and the folders that channels are looked for in."""
+
+    storage: Storage = Storage()
+    channel_folders: tuple[Path, ...] = ()
+
+
+def load(base_dir: Path, found: Diagnostics) -> Workspace:
+    """The workspace that a base folder belongs to; defaults when there is no `clinker.toml`."""
+    path = next((folder / FILE for folder in (base_dir, *base_dir.parents) if (folder / FILE).is_file()), None)
+    if path is None:
+        return Workspace()
+    problems = type(found)()
+    file = document.open_text(path, problems, os.path.relpath(path, base_dir))
+    values = _parsed(file, problems) if file else None
+    read = None
+    if file is not None and values is not None:
+        _find_misspelt(values, file, problems)
+        read = reader.read(_File, _tree(values, file, ()), problems)
+    for problem in problems:
+        found.add(codes.E340.at(problem.span, f"invalid {FILE}: {problem.message}", help=problem.help))
+    if read is None or file is None:
+        return Workspace()
+    return Workspace(_storage(read.storage, path.parent, file, found), (path.parent, path.parent / read.channels.dir))
+
+
+def _parsed(file: SourceFile, problems: Diagnostics) -> dict[str, Any] | None:
+    try:
+        return tomllib.loads(file.text)
+    except tomllib.TOMLDecodeError as error:
+        place = re.search(r"line (\d+), column (\d+)", str(error))
+        offset = file.offset(int(place.group(1)), int(place.group(2))) if place else len(file.text)
+        problems.add(codes.E340.at(Span(file, offset, offset), f"TOML does not parse: {error}"))
+        return None
+
+
+def _find_misspelt(values: Mapping[str, Any], file: SourceFile, problems: Diagnostics) -> None:
+    """Tables of others are none of our business, but one that is called nearly like ours is meant for us."""
+    ours = {name: name for name in _File.model_fields}
+    for name, table in _File.model_fields.items():
+        ours |= {inner: f"{name}.{inner}" for inner, field in _fields(table) if _fields(field)}
+    for key in values:
+        meant = nearest.nearest(key, ours)
+        if meant is not None and key not in _File.model_fields:
+            message = f"unknown table `{key}`; did you mean `{ours[meant]}`?"
+            problems.add(codes.E005.at(_place(file, (key,)), message))
+
+
+def _fields(table: FieldInfo) -> Collection[tuple[str, FieldInfo]]:
+    """The keys of a setting that is a table."""
+    kind = table.annotation
+    return kind.model_fields.items() if isinstance(kind, type) and issubclass(kind, Config) else ()
+
+
+def _tree(value: Any, file: SourceFile, path: tuple[str, ...]) -> Node:
+    """A tree like YAML's. TOML has no marks: a key's place is its first line under its table's header."""
+    place = _place(file, path)
+    match value:
+        case dict():
+            entries = {
+                key: Entry(_place(file, (*path, key)), _tree(item, file, (*path, key))) for key, item in value.items()
+            }
+            return yaml_tree.Mapping(place, entries)
+        case list():
+            return Sequence(place, [_tree(item, file, path) for item in value])
+        case _:
+            return Scalar(place, str(value), str(value), value, None)
+
+
+def _place(file: SourceFile, path: tuple[str, ...]) -> Span:
+    if not path:
+        return Span(file, 0, 0)
+    name = re.escape(".".join(path))
+    header = re.search(rf"^[ \t]*\[[ \t]*{name}[ \t]*\]", file.text, re.MULTILINE)
+    header = header or re.search(rf"^[ \t]*\[[ \t]*{name}\.[^\]\n]*\]", file.text, re.MULTILINE)
+    parent = re.escape(".".join(path[:-1]))
+    table = re.search(rf"^[ \t]*\[[ \t]*{parent}[ \t]*\]", file.text, re.MULTILINE) if path[1:] else None
+    key = re.compile(rf"^[ \t]*(?:[\w.\"-]+\.)?\"?{re.escape(path[-1])}\"?(?=\s*[=.])", re.MULTILINE)
+    found = header or key.search(file.text, table.end() if table else 0)
+    if found is None:  # in an inline table: the table's own place
+        return _place(file, path[:-1])
+    start = found.start() + len(found.group()) - len(found.group().lstrip())
+    return Span(file, start, found.end())
+
+
+def _storage(config: StorageConfig, folder: Path, file: SourceFile, found: Diagnostics) -> Storage:
+    spill, staging = config.spill, config.staging
+    places = {
+        f"{table}.{key}": _place(file, ("storage", table, *([key] if key in model.model_fields_set else [])))
+        for table, model in (("spill", spill), ("staging", staging))
+        for key in type(model).model_fields
+    }
+    return Storage(
+        spill_dir=_resolved(folder, spill.dir) if spill.dir else None,
+        spill_cap_bytes=spill.disk_cap_bytes,
+        compress=str(spill.compress),
+        staging=_staging(staging, folder, places, found) if staging.enabled else None,
+        places=places,
+    )
+
+
+def _resolved(folder: Path, path: str) -> str:
+    return os.path.normpath(folder / path)
+
+
+def _staging(config: StagingConfig, folder: Path, places: dict[str, Span], found: Diagnostics) -> Settings | None:
+    """The settings of staging that is enabled; None when they mean nothing."""
+    patterns = []
+    for pattern in config.patterns:
+        try:
+            selection.compiled(pattern)
+            patterns.append(selection.rooted(pattern, str(folder)))
+        except selection.BadPattern as error:
+            message = f'storage.staging.patterns entry "{pattern}" is not a valid glob: {error}'
+            found.add(codes.E340.at(places["staging.patterns"], message))
+    if config.dir is None:
+        message = "storage.staging.enabled is true but storage.staging.dir is not set; name a folder on a local disk"
+        found.add(codes.E340.at(places["staging.enabled"], message))
+        return None
+    return Settings(
+        folder=_resolved(folder, config.dir),
+        patterns=tuple(patterns),
+        cap_bytes=config.disk_cap_bytes,
+        verify=config.verify,
+        on_existing=config.on_existing,
+        cleanup=config.cleanup,
+    )

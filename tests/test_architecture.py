@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -13,15 +14,16 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 RANKS = {
     "diagnostics": 0,
-    "cxl": 1,
-    "formats": 2,
-    "scan": 3,
-    "nodes": 4,
-    "plan": 5,
-    "execute": 6,
-    "cli": 7,
-    "run_pipeline": 8,
-    "__main__": 8,
+    "disk": 1,
+    "cxl": 2,
+    "formats": 3,
+    "scan": 4,
+    "nodes": 5,
+    "plan": 6,
+    "execute": 7,
+    "cli": 8,
+    "run_pipeline": 9,
+    "__main__": 9,
 }
 #: Standard library only; everybody may import them.
 FREE = {"contract", "discovery", "limits", "result", "bundle", "ownership", "spool"}
@@ -35,7 +37,7 @@ PROVIDER_FILES = sorted(ROOT.glob("clinker_provider/**/*.py"))
 
 
 @cache
-def parsed(path: Path) -> ast.AST:
+def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
@@ -105,6 +107,22 @@ def loaded(statement: str, *watched: str) -> set[str]:
     program = f"import sys\n{statement}\nprint(' '.join(m for m in {watched!r} if m in sys.modules))"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
     return set(run.stdout.split())
+
+
+PACKAGES = sorted(
+    path.parent
+    for path in ROOT.glob("spark_jobs/**/__init__.py")
+    # Each node type and each format is one package of the same shape.
+    if path.parent.parent.name not in ("nodes", "formats")
+)
+
+
+@pytest.mark.parametrize("folder", PACKAGES, ids=lambda folder: str(folder.relative_to(ROOT)))
+def test_a_room_says_what_belongs_there_and_is_seen_at_one_look(folder: Path) -> None:
+    about = ast.get_docstring(parsed(folder / "__init__.py")) or ""
+    assert re.search(r"^Here: .*^Not here: ", about, re.MULTILINE | re.DOTALL), f"{folder}: {about}"
+    modules = [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
+    assert len(modules) <= 16, f"{folder}: {modules}"
 
 
 def test_planning_loads_neither_spark_nor_arrow() -> None:

@@ -1,6 +1,7 @@
 """YAML to plan: reads no data and needs no Spark.
 
-The entry points are functions of this package; what they need is imported when they are called.
+Here: the stages of planning, the plan, and its entry points, which import what they need when they are called.
+Not here: what a node means or how it runs; its package says that.
 """
 
 from __future__ import annotations

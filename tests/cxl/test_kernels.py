@@ -238,8 +238,8 @@ def test_user_text_that_looks_like_a_tagged_float_is_no_failure() -> None:
 @pytest.mark.slow
 def test_executor_modules_load_without_the_front_end() -> None:
     code = (
-        "import sys; from spark_jobs.cxl import interpreter, kernels; from spark_jobs.cxl.builtins import declare;"
-        "declare.registry();"
+        "import sys, spark_jobs.cxl.kernels.kernels, spark_jobs.cxl.interpreter.interpreter;"
+        "from spark_jobs.cxl.builtins import declare; declare.registry();"
         "print(sorted({'pydantic', 'lark', 'yaml', 'pyspark'} & set(sys.modules)))"
     )
     assert (

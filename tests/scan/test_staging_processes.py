@@ -29,7 +29,7 @@ PROGRAM = """
     from spark_jobs.scan.staging.staging import SourceStaging
 
     folder, source, mode, cleanup, started, rounds = sys.argv[1:]
-    staging_purge.GRACE_S = 0.0
+    purge.GRACE_S = 0.0
     settings = Settings(folder, ("*",), on_existing=OnExisting(mode), cleanup=Cleanup(cleanup))
     copied, digests = 0, set()
     print("ready", flush=True)

@@ -11,8 +11,13 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from spark_jobs.nodes import shape
+
 if TYPE_CHECKING:
     from types import ModuleType
+
+    from spark_jobs.nodes.aggregate.totals import Totals
+    from spark_jobs.nodes.needs import Need
 
 
 @dataclass(frozen=True)
@@ -23,8 +28,6 @@ class Step:
     """
 
     kind: ClassVar[str]
-    #: The module of the package that has `open_operator`.
-    module: ClassVar[str] = "run"
 
     name: str
 
@@ -33,12 +36,36 @@ class Step:
         """The stage as dead letters name it (spec/exec.md 5.5)."""
         return f"{self.kind}:{self.name}"
 
+    @property
+    def module(self) -> str:
+        """The module of the package that has the `OPERATORS`: an operator for each role that the step has."""
+        return "run"
+
+    def partitions(self, sizes: shape.Sizes) -> int:
+        """How many partitions the step's records are spread over where they meet."""
+        return 1
+
+    def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
+        """The parts of the step, in the direction of the records."""
+        return (shape.Local(self),)
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """What earlier jobs find out for the step."""
+        return ()
+
+    @property
+    def told(self) -> Totals | None:
+        """The counters of all levels before that the step is told where its records meet."""
+        return None
+
 
 def runner(step: Step) -> ModuleType:
     """The module that runs this step."""
     return importlib.import_module(f"spark_jobs.nodes.{step.kind}.{step.module}")
 
 
-def open_step(step: Step, **wiring: Any) -> Any:
-    """The operator that runs a step, from its package's `run.open_operator`."""
-    return runner(step).open_operator(step, **wiring)
+def open_step(step: Step, role: shape.Role, wiring: Any) -> Any:
+    """The operator that does one thing for a step; it is given as much of the wiring as it has fields for."""
+    opened = runner(step).OPERATORS[role]
+    return opened(step, **wiring.for_fields(opened))

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from spark_jobs.contract import MERGED
-from spark_jobs.cxl import engine, failures, values
+from spark_jobs.cxl import engine, failures, types, values
 from spark_jobs.nodes import memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from spark_jobs.cxl import typed, types
+    from spark_jobs.cxl import typed
     from spark_jobs.cxl.failures import Failures
     from spark_jobs.nodes import node, spill
+    from spark_jobs.nodes.needs import Rows
 
 #: Records per batch that operators cut larger inputs into; small enough for a batch's columns to stay in cache.
 BATCH_ROWS = 65_536
@@ -205,9 +206,11 @@ class Context(Protocol):
         """Give rows to an exchange."""
 
     def part(
-        self, output: str, lane: tuple[int, ...], opener: Callable[[str], Any], source_file: str | None = None
+        self, output: str | Rows, lane: tuple[int, ...], opener: Callable[[str], Any], source_file: str | None = None
     ) -> Any:
-        """A new part file of an output; `opener` gets its path. The task closes it and reports it.
+        """A new part file of an output, or of rows that a later job needs; `opener` gets its path.
+
+        The task closes it and reports it.
 
         `source_file` is the input file that the part is about, where each has an output of its own.
         """
@@ -215,8 +218,50 @@ class Context(Protocol):
     def abort(self, operator: Operator, code: str, message: str, batch: Batch, row: int) -> None:
         """End the run because of a record, whatever the strategy. Raises `StopTask`."""
 
-    def materialized(self, name: str, partition: int | None = None) -> pa.Table:
-        """The records of a node that an earlier job wrote down, in order; of one partition when they have such."""
+    def materialized(self, rows: Rows, partition: int | None = None) -> pa.Table:
+        """Records that an earlier job wrote down, in order; of one partition when they have such."""
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """Where an operator stands in its region and its run. An operator is given what it has fields for.
+
+    Args:
+        context: the task.
+        silent: whether this is repeated work of an earlier job.
+        number: the node's position in the plan.
+        first: whether records enter the node here.
+        last: whether they leave it here.
+        exchange: where the operator sends records; None when it pushes them on.
+        partitions: in how many partitions it sends them, or writes them down.
+        rows: what it writes down for a later job.
+        lanes: the lanes that reach it, in record order.
+        incoming_lanes: how many lanes there were before an exchange made one of them.
+        numbers: those of the splits and partitions that records come from.
+        number_of_partition: which partition of an exchange this is.
+        widened: the undeclared columns that reach the node, in first-seen order.
+        widened_type: what they hold.
+    """
+
+    context: Context
+    silent: bool = False
+    number: int = 0
+    first: bool = True
+    last: bool = True
+    exchange: int | None = None
+    partitions: int = 1
+    rows: Rows | None = None
+    lanes: tuple[tuple[int, ...], ...] = ((),)
+    incoming_lanes: int = 1
+    numbers: range = range(1)
+    number_of_partition: int = 0
+    widened: tuple[str, ...] = ()
+    widened_type: types.Type = types.STRING
+
+    def for_fields(self, opened: type[Operator]) -> dict[str, Any]:
+        """What an operator has fields for."""
+        wanted = {each.name for each in fields(opened)}
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name in wanted}
 
 
 class StopTask(Exception):

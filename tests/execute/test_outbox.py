@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from spark_jobs.execute.tasks import envelopes, outbox, spill
-from spark_jobs.nodes import memory
+from spark_jobs.nodes import memory, shape
 from spark_jobs.plan.physical import regions
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ class _Step:
 
 
 def _outbox(folder: Path, share: int) -> tuple[outbox.Outbox, spill.Space]:
-    box = regions.Box("g#final", _Step("g"), regions.Role.FINAL, 0, silent=False)  # type: ignore[arg-type]
-    exchange = regions.Exchange(0, regions.ExchangeKind.GROUP, 1, 4, "g#final")
+    box = regions.Box("g#final", _Step("g"), shape.Role.FINAL, 0, silent=False)  # type: ignore[arg-type]
+    exchange = regions.Exchange(0, shape.ExchangeKind.GROUP, 1, 4, "g#final")
     space = spill.Space(spill.Settings(str(folder)))
     return outbox.Outbox(regions.Job(0, (), {box.id: box}, (exchange,)), 0, memory.Account(share), lambda: space), space
 

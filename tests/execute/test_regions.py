@@ -9,6 +9,7 @@ import pytest
 
 from spark_jobs import plan as planning
 from spark_jobs.execute.run import partitions, work
+from spark_jobs.nodes.shape import Role
 from spark_jobs.plan.options import PlanOptions
 from spark_jobs.plan.physical import regions
 from tests.execute import pipelines, without_spark
@@ -111,15 +112,15 @@ def test_every_record_finds_its_way(shape: str, partitions: int, tmp_path: Path)
                 assert all(target.box in job.boxes for target in box.targets)
         assert [exchange.id for exchange in job.exchanges] == list(range(len(job.exchanges)))
         assert {job.boxes[exchange.consumer].role for exchange in job.exchanges} <= {
-            regions.Role.FINAL,
-            regions.Role.HOME,
+            Role.FINAL,
+            Role.HOME,
         }
         for box in job.boxes.values():
-            if box.role is regions.Role.BUILD:
+            if box.role is Role.BUILD:
                 written.add(box.id)
             elif not box.silent and box.first:
                 counted.append(box.step.name)
-            if box.step.kind == "combine" and box.role is regions.Role.WHOLE:
+            if box.step.kind == "combine" and box.role is Role.WHOLE:
                 assert {f"{box.id}#build:b"} <= written, "a build side is read before it is written"
     assert sorted(counted) == sorted(node.name for node in plan.nodes), "each node is counted once"
 

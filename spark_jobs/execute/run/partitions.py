@@ -6,14 +6,14 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.nodes.aggregate.step import AggregateStep
-from spark_jobs.nodes.combine.step import CombineStep
 from spark_jobs.plan import plan as plans
+from spark_jobs.plan.physical import regions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_jobs.execute.run.inputs import Inputs
+    from spark_jobs.nodes.needs import Rows
 
 #: For tests and tuning: what a partition of an exchange gets, in bytes of input. Results never depend on it.
 PARTITION_BYTES_VARIABLE = "CLINKER_PARTITION_BYTES"
@@ -22,51 +22,40 @@ _MOST_PARTITIONS = 512
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is known of sizes when a job is planned.
+    """What is known of sizes when a job is planned; steps ask for it (see `shape.Sizes`).
 
     Args:
         plan: the plan.
         inputs: the files.
         memory_share: bytes that each task may hold.
-        written: the bytes of what earlier jobs wrote down, by box.
+        written: the bytes of what earlier jobs wrote down.
     """
 
     plan: plans.Plan
     inputs: Inputs
     memory_share: int
-    written: Mapping[str, int]
+    written: Mapping[Rows, int]
 
-    def partitions(self, name: str) -> int:
+    def of(self, name: str) -> int:
         """How many partitions a node's records are spread over."""
-        match self.plan.by_name[name].step:
-            case AggregateStep(group_by=()):
-                return 1
-            case AggregateStep() as step:
-                return self._share(self._bytes_before(name, len(step.input) + 1))
-            case CombineStep() as step:
-                return self._of_combine(name, step)
-            case _:
-                return self._share(self.inputs.bytes_of(self._sources_of(name)))
+        return regions.step(self.plan.by_name[name]).partitions(self)
 
-    def _of_combine(self, name: str, step: CombineStep) -> int:
-        """One where each task can have the whole build side, as far as its size is known."""
-        if not step.is_keyed:
-            return 1
-        planned = self.plan.by_name[name]
-        first = next(edge for edge in planned.inputs if edge.qualifier == step.builds[0])
-        build = self.inputs.bytes_of(self._sources_of(first.node))
-        known = self.written.get(step.build_box(first.qualifier), build)
+    def partitions(self, node: str, columns: int | None = None) -> int:
+        """How many partitions a node's records are worth; of `columns` columns where it needs no more."""
+        sources = self._sources_of(node)
+        size = self.inputs.bytes_of(sources)
+        if columns is not None:
+            everything = max(sum(len(self.inputs.steps[source].columns) for source in sources), 1)
+            size = int(size * min(1.0, columns / everything))
+        return self._share(size)
+
+    def pieces(self, rows: Rows) -> int:
+        """In how many pieces records that are written down fit into tasks, as far as their size is known."""
+        planned = self.plan.by_name[rows.node]
+        edge = next(edge for edge in planned.inputs if edge.qualifier == rows.input)
+        size = self.inputs.bytes_of(self._sources_of(edge.node))
         fits = min(2 * self._unit, self.memory_share // 2)
-        wanted = self._share(max(build, self.inputs.bytes_of(self._sources_of(name))))
-        if min(build, known) <= fits:
-            return wanted if step.wants_shuffle else 1
-        return max(wanted, build // fits + 1)
-
-    def _bytes_before(self, name: str, columns: int) -> int:
-        """About how many bytes of its sources a node needs that reads some of their columns."""
-        sources = self._sources_of(name)
-        everything = max(sum(len(self.inputs.steps[source].columns) for source in sources), 1)
-        return int(self.inputs.bytes_of(sources) * min(1.0, columns / everything))
+        return 1 if min(size, self.written.get(rows, size)) <= fits else size // fits + 1
 
     def _share(self, size: int) -> int:
         """How many partitions of the usual size there are in some bytes."""
@@ -83,7 +72,7 @@ class Sizes:
         found, waiting = set(), [name]
         while waiting:
             planned = self.plan.by_name[waiting.pop()]
-            if planned.kind == "source":
+            if not planned.inputs:
                 found.add(planned.name)
             waiting += [edge.node for edge in planned.inputs]
         return sorted(found)

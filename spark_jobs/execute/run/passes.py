@@ -13,6 +13,7 @@ from spark_jobs.execute.run.partitions import Sizes
 from spark_jobs.execute.run.products import Products
 from spark_jobs.execute.spark import chain
 from spark_jobs.execute.tasks import spec
+from spark_jobs.nodes.shape import Role
 from spark_jobs.plan.physical import regions
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.run.inputs import Inputs
     from spark_jobs.execute.run.stopwatch import Stopwatch
     from spark_jobs.execute.tasks.report import Measure, Part, TaskReport
+    from spark_jobs.nodes.needs import Rows
     from spark_jobs.nodes.operator import Counters
     from spark_jobs.plan import plan as plans
 
@@ -52,7 +54,7 @@ class Pass:
     def measure(self, spark: SparkSession) -> tuple[Inputs, dict[int, Measure]]:
         """Measure all splits; gives the inputs with their true borders, and what each split told."""
         steps = self.inputs.steps.items()
-        boxes = {name: regions.Box(name, step, regions.Role.WHOLE, 0, silent=True) for name, step in steps}
+        boxes = {name: regions.Box(name, step, Role.WHOLE, 0, silent=True) for name, step in steps}
         products = Products(self.inputs)
         wanted = self._spec(regions.Job(-1, tuple(boxes), boxes, ()), products, {})
         products.add(-1, self._reports(spark, replace(wanted, measures_only=True), products))
@@ -61,7 +63,7 @@ class Pass:
 
     def over(self, spark: SparkSession, products: Products, clock: Stopwatch) -> None:
         """Run all jobs, in order; each gets what earlier ones wrote down. `products` has what there is so far."""
-        written: dict[str, list[Part]] = {}
+        written: dict[Rows, list[Part]] = {}
         for index in range(len(self._jobs(written))):
             job = self._jobs(written)[index]  # planned anew: build sides that are small after all go to every task
             with clock.phase(f"job {job.number}"):
@@ -69,22 +71,22 @@ class Pass:
             products.add(job.number, reports)
             self._stop_when_broken(products)
             for box in job.boxes.values():
-                if box.role is regions.Role.BUILD:
-                    written[box.id] = products.written_by(box.id, box.step.name)
-                    self._check(written[box.id], box.step.name)
+                if box.rows is not None:
+                    written[box.rows] = products.written(box.rows)
+                    self._check(written[box.rows], box.step.name)
 
-    def _jobs(self, written: Mapping[str, list[Part]]) -> tuple[regions.Job, ...]:
-        sizes = {box: sum(part.bytes for part in parts) for box, parts in written.items()}
-        return regions.jobs(self.plan, Sizes(self.plan, self.inputs, self.run.memory_share, sizes).partitions)
+    def _jobs(self, written: Mapping[Rows, list[Part]]) -> tuple[regions.Job, ...]:
+        sizes = {rows: sum(part.bytes for part in parts) for rows, parts in written.items()}
+        return regions.jobs(self.plan, Sizes(self.plan, self.inputs, self.run.memory_share, sizes).of)
 
-    def _spec(self, job: regions.Job, products: Products, written: Mapping[str, list[Part]]) -> spec.JobSpec:
+    def _spec(self, job: regions.Job, products: Products, written: Mapping[Rows, list[Part]]) -> spec.JobSpec:
         return spec.JobSpec(
             run=self.run,
             job=job,
             splits=products.inputs.splits_of(job.sources),
             values={**self.values, **{path: placed.value for path, placed in products.values.items()}},
             excluded=self.excluded,
-            materialized={box: tuple(part.path for part in parts) for box, parts in written.items()},
+            materialized={rows: tuple(part.path for part in parts) for rows, parts in written.items()},
             numbers=_numbers(job, products.inputs),
             counted=_counted(job, products),
         )
@@ -120,7 +122,7 @@ class Pass:
 def _numbers(job: regions.Job, inputs: Inputs) -> range:
     """The numbers of the tasks whose records leave for an exchange: splits, and behind a first one partitions."""
     mine = [place.number for _, place in inputs.splits_of(job.sources)] or [0]
-    if all(each.level == 1 for each in job.exchanges if each.kind is regions.ExchangeKind.GROUP):
+    if all(each.level == 1 for each in job.exchanges if each.kind.gives_places):
         return range(min(mine), max(mine) + 1)
     return range(max([*mine, *(exchange.partitions for exchange in job.exchanges)]) + 1)
 
@@ -129,6 +131,6 @@ def _counted(job: regions.Job, products: Products) -> dict[str, Counters]:
     """What nodes counted before a job, without what its own tasks count (again) and tell each other."""
     if not any(job.totals(exchange) for exchange in job.exchanges):
         return {}
-    here = {box.step.name for box in job.boxes.values() if box.role is not regions.Role.BUILD}
+    here = {box.step.name for box in job.boxes.values() if box.rows is None}
     before = {name: counters for name, counters in products.tally.counters.items() if name not in here}
     return before | {name: counters for name, counters in products.counted.items() if name in here}

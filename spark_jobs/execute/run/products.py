@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.run.inputs import Inputs
     from spark_jobs.execute.tasks.report import Letters, Measure, Part, Placed, TaskReport
+    from spark_jobs.nodes.needs import Rows
 
 
 @dataclass
@@ -22,7 +23,7 @@ class Products:
     Args:
         inputs: what was read; with exact borders where splits turned out to be cut wrongly.
         tally: what was counted, and what would end the run.
-        parts: the part files of outputs, and of what later jobs read, by output or box.
+        parts: the part files of outputs, and of what later jobs need.
         measures: what each split told, by its number.
         letters: the files of dead letters.
         values: the final values that tasks told, by path: those of the last record (spec/exec.md 12).
@@ -32,7 +33,7 @@ class Products:
 
     inputs: Inputs
     tally: Tally = field(default_factory=Tally)
-    parts: dict[str, list[Part]] = field(default_factory=dict)
+    parts: dict[str | Rows, list[Part]] = field(default_factory=dict)
     measures: dict[int, Measure] = field(default_factory=dict)
     letters: list[Letters] = field(default_factory=list)
     values: dict[str, Placed] = field(default_factory=dict)
@@ -55,13 +56,13 @@ class Products:
                     self.values[path] = placed
             self.dirty += report.dirty
 
-    def written_by(self, box: str, node: str) -> list[Part]:
-        """The parts of what a box wrote down, in record order; what its node has counted by now is kept."""
-        self.counted[node] = replace(self.tally.counters.get(node, Counters()))
-        return self.parts_of(box)
+    def written(self, rows: Rows) -> list[Part]:
+        """The parts of what a later job needs, in record order; what its node has counted by now is kept."""
+        self.counted[rows.node] = replace(self.tally.counters.get(rows.node, Counters()))
+        return self.parts_of(rows)
 
-    def parts_of(self, box: str) -> list[Part]:
-        """The parts of an output or box, in record order."""
+    def parts_of(self, box: str | Rows) -> list[Part]:
+        """The parts of an output, or of what a later job needs, in record order."""
         return sorted(self.parts.get(box, ()), key=lambda part: (part.lane, part.number))
 
     def records(self, split: int) -> int:

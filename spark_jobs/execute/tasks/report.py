@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.nodes.needs import Rows
 from spark_jobs.nodes.operator import Counters
 
 if TYPE_CHECKING:
@@ -14,12 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class Part:
-    """A part file. `box` is the output's name, or the box that wrote a build side; order: lane, then number.
+    """A part file. `box` is the output's name, or the rows that a later job needs; order: lane, then number.
 
     `source_file` is the input file that it is about, where each has an output of its own.
     """
 
-    box: str
+    box: str | Rows
     lane: tuple[int, ...]
     number: int
     path: str
@@ -155,7 +156,7 @@ class TaskReport:
         """The report that `encode` wrote."""
         fields: dict[str, Any] = json.loads(data)
         fields["counters"] = {name: Counters(**counters) for name, counters in fields["counters"].items()}
-        fields["parts"] = [Part(**{**part, "lane": tuple(part["lane"])}) for part in fields["parts"]]
+        fields["parts"] = [_part(part) for part in fields["parts"]]
         fields["splits"] = [Measure(**split) for split in fields["splits"]]
         if fields["letters"]:
             letters = fields["letters"]
@@ -172,3 +173,8 @@ class TaskReport:
         if fields["broken"]:
             fields["broken"] = Broken(**fields["broken"])
         return cls(**fields)
+
+
+def _part(told: dict[str, Any]) -> Part:
+    box = told["box"]
+    return Part(**{**told, "lane": tuple(told["lane"]), "box": box if isinstance(box, str) else Rows(**box)})

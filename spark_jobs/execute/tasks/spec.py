@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl import types
     from spark_jobs.execute.tasks import spill
+    from spark_jobs.nodes.needs import Rows
     from spark_jobs.nodes.operator import Counters
     from spark_jobs.nodes.source.split_origin import SplitInput
     from spark_jobs.nodes.source.step import SourceStep
@@ -71,7 +72,7 @@ class JobSpec:
         values: run-wide values behind `$...`.
         measures_only: whether level 0 only measures its splits.
         excluded: files with the keys of groups whose records count as not read.
-        materialized: files of earlier jobs by box id, in record order.
+        materialized: files of earlier jobs by what they have, in record order.
         numbers: those of the splits and partitions that records can come from: home partitions share them.
         counted: what nodes counted in earlier jobs, as far as groups know of it and this job does not count it again.
     """
@@ -82,7 +83,7 @@ class JobSpec:
     values: Mapping[str, Any]
     measures_only: bool = False
     excluded: tuple[str, ...] = ()
-    materialized: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    materialized: Mapping[Rows, tuple[str, ...]] = field(default_factory=dict)
     numbers: range = range(1)
     counted: Mapping[str, Counters] = field(default_factory=dict)
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.failures import Failures
     from spark_jobs.execute.letters.letters import Entries, Site
     from spark_jobs.execute.tasks.spec import JobSpec
+    from spark_jobs.nodes.needs import Rows
     from spark_jobs.nodes.source.run import Source
     from spark_jobs.nodes.source.split_origin import SplitInput
 
@@ -50,7 +51,7 @@ class Task:
         self.level = level
         self.attempt = attempt
         self.values = dict(spec.values)
-        self.branches = spec.run.branches
+        self.branches: Sequence[str] = spec.run.branches
         self.report = report.TaskReport(level, number)
         self.account = memory.Account(spec.run.memory_share)
         #: What this task makes, and what it only passes on to later levels.
@@ -194,23 +195,24 @@ class Task:
         return disk.Space(self.spec.run.spill)
 
     def part(
-        self, output: str, lane: tuple[int, ...], opener: Callable[[str], Any], source_file: str | None = None
+        self, output: str | Rows, lane: tuple[int, ...], opener: Callable[[str], Any], source_file: str | None = None
     ) -> Any:
         """A new part file of an output or a build side."""
-        folder = self.spec.run.staging.get(output, self.spec.run.scratch)
-        name = f"{uuid.uuid5(uuid.NAMESPACE_OID, output).hex[:8]}-{self.level}-{self.report.number}"
+        folders, scratch = self.spec.run.staging, self.spec.run.scratch
+        folder = folders.get(output, scratch) if isinstance(output, str) else scratch
+        name = f"{uuid.uuid5(uuid.NAMESPACE_OID, str(output)).hex[:8]}-{self.level}-{self.report.number}"
         path = os.path.join(folder, f"{name}-{len(self._parts)}-{self.attempt}.part")
-        self._nodes[path] = output
+        self._nodes[path] = output if isinstance(output, str) else output.node
         file = part_file.PartFile(opener, path)
         self._parts.append((report.Part(output, lane, self.report.number, path, 0, 0, source_file), file))
         return file
 
-    def materialized(self, name: str, partition: int | None = None) -> pa.Table:
-        """The records that an earlier job wrote down for a box, in order; mapped where the file system allows it.
+    def materialized(self, rows: Rows, partition: int | None = None) -> pa.Table:
+        """The records that an earlier job wrote down, in order; mapped where the file system allows it.
 
         What the records of some lane or file lack is null there.
         """
-        files = [part_file.mapped(path) for path in self.spec.materialized[name]]
+        files = [part_file.mapped(path) for path in self.spec.materialized[rows]]
         if partition is None:
             tables = [file.read_all() for file in files]
         else:
@@ -256,7 +258,7 @@ class Task:
         started = time.perf_counter()
         operators = self._region([exchange.consumer])
         root: Any = operators[0]
-        with self._stoppable(exchange.consumer):
+        with self._stoppable(operators[0].step.name):
             for ordinal, payload in envelopes:
                 if ordinal == COUNTS:
                     for name, counters in report.decode_counters(payload).items():
@@ -286,7 +288,7 @@ class Task:
     def _break(self, error: OSError, root: str = "") -> None:
         """Note what the system refused, with the node whose part file it is about; the first trouble counts."""
         node = self._nodes.get(str(error.filename), "" if refusals.is_of_no_file(error) else root)
-        self.report.broken = self.report.broken or report.Broken("E900", durable.describe(error), node.split("#")[0])
+        self.report.broken = self.report.broken or report.Broken("E900", durable.describe(error), node)
 
     def _finish(self, operators: list[operator.Operator]) -> None:
         """Upstream first: what one holds back reaches the next before that one finishes."""
@@ -357,43 +359,21 @@ class Task:
 
     def _operator(self, box: regions.Box) -> operator.Operator:
         """The operator of a box."""
-        wiring: dict[str, Any] = {
-            "context": self,
-            "silent": box.silent,
-            "number": box.number,
-            "first": box.first,
-            "last": box.last,
-        }
-        job = self.spec.job
-        match box.role:
-            case regions.Role.PARTIAL:
-                assert box.exchange is not None
-                wiring |= {
-                    "role": box.role,
-                    "exchange": box.exchange,
-                    "lanes": box.lanes,
-                    "partitions": job.exchanges[box.exchange].partitions,
-                    "numbers": self.spec.numbers,
-                }
-            case regions.Role.FINAL:
-                partitions = 1 if box.exchange is None else job.exchanges[box.exchange].partitions
-                wiring |= {
-                    "role": box.role,
-                    "exchange": box.exchange,
-                    "partitions": partitions,
-                    "numbers": self.spec.numbers,
-                    "number_of_partition": self.report.number,
-                    "incoming_lanes": len(box.incoming_lanes),
-                }
-            case regions.Role.HOME:
-                wiring |= {"role": box.role, "number_of_partition": self.report.number}
-            case regions.Role.BUILD:
-                wiring |= {"role": box.role, "qualifier": box.qualifier, "partitions": box.partitions}
-            case regions.Role.WHOLE:
-                if box.step.kind == "output":
-                    wiring["widened"] = self.spec.run.widened.get(box.step.name, ())
-                    wiring["widened_type"] = self.spec.run.widened_type
-                elif box.step.kind == "source":
-                    wiring["widened_type"] = self.spec.run.widened_type
-        made: operator.Operator = node.open_step(box.step, **wiring)
+        wiring = operator.Wiring(
+            context=self,
+            silent=box.silent,
+            number=box.number,
+            first=box.first,
+            last=box.last,
+            exchange=box.exchange,
+            partitions=box.partitions,
+            rows=box.rows,
+            lanes=box.lanes,
+            incoming_lanes=len(box.incoming_lanes),
+            numbers=self.spec.numbers,
+            number_of_partition=self.report.number,
+            widened=self.spec.run.widened.get(box.step.name, ()),
+            widened_type=self.spec.run.widened_type,
+        )
+        made: operator.Operator = node.open_step(box.step, box.role, wiring)
         return made

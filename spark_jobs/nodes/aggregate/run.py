@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure
-from spark_jobs.nodes import meeting, memory, operator, ordering, spill
+from spark_jobs.nodes import meeting, memory, operator, ordering, shape, spill
 from spark_jobs.nodes.aggregate import partial
 
 if TYPE_CHECKING:
@@ -162,8 +162,5 @@ class Home(operator.Operator):
                 self.push(piece)
 
 
-def open_operator(step: AggregateStep, *, role: str = "", **wiring: Any) -> operator.Operator:
-    """The operator of a part of an aggregate."""
-    kind = {"partial": partial.Partial, "final": Final, "home": Home}[role]
-    made: operator.Operator = kind(step, **wiring)
-    return made
+#: The operators of a aggregate by their roles.
+OPERATORS = {shape.Role.PARTIAL: partial.Partial, shape.Role.FINAL: Final, shape.Role.HOME: Home}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from spark_jobs.nodes import node
+from spark_jobs.nodes import node, shape
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import schema, typed
@@ -33,3 +33,22 @@ class AggregateStep(node.Step):
     undeclared: tuple[str, ...] = ()
     #: The counters that its emits and programs behind it read; None when nobody asks.
     totals: Totals | None = None
+
+    def partitions(self, sizes: shape.Sizes) -> int:
+        """As many as the columns that it reads are worth; a single group is in one."""
+        return sizes.partitions(self.name, len(self.input) + 1) if self.group_by else 1
+
+    def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
+        """Groups are built where records are read, and meet by their keys."""
+        by = f"shuffled by {', '.join(self.group_by) or 'nothing: one group'}"
+        # A single group of all records needs no room.
+        stage = "aggregation:hash" if self.group_by else ""
+        why = "equal keys meet; partial groups are built before the shuffle"
+        meet = shape.Stop(shape.ExchangeKind.GROUP, shape.Role.FINAL, "merged", "groups", by)
+        arrival = shape.Arrival(shape.Passage.SHUFFLED, why, stage)
+        return (shape.Meet(self, partitions, arrival, "partial", (meet, shape.home())),)
+
+    @property
+    def told(self) -> Totals | None:
+        """The counters that groups know."""
+        return self.totals

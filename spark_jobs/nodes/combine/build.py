@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_jobs.nodes.combine.step import CombineStep, Equality
+    from spark_jobs.nodes.needs import Rows
 
 
 def key_type(program_emits: tuple[tuple[str, types.Type], ...]) -> types.Type:
@@ -77,11 +78,13 @@ class Store(operator.Operator):
     """
 
     step: CombineStep
-    qualifier: str = ""
+    rows: Rows | None = None
     partitions: int = 1
 
     def open(self) -> None:
         """Compile the keys of this side."""
+        assert self.rows is not None
+        self.written, self.qualifier = self.rows, self.rows.input
         self.equalities = [e for e in self.step.equalities if e.build_qualifier == self.qualifier]
         self.programs = [operator.compiled(equality.build) for equality in self.equalities]
         self.place = self.context.account.open(self._write_all)
@@ -105,9 +108,7 @@ class Store(operator.Operator):
         data = operator.overlay(operator.with_origin(batch, batch.data, self.context.branches), columns)
         stored = self.lanes.setdefault(batch.lane, _Stored())
         if stored.writer is None:
-            stored.writer = self.context.part(
-                self.step.build_box(self.qualifier), batch.lane, lambda path: pa.ipc.new_file(path, data.schema)
-            )
+            stored.writer = self.context.part(self.written, batch.lane, lambda path: pa.ipc.new_file(path, data.schema))
         if self.partitions == 1:
             stored.writer.write_batch(data)
             return

@@ -107,7 +107,7 @@ class Combine(operator.Operator):
 
     def build_side(self, qualifier: str) -> pa.Table:
         """The records of a build side that can match."""
-        return self.context.materialized(self.step.build_box(qualifier))
+        return self.context.materialized(self.step.build(qualifier))
 
     def _indexed(self, qualifier: str, table: pa.Table) -> build.BuildTable:
         """A build side that can be looked up; it has to fit into the task's memory."""
@@ -356,14 +356,3 @@ class Combine(operator.Operator):
         data = operator.overlay(batch.data.take(rows), {qualifier: column})
         self.counters.made += len(kept) + len(broken) - batch.count
         self.give(replace(batch, data=data, rows=batch.rows.take(rows)))
-
-
-def open_operator(step: CombineStep, *, role: str = "", **wiring: Any) -> operator.Operator:
-    """The operator of a combine, of a part of one, or of one of its build sides."""
-    if role == "build":
-        return build.Store(step, **wiring)
-    if not role:
-        return Combine(step, **wiring)
-    from spark_jobs.nodes.combine import shuffled
-
-    return shuffled.open_part(step, role=role, **wiring)

@@ -8,7 +8,7 @@ With several build sides the others are read whole by each task.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -80,7 +80,7 @@ class Probe(meeting.Meeting, Combine):
     def build_side(self, qualifier: str) -> pa.Table:
         """The first build side has partitions."""
         number = self.number_of_partition if qualifier == self.step.builds[0] else None
-        return self.context.materialized(self.step.build_box(qualifier), number)
+        return self.context.materialized(self.step.build(qualifier), number)
 
     def keyed(self, qualifier: str, batch: operator.Batch) -> tuple[operator.Batch, list[pa.Array]]:
         """The keys came with the records."""
@@ -93,10 +93,3 @@ class Probe(meeting.Meeting, Combine):
         """Results go home."""
         self.counters.made -= batch.count
         self.send_home(pa.table(batch.data))
-
-
-def open_part(step: CombineStep, *, role: str, **wiring: Any) -> operator.Operator:
-    """The operator of a part of a combine."""
-    if role == "partial":
-        return Spread(step, **wiring)
-    return meeting.Home(step, **wiring) if role == "home" else Probe(step, **wiring)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
-from spark_jobs.nodes import node
+from spark_jobs.nodes import node, shape
+from spark_jobs.nodes.needs import Rows
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import schema, typed
@@ -76,6 +77,11 @@ class CombineStep(node.Step):
     undeclared: tuple[tuple[str, str], ...] = ()
 
     @property
+    def module(self) -> str:
+        """Where all parts of a combine are known."""
+        return "parts"
+
+    @property
     def is_keyed(self) -> bool:
         """Whether the first build side is found by keys of the driver: then both can be partitioned by them."""
         return any(equality.build_qualifier == self.builds[0] for equality in self.equalities)
@@ -85,6 +91,30 @@ class CombineStep(node.Step):
         """Whether each of several build sides may be missing by itself (decision 83)."""
         return len(self.builds) > 1 and self.on_miss is OnMiss.NULL_FIELDS
 
-    def build_box(self, qualifier: str) -> str:
-        """The name under which a build side is written down."""
-        return f"{self.name}#build:{qualifier}"
+    @property
+    def needs(self) -> tuple[Rows, ...]:
+        """The build sides, written down."""
+        return tuple(self.build(qualifier) for qualifier in self.builds)
+
+    def build(self, qualifier: str) -> Rows:
+        """A build side, as it is written down."""
+        return Rows(self.name, qualifier, "build side of the combine; shuffled by key where it is large")
+
+    def partitions(self, sizes: shape.Sizes) -> int:
+        """One where each task can have the whole build side, unless `strategy` asks for more."""
+        if not self.is_keyed:
+            return 1
+        pieces = sizes.pieces(self.build(self.builds[0]))
+        if pieces == 1:
+            return sizes.partitions(self.name) if self.wants_shuffle else 1
+        return max(sizes.partitions(self.name), pieces)
+
+    def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
+        """The driver's records meet the build sides in their task, or the first one in the partitions of its keys."""
+        if partitions == 1 or not self.is_keyed:
+            return (shape.Local(self),)
+        meet = shape.Stop(shape.ExchangeKind.GROUP, shape.Role.FINAL, "probed", "drivers", "shuffled by key")
+        why = "records with equal keys meet (strategy: grace_hash)"
+        arrival = shape.Arrival(shape.Passage.SHUFFLED, why, "combine:grace_hash")
+        stops = (meet, shape.home("driver record"))
+        return (shape.Meet(self, partitions, arrival, "keys", stops, beside=self.build(self.builds[0])),)

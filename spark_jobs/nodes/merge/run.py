@@ -6,12 +6,12 @@ Parts are put in order at the end.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from spark_jobs.cxl import values
-from spark_jobs.nodes import operator
+from spark_jobs.nodes import operator, shape
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.merge.step import MergeStep
@@ -37,6 +37,5 @@ class Merge(operator.Operator):
         self.push(replace(batch, data=data, lane=(port, *batch.lane)))
 
 
-def open_operator(step: MergeStep, **wiring: Any) -> Merge:
-    """The operator of a merge."""
-    return Merge(step, **wiring)
+#: The operators of a merge by their roles.
+OPERATORS = {shape.Role.WHOLE: Merge}

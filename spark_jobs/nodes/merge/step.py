@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from spark_jobs.nodes import node
+from spark_jobs.nodes import node, shape
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import types
@@ -26,3 +26,7 @@ class MergeStep(node.Step):
     conversions: tuple[tuple[tuple[str, types.Type, types.Type], ...], ...]
     interleave: bool = False
     seed: int | None = None
+
+    def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
+        """The order of the result follows from the inputs."""
+        return (shape.Local(self, lanes=True),)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.formats import cell_text, format
-from spark_jobs.nodes import keys, operator, sorting
+from spark_jobs.nodes import keys, operator, shape, sorting
 from spark_jobs.nodes.output import records, run
 
 if TYPE_CHECKING:
@@ -124,3 +124,7 @@ def _texts(column: pa.Array, static: types.Type) -> pa.Array:
         return cell_text.texts(column, static)
     comparable, _ = keys.column(column, static)
     return pc.coalesce(comparable, column)
+
+
+#: The operators of an output that is sorted or split, by their roles.
+OPERATORS = {shape.Role.WHOLE: IndexedOutput}

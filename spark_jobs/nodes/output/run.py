@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import schema, types
 from spark_jobs.formats import format, writing
-from spark_jobs.nodes import operator
+from spark_jobs.nodes import operator, shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -126,10 +126,5 @@ def _create(path: str) -> IO[bytes]:
     return open(path, "wb")
 
 
-def open_operator(step: OutputStep, **wiring: Any) -> Output:
-    """The operator of an output."""
-    if step.is_indexed:
-        from spark_jobs.nodes.output.indexed import IndexedOutput
-
-        return IndexedOutput(step, **wiring)
-    return Output(step, **wiring)
+#: The operators of an output by their roles.
+OPERATORS = {shape.Role.WHOLE: Output}

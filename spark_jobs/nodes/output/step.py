@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from spark_jobs.formats import options
-from spark_jobs.nodes import node
+from spark_jobs.nodes import node, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -126,6 +126,18 @@ class OutputStep(node.Step):
     def is_indexed(self) -> bool:
         """Whether records move after they were written, so that parts need an index."""
         return bool(self.sort_order) or self.split is not None
+
+    @property
+    def module(self) -> str:
+        """Parts with an index have operators of their own."""
+        return "indexed" if self.is_indexed else "run"
+
+    def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
+        """Records are written where they are; sorted ones are runs, which tasks merge when all are written."""
+        if not self.sort_order:
+            return (shape.Local(self),)
+        why = "records are written in the order of `sort_order`"
+        return (shape.Local(self, shape.Arrival(shape.Passage.SORTED, why, "sort")),)
 
     def unwritable(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
         """The columns whose names the files would hold and their encoding cannot, each with what is wrong with it."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from spark_jobs.cxl import engine
-from spark_jobs.nodes import operator
+from spark_jobs.nodes import operator, shape
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.route.step import RouteStep
@@ -92,6 +92,5 @@ def _without(rows: np.ndarray, count: int, *others: np.ndarray) -> np.ndarray:
     return left
 
 
-def open_operator(step: RouteStep, **wiring: Any) -> Route:
-    """The operator of a route."""
-    return Route(step, **wiring)
+#: The operators of a route by their roles.
+OPERATORS = {shape.Role.WHOLE: Route}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import failure, types, values
 from spark_jobs.formats import format
-from spark_jobs.nodes import memory, operator
+from spark_jobs.nodes import memory, operator, shape
 from spark_jobs.nodes.source.split_origin import Pack, PackOrigin, SplitOrigin
 from spark_jobs.scan import scanning, together
 from spark_jobs.scan.reading import SplitOutcome
@@ -175,6 +175,5 @@ def _with_values(data: pa.RecordBatch) -> pa.RecordBatch:
     return operator.overlay(data, {name: values.to_arrow(data.column(name).to_pylist(), types.ANY) for name in names})
 
 
-def open_operator(step: SourceStep, **wiring: Any) -> Source:
-    """The operator of a source."""
-    return Source(step, **wiring)
+#: The operators of a source by their roles.
+OPERATORS = {shape.Role.WHOLE: Source}

@@ -8,14 +8,14 @@ partition `First` does that itself. Null equals null, 1 equals 1.0 (decision 18)
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure
-from spark_jobs.nodes import keys, meeting, memory, operator, spill
+from spark_jobs.nodes import keys, meeting, memory, operator, shape, spill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,8 +144,5 @@ class First(meeting.Meeting):
             self.send_home(table.drop_columns(self.by))
 
 
-def open_operator(step: DistinctStep, *, role: str = "", **wiring: Any) -> operator.Operator:
-    """The operator of a part of a distinct."""
-    if role == "partial":
-        return Gather(step, **wiring)
-    return meeting.Home(step, **wiring) if role == "home" else First(step, **wiring)
+#: The operators of a distinct by their roles.
+OPERATORS = {shape.Role.PARTIAL: Gather, shape.Role.FINAL: First, shape.Role.HOME: meeting.Home}

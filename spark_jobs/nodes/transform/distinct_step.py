@@ -19,6 +19,10 @@ class DistinctStep(node.Step):
     """
 
     kind: ClassVar[str] = "transform"
-    module: ClassVar[str] = "distinct_run"
 
     keys: tuple[tuple[str, types.Type], ...]
+
+    @property
+    def module(self) -> str:
+        """Beside that of whole transforms."""
+        return "distinct_run"

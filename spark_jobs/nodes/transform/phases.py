@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import typed
+from spark_jobs.nodes import shape
 from spark_jobs.nodes.transform.distinct_step import DistinctStep
 
 if TYPE_CHECKING:
@@ -21,6 +22,24 @@ if TYPE_CHECKING:
 
 SLOT = "$slot."
 KEY = "$key."
+
+
+def of(step: TransformStep, partitions: int) -> tuple[shape.Phase, ...]:
+    """The parts of a transform as the plan puts them together."""
+    found: list[shape.Phase] = [
+        _meeting(part, partitions) if isinstance(part, DistinctStep) else shape.Local(part) for part in steps(step)
+    ]
+    if step.window is not None:
+        arrival = shape.Arrival(shape.Passage.SHUFFLED, "rows of a partition meet", "transform")
+        found[0] = replace(found[0], arrival=arrival)
+    return tuple(found)
+
+
+def _meeting(step: DistinctStep, partitions: int) -> shape.Meet:
+    by = "shuffled by the distinct values"
+    meet = shape.Stop(shape.ExchangeKind.GROUP, shape.Role.FINAL, "merged", "groups", by)
+    arrival = shape.Arrival(shape.Passage.SHUFFLED, "equal values meet", "transform")
+    return shape.Meet(step, partitions, arrival, "partial", (meet, shape.home()), aspect="distinct")
 
 
 def steps(step: TransformStep) -> list[node.Step]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure, failures, types, values
-from spark_jobs.nodes import operator
+from spark_jobs.nodes import operator, shape
 from spark_jobs.nodes.transform import directives
 
 if TYPE_CHECKING:
@@ -104,6 +104,5 @@ def _output(batch: operator.Batch, result: engine.BatchResult, *, fields: bool) 
     return replace(kept, data=operator.overlay(kept.data, columns))
 
 
-def open_operator(step: TransformStep, **wiring: Any) -> Transform:
-    """The operator of a transform."""
-    return Transform(step, **wiring)
+#: The operators of a transform by their roles.
+OPERATORS = {shape.Role.WHOLE: Transform}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from spark_jobs.nodes import node
+from spark_jobs.nodes import node, shape
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import typed
@@ -46,3 +46,13 @@ class TransformStep(node.Step):
     log: tuple[LogDirective, ...] = ()
     max_expansion: int = 10_000
     window: Any = None
+
+    def partitions(self, sizes: shape.Sizes) -> int:
+        """As many as the records are worth that `distinct` compares."""
+        return sizes.partitions(self.name) if len(self.phases(1)) > 1 else 1
+
+    def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
+        """What stands before a `distinct`, the meeting of equal values, what stands after it."""
+        from spark_jobs.nodes.transform import phases
+
+        return phases.of(self, partitions)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.diagnostics.visible import visible
 from spark_jobs.nodes.binding import CORRELATION
 from spark_jobs.nodes.output.step import IfExists, SortField
+from spark_jobs.nodes.shape import Passage
 from spark_jobs.plan.explain import columns, retraction, storage
 from spark_jobs.plan.physical import edges, inputs, physical
-from spark_jobs.plan.physical.edges import Passage
 from spark_jobs.scan.network import addresses
 
 if TYPE_CHECKING:

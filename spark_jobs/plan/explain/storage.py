@@ -14,6 +14,7 @@ from spark_jobs.scan.staging import staged_copy
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from spark_jobs.nodes.shape import Arrival
     from spark_jobs.plan.physical.inputs import Discovered
     from spark_jobs.plan.plan import Plan, PlannedNode
     from spark_jobs.plan.reading.workspace import Storage
@@ -39,17 +40,20 @@ def spill(plan: Plan) -> list[str]:
         lines.append("Spill disk cap: unlimited (default)")
     if names := spill_estimates.stages(plan):
         lines.append(f"Spill compression: {storage.compress.title()} [storage.spill.compress]")
-        lines += [f"  {_operator(plan, name)} '{name}' → {_compression(plan, name)}" for name in names]
+        lines += [
+            f"  {_operator(plan, name, arrival)} '{name}' → {_compression(plan, arrival)}"
+            for name, arrival in names.items()
+        ]
     return lines
 
 
-def _operator(plan: Plan, name: str) -> str:
-    return "Sort" if plan.by_name[name].kind == "output" else plan.by_name[name].kind.title()
+def _operator(plan: Plan, name: str, arrival: Arrival) -> str:
+    return plan.by_name[name].kind.title() if arrival.passage.spills else "Sort"
 
 
-def _compression(plan: Plan, name: str) -> str:
+def _compression(plan: Plan, arrival: Arrival) -> str:
     """What `auto` comes to: runs of megabytes, which are worth it. Sorted runs are the bytes of the output."""
-    is_off = plan.storage.compress == "off" or plan.by_name[name].kind == "output"
+    is_off = plan.storage.compress == "off" or not arrival.passage.spills
     return "off" if is_off else "lz4"
 
 
@@ -140,8 +144,12 @@ def record(plan: Plan, sources: Mapping[str, Discovered]) -> dict[str, Any]:
         "spill_compression": {
             "mode": storage.compress,
             "per_operator": [
-                {"node_name": name, "display_name": title, "compression": _compression(plan, name)}
-                for name, title in spill_estimates.stages(plan).items()
+                {
+                    "node_name": name,
+                    "display_name": spill_estimates.title(name, arrival),
+                    "compression": _compression(plan, arrival),
+                }
+                for name, arrival in spill_estimates.stages(plan).items()
             ],
         },
         "cap_headroom": {

@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import typed
 from spark_jobs.cxl.builtins import declare
-from spark_jobs.nodes import tree
-from spark_jobs.nodes.aggregate.step import AggregateStep
-from spark_jobs.nodes.combine.step import CombineStep
-from spark_jobs.nodes.output.step import OutputStep
-from spark_jobs.nodes.transform.step import TransformStep
+from spark_jobs.nodes import shape, tree
+from spark_jobs.nodes.shape import Arrival, Local, Passage
+from spark_jobs.plan.physical import physical, regions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_jobs.plan.plan import Input, Plan, PlannedNode
-
-
-class Passage(StrEnum):
-    """How records get from one node to the next.
-
-    Inside a task, by a Spark shuffle, as sorted runs that other tasks merge, or written down for every task.
-    """
-
-    PIPELINED = "streaming (pipelined)"
-    SHUFFLED = "materialized (shuffled by key)"
-    SORTED = "materialized (sorted runs, merged by ranges of the key)"
-    BROADCAST = "materialized (written down, read by every task)"
 
 
 @dataclass(frozen=True)
@@ -40,8 +25,17 @@ class Edge:
     port: str
     consumer: str
     qualifier: str
-    passage: Passage
-    reason: str
+    arrival: Arrival
+
+    @property
+    def passage(self) -> Passage:
+        """How records get from the one to the other."""
+        return self.arrival.passage
+
+    @property
+    def reason(self) -> str:
+        """Why so."""
+        return self.arrival.why
 
 
 def edges(plan: Plan) -> list[Edge]:
@@ -50,21 +44,19 @@ def edges(plan: Plan) -> list[Edge]:
 
 
 def _edge(planned: PlannedNode, edge: Input) -> Edge:
-    passage, reason = Passage.PIPELINED, "records stay in the task that read them"
-    match planned.step:
-        case AggregateStep():
-            passage, reason = Passage.SHUFFLED, "equal keys meet; partial groups are built before the shuffle"
-        case CombineStep(wants_shuffle=True, is_keyed=True) as step if edge.qualifier in (step.driver, step.builds[0]):
-            passage, reason = Passage.SHUFFLED, "records with equal keys meet (strategy: grace_hash)"
-        case CombineStep(driver=driver) if edge.qualifier != driver:
-            passage, reason = Passage.BROADCAST, "build side of the combine; shuffled by key where it is large"
-        case TransformStep(window=window) if window is not None:
-            passage, reason = Passage.SHUFFLED, "rows of a partition meet"
-        case TransformStep(program=program) if any(isinstance(s, typed.Distinct) for s in program.statements):
-            passage, reason = Passage.SHUFFLED, "equal values meet"
-        case OutputStep(sort_order=order) if order:
-            passage, reason = Passage.SORTED, "records are written in the order of `sort_order`"
-    return Edge(edge.node, edge.port, planned.name, edge.qualifier, passage, reason)
+    arrival = _arrival(planned, edge)
+    return Edge(edge.node, edge.port, planned.name, edge.qualifier, arrival)
+
+
+def _arrival(planned: PlannedNode, edge: Input) -> Arrival:
+    """How records come to the first part of a node that does not take them where they are."""
+    if planned.step is None:
+        return shape.STAYS
+    phases = physical.phases(planned.step)
+    written = regions.rows(planned, edge)
+    if written is not None and all(isinstance(phase, Local) or phase.beside != written for phase in phases):
+        return Arrival(Passage.BROADCAST, written.why)
+    return next((each.arrival for each in phases if each.arrival != shape.STAYS), shape.STAYS)
 
 
 def is_materialized(plan: Plan, name: str) -> bool:

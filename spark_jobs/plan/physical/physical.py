@@ -9,34 +9,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.nodes.aggregate.step import AggregateStep
-from spark_jobs.nodes.combine.step import CombineStep
-from spark_jobs.nodes.transform.distinct_step import DistinctStep
 from spark_jobs.plan.physical import regions
-from spark_jobs.plan.physical.regions import ExchangeKind, Role
 
 if TYPE_CHECKING:
+    from spark_jobs.nodes import node, shape
+    from spark_jobs.nodes.needs import Rows
     from spark_jobs.plan.physical.regions import Box, Exchange, Job
     from spark_jobs.plan.plan import Plan
 
-_PARTITIONS = 2
+
+class _General:
+    """Sizes of which nothing is known: everything has two partitions, and what is written down fits into each task."""
+
+    def partitions(self, node: str, columns: int | None = None) -> int:
+        """Two."""
+        return 2
+
+    def pieces(self, rows: Rows) -> int:
+        """One."""
+        return 1
+
+
+def phases(step: node.Step) -> tuple[shape.Phase, ...]:
+    """The parts of a step in their general shape."""
+    return step.phases(step.partitions(_General()))
 
 
 def jobs(plan: Plan) -> tuple[Job, ...]:
     """The jobs of a plan in their general shape; none when some node does not run yet."""
     if any(planned.step is None or planned.pending for planned in plan.nodes):
         return ()
-    return regions.jobs(plan, lambda name: _partitions(plan, name))
-
-
-def _partitions(plan: Plan, name: str) -> int:
-    match plan.by_name[name].step:
-        case AggregateStep(group_by=()):
-            return 1
-        case CombineStep(wants_shuffle=False):
-            return 1
-        case _:
-            return _PARTITIONS
+    return regions.jobs(plan, lambda name: regions.step(plan.by_name[name]).partitions(_General()))
 
 
 def lines(plan: Plan) -> list[str]:
@@ -71,15 +74,8 @@ def record(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _exchange(job: Job, exchange: Exchange) -> str:
-    box = job.boxes[exchange.consumer]
-    if exchange.kind is ExchangeKind.HOME:
-        place = "driver record" if isinstance(box.step, CombineStep) else "first record"
-        return f"Exchange home of {box.step.name} (level {exchange.level}, to the place of the {place})"
-    step = box.step
-    if isinstance(step, CombineStep):
-        return f"Exchange drivers of {step.name} (level {exchange.level}, shuffled by key)"
-    by = ", ".join(step.group_by) if isinstance(step, AggregateStep) else "the distinct values"
-    return f"Exchange groups of {step.name} (level {exchange.level}, shuffled by {by or 'nothing: one group'})"
+    name = job.boxes[exchange.consumer].step.name
+    return f"Exchange {exchange.moved} of {name} (level {exchange.level}, {exchange.by})"
 
 
 def _members(job: Job, root: str) -> list[str]:
@@ -99,15 +95,6 @@ def _region(job: Job, root: str) -> str:
 
 
 def _title(box: Box) -> str:
-    name = f"{box.step.name} (distinct)" if isinstance(box.step, DistinctStep) else box.step.name
-    match box.role:
-        case Role.PARTIAL:
-            return f"{name} [keys]" if isinstance(box.step, CombineStep) else f"{name} [partial]"
-        case Role.FINAL:
-            return f"{name} [probed]" if isinstance(box.step, CombineStep) else f"{name} [merged]"
-        case Role.HOME:
-            return f"{name} [in order]"
-        case Role.BUILD:
-            return f"{box.step.name}.{box.qualifier} [build side, kept for the next job]"
-        case _:
-            return f"{name} [replayed]" if box.silent else name
+    if box.rows is not None:
+        return f"{box.rows.node}.{box.rows.input} [build side, kept for the next job]"
+    return box.title or (f"{box.step.name} [replayed]" if box.silent else box.step.name)

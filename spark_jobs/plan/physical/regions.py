@@ -12,40 +12,20 @@ whatever the pipeline's shape: rows for an exchange of a later level are passed 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
-from spark_jobs.nodes.aggregate.step import AggregateStep
-from spark_jobs.nodes.combine.step import CombineStep
-from spark_jobs.nodes.transform import phases
-from spark_jobs.nodes.transform.step import TransformStep
+from spark_jobs.nodes.shape import ExchangeKind, Local, Meet, Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_jobs.nodes import node
     from spark_jobs.nodes.aggregate.totals import Totals
+    from spark_jobs.nodes.needs import Rows
     from spark_jobs.plan import plan as plans
 
 
 Lanes = tuple[tuple[int, ...], ...]
-
-
-class Role(StrEnum):
-    """What part of a node a box is; most nodes are a single box."""
-
-    WHOLE = ""
-    PARTIAL = "partial"
-    FINAL = "final"
-    HOME = "home"
-    BUILD = "build"
-
-
-class ExchangeKind(StrEnum):
-    """What brings rows together: equal keys, or the place in the order of records."""
-
-    GROUP = "group"
-    HOME = "home"
 
 
 @dataclass(frozen=True)
@@ -59,7 +39,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Box:
-    """An operator of a region; `exchange` is what it sends to, `qualifier` the build side it writes down."""
+    """An operator of a region; `exchange` is what it sends to, `rows` what it writes down for a later job."""
 
     id: str
     step: node.Step
@@ -68,8 +48,8 @@ class Box:
     silent: bool
     targets: tuple[Target, ...] = ()
     exchange: int | None = None
-    qualifier: str = ""
-    #: In how many partitions a build side is written down.
+    rows: Rows | None = None
+    #: In how many partitions it sends or writes them.
     partitions: int = 1
     #: Every lane that reaches the box, in record order: its position is the high part of a record's ordinal.
     lanes: tuple[tuple[int, ...], ...] = ((),)
@@ -78,17 +58,24 @@ class Box:
     #: Whether records enter and leave the node here.
     first: bool = True
     last: bool = True
+    #: What `explain` calls it where the node is several operators.
+    title: str = ""
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """A shuffle of payloads: consumed at `level` by the box `consumer`, in `partitions` parts."""
+    """A shuffle of payloads: consumed at `level` by the box `consumer`, in `partitions` parts.
+
+    `moved` and `by` say what goes through it and by what it is brought together, in words of `explain`.
+    """
 
     id: int
     kind: ExchangeKind
     level: int
     partitions: int
     consumer: str
+    moved: str = ""
+    by: str = ""
 
 
 @dataclass(frozen=True)
@@ -112,8 +99,7 @@ class Job:
     def totals(self, exchange: Exchange) -> Totals | None:
         """The totals that the groups behind an exchange know, where it is one of groups."""
         consumer = self.boxes[exchange.consumer]
-        is_final = consumer.role is Role.FINAL and isinstance(consumer.step, AggregateStep)
-        return consumer.step.totals if is_final else None  # type: ignore[attr-defined]
+        return consumer.step.told if consumer.role is Role.FINAL else None
 
     def slots(self, level: int) -> int:
         """How many tasks a level above 0 has."""
@@ -125,37 +111,28 @@ def jobs(plan: plans.Plan, partitions: Callable[[str], int]) -> tuple[Job, ...]:
 
     Args:
         plan: the plan; every node has a step.
-        partitions: how many partitions an aggregate's groups or the two sides of a combine are spread over, by the
-            node's name; 1 keeps groups in one task, and gives each task the whole build side.
+        partitions: how many partitions a node's records are spread over where they meet, by the node's name; 1 keeps
+            groups in one task, and gives each task the whole build side of a combine.
     """
     return _Builder(plan, partitions).build()
 
 
-def _has_distinct(planned: plans.PlannedNode) -> bool:
-    return isinstance(planned.step, TransformStep) and len(phases.steps(planned.step)) > 1
-
-
-def driver(planned: plans.PlannedNode) -> plans.Input:
-    """The edge whose record order the node keeps: a combine's driver, else the only input."""
-    if planned.kind == "combine":
-        return next(edge for edge in planned.inputs if edge.qualifier == planned.step.driver)  # type: ignore[union-attr]
-    return planned.inputs[0]
+def rows(planned: plans.PlannedNode, edge: plans.Input) -> Rows | None:
+    """What an earlier job writes down of an input, where its records are only looked up."""
+    needs = planned.step.needs if planned.step else ()
+    return next((need for need in needs if need.input == edge.qualifier), None)
 
 
 def streams(planned: plans.PlannedNode) -> list[plans.Input]:
-    """The edges whose records go on through the node; those of the others are only looked up."""
-    builds = _builds(planned)
-    return [edge for edge in planned.inputs if not any(edge is build for build in builds)]
+    """The edges whose records go on through the node, the one first whose order it keeps."""
+    return [edge for edge in planned.inputs if rows(planned, edge) is None]
 
 
-def _builds(planned: plans.PlannedNode) -> list[plans.Input]:
-    if planned.kind != "combine":
-        return []
-    first = driver(planned)
-    return [edge for edge in planned.inputs if edge is not first]
+def _written(planned: plans.PlannedNode) -> list[plans.Input]:
+    return [edge for edge in planned.inputs if rows(planned, edge) is not None]
 
 
-def _step(planned: plans.PlannedNode) -> node.Step:
+def step(planned: plans.PlannedNode) -> node.Step:
     """The step of a node; a plan that has nodes without is refused before (`plan/pending.py`)."""
     if planned.step is None:
         raise ValueError(f"{planned.name} is not ready to run")
@@ -165,14 +142,14 @@ def _step(planned: plans.PlannedNode) -> node.Step:
 class _Builder:
     def __init__(self, plan: plans.Plan, partitions: Callable[[str], int]) -> None:
         self.plan = plan
-        self.partitions = partitions
+        self.phases = {planned.name: step(planned).phases(partitions(planned.name)) for planned in plan.nodes}
         self.numbers = {planned.name: number for number, planned in enumerate(plan.nodes)}
         self.depths: dict[str, int] = {}
         #: The box of each node that its records leave from, in the job that is being made.
         self.exits: dict[str, str] = {}
         for planned in plan.nodes:
             stream = [self.depths[edge.node] for edge in streams(planned)]
-            build = [self.depths[edge.node] + 1 for edge in _builds(planned)]
+            build = [self.depths[edge.node] + 1 for edge in _written(planned)]
             self.depths[planned.name] = max([0, *stream, *build])
         self.ends = self._job_of_ends()
 
@@ -209,7 +186,7 @@ class _Builder:
     def _members(self, number: int) -> set[str]:
         """The nodes that run in a job: what its ends and its build sides need, up to what earlier jobs wrote down."""
         wanted = [name for name, job in self.ends.items() if job == number]
-        wanted += [e.node for p in self.plan.nodes for e in _builds(p) if self.depths[e.node] == number]
+        wanted += [e.node for p in self.plan.nodes for e in _written(p) if self.depths[e.node] == number]
         return self._upstream(wanted)
 
     def _job(self, number: int, members: set[str], done: set[str]) -> Job:
@@ -218,90 +195,73 @@ class _Builder:
         self.exits = {}
         levels: dict[str, set[int]] = {}  # node -> levels at which its records appear
         for planned in self.plan.nodes:
-            if planned.name not in members:
-                continue
-            arriving = {level for edge in streams(planned) for level in levels[edge.node]} or {0}
-            box = self._box(planned, planned.name in done)
-            self.exits[planned.name] = box.id
-            if planned.kind == "aggregate" or self._is_shuffled(planned):
-                levels[planned.name] = {self._meeting(box, max(arriving), boxes, exchanges)}
-            elif _has_distinct(planned):
-                levels[planned.name] = {self._phases(box, max(arriving), boxes, exchanges)}
-            else:
-                boxes[box.id] = box
-                levels[planned.name] = arriving
+            if planned.name in members:
+                arriving = {level for edge in streams(planned) for level in levels[edge.node]} or {0}
+                whole = self._box(planned, planned.name in done)
+                levels[planned.name] = self._parts(whole, arriving, boxes, exchanges)
         for planned in self.plan.nodes:
             self._connect(planned, number, members, boxes)
-        sources = tuple(p.name for p in self.plan.nodes if p.kind == "source" and p.name in members)
+        sources = tuple(p.name for p in self.plan.nodes if not p.inputs and p.name in members)
         return Job(number, sources, boxes, tuple(exchanges))
 
     def _box(self, planned: plans.PlannedNode, silent: bool) -> Box:
-        incoming = ((),) if planned.kind == "source" else self._incoming_lanes(planned)
         return Box(
             planned.name,
-            _step(planned),
+            step(planned),
             Role.WHOLE,
             self.numbers[planned.name],
             silent,
-            lanes=incoming,
+            lanes=self._incoming_lanes(planned),
         )
 
     def _incoming_lanes(self, planned: plans.PlannedNode) -> Lanes:
-        if planned.kind == "merge":
-            return self._lanes(planned.name)
-        return self._lanes(driver(planned).node)
+        """Every path through merges by which records reach a node, in the order that the node gives them."""
+        if not planned.inputs:
+            return ((),)
+        if any(isinstance(phase, Local) and phase.lanes for phase in self.phases[planned.name]):
+            return tuple((i, *lane) for i, edge in enumerate(planned.inputs) for lane in self._lanes(edge.node))
+        return self._lanes(streams(planned)[0].node)
 
     def _lanes(self, name: str) -> Lanes:
         """Every path through merges by which records reach a node's output, in the order the records have there."""
-        planned = self.plan.by_name[name]
-        if planned.kind == "merge":
-            return tuple((i, *lane) for i, edge in enumerate(planned.inputs) for lane in self._lanes(edge.node))
-        if planned.kind in ("source", "aggregate") or _has_distinct(planned) or self._is_shuffled(planned):
+        if any(isinstance(phase, Meet) for phase in self.phases[name]):
             return ((),)
-        return self._lanes(driver(planned).node)
+        return self._incoming_lanes(self.plan.by_name[name])
 
-    def _is_shuffled(self, planned: plans.PlannedNode) -> bool:
-        """Whether a combine's driver and first build side meet in partitions."""
-        return isinstance(planned.step, CombineStep) and planned.step.is_keyed and self.partitions(planned.name) > 1
-
-    def _meeting(self, box: Box, arriving: int, boxes: dict[str, Box], exchanges: list[Exchange]) -> int:
-        """The boxes and exchanges by which equal keys meet and go home; gives the level where the result appears."""
-        node_name = box.step.name
-        partitions = self.partitions(node_name)
-        group = len(exchanges)
-        final, home = f"{box.id}#final", f"{box.id}#home"
-        boxes[box.id] = replace(box, role=Role.PARTIAL, exchange=group, last=False)
-        exchanges.append(Exchange(group, ExchangeKind.GROUP, arriving + 1, partitions, final))
-        after = replace(box, role=Role.FINAL, lanes=((),), incoming_lanes=box.lanes, first=False)
-        if partitions == 1:
-            boxes[final] = replace(after, id=final)
-            self.exits[node_name] = final
-            return arriving + 1
-        boxes[final] = replace(after, id=final, exchange=group + 1, last=False)
-        boxes[home] = replace(after, id=home, role=Role.HOME)
-        exchanges.append(Exchange(group + 1, ExchangeKind.HOME, arriving + 2, partitions, home))
-        self.exits[node_name] = home
-        return arriving + 2
-
-    def _phases(self, box: Box, arriving: int, boxes: dict[str, Box], exchanges: list[Exchange]) -> int:
-        """A transform with `distinct`: its parts, and between each two a meeting of equal keys."""
-        assert isinstance(box.step, TransformStep)
-        steps = phases.steps(box.step)
-        level = arriving
-        current = box
-        for i, step in enumerate(steps):
-            is_distinct = bool(i % 2)
-            part = replace(current, id=box.id if i == 0 else f"{box.id}#{i}", step=step, first=i == 0, last=False)
+    def _parts(self, whole: Box, levels: set[int], boxes: dict[str, Box], exchanges: list[Exchange]) -> set[int]:
+        """The boxes of a node, part by part; gives the levels at which the result appears."""
+        phases = self.phases[whole.id]
+        for i, phase in enumerate(phases):
+            name = whole.id if i == 0 else f"{whole.id}#{i}"
+            part = replace(whole, id=name, step=phase.step, first=i == 0, last=i == len(phases) - 1)
             if i:
-                self._follow(boxes, self.exits[box.id], part.id)
-            if is_distinct:
-                level = self._meeting(part, level, boxes, exchanges)
-                exit_box = boxes[self.exits[box.id]]
-                boxes[exit_box.id] = replace(exit_box, last=False)
-                current = replace(box, lanes=((),))
-            else:
-                boxes[part.id] = replace(part, last=i == len(steps) - 1)
-                self.exits[box.id] = part.id
+                self._follow(boxes, self.exits[whole.id], name)
+            match phase:
+                case Local():
+                    boxes[name] = part
+                    self.exits[whole.id] = name
+                case Meet():
+                    levels = {self._meeting(part, phase, max(levels), boxes, exchanges)}
+                    whole = replace(whole, lanes=((),))
+                case _:
+                    assert_never(phase)
+        return levels
+
+    def _meeting(self, box: Box, phase: Meet, arriving: int, boxes: dict[str, Box], exchanges: list[Exchange]) -> int:
+        """The boxes and exchanges by which records meet and go home; gives the level where the result appears."""
+        called = f"{box.step.name} ({phase.aspect})" if phase.aspect else box.step.name
+        sent = replace(box, exchange=len(exchanges), partitions=phase.partitions, last=False)
+        boxes[box.id] = replace(sent, role=Role.PARTIAL, title=f"{called} [{phase.departs}]")
+        behind = replace(box, lanes=((),), incoming_lanes=box.lanes, first=False)
+        stops = phase.route
+        for level, stop in enumerate(stops, arriving + 1):
+            name = f"{box.id}#{stop.role}"
+            exchanges.append(Exchange(len(exchanges), stop.kind, level, phase.partitions, name, stop.moved, stop.by))
+            arrived = replace(behind, id=name, role=stop.role, title=f"{called} [{stop.title}]")
+            if stop is not stops[-1]:
+                arrived = replace(arrived, exchange=len(exchanges), partitions=phase.partitions, last=False)
+            boxes[name] = arrived
+        self.exits[box.step.name] = name
         return level
 
     @staticmethod
@@ -311,25 +271,32 @@ class _Builder:
 
     def _connect(self, planned: plans.PlannedNode, number: int, members: set[str], boxes: dict[str, Box]) -> None:
         """Wire a node's inputs to its producers' last boxes."""
-        builds = _builds(planned)
         for index, edge in enumerate(planned.inputs):
             producer = boxes.get(self.exits.get(edge.node, ""))
+            written = rows(planned, edge)
             if producer is None:
                 continue
-            if any(edge is build for build in builds):
+            if written is not None:
                 if self.depths[edge.node] != number:
                     continue
-                target = planned.step.build_box(edge.qualifier)  # type: ignore[union-attr]
-                build = Box(target, _step(planned), Role.BUILD, self.numbers[planned.name], silent=False)
-                first = planned.step.builds[0]  # type: ignore[union-attr]
-                boxes[target] = replace(
-                    build,
-                    qualifier=edge.qualifier,
+                target = str(written)
+                boxes[target] = Box(
+                    target,
+                    step(planned),
+                    Role.BUILD,
+                    self.numbers[planned.name],
+                    silent=False,
+                    rows=written,
+                    partitions=self._partitions(written),
                     lanes=self._lanes(edge.node),
-                    partitions=self.partitions(planned.name) if edge.qualifier == first else 1,
                 )
             elif planned.name in members:
                 target = planned.name
             else:
                 continue
             boxes[producer.id] = replace(producer, targets=(*producer.targets, Target(edge.port, target, index)))
+
+    def _partitions(self, written: Rows) -> int:
+        """In how many partitions an input is written down: those in which it meets the others, if it does."""
+        meetings = (phase for phase in self.phases[written.node] if isinstance(phase, Meet))
+        return next((phase.partitions for phase in meetings if phase.beside == written), 1)

@@ -9,15 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.nodes.aggregate.step import AggregateStep
-from spark_jobs.nodes.combine.step import CombineStep
-from spark_jobs.nodes.output.step import OutputStep
 from spark_jobs.plan.physical import edges
-from spark_jobs.plan.physical.edges import Passage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from spark_jobs.nodes.shape import Arrival
     from spark_jobs.plan.physical.inputs import Discovered
     from spark_jobs.plan.plan import Plan
 
@@ -83,34 +80,22 @@ class Headroom:
         return self.estimated * 100 >= self.cap * WARNING_PERCENT
 
 
-def stages(plan: Plan) -> dict[str, str]:
-    """The nodes where records meet or are sorted, with their titles; a single group of all records needs no room."""
-    waiting = (Passage.SHUFFLED, Passage.SORTED)
-    shuffled = {edge.consumer for edge in edges.edges(plan) if edge.passage in waiting}
-    found: dict[str, str] = {}
-    for planned in plan.nodes:
-        if planned.name not in shuffled:
-            continue
-        match planned.step:
-            case AggregateStep(group_by=()):
-                continue
-            case AggregateStep():
-                title = "aggregation:hash"
-            case CombineStep():
-                title = "combine:grace_hash"
-            case OutputStep():
-                title = "sort"
-            case _:
-                title = planned.kind
-        found[planned.name] = f"[{title}] {planned.name}"
-    return found
+def stages(plan: Plan) -> dict[str, Arrival]:
+    """The nodes where records wait to meet or to be sorted, in topological order, with how they come there."""
+    waiting = {edge.consumer: edge.arrival for edge in edges.edges(plan) if edge.arrival.stage}
+    return {planned.name: waiting[planned.name] for planned in plan.nodes if planned.name in waiting}
+
+
+def title(name: str, arrival: Arrival) -> str:
+    """A stage as `explain` names it."""
+    return f"[{arrival.stage}] {name}"
 
 
 def volumes(plan: Plan, sources: Mapping[str, Discovered]) -> dict[str, int | None]:
     """The bytes of the files that each node's records come from; None when that is not known before a run."""
     found: dict[str, int | None] = {}
     for planned in plan.nodes:
-        if planned.kind == "source":
+        if not planned.inputs:
             found[planned.name] = sources[planned.name].bytes if planned.name in sources else None
         else:
             given = [found[edge.node] for edge in planned.inputs]
@@ -125,7 +110,7 @@ def estimate(plan: Plan, sources: Mapping[str, Discovered]) -> Estimate:
     # Nothing to read is nothing to foresee.
     return Estimate(
         tuple(
-            Stage(name, title, sizes[name] or None, is_spilled=not isinstance(plan.by_name[name].step, OutputStep))
-            for name, title in stages(plan).items()
+            Stage(name, title(name, arrival), sizes[name] or None, is_spilled=arrival.passage.spills)
+            for name, arrival in stages(plan).items()
         )
     )

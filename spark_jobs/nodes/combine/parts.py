@@ -1,0 +1,15 @@
+"""The operators of a combine: whole beside small build sides, in parts beside a large one, and the writing of both."""
+
+from __future__ import annotations
+
+from spark_jobs.nodes import meeting, shape
+from spark_jobs.nodes.combine import build, run, shuffled
+
+#: The operators of a combine by their roles.
+OPERATORS = {
+    shape.Role.WHOLE: run.Combine,
+    shape.Role.PARTIAL: shuffled.Spread,
+    shape.Role.FINAL: shuffled.Probe,
+    shape.Role.HOME: meeting.Home,
+    shape.Role.BUILD: build.Store,
+}

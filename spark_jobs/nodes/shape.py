@@ -1,0 +1,153 @@
+"""What a step says of its own shape: the parts that it has, and where its records change their task.
+
+The plan puts the parts of all steps together (`plan/physical/regions.py`), tasks open an operator for each, and `explain` shows
+them. None of the three knows kinds of nodes: what they need to know of a node is said here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from spark_jobs.nodes.needs import Rows
+    from spark_jobs.nodes.node import Step
+
+
+class Role(StrEnum):
+    """What an operator does for its step; `OPERATORS` of the step's module has one for each that the step has."""
+
+    #: All that the step does with a record.
+    WHOLE = ""
+    #: The end of a region: sends records, or what it made of them, to an exchange.
+    PARTIAL = "partial"
+    #: Has what belongs together.
+    FINAL = "final"
+    #: Puts records back into their order.
+    HOME = "home"
+    #: Writes the records of an input down for a later job.
+    BUILD = "build"
+
+
+class ExchangeKind(StrEnum):
+    """What brings rows together: equal keys, or the place in the order of records."""
+
+    GROUP = "group"
+    HOME = "home"
+
+    @property
+    def gives_places(self) -> bool:
+        """Whether rows get their places in the order of records when they leave; else they have theirs from before."""
+        return self is not ExchangeKind.HOME
+
+
+class Passage(StrEnum):
+    """How records get from one node to the next.
+
+    Inside a task, by a Spark shuffle, as sorted runs that other tasks merge, or written down for every task.
+    """
+
+    PIPELINED = "streaming (pipelined)"
+    SHUFFLED = "materialized (shuffled by key)"
+    SORTED = "materialized (sorted runs, merged by ranges of the key)"
+    BROADCAST = "materialized (written down, read by every task)"
+
+    @property
+    def spills(self) -> bool:
+        """Whether what waits may be spilled; sorted runs are the bytes of an output already."""
+        return self is not Passage.SORTED
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """How records come to a part of a step and why, and what `explain` calls the stage where they wait, if they do."""
+
+    passage: Passage
+    why: str
+    stage: str = ""
+
+
+STAYS = Arrival(Passage.PIPELINED, "records stay in the task that read them")
+
+
+@dataclass(frozen=True)
+class Local:
+    """A part that works on records in the task that has them.
+
+    Args:
+        step: what runs.
+        arrival: how records come to it.
+        lanes: whether each input is a lane of its own: a merge, whose order follows from its inputs.
+    """
+
+    step: Step
+    arrival: Arrival = STAYS
+    lanes: bool = False
+
+
+@dataclass(frozen=True)
+class Stop:
+    """An exchange on the way through a part, and the operator behind it.
+
+    Args:
+        kind: what brings rows together.
+        role: what the operator does that gets them.
+        title: what `explain` calls the operator.
+        moved: what goes through the exchange, in words of `explain`.
+        by: by what it is brought together, in words of `explain`.
+        alone: whether the exchange is there with a single partition too.
+    """
+
+    kind: ExchangeKind
+    role: Role
+    title: str
+    moved: str
+    by: str
+    alone: bool = True
+
+
+def home(place: str = "first record") -> Stop:
+    """The way back into record order, to where the place of `place` is; a single partition is in order already."""
+    return Stop(ExchangeKind.HOME, Role.HOME, "in order", "home", f"to the place of the {place}", alone=False)
+
+
+@dataclass(frozen=True)
+class Meet:
+    """A part whose records leave their task, meet those they belong with, and go on behind the last stop.
+
+    Args:
+        step: what runs.
+        partitions: how many partitions its exchanges have.
+        arrival: how records come to where they meet.
+        departs: what `explain` calls the operator that sends them.
+        stops: the exchanges on the way, in order.
+        beside: an input that an earlier job wrote down in the same partitions.
+        aspect: what `explain` adds to the node's name where the part is one of several.
+    """
+
+    step: Step
+    partitions: int
+    arrival: Arrival
+    departs: str
+    stops: tuple[Stop, ...]
+    beside: Rows | None = None
+    aspect: str = ""
+
+    @property
+    def route(self) -> tuple[Stop, ...]:
+        """The stops that are made with so many partitions."""
+        return tuple(stop for stop in self.stops if stop.alone or self.partitions > 1)
+
+
+Phase = Local | Meet
+
+
+class Sizes(Protocol):
+    """What a step is told of sizes when it says how many partitions it wants; never of cores."""
+
+    def partitions(self, node: str, columns: int | None = None) -> int:
+        """How many partitions a node's records are worth; of `columns` columns where it needs no more."""
+
+    def pieces(self, rows: Rows) -> int:
+        """In how many pieces records that are written down fit into tasks; 1: each task can have all of them."""

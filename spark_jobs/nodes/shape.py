@@ -1,7 +1,7 @@
 """What a step says of its own shape: the parts that it has, and where its records change their task.
 
-The plan puts the parts of all steps together (`plan/physical/regions.py`), tasks open an operator for each, and `explain` shows
-them. None of the three knows kinds of nodes: what they need to know of a node is said here.
+The plan puts the parts of all steps together (`spark_jobs/plan/physical/regions.py`), tasks open an operator for each,
+and `explain` shows them. None of the three knows kinds of nodes: what they need to know of a node is said here.
 """
 
 from __future__ import annotations

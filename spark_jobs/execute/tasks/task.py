@@ -24,7 +24,6 @@ from spark_jobs.formats.format import FormatError
 from spark_jobs.nodes import memory, node, operator, ordering, spill
 from spark_jobs.nodes.source import record_origin as origins
 from spark_jobs.plan import plan as plans
-from spark_jobs.plan.physical import regions
 from spark_jobs.scan import reading
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.needs import Rows
     from spark_jobs.nodes.source.run import Source
     from spark_jobs.nodes.source.split_origin import SplitInput
+    from spark_jobs.plan.physical import regions
 
 
 #: The part of a task's share that dead letters may hold before they are written down.

@@ -1,4 +1,4 @@
-"""`clinker explain`: a code's page, where a value comes from, or the plan; and `run --explain`."""
+"""`clinker explain`: a code's page, where a value comes from, or the plan."""
 
 from __future__ import annotations
 
@@ -32,16 +32,7 @@ def main(arguments: argparse.Namespace) -> int:
         return ExitCode.CONFIG
     if arguments.field is not None:
         return _field(plan, arguments.field)
-    return show(plan, arguments.format, allow_outside=options.allow_absolute_paths)
-
-
-def show(plan: Plan, form: str, *, allow_outside: bool) -> int:
-    """Print a plan."""
-    from spark_jobs.cli import looking
-    from spark_jobs.plan.explain import explain
-
-    sys.stdout.write(explain.show(plan, form, allow_outside=allow_outside, look=looking.look))
-    return ExitCode.SUCCESS
+    return pipeline.show(plan, arguments.format, allow_outside=options.allow_absolute_paths)
 
 
 def _wrong(*lines: str) -> int:

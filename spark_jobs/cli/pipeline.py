@@ -134,9 +134,7 @@ def _run(arguments: argparse.Namespace, options: RunOptions, told: report.Report
     if plan is None:
         return _ended(arguments, options, ExitCode.CONFIG, _first(found))
     if options.explain:
-        from spark_jobs.cli import explain
-
-        return explain.show(plan, options.explain, allow_outside=options.allow_absolute_paths)
+        return show(plan, options.explain, allow_outside=options.allow_absolute_paths)
     is_check = options.dry_run and options.preview is None
     discover = discovery(plan, options)
     problems = storage(plan, discover) + (_missing(plan, discover) if is_check else _pending(plan))
@@ -150,6 +148,15 @@ def _run(arguments: argparse.Namespace, options: RunOptions, told: report.Report
     from spark_jobs.cli import run as execution
 
     return execution.execute(plan, options, told)
+
+
+def show(plan: Plan, form: str, *, allow_outside: bool) -> int:
+    """Print a plan."""
+    from spark_jobs.cli import looking
+    from spark_jobs.plan.explain import explain
+
+    sys.stdout.write(explain.show(plan, form, allow_outside=allow_outside, look=looking.look))
+    return ExitCode.SUCCESS
 
 
 def discovery(plan: Plan, options: PlanOptions) -> Callable[[], Mapping[str, Discovered]]:

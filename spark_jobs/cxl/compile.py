@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import typed
 from spark_jobs.cxl.builtins import declare
-from spark_jobs.cxl.checking import checker
+from spark_jobs.cxl.checking import programs
 from spark_jobs.cxl.checking.findings import Finding, Stage
 from spark_jobs.cxl.checking.scope import Mode
 from spark_jobs.cxl.syntax import ast, parser
@@ -95,7 +95,7 @@ def analyse(source: str, scope: Scope) -> Analysis:
         if scope.mode is Mode.STATE:
             tree, mode = _assignment(tree)
             scope = replace(scope, mode=mode, has_this=True)
-        program, session = checker.check(tree, scope, source)
+        program, session = programs.check(tree, scope, source)
     findings = tuple(sorted(session.findings, key=lambda one: (one.text is not None, one.place)))
     return Analysis(None if any(one.is_error for one in findings) else program, parsed.tree, findings)
 
@@ -111,7 +111,7 @@ def _assignment(tree: ast.Program) -> tuple[ast.Program, Mode]:
             waiting.extend(part)
         elif isinstance(part, ast.FunctionCall) and part.name in declare.aggregates():
             place = statement.place
-            return ast.Program((ast.Emit(place, checker.VALUE, statement.value, place),)), Mode.AGGREGATE
+            return ast.Program((ast.Emit(place, programs.VALUE, statement.value, place),)), Mode.AGGREGATE
         elif is_dataclass(part):
             waiting.extend(getattr(part, one.name) for one in fields(part))
     return tree, Mode.VALUE

@@ -6,13 +6,14 @@ from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl.typed import Arm, Closure, Expression, Program, Statement
-
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
 #: How a field's value stands in a flat row: as it is, as a node's number, as numbers of nodes.
 _PLAIN, _NODE, _NODES = "v", "n", "t"
+
+#: A node's class, the shapes of its fields, and their values.
+Row = tuple[type, str, tuple[Any, ...]]
 
 
 @cache
@@ -21,9 +22,14 @@ def _names(kind: Hashable) -> tuple[str, ...]:
     return tuple(one.name for one in fields(kind))
 
 
-def rows(roots: tuple[Statement, ...]) -> list[tuple[type, str, tuple[Any, ...]]]:
-    """The nodes below these, children first, and a last row with the roots; a node that is shared stands once."""
-    listed: list[tuple[type, str, tuple[Any, ...]]] = []
+def rows(roots: tuple[Any, ...], kinds: tuple[type, ...]) -> list[Row]:
+    """The nodes below these, children first, and a last row with the roots; a node that is shared stands once.
+
+    Args:
+        roots: nodes, dataclasses whose fields may hold nodes or tuples of them.
+        kinds: the classes of nodes.
+    """
+    listed: list[Row] = []
     numbers: dict[int, int] = {}
     stack: list[tuple[Any, str]] = [(root, "") for root in reversed(roots)]
     while stack:
@@ -33,7 +39,7 @@ def rows(roots: tuple[Statement, ...]) -> list[tuple[type, str, tuple[Any, ...]]
             continue
         values = [getattr(node, name) for name in _names(node.__class__)]
         if not shapes:
-            shapes = "".join(map(_shape, values))
+            shapes = "".join(_shape(value, kinds) for value in values)
             children = [
                 child
                 for shape, value in zip(shapes, values, strict=True)
@@ -50,10 +56,10 @@ def rows(roots: tuple[Statement, ...]) -> list[tuple[type, str, tuple[Any, ...]]
     return [*listed, (tuple, _NODES, (tuple(numbers[id(root)] for root in roots),))]
 
 
-def _shape(value: Any) -> str:
-    if isinstance(value, _NODE_CLASSES):
+def _shape(value: Any, kinds: tuple[type, ...]) -> str:
+    if isinstance(value, kinds):
         return _NODE
-    return _NODES if isinstance(value, tuple) and value and isinstance(value[0], _NODE_CLASSES) else _PLAIN
+    return _NODES if isinstance(value, tuple) and value and isinstance(value[0], kinds) else _PLAIN
 
 
 def _numbered(shape: str, value: Any, numbers: dict[int, int]) -> Any:
@@ -62,8 +68,8 @@ def _numbered(shape: str, value: Any, numbers: dict[int, int]) -> Any:
     return tuple(numbers[id(item)] for item in value) if shape == _NODES else value
 
 
-def program(rest: tuple[Any, ...], listed: list[tuple[type, str, tuple[Any, ...]]]) -> Program:
-    """The program of a flat list."""
+def roots(listed: list[Row]) -> Any:
+    """The roots of a flat list, with all that is below them."""
     nodes: list[Any] = []
     for make, shapes, values in listed:
         given = [
@@ -71,8 +77,4 @@ def program(rest: tuple[Any, ...], listed: list[tuple[type, str, tuple[Any, ...]
             for shape, value in zip(shapes, values, strict=True)
         ]
         nodes.append(make(*given))
-    text, *others = rest
-    return Program(text, nodes[-1], *others)
-
-
-_NODE_CLASSES = (Expression, Closure, Arm, Statement)
+    return nodes[-1]

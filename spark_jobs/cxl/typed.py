@@ -14,6 +14,8 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.cxl import flat
+
 if TYPE_CHECKING:
     from spark_jobs.cxl import types
 
@@ -326,10 +328,17 @@ class Program:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the tree as a flat list: pickle recurses, and a chain of operators may be thousands deep."""
-        from spark_jobs.cxl import flat
-
         rest = tuple(getattr(self, one.name) for one in fields(self) if one.name != "statements")
-        return flat.program, (rest, flat.rows(self.statements))
+        return _program, (rest, flat.rows(self.statements, NODES))
+
+
+#: What a program is made of.
+NODES = (Expression, Closure, Arm, Statement)
+
+
+def _program(rest: tuple[Any, ...], listed: list[flat.Row]) -> Program:
+    text, *others = rest
+    return Program(text, flat.roots(listed), *others)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs import contract
-from spark_jobs.execute.spark import class_archive, java, session
+from spark_jobs.execute.spark import class_archive, class_dump, java, session
 from spark_jobs.plan.options import RunOptions
 
 
@@ -76,8 +76,8 @@ def test_an_archive_gets_its_name_when_it_is_complete(tmp_path, monkeypatch):
         target.write_bytes(b"classes")
         assert not archive.exists()
 
-    monkeypatch.setattr(class_archive, "_dump", dump)
-    assert class_archive.make(archive)
+    monkeypatch.setattr(class_dump, "_dump", dump)
+    assert class_dump.make(archive)
     assert archive.read_bytes() == b"classes"
 
 
@@ -86,17 +86,17 @@ def test_a_dump_that_breaks_off_leaves_no_archive(tmp_path, monkeypatch):
         target.write_bytes(b"half")
         raise OSError
 
-    monkeypatch.setattr(class_archive, "_dump", dump)
+    monkeypatch.setattr(class_dump, "_dump", dump)
     with pytest.raises(OSError):
-        class_archive.make(tmp_path / "a.jsa")
+        class_dump.make(tmp_path / "a.jsa")
     assert [path.name for path in tmp_path.iterdir()] == ["a.lock"]
 
 
 def test_two_makers_do_not_meet(tmp_path, monkeypatch):
-    monkeypatch.setattr(class_archive, "_dump", lambda _: pytest.fail("made twice"))
+    monkeypatch.setattr(class_dump, "_dump", lambda _: pytest.fail("made twice"))
     with (tmp_path / "a.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert not class_archive.make(tmp_path / "a.jsa")
+        assert not class_dump.make(tmp_path / "a.jsa")
 
 
 def test_archives_of_other_builds_are_forgotten_in_time(tmp_path, monkeypatch):
@@ -104,8 +104,8 @@ def test_archives_of_other_builds_are_forgotten_in_time(tmp_path, monkeypatch):
         other = tmp_path / f"other{age}.jsa"
         other.touch()
         os.utime(other, (1000 - age, 1000 - age))
-    monkeypatch.setattr(class_archive, "_dump", lambda target: target.touch())
-    class_archive.make(tmp_path / "a.jsa")
+    monkeypatch.setattr(class_dump, "_dump", lambda target: target.touch())
+    class_dump.make(tmp_path / "a.jsa")
     assert sorted(path.name for path in tmp_path.glob("*.jsa")) == ["a.jsa", "other0.jsa", "other1.jsa"]
 
 
@@ -113,7 +113,7 @@ def test_a_cache_folder_that_cannot_be_made_is_no_problem(installed, monkeypatch
     (installed / "cache").touch()
     assert class_archive.path("/jdk/bin/java") is None
     assert class_archive.options("/jdk/bin/java") == ""
-    assert not class_archive.make(installed / "cache" / "clinker" / "a.jsa")
+    assert not class_dump.make(installed / "cache" / "clinker" / "a.jsa")
 
 
 def test_an_archive_that_others_may_have_made_is_not_mapped(installed):
@@ -125,7 +125,7 @@ def test_an_archive_that_others_may_have_made_is_not_mapped(installed):
     archive.chmod(0o600)
     archive.parent.chmod(0o777)
     assert class_archive.options("/jdk/bin/java") == ""
-    assert not class_archive.make(archive.with_name("other.jsa")), "nor is one made there"
+    assert not class_dump.make(archive.with_name("other.jsa")), "nor is one made there"
 
 
 def test_what_makes_an_archive_is_tied_to_no_submitted_run(monkeypatch):

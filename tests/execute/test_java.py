@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_jobs.execute.spark import java
+from spark_jobs.execute.spark import jvm
 
 if TYPE_CHECKING:
     import pytest
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 def test_a_logging_configuration_of_the_user_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     option = "-Dlog4j2.configurationFile="
-    assert option in java.settings()["spark.driver.extraJavaOptions"]
+    assert option in jvm.settings()["spark.driver.extraJavaOptions"]
     (tmp_path / "log4j2.properties").touch()
-    assert option not in java.settings()["spark.driver.extraJavaOptions"]
+    assert option not in jvm.settings()["spark.driver.extraJavaOptions"]
 
 
 def test_what_spark_logs_is_shown_where_it_is_asked_for() -> None:
     option = "-Dclinker.spark.level=error"
-    assert option not in java.settings()["spark.driver.extraJavaOptions"]
-    assert option in java.settings(tells_errors=True)["spark.driver.extraJavaOptions"]
-    configuration = Path(java.__file__).with_name("log4j2.properties").read_text()
+    assert option not in jvm.settings()["spark.driver.extraJavaOptions"]
+    assert option in jvm.settings(tells_errors=True)["spark.driver.extraJavaOptions"]
+    configuration = Path(jvm.__file__).with_name("log4j2.properties").read_text()
     assert "rootLogger.level = ${sys:clinker.spark.level:-off}\n" in configuration

@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING, NoReturn
 from spark_jobs.cli import streams
 from spark_jobs.cli.cxl import input
 from spark_jobs.cli.cxl.input import InputError
+from spark_jobs.cli.cxl.terminal import OK, UNREADABLE, WRONG, read_program, say_error, say_findings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_jobs.cxl.checking.findings import Finding
     from spark_jobs.cxl.compile import Analysis
     from spark_jobs.cxl.schema import Schema
     from spark_jobs.diagnostics.source import Text
 
-OK, WRONG, UNREADABLE = 0, 1, 2
 INLINE = "<inline>"
 
 
@@ -49,7 +48,7 @@ def _main(argv: Sequence[str]) -> int:
     try:
         return commands[options.command](options)
     except InputError as error:
-        _say_error(f"error: {error}")
+        say_error(f"error: {error}")
         return UNREADABLE
 
 
@@ -113,33 +112,6 @@ def _version() -> str:
 
 def _say(text: str) -> None:
     sys.stdout.write(text + "\n")
-
-
-def _say_error(text: str) -> None:
-    sys.stderr.write(text + "\n")
-
-
-def read_program(file: str) -> Text:
-    """The text of a file, of standard input for `-`."""
-    from spark_jobs.diagnostics.source import Text
-
-    try:
-        data = sys.stdin.read() if file == "-" else Path(file).read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise InputError(f"cannot read '{file}': {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"cannot read '{file}': it is not UTF-8 text") from None
-    return Text.whole(data, "<stdin>" if file == "-" else file)
-
-
-def say_findings(findings: Sequence[Finding], text: Text) -> None:
-    """Print what was found, each with stage, place and help."""
-    for finding in findings:
-        span = (finding.text or text).span(*finding.place)
-        severity = "error" if finding.is_error else "warning"
-        _say_error(f"{severity}[{finding.stage}]: {finding.message} (at {span.file.name}:{span.line})")
-        if finding.help:
-            _say_error(f"  help: {finding.help}")
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -221,15 +193,15 @@ def _evaluate(
         if options.json:
             _say(evaluation.json_of_failure(problem))
         else:
-            _say_error(f"error[eval]: {evaluation.failure_text(problem)}")
+            say_error(f"error[eval]: {evaluation.failure_text(problem)}")
         return WRONG
     if options.json:
         _say(evaluation.json_of(outcome))
         return OK
     if outcome.filtered:
-        _say_error("note: record filtered by predicate")
+        say_error("note: record filtered by predicate")
     if outcome.duplicate:
-        _say_error("note: record dropped as duplicate (distinct)")
+        say_error("note: record dropped as duplicate (distinct)")
     records = outcome.records
     _say(evaluation.pretty(records if outcome.fans_out else records[0] if records else {}))
     return OK

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.cli.cxl.input import InputError
+from spark_jobs.cli.cxl.terminal import OK, WRONG, read_program, say_findings
 
 if TYPE_CHECKING:
     import argparse
@@ -17,17 +18,15 @@ if TYPE_CHECKING:
 
 def run(options: argparse.Namespace) -> int:
     """Format the files; exit status 1 when one does not parse, or would change under `--check` or `--diff`."""
-    from spark_jobs.cli.cxl import command
-
-    status = command.OK
+    status = OK
     for file in options.files:
-        text = command.read_program(file)
+        text = read_program(file)
         formatted = _formatted(text)
         if formatted is None:
-            status = command.WRONG
+            status = WRONG
         elif options.check or options.diff:
             if formatted != text.value:
-                status = command.WRONG
+                status = WRONG
                 sys.stdout.write(_difference(text, formatted) if options.diff else f"{text.file.name}\n")
         elif options.write and file != "-":
             _replace(file, text.value, formatted)
@@ -38,7 +37,6 @@ def run(options: argparse.Namespace) -> int:
 
 def _formatted(text: Text) -> str | None:
     """The canonical text, or None after printing why the program does not parse."""
-    from spark_jobs.cli.cxl import command
     from spark_jobs.cxl import compile as front
     from spark_jobs.cxl.checking.findings import Finding, Stage
     from spark_jobs.cxl.syntax import formatter, parser
@@ -47,7 +45,7 @@ def _formatted(text: Text) -> str | None:
         parsed = parser.parse(text.value)
         if parsed.problems:
             found = [Finding(Stage.PARSE, one.message, one.place, one.help) for one in parsed.problems]
-            command.say_findings(found, text)
+            say_findings(found, text)
             return None
         return formatter.format_program(text.value, parsed.tree)
 

@@ -93,7 +93,7 @@ def _or_null(kind: types.Type) -> Any:
     return lambda arguments: kind.or_null()
 
 
-@method(arrow=kernels.strict(kernels.to_int), fails=True)
+@method(arrow=kernels.strict(kernels.to_int(int_of)), fails=True)
 def to_int(value: Anything) -> Int:
     """The value as an Int: a Float is cut toward zero, true is 1. A text must be all digits, with an optional sign.
 
@@ -107,7 +107,7 @@ def to_int(value: Anything) -> Int:
     return _strict(int_of, "Int", value)  # type: ignore[no-any-return]
 
 
-@method(arrow=kernels.lenient(kernels.to_int), result=_or_null(types.INT))
+@method(arrow=kernels.lenient(kernels.to_int(int_of)), result=_or_null(types.INT))
 def try_int(value: Anything) -> Int:
     """The value as an Int, or null.
 
@@ -141,7 +141,7 @@ def try_float(value: Anything) -> Float:
     return float_of(value)  # type: ignore[return-value]
 
 
-@method(arrow=kernels.strict(kernels.to_bool), fails=True)
+@method(arrow=kernels.strict(kernels.to_bool(bool_of)), fails=True)
 def to_bool(value: Anything) -> Bool:
     """The value as a Bool: `true`, `1`, `yes` and `false`, `0`, `no` in any case.
 
@@ -155,7 +155,7 @@ def to_bool(value: Anything) -> Bool:
     return _strict(bool_of, "Bool", value)  # type: ignore[no-any-return]
 
 
-@method(arrow=kernels.lenient(kernels.to_bool), result=_or_null(types.BOOL))
+@method(arrow=kernels.lenient(kernels.to_bool(bool_of)), result=_or_null(types.BOOL))
 def try_bool(value: Anything) -> Bool:
     """The value as a Bool, or null.
 

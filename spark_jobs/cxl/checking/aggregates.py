@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import failing, typed, types
 from spark_jobs.cxl.builtins import declare
-from spark_jobs.cxl.checking import checker, expressions, inlining, records
+from spark_jobs.cxl.checking import checker, inlining, records
 from spark_jobs.cxl.checking.environment import Binding
 from spark_jobs.cxl.syntax import ast
 from spark_jobs.cxl.types import Kind, Type
@@ -152,7 +152,7 @@ class _Aggregate:
         block = self.group.environment.blocks[0]
         names, block.names = block.names, let.names
         aggregate, self.group.aggregate = self.group.aggregate, None
-        value = expressions.check(self.group, let.node.value)
+        value = self.group.check(let.node.value)
         block.names, self.group.aggregate = names, aggregate
         let.type, let.slot = value.type, self.group.environment.new_slot()
         if _is_small(value):
@@ -211,7 +211,7 @@ class _Aggregate:
 
     def _argument(self, node: ast.Expression) -> typed.Expression:
         with checker.no_aggregates(self.row, "cannot be nested inside another aggregate"):
-            return expressions.check(self.row, node)
+            return self.row.check(node)
 
     def _argument_column(self, argument: typed.Expression) -> str:
         if isinstance(argument, typed.Column):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import typed, types
 from spark_jobs.cxl.builtins import declare
-from spark_jobs.cxl.checking import expressions, inlining, operators
+from spark_jobs.cxl.checking import inlining, operators
 from spark_jobs.cxl.dates import strftime
 from spark_jobs.cxl.syntax import ast
 from spark_jobs.cxl.types import Kind, Type
@@ -145,7 +145,7 @@ def _check_all(session: Session, arguments: Sequence[ast.Expression]) -> None:
     """Find the mistakes inside arguments of a call that is refused anyway."""
     for argument in arguments:
         if not isinstance(argument, ast.Closure):
-            expressions.check(session, argument)
+            session.check(argument)
 
 
 def _unknown(
@@ -227,9 +227,7 @@ def _call(
 ) -> typed.Expression:
     element = receiver.type.element.or_null() if receiver.type.element else types.ANY
     checked: list[typed.Expression | typed.Closure] = [
-        expressions.closure(session, argument, element)
-        if isinstance(argument, ast.Closure)
-        else expressions.check(session, argument)
+        session.closure(argument, element) if isinstance(argument, ast.Closure) else session.check(argument)
         for argument in arguments
     ]
     builtin = next((one for one in shaped if _mismatch(one, checked) is None), None)

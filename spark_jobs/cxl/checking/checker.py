@@ -1,7 +1,4 @@
-"""Checks programs: statements in order, names as they appear, and the typed program as the result.
-
-Aggregates are taken apart by `checker_aggregates.py`; everything else goes through `check`.
-"""
+"""Checks statements in order, names as they appear."""
 
 from __future__ import annotations
 
@@ -9,10 +6,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import failing, typed, types
-from spark_jobs.cxl.checking import expressions, inlining, operators, reads, records
+from spark_jobs.cxl.checking import inlining, operators, reads
 from spark_jobs.cxl.checking.environment import Binding
-from spark_jobs.cxl.checking.scope import Mode
-from spark_jobs.cxl.checking.session import Session
 from spark_jobs.cxl.syntax import ast
 from spark_jobs.cxl.types import Kind
 from spark_jobs.diagnostics import codes, nearest
@@ -20,26 +15,7 @@ from spark_jobs.diagnostics import codes, nearest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_jobs.cxl.checking.scope import Scope
-
-#: The name of the field that a VALUE program emits.
-VALUE = "value"
-
-
-def check(tree: ast.Program, scope: Scope, text: str) -> tuple[typed.Program | typed.AggregateProgram, Session]:
-    """The typed program of a tree without syntax errors, and the session with what was found."""
-    from spark_jobs.cxl.checking import aggregates
-
-    session = Session(scope)
-    if scope.mode is Mode.AGGREGATE:
-        return aggregates.check(session, tree, text), session
-    if scope.mode in (Mode.PREDICATE, Mode.VALUE):
-        statements: Sequence[typed.Statement] = _single(session, tree)
-    else:
-        statements = Statements(session).check(tree.statements)
-    for let in session.environment.lets:
-        unused(session, let)
-    return records.program(session, statements, text), session
+    from spark_jobs.cxl.checking.session import Session
 
 
 def unused(session: Session, let: Binding) -> None:
@@ -52,27 +28,6 @@ def unused(session: Session, let: Binding) -> None:
         message = f"`{let.name}` is never read, and `{near}` is read, which the program does not define"
         help_text = f"if `{near}` is no column: did you mean '{let.name}'?"
     session.warn(codes.W202, message, let.place, help_text)
-
-
-def _single(session: Session, tree: ast.Program) -> list[typed.Statement]:
-    """A predicate becomes a filter, a value an emit named `value`."""
-    statement = tree.statements[0]
-    assert isinstance(statement, ast.Evaluate)
-    value = expressions.check(session, statement.value)
-    if session.scope.mode is Mode.VALUE:
-        wanted = session.scope.expected
-        if wanted is not None and types.unify(wanted, value.type) is None:
-            session.mistyped(f"expression must be type {wanted.kind}, got {value.type.kind}", value.place)
-        if wanted is not None and wanted.kind is Kind.FLOAT:
-            value = operators.widened(value)
-        slot = session.environment.new_slot()
-        return [typed.Emit(value.place, slot, VALUE, value)]
-    if value.type.kind not in (Kind.BOOL, Kind.ANY, Kind.NULL):
-        if session.scope.inputs:
-            session.mistyped(f"got {value.type.kind}", value.place, "write a comparison", codes.E303)
-        else:
-            session.mistyped(f"condition must be type Bool, got {value.type.kind}", value.place, "write a comparison")
-    return [typed.Filter(value.place, value)]
 
 
 @contextmanager
@@ -171,7 +126,7 @@ class Statements:
 
     def _evaluate(self, statement: ast.Evaluate) -> typed.Evaluate:
         known = len(self.session.findings)
-        value = expressions.check(self.session, statement.value)
+        value = self.session.check(statement.value)
         if len(self.session.findings) == known and failing.does_nothing(value):
             self.session.warn(
                 codes.W207,
@@ -183,7 +138,7 @@ class Statements:
 
     def let(self, statement: ast.Let) -> typed.Let:
         """`let`: the value does not see the name."""
-        value = expressions.check(self.session, statement.value)
+        value = self.session.check(statement.value)
         slot = self.environment.new_slot()
         self.environment.bind(Binding(statement.name, value.type, statement.name_place, slot, is_let=True))
         return typed.Let(statement.place, slot, statement.name, value)
@@ -191,7 +146,7 @@ class Statements:
     def emit(self, statement: ast.Emit) -> typed.Emit:
         """`emit`: the value does not see the field."""
         self.session.target = statement.name
-        value = expressions.check(self.session, statement.value)
+        value = self.session.check(statement.value)
         self.session.target = None
         slot = self.environment.new_slot()
         self.environment.emit(Binding(statement.name, value.type, statement.name_place, slot))
@@ -199,7 +154,7 @@ class Statements:
 
     def emit_meta(self, statement: ast.EmitMeta) -> typed.EmitMeta:
         """`emit meta`."""
-        value = expressions.check(self.session, statement.value)
+        value = self.session.check(statement.value)
         slot = self.environment.new_slot()
         self.environment.write_meta(Binding(statement.key, value.type, statement.name_place, slot))
         return typed.EmitMeta(statement.place, slot, statement.key, value)
@@ -223,12 +178,12 @@ class Statements:
         else:
             message, help_text = f"emit ${path} is not valid", f"write a field with `emit {key} = …`"
         self.session.unresolved(message, statement.name_place, help_text)
-        expressions.check(self.session, statement.value)
+        self.session.check(statement.value)
 
     def filter(self, statement: ast.Filter) -> typed.Filter:
         """`filter`: a nullable Bool will do (decision 14)."""
         with no_aggregates(self.session, PREDICATE_REASON):
-            predicate = expressions.check(self.session, statement.predicate)
+            predicate = self.session.check(statement.predicate)
         kind = predicate.type.kind
         if kind not in (Kind.BOOL, Kind.ANY, Kind.NULL):
             self.session.mistyped(
@@ -243,7 +198,7 @@ class Statements:
         number = self.session.distincts - 1
         if statement.key is not None and statement.key_place is not None:
             name = ast.Name(statement.key_place, 1, statement.key)
-            return typed.Distinct(statement.place, (expressions.check(self.session, name),), number)
+            return typed.Distinct(statement.place, (self.session.check(name),), number)
         emitted = self.environment.emitted_so_far()
         keys: list[typed.Expression] = [binding.read(statement.place) for binding in emitted]
         if not keys:
@@ -255,15 +210,15 @@ class Statements:
         return typed.Distinct(statement.place, tuple(keys), number)
 
     def _trace(self, statement: ast.Trace) -> typed.Trace:
-        guard = expressions.check(self.session, statement.guard) if statement.guard else None
+        guard = self.session.check(statement.guard) if statement.guard else None
         if guard is not None:
             operators.condition(self.session, guard, "trace guard")
-        message = expressions.check(self.session, statement.message)
+        message = self.session.check(statement.message)
         return typed.Trace(statement.place, statement.level, guard, message)
 
     def _emit_each(self, statement: ast.EmitEach) -> typed.Each:
         with no_aggregates(self.session, PREDICATE_REASON):
-            source = expressions.check(self.session, statement.source)
+            source = self.session.check(statement.source)
         kind = source.type.kind
         if kind not in (Kind.ARRAY, Kind.ANY) and not (statement.outer and kind is Kind.NULL):
             wanted = "... outer requires an Array, Null, or Any" if statement.outer else "requires an Array"

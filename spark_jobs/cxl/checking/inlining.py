@@ -5,19 +5,22 @@ A body is checked again with the types of the arguments, so both engines see pla
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from spark_jobs import limits
 from spark_jobs.cxl import typed, types
-from spark_jobs.cxl.checking import expressions, modules
+from spark_jobs.cxl.checking import modules
 from spark_jobs.cxl.checking.environment import Binding
+from spark_jobs.cxl.checking.scope import Scope
+from spark_jobs.cxl.checking.session import Session
 from spark_jobs.diagnostics import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spark_jobs.cxl.checking.findings import Finding
-    from spark_jobs.cxl.checking.session import Session
+    from spark_jobs.cxl.checking.session import Expressions
     from spark_jobs.cxl.syntax import ast
     from spark_jobs.cxl.syntax.ast import Place
 
@@ -29,24 +32,31 @@ def use(session: Session, statement: ast.Use) -> None:
     except modules.ModuleError as error:
         session.unresolved(str(error), statement.place, error.help_text, error.code)
         return
-    session.adopt(module.findings)
+    session.adopt(findings(module, session.expressions))
     if statement.alias in session.modules:
         help_text = "give one of them another name with `as`"
         session.unresolved(f"two modules are imported as '{statement.alias}'", statement.place, help_text)
     session.modules[statement.alias] = module
 
 
-def check(module: modules.Module) -> list[Finding]:
-    """Every constant and every function with arguments of any type, so that mistakes show without a call."""
-    from spark_jobs.cxl.checking.scope import Scope
-    from spark_jobs.cxl.checking.session import Session
+@lru_cache(maxsize=256)
+def findings(module: modules.Module, expressions: Expressions) -> tuple[Finding, ...]:
+    """What is wrong with a module and with those that it imports; found once per process and content."""
+    imported = module.imports.values()
+    inherited = tuple(dict.fromkeys(finding for one in imported for finding in findings(one, expressions)))
+    if module.findings or any(finding.is_error for finding in inherited):
+        return (*module.findings, *inherited)
+    return (*_check(module, expressions), *inherited)
 
-    session = Session(Scope(), module=module, text=module.text)
+
+def _check(module: modules.Module, expressions: Expressions) -> list[Finding]:
+    """Every constant and every function with arguments of any type, so that mistakes show without a call."""
+    session = Session(Scope(), expressions, module=module, text=module.text)
     session.no_aggregates = "is not allowed in module files"
     session.environment.enter(closed=True)
     for name, let in module.constants.items():
         session.calls.append((module.name, name))
-        expressions.check(session, let.value)
+        session.check(let.value)
         session.calls.pop()
     for name, function in module.functions.items():
         session.calls.append((module.name, name))
@@ -67,7 +77,7 @@ def _body(
         slot = environment.new_slot() if local else -1
         environment.bind(Binding(name, arguments[index].type, function.name_place, slot, value))
     try:
-        return expressions.check(session, function.body)
+        return session.check(function.body)
     finally:
         environment.leave()
 
@@ -85,7 +95,7 @@ def member(
     if module is None:
         help_text = nearest.hint(alias, session.imports, "'") or f"import it first: `use path.to.{alias}`"
         return session.unresolved(f"unresolved identifier '{alias}'", place, help_text)
-    if not module.is_usable:
+    if any(finding.is_error for finding in findings(module, session.expressions)):
         # What is wrong is reported in the module's own file.
         return typed.Literal(types.ANY, place, None)
     if arguments is None:
@@ -113,7 +123,7 @@ def call(
     session: Session, module: modules.Module, function: ast.Fn, arguments: Sequence[ast.Expression], place: Place
 ) -> typed.Expression:
     """A call: the function's body with the arguments in place of its parameters."""
-    given = [expressions.check(session, argument) for argument in arguments]
+    given = [session.check(argument) for argument in arguments]
     if len(given) != len(function.parameters):
         wanted = len(function.parameters)
         return session.mistyped(
@@ -141,7 +151,7 @@ def constant(session: Session, module: modules.Module, let: ast.Let, place: Plac
     def value() -> typed.Expression:
         session.environment.enter(closed=True)
         try:
-            return expressions.check(session, let.value)
+            return session.check(let.value)
         finally:
             session.environment.leave()
 

@@ -1,6 +1,6 @@
 """Modules: files of functions and constants that programs, and other modules, import with `use` (decisions 19 and 72).
 
-A module is parsed and checked once per process and content, together with the modules it imports.
+A module is parsed once per process and content, together with the modules it imports.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ _NOT_ALLOWED = {
 
 @dataclass(frozen=True, eq=False)
 class Module:
-    """A module's functions and constants by name, what it imports by alias, and what is wrong with all of it."""
+    """A module's functions and constants by name, what it imports by alias, and what is wrong with that alone.
+
+    Whether its functions and constants have meaning is `inlining.findings`.
+    """
 
     name: str
     text: Text
@@ -44,11 +47,6 @@ class Module:
     constants: dict[str, ast.Let] = field(default_factory=dict)
     imports: dict[str, Module] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
-
-    @property
-    def is_usable(self) -> bool:
-        """Whether its members can be inlined."""
-        return not any(finding.is_error for finding in self.findings)
 
 
 class ModuleError(Exception):
@@ -165,19 +163,13 @@ def parsed(source: str) -> parser.Parsed:
 
 @lru_cache(maxsize=256)
 def _module(name: str, text: Text, imports: tuple[tuple[str, Module], ...], wrong: tuple[Finding, ...]) -> Module:
-    """A module, checked on its own."""
-    from spark_jobs.cxl.checking import inlining
-
+    """A module, and what is wrong with the statements that it consists of."""
     tree = parsed(text.value)
     findings = [Finding(Stage.PARSE, one.message, one.place, one.help, text=text) for one in tree.problems]
     module = Module(name, text, imports=dict(imports))
     for statement in tree.tree.statements:
         findings += [Finding(Stage.PARSE, *problem, text=text) for problem in _declare(module, statement)]
-    findings += wrong
-    inherited = tuple(dict.fromkeys(finding for _, imported in imports for finding in imported.findings))
-    if not findings and not any(finding.is_error for finding in inherited):
-        findings += inlining.check(module)
-    return Module(name, text, module.functions, module.constants, module.imports, (*findings, *inherited))
+    return Module(name, text, module.functions, module.constants, module.imports, (*findings, *wrong))
 
 
 def _declare(module: Module, statement: ast.Statement) -> Iterator[tuple[str, Place]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from spark_jobs.cxl import typed, types
 from spark_jobs.cxl.checking.environment import Environment
@@ -26,12 +26,26 @@ if TYPE_CHECKING:
 MAX_SUGGESTIONS = 25
 
 
+class Expressions(Protocol):
+    """What checks expressions: whoever meets one inside another asks the session."""
+
+    def __hash__(self) -> int:
+        """What is found with it is kept."""
+
+    def check(self, session: Session, node: ast.Expression, /) -> typed.Expression:
+        """The typed tree of an expression."""
+
+    def closure(self, session: Session, node: ast.Closure, element: types.Type, /) -> typed.Closure:
+        """A closure over elements of this type."""
+
+
 @dataclass
 class Session:
     """One program's check.
 
     Args:
         scope: what the program may name.
+        expressions: what checks expressions.
         columns: input columns read so far; `system` likewise for `$…` paths.
         target: the field that is being emitted, for the bare `$window.lag(1)`.
         modules: what `use` has imported, by alias.
@@ -44,6 +58,7 @@ class Session:
     """
 
     scope: Scope
+    expressions: Expressions
     findings: list[Finding] = field(default_factory=list)
     environment: Environment = field(default_factory=Environment)
     columns: set[str] = field(default_factory=set)
@@ -66,7 +81,15 @@ class Session:
 
     def beside(self) -> Session:
         """A session for another part of the same program: its own names, but one list of findings."""
-        return Session(self.scope, findings=self.findings, modules=self.modules, _seen=self._seen)
+        return Session(self.scope, self.expressions, self.findings, modules=self.modules, _seen=self._seen)
+
+    def check(self, node: ast.Expression) -> typed.Expression:
+        """The typed tree of an expression."""
+        return self.expressions.check(self, node)
+
+    def closure(self, node: ast.Closure, element: types.Type) -> typed.Closure:
+        """A closure over elements of this type."""
+        return self.expressions.closure(self, node, element)
 
     @property
     def imports(self) -> dict[str, Module]:

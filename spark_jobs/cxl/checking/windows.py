@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from spark_jobs.cxl import typed, types
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.cxl.builtins.declare import Takes
-from spark_jobs.cxl.checking import expressions
 from spark_jobs.cxl.syntax import ast
 from spark_jobs.cxl.types import Kind
 from spark_jobs.diagnostics import codes, nearest
@@ -88,7 +87,7 @@ def _in_frame(session: Session, name: str, node: ast.Expression) -> typed.Expres
     outer, session.column = session.column, column
     session.in_window = name
     try:
-        return expressions.check(session, node)
+        return session.check(node)
     finally:
         session.column, session.in_window = outer, None
 
@@ -107,7 +106,7 @@ def _positional(session: Session, name: str, arguments: Sequence[ast.Expression]
         offsets, fields = [], offsets
     if len(fields) > 1 or (fields and not isinstance(fields[0], ast.Name)):
         return session.mistyped(f"window.{name}() takes {'an offset and ' if steps else ''}a field's name", place)
-    offset = expressions.check(session, offsets[0]) if offsets else typed.Literal(types.INT, place, 1)
+    offset = session.check(offsets[0]) if offsets else typed.Literal(types.INT, place, 1)
     if offset.type.kind not in (Kind.INT, Kind.ANY, Kind.NULL):
         return session.mistyped(f"window.{name}() requires an Int offset, got {offset.type.kind}", offset.place)
     bound = (offset,) if steps else ()

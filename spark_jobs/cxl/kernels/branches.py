@@ -16,7 +16,7 @@ from spark_jobs.cxl.kernels.frames import Evaluate, Frame, as_array, scatter
 from spark_jobs.cxl.types import Kind
 
 if TYPE_CHECKING:
-    from spark_jobs.cxl.kernels.expressions import Compiler
+    from spark_jobs.cxl.kernels.compiler import Compiler
 
 
 def obstacle(node: typed.If | typed.Coalesce | typed.Match) -> str | None:

@@ -54,44 +54,46 @@ def _partly(pc: Any, text: Any, plain: Any, target: types.Type, cast: Callable[[
     return converted, pc.and_(pc.invert(fits), pc.is_valid(text))
 
 
-def to_int(pc: Any, value: Any) -> Any:
-    """Texts of digits, Floats within range, Bools."""
-    import pyarrow as pa
+def to_int(rule: Callable[[Any], int | None]) -> Converter:
+    """Whole texts, Floats cut toward zero within 64 bits, Bools; `rule` is the exact one."""
 
-    kind = str(value.type)
-    if kind == "int64":
-        return value, None
-    if kind == "bool":
-        return pc.cast(value, "int64"), None
-    if kind == "double":
-        fits = pc.and_(pc.greater_equal(value, -(2.0**63)), pc.less(value, 2.0**63))
-        return _partly(pc, value, fits, types.INT, lambda some: pc.cast(pc.trunc(some), "int64"))
-    if kind != "string":
-        return _nothing(pc, value, types.INT)
-    try:
-        # Arrow reads hexadecimal numbers, CXL does not.
-        if not arrays.has_byte(value, b"xX"):
+    def convert(pc: Any, value: Any) -> Any:
+        import pyarrow as pa
+
+        kind = str(value.type)
+        if kind == "int64":
+            return value, None
+        if kind == "bool":
             return pc.cast(value, "int64"), None
-    except pa.ArrowInvalid:
-        pass
-    digits = pc.match_substring_regex(value, pattern=_INT)
-    short = pc.less_equal(pc.binary_length(pc.ascii_ltrim(value, characters="+-0")), 18)
-    converted, bad = _partly(
-        pc,
-        value,
-        pc.and_(digits, short),
-        types.INT,
-        lambda some: pc.cast(pc.ascii_ltrim(some, characters="+"), "int64"),
-    )
-    long = pc.fill_null(pc.and_(digits, pc.invert(short)), False)
-    if not pc.any(long, min_count=0).as_py():
-        return converted, bad
-    from spark_jobs.cxl.builtins import conversion
+        if kind == "double":
+            fits = pc.and_(pc.greater_equal(value, -(2.0**63)), pc.less(value, 2.0**63))
+            return _partly(pc, value, fits, types.INT, lambda some: pc.cast(pc.trunc(some), "int64"))
+        if kind != "string":
+            return _nothing(pc, value, types.INT)
+        try:
+            # Arrow reads hexadecimal numbers, CXL does not.
+            if not arrays.has_byte(value, b"xX"):
+                return pc.cast(value, "int64"), None
+        except pa.ArrowInvalid:
+            pass
+        digits = pc.match_substring_regex(value, pattern=_INT)
+        short = pc.less_equal(pc.binary_length(pc.ascii_ltrim(value, characters="+-0")), 18)
+        converted, bad = _partly(
+            pc,
+            value,
+            pc.and_(digits, short),
+            types.INT,
+            lambda some: pc.cast(pc.ascii_ltrim(some, characters="+"), "int64"),
+        )
+        long = pc.fill_null(pc.and_(digits, pc.invert(short)), False)
+        if not pc.any(long, min_count=0).as_py():
+            return converted, bad
+        # 19 digits may or may not fit; the rule itself decides.
+        exact = arrays.by_value(rule, value.filter(long), types.INT)[0]
+        converted = pc.replace_with_mask(converted, long, exact)
+        return converted, pc.and_(pc.is_null(converted), pc.is_valid(value))
 
-    # 19 digits may or may not fit; the rule itself decides.
-    exact = arrays.by_value(conversion.int_of, value.filter(long), types.INT)[0]
-    converted = pc.replace_with_mask(converted, long, exact)
-    return converted, pc.and_(pc.is_null(converted), pc.is_valid(value))
+    return convert
 
 
 def to_float(pc: Any, value: Any) -> Any:
@@ -114,19 +116,21 @@ def to_float(pc: Any, value: Any) -> Any:
     return _partly(pc, value, number, types.FLOAT, lambda some: pc.cast(some, "float64"))
 
 
-def to_bool(pc: Any, value: Any) -> Any:
-    """Ints and the six words."""
-    kind = str(value.type)
-    if kind == "bool":
-        return value, None
-    if kind == "int64":
-        return pc.not_equal(value, 0), None
-    if kind != "string":
-        return _nothing(pc, value, types.BOOL)
-    from spark_jobs.cxl.builtins import conversion
+def to_bool(rule: Callable[[Any], bool | None]) -> Converter:
+    """Ints and the six words; `rule` is the exact one."""
 
-    converted, _ = arrays.by_value(conversion.bool_of, value, types.BOOL)
-    return converted, pc.and_(pc.is_null(converted), pc.is_valid(value))
+    def convert(pc: Any, value: Any) -> Any:
+        kind = str(value.type)
+        if kind == "bool":
+            return value, None
+        if kind == "int64":
+            return pc.not_equal(value, 0), None
+        if kind != "string":
+            return _nothing(pc, value, types.BOOL)
+        converted, _ = arrays.by_value(rule, value, types.BOOL)
+        return converted, pc.and_(pc.is_null(converted), pc.is_valid(value))
+
+    return convert
 
 
 def _nothing(pc: Any, value: Any, target: types.Type) -> tuple[Any, Any]:

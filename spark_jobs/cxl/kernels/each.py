@@ -16,7 +16,7 @@ from spark_jobs.cxl import typed, types, values
 from spark_jobs.cxl.kernels.frames import Evaluate, Frame, as_array
 
 if TYPE_CHECKING:
-    from spark_jobs.cxl.kernels.kernels import State, Step
+    from spark_jobs.cxl.kernels.state import State, Step
 
 _INSIDE = (typed.Let, typed.Emit, typed.EmitMeta, typed.Evaluate)
 

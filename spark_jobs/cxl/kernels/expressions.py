@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _SOURCES = (typed.Literal, typed.Column, typed.Local, typed.System)
 
 
-class Compiler:
-    """Compiles the expressions of one program.
+class ExpressionCompiler:
+    """Compiles the expressions of one program, a `Compiler`.
 
     `interpreted` collects what has no kernel; `repeated` has the keys of computations that stand in several places;
     `constants` has the slots that hold a literal.
@@ -140,31 +140,31 @@ def _literal(node: typed.Literal, wanted: types.Type) -> Evaluate:
     return lambda frame: value
 
 
-def _column(node: typed.Column, compiler: Compiler) -> Evaluate:
+def _column(node: typed.Column, compiler: ExpressionCompiler) -> Evaluate:
     name, static = node.name, node.type
     return lambda frame: frame.column(name, static)
 
 
-def _local(node: typed.Local, compiler: Compiler) -> Evaluate:
+def _local(node: typed.Local, compiler: ExpressionCompiler) -> Evaluate:
     slot = node.slot
     return lambda frame: frame.slot(slot)
 
 
-def _system(node: typed.System, compiler: Compiler) -> Evaluate:
+def _system(node: typed.System, compiler: ExpressionCompiler) -> Evaluate:
     path, static = node.path, node.type
     return lambda frame: frame.system(path, static)
 
 
-def _now(node: typed.Now, compiler: Compiler) -> Evaluate:
+def _now(node: typed.Now, compiler: ExpressionCompiler) -> Evaluate:
     return lambda frame: arrays.filled(frame.count, frame.clock(), types.DATETIME)
 
 
-def _widen(node: typed.Widen, compiler: Compiler) -> Evaluate:
+def _widen(node: typed.Widen, compiler: ExpressionCompiler) -> Evaluate:
     operand = compiler.compile(node.operand, types.INT)
     return lambda frame: pc.cast(operand(frame), pa.float64(), safe=False)
 
 
-def _not(node: typed.Not, compiler: Compiler) -> Evaluate:
+def _not(node: typed.Not, compiler: ExpressionCompiler) -> Evaluate:
     operand = compiler.condition(node.operand)
     return lambda frame: pc.invert(operand(frame))
 
@@ -176,7 +176,7 @@ def _index_obstacle(node: typed.Index) -> str | None:
     return None if constant else "the position differs from record to record"
 
 
-def _index(node: typed.Index, compiler: Compiler) -> Evaluate:
+def _index(node: typed.Index, compiler: ExpressionCompiler) -> Evaluate:
     base = compiler.compile(node.base)
     assert isinstance(node.index, typed.Literal)
     position = node.index.value
@@ -194,7 +194,7 @@ def _index(node: typed.Index, compiler: Compiler) -> Evaluate:
     return element
 
 
-_COMPILERS: dict[type[typed.Expression], Callable[[Any, Compiler], Evaluate]] = {
+_COMPILERS: dict[type[typed.Expression], Callable[[Any, ExpressionCompiler], Evaluate]] = {
     typed.Column: _column,
     typed.Local: _local,
     typed.System: _system,

@@ -8,8 +8,7 @@ has no kernel runs row by row and is listed in `interpreted`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,53 +18,13 @@ from spark_jobs.cxl import engine, tracing, trees, typed, types, values
 from spark_jobs.cxl.interpreter import interpreter
 from spark_jobs.cxl.kernels import distinct, each
 from spark_jobs.cxl.kernels.deferred import Deferred
-from spark_jobs.cxl.kernels.expressions import Compiler
+from spark_jobs.cxl.kernels.expressions import ExpressionCompiler
 from spark_jobs.cxl.kernels.frames import Evaluate, Frame, as_array
+from spark_jobs.cxl.kernels.state import State, Step
 from spark_jobs.cxl.types import Kind
 
-
-class State:
-    """A batch on its way through a program: the rows still alive, what they emitted, and what became of the others."""
-
-    def __init__(self, frame: Frame, deferred: Deferred) -> None:
-        self.frame = frame
-        self.deferred = deferred
-        self.emits: dict[str, tuple[pa.Array, types.Type]] = {}
-        self.metas: dict[str, tuple[pa.Array, types.Type]] = {}
-        self.filtered = 0
-        self.duplicates = 0
-        #: Whether the rows are elements of an `emit each`, so that a row of the batch may have none or several.
-        self.is_exploded = False
-
-    def of_children(self, frame: Frame, indices: pa.Array) -> State:
-        """The state of a frame whose rows stand for these rows: they have emitted the same so far."""
-        state = State(frame, self.deferred)
-        state.emits = {name: (array.take(indices), static) for name, (array, static) in self.emits.items()}
-        state.metas = {key: (array.take(indices), static) for key, (array, static) in self.metas.items()}
-        return state
-
-    def keep(self, mask: pa.Array) -> None:
-        """Go on with the rows of a mask alone."""
-        if pc.all(mask, min_count=0).as_py():
-            return
-        indices = pc.indices_nonzero(mask)
-        kept = self.of_children(self.frame.child(indices), indices)
-        self.frame, self.emits, self.metas = kept.frame, kept.emits, kept.metas
-
-    def defer_bad(self, number: int) -> pa.Array | None:
-        """Leave the bad rows to the interpreter, at this statement; gives the mask of the others if there are any."""
-        bad = self.frame.bad
-        if bad is None:
-            return None
-        self.deferred.add(self.frame.positions().filter(bad).to_pylist(), number)
-        self.frame.bad = None
-        good = pc.invert(bad)
-        self.keep(good)
-        return good
-
-
-#: A statement compiled to kernels.
-Step = Callable[[State], None]
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def compile(program: typed.Program) -> engine.BatchProgram:
@@ -95,7 +54,7 @@ class KernelProgram:
     """A program whose statements are kernels; see `BatchProgram`."""
 
     def __init__(self, program: typed.Program) -> None:
-        compiler = Compiler(program)
+        compiler = ExpressionCompiler(program)
         compiler.repeated = _repeated(program, compiler)
         self._program = program
         self._interpreter = interpreter.compile(program)
@@ -135,7 +94,7 @@ class RowProgram:
         return _result(self._program, state, batch.num_rows)
 
 
-def _repeated(program: typed.Program, compiler: Compiler) -> set[Any]:
+def _repeated(program: typed.Program, compiler: ExpressionCompiler) -> set[Any]:
     """The signatures of computations that stand in several places."""
     counts: Counter[Any] = Counter()
     for statement in program.statements:
@@ -149,7 +108,7 @@ def _repeated(program: typed.Program, compiler: Compiler) -> set[Any]:
     return {key for key, count in counts.items() if count > 1}
 
 
-def _statement(statement: typed.Statement, number: int, compiler: Compiler) -> Step:
+def _statement(statement: typed.Statement, number: int, compiler: ExpressionCompiler) -> Step:
     match statement:
         case typed.Let(slot=slot, value=value):
             step = _let(slot, compiler.compile(value))
@@ -270,7 +229,7 @@ def _distinct(statement: typed.Distinct, number: int, keys: list[Evaluate]) -> S
     return step
 
 
-def _trace(statement: typed.Trace, compiler: Compiler) -> Step:
+def _trace(statement: typed.Trace, compiler: ExpressionCompiler) -> Step:
     guard = compiler.condition(statement.guard) if statement.guard is not None else None
     message = compiler.compile(statement.message)
     static, level = statement.message.type, statement.level

@@ -16,7 +16,7 @@ from spark_jobs.cxl.types import Kind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_jobs.cxl.kernels.expressions import Compiler
+    from spark_jobs.cxl.kernels.compiler import Compiler
 
 _COMPARISONS = {
     Operator.EQUAL: pc.equal,

@@ -84,7 +84,7 @@ def _build(options: RunOptions, threads: int | None, local_dir: str | None) -> S
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.spark import java, shipping
+    from spark_jobs.execute.spark import jvm, shipping
 
     _check_versions()
     logs.quiet_gateway()
@@ -96,7 +96,7 @@ def _build(options: RunOptions, threads: int | None, local_dir: str | None) -> S
     SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll([*with_theirs.items()]))
     known = {**dict(SparkConf().getAll()), **with_theirs}
     if is_submitted() and known.get("spark.master", "").startswith("local"):
-        java.request_archive()
+        jvm.request_archive()
     shipped = shipping.settings(known.get("spark.master", ""), known)
     builder = SparkSession.builder
     for key, value in {**with_theirs, **shipped}.items():
@@ -108,7 +108,7 @@ def _build(options: RunOptions, threads: int | None, local_dir: str | None) -> S
 
 def _own(options: RunOptions, threads: int | None, local_dir: str | None) -> dict[str, str]:
     """The settings of a JVM that this process starts, whose environment gets what it has to have."""
-    from spark_jobs.execute.spark import java
+    from spark_jobs.execute.spark import java, jvm
 
     problem = java.problem()
     if problem:
@@ -117,11 +117,11 @@ def _own(options: RunOptions, threads: int | None, local_dir: str | None) -> dic
     if python := options.spark_conf.get("spark.pyspark.python"):
         os.environ["PYSPARK_PYTHON"] = python
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    java.prepare()
+    jvm.prepare()
     master = options.master or f"local[{threads or cores.available()}]"
     tells_errors = logs.LEVELS.get(options.log_level, logging.INFO) <= logging.DEBUG
     folder = _shuffle_folder(local_dir) if local_dir and master.startswith("local") else None
-    told = java.settings(tells_errors=tells_errors, temporary=folder)
+    told = jvm.settings(tells_errors=tells_errors, temporary=folder)
     own = {"spark.master": master, "spark.app.name": "clinker", **_OWN, **told}
     if master.startswith("local"):
         own |= _EMBEDDED

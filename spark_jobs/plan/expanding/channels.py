@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping as MappingType
 
     from spark_jobs.diagnostics.source import Span
-    from spark_jobs.plan.expanding.expand import Expansion
     from spark_jobs.plan.expanding.variables import Variable, Variables
 
 SUFFIX = ".channel.yaml"
@@ -41,6 +40,17 @@ class _HeaderConfig(Config):
     name: Annotated[Name, AfterValidator(_name)]
     target: Name
     description: Text | None = None
+
+
+class Expanded(Protocol):
+    """What channels ask of a pipeline with its compositions in place."""
+
+    @property
+    def sources(self) -> list[str]:
+        """The names of all sources."""
+
+    def may_have(self, name: str) -> bool:
+        """Whether a node that is not known may stand in a call that could not be opened."""
 
 
 def _or_empty(value: Any) -> Any:
@@ -202,7 +212,7 @@ def check_read(channel: Channel, read: set[str], declared: Variables, found: Dia
 
 
 def overlay(
-    channel: Channel, declared: Variables, expansion: Expansion, environment: str | None, found: Diagnostics
+    channel: Channel, declared: Variables, expansion: Expanded, environment: str | None, found: Diagnostics
 ) -> None:
     """Lay the channel's variables over the declared ones: overrides must keep the type, additions declare."""
     if channel.target.text.endswith(".comp.yaml"):
@@ -234,7 +244,7 @@ def _bare(tree: Mapping) -> dict[str, Entry]:
 def _overlay_sources(
     channel: Channel,
     declared: Variables,
-    expansion: Expansion,
+    expansion: Expanded,
     environment: str | None,
     found: Diagnostics,
 ) -> None:

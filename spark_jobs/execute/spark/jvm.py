@@ -1,0 +1,50 @@
+"""How the JVM of an embedded session starts quickly, and what it says."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from spark_jobs import contract
+from spark_jobs.execute.spark import class_archive
+from spark_jobs.execute.spark.java import executable
+
+#: The property that `log4j2.properties` takes its level from.
+_LEVEL = "clinker.spark.level"
+
+
+def settings(*, tells_errors: bool = False, temporary: str | None = None) -> dict[str, str]:
+    """Settings that shorten the start of an embedded session, and what it says.
+
+    The cheap compiler alone is enough for envelopes: the work is in Arrow. What ends a run is told by its own message;
+    `tells_errors` shows what Spark logs of it as well. `temporary` is the JVM's temporary folder: it leaves there what
+    it cannot remove when it is killed.
+    """
+    java = executable()
+    archive = class_archive.options(java) if java else ""
+    own = f"-Djava.io.tmpdir={temporary}" if temporary and " " not in temporary else ""
+    chosen = (class_archive.JVM_OPTIONS, _logging(tells_errors), own, archive)
+    return {"spark.driver.extraJavaOptions": " ".join(filter(None, chosen))}
+
+
+def _logging(tells_errors: bool) -> str:
+    """What Spark has to say is not for the user of a pipeline; a configuration of theirs stays."""
+    folder = os.environ.get("SPARK_CONF_DIR")
+    if folder and (Path(folder) / "log4j2.properties").exists():
+        return ""
+    configuration = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+    return f"{configuration} -D{_LEVEL}=error" if tells_errors else configuration
+
+
+def prepare() -> None:
+    """Make this process's environment such that the JVM starts quickly, and later ones more quickly."""
+    # The launcher is a JVM of its own, which only puts a command line together.
+    os.environ.setdefault(contract.LAUNCHER_VARIABLE, contract.LAUNCHER_OPTIONS)
+    request_archive()
+
+
+def request_archive() -> None:
+    """Have what later JVMs start from made when this process has ended."""
+    java = executable()
+    if java:
+        class_archive.request(java)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs import contract
-from spark_jobs.execute.spark import class_archive, class_dump, java, session
+from spark_jobs.execute.spark import class_archive, class_dump, java, jvm, session
 from spark_jobs.plan.options import RunOptions
 
 
@@ -157,7 +157,7 @@ def test_a_submitted_run_asks_for_an_archive_where_its_spark_is_embedded(master,
     asked = []
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     monkeypatch.setattr(SparkContext, "_ensure_initialized", lambda **_: None)
-    monkeypatch.setattr(java, "request_archive", lambda: asked.append(True))
+    monkeypatch.setattr(jvm, "request_archive", lambda: asked.append(True))
     monkeypatch.setattr("spark_jobs.execute.spark.shipping.settings", stop)
     monkeypatch.setattr("pyspark.SparkConf", lambda **_: Settings(master))
     with pytest.raises(EnoughError):

@@ -19,11 +19,15 @@ from pyarrow import csv
 
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.schema import Column, Schema
+from spark_jobs.formats import columns, reading, splits
+from spark_jobs.formats.csv.options import CsvOptions
+from spark_jobs.formats.csv.read import CsvReader
 from spark_jobs.formats.csv.write import CsvWriter
 from spark_jobs.formats.format import Reading, SourceColumn
+from spark_jobs.formats.json.options import JsonLayout, JsonOptions
+from spark_jobs.formats.json.read import JsonReader
 from spark_jobs.formats.json.write import JsonWriter
-from spark_jobs.formats.options import CsvOptions, JsonLayout, JsonOptions
-from spark_jobs.scan import columns, files, json_columns, reading, splits
+from spark_jobs.scan import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,14 +75,15 @@ def read_typed(path: Path) -> pa.Table:
 
 def read_blocks(path: Path, live: frozenset[str] | None = None, *, texts: bool = False) -> list[pa.RecordBatch]:
     file = files.describe(str(path), path.name)
-    scan = columns.plan_csv(tuple(COLUMNS), [file], CsvOptions())
+    reader = CsvReader(CsvOptions())
+    scan = reader.plan(tuple(COLUMNS), [file])
     want = Reading(
         tuple(SourceColumn(name, static) for name, static in COLUMNS.items()), live=live, failure_texts=texts
     )
     batches = []
     for split in splits.plan(scan.files):
         outcome = reading.SplitOutcome()
-        batches += [block.batch for block in reading.read_csv(split, scan.files[0], CsvOptions(), want, outcome)]
+        batches += [block.batch for block in reader.read(split, scan.files[0], want, outcome)]
         assert outcome.is_consistent
     return batches
 
@@ -87,12 +92,13 @@ def read_lines(path: Path) -> list[pa.RecordBatch]:
     """The same records from NDJSON; the kinds of its values decide the path through the reader."""
     options = JsonOptions(format=JsonLayout.NDJSON)
     file = files.describe(str(path), path.name)
-    scan = json_columns.plan_json(tuple(COLUMNS), [file], options, columns.OnUnmapped.DROP)
+    reader = JsonReader(options)
+    scan = reader.plan(tuple(COLUMNS), [file], columns.OnUnmapped.DROP)
     want = Reading(tuple(SourceColumn(name, static) for name, static in COLUMNS.items()))
     return [
         block.batch
         for split in splits.plan(scan.files)
-        for block in reading.read_json(split, scan.files[0], options, want, reading.SplitOutcome())
+        for block in reader.read(split, scan.files[0], want, reading.SplitOutcome())
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.plan.explain.columns import Looked
 
 if TYPE_CHECKING:
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
 #: So many files of a source are looked into.
 MOST_FILES = 200
-#: So many bytes of a JSON source are read: it has no header, each record brings its names.
-MOST_JSON_BYTES = 8 << 20
+#: So many bytes of a source are read that has no header: each record brings its names.
+MOST_BYTES = 8 << 20
 
 
 def look(step: SourceStep, source: Discovered) -> Looked:
@@ -33,33 +34,25 @@ def look(step: SourceStep, source: Discovered) -> Looked:
 
 def _within_bounds(step: SourceStep, files: Sequence[InputFile]) -> tuple[list[InputFile], str | None]:
     """The first files, as many as may be opened, and why it is not all of them."""
-    left = MOST_JSON_BYTES if step.format == "json" and step.on_unmapped.value != "drop" else None
+    are_read = step.file_format.names_in_records and step.on_unmapped is not OnUnmapped.DROP
+    left = MOST_BYTES if are_read else None
     for number, file in enumerate(files):
         if number == MOST_FILES:
             return list(files[:number]), f"explain opens {MOST_FILES} files of a source at most"
         if left is not None:
             left -= file.size
             if left < 0:
-                mib = MOST_JSON_BYTES >> 20
-                return list(files[:number]), f"explain reads {mib} MiB of a JSON source at most"
+                mib = MOST_BYTES >> 20
+                return list(files[:number]), f"explain reads {mib} MiB of a {step.file_format.title} source at most"
     return list(files), None
 
 
 def _scanned(step: SourceStep, files: Sequence[InputFile], total: int, reason: str | None) -> Looked:
     # Here, not above: this loads Arrow, which nothing else of a plan needs.
-    from spark_jobs.formats.format import FormatError
-    from spark_jobs.scan import columns, scanning
+    from spark_jobs.scan.files import FormatError
 
     try:
-        scan = scanning.plan(
-            step.format,
-            step.keys,
-            files,
-            step.options,
-            columns.OnUnmapped(step.on_unmapped.value),
-            step.array_paths,
-            renamed=step.renamed,
-        )
+        scan = step.scan(files, step.on_unmapped)
     except FormatError as error:
         return Looked(total, reason=f"{error.code}: {error}" if error.code else str(error))
     return Looked(total, len(files), scan.facts(), reason)

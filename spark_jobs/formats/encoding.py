@@ -10,6 +10,7 @@ import numpy as np
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.failure import Failure
 from spark_jobs.formats import cell_text, format, options
+from spark_jobs.scan.files import UnreadableText
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -76,7 +77,7 @@ class Utf8Stream:
             try:
                 text = self._decoder.decode(data, final=self._at_end)
             except UnicodeError as error:  # single characters are no errors here: what is missing is the mark
-                raise format.UnreadableText(_without_mark(self._name, data)) from error
+                raise UnreadableText(_without_mark(self._name, data)) from error
             self._ready = text.encode("utf-8", "surrogatepass")
         taken, self._ready = self._ready[:size], self._ready[size:]
         return taken

@@ -8,8 +8,10 @@ plans import it.
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from spark_jobs.cxl import types
     from spark_jobs.cxl.engine import RowFailure
     from spark_jobs.cxl.failures import Failures
+    from spark_jobs.cxl.schema import Schema
+    from spark_jobs.formats.reader import Reader
 
 #: Undeclared columns travel under this prefix, so that CXL's bare names and emits never meet them (decision 25).
 WIDENED = "$widened."
@@ -30,27 +34,19 @@ MOST_RECORD_BYTES = 64 << 20
 RAW_TEXT_LIMIT = 1000
 
 
-class FormatError(Exception):
-    """A file that cannot be read or written at all: exit 4, whatever the error strategy (decisions 28 and 48).
+@dataclass(frozen=True)
+class ArrayPath:
+    """An array that makes several records of one (`explode`), or one text of several values.
 
     Args:
-        message: what is wrong, without the path.
-        path: the file, as the pipeline's messages print it.
-        code: the id of a diagnostic, where one is declared for this problem.
+        path: where it is: a key, or keys joined by dots.
+        explode: whether each element makes a record; else the elements are joined.
+        separator: what stands between joined elements.
     """
 
-    def __init__(self, message: str, path: str, code: str | None = None) -> None:
-        super().__init__(message, path, code)
-        self.message = message
-        self.path = path
-        self.code = code
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.message}"
-
-
-class UnreadableText(Exception):
-    """Bytes that are as a whole no text of their encoding; the name of the file is known to whoever opened it."""
+    path: str
+    explode: bool = True
+    separator: str = ","
 
 
 @dataclass(frozen=True)
@@ -215,3 +211,66 @@ class Writer(Protocol):
 
     def encode(self, batch: pa.RecordBatch, *, ends: bool = False) -> Encoded:
         """The bytes of a batch that has the writer's columns, in their order; with `ends` where its records end."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of sources and outputs: what plans know of it, and the way to its reader and its writer.
+
+    Its package has a `read.py` if it is read, and a `write.py` if it is written; only these load Arrow.
+
+    Args:
+        name: the word under `type:`, and the name of its package.
+        title: what messages call it.
+        chapter: its chapter in spec/formats.md, which is its place in lists.
+        values_are_text: whether undeclared values are texts, and no numbers or objects.
+        names_in_records: whether records bring the names of their values along, so that each has to be read to know
+            the columns of a file.
+    """
+
+    name: str
+    title: str
+    chapter: int
+    values_are_text: bool = False
+    names_in_records: bool = False
+
+    @property
+    def can_read(self) -> bool:
+        """Whether files of the format are read; else sources of it bind and explain only."""
+        return importlib.util.find_spec(self._module("read")) is not None
+
+    @property
+    def can_write(self) -> bool:
+        """Whether files of the format are written; else outputs of it bind and explain only."""
+        return importlib.util.find_spec(self._module("write")) is not None
+
+    def reader(self, options: Any, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> Reader:
+        """What reads the files of a source; see `Reader` for what it is made of."""
+        reader: Reader = importlib.import_module(self._module("read")).open_reader(options, arrays, layout)
+        return reader
+
+    def writer(
+        self, schema: Schema, options: Any, *, include_header: bool = True, preserve_nulls: bool = False
+    ) -> Writer:
+        """The writer for an output's columns, named as they are written.
+
+        Args:
+            schema: the columns.
+            options: the format's write options.
+            include_header: whether files begin with the names, in formats that have a header.
+            preserve_nulls: whether nulls are written, in formats that can leave them out.
+        """
+        module = importlib.import_module(self._module("write"))
+        writer: Writer = module.open_writer(
+            schema, options, include_header=include_header, preserve_nulls=preserve_nulls
+        )
+        return writer
+
+    def load(self) -> None:
+        """Import what reads and writes it ahead of its first use."""
+        for name, is_there in (("read", self.can_read), ("write", self.can_write)):
+            if is_there:
+                importlib.import_module(self._module(name))
+
+    def _module(self, name: str) -> str:
+        return f"spark_jobs.formats.{self.name}.{name}"

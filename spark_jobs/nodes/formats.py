@@ -12,6 +12,8 @@ from pydantic import BeforeValidator
 from spark_jobs.cxl import types
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.formats import options as format_options
+from spark_jobs.formats.csv.options import CsvOptions, csv_problems
+from spark_jobs.formats.json.options import JsonLayout, JsonOptions, json_problems
 from spark_jobs.nodes import model
 from spark_jobs.nodes.binding import report
 from spark_jobs.nodes.model import Config, Flag, Name, Natural, Positive, Text, choice
@@ -77,7 +79,7 @@ class CsvWrite(Config):
 class JsonRead(Config):
     """`options:` of a JSON source."""
 
-    format: choice(format_options.JsonLayout) | None = None  # type: ignore[valid-type]
+    format: choice(JsonLayout) | None = None  # type: ignore[valid-type]
     record_path: Text | None = None
     encoding: Text = "utf-8"
 
@@ -196,12 +198,10 @@ def frozen(format: Format, options: BaseModel | None) -> Any:
     values = dict(options) if options else {}
     match format:
         case Format.CSV:
-            return format_options.CsvOptions(**values)
+            return CsvOptions(**values)
         case Format.JSON:
             layout = values.pop("format", None)
-            return format_options.JsonOptions(
-                format=format_options.JsonLayout(str(layout)) if layout else None, **values
-            )
+            return JsonOptions(format=JsonLayout(str(layout)) if layout else None, **values)
         case _:
             return PlainOptions(tuple((key, str(v) if isinstance(v, StrEnum) else v) for key, v in values.items()))
 
@@ -219,10 +219,10 @@ def check(format: Format, scope: BindScope) -> None:
 def problems(options: Any) -> list[tuple[str, str]]:
     """What is wrong with frozen options: pairs of an option's key and a message."""
     match options:
-        case format_options.CsvOptions():
-            return format_options.csv_problems(options)
-        case format_options.JsonOptions():
-            return format_options.json_problems(options)
+        case CsvOptions():
+            return csv_problems(options)
+        case JsonOptions():
+            return json_problems(options)
         case _:
             encoding = _encoding(options)
             problem = format_options.encoding_problem(encoding) if encoding else None

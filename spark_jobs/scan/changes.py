@@ -12,9 +12,8 @@ import zlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from spark_jobs.formats.format import FormatError
 from spark_jobs.scan import files
-from spark_jobs.scan.files import InputFile
+from spark_jobs.scan.files import FormatError, InputFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

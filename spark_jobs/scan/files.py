@@ -13,13 +13,35 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from spark_jobs.disk import refusals, volumes
-from spark_jobs.formats.format import FormatError, UnreadableText
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
     from pyarrow import fs
+
+
+class FormatError(Exception):
+    """A file that cannot be read or written at all: exit 4, whatever the error strategy (decisions 28 and 48).
+
+    Args:
+        message: what is wrong, without the path.
+        path: the file, as the pipeline's messages print it.
+        code: the id of a diagnostic, where one is declared for this problem.
+    """
+
+    def __init__(self, message: str, path: str, code: str | None = None) -> None:
+        super().__init__(message, path, code)
+        self.message = message
+        self.path = path
+        self.code = code
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+class UnreadableText(Exception):
+    """Bytes that are as a whole no text of their encoding; the name of the file is known to whoever opened it."""
 
 
 def network_file(source: str) -> str:

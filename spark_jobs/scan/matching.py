@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import re2
 
-from spark_jobs.formats.format import FormatError
-from spark_jobs.scan.files import InputFile, RealPaths
+from spark_jobs.scan.files import FormatError, InputFile, RealPaths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,11 +8,12 @@ import time
 from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import types
-from spark_jobs.formats.format import FormatError
-from spark_jobs.formats.options import CsvOptions, JsonLayout, JsonOptions
+from spark_jobs.formats.csv.options import CsvOptions
+from spark_jobs.formats.json.options import JsonLayout, JsonOptions
+from spark_jobs.scan.files import FormatError
 from tests.attack import rounds
-from tests.scan.csv_files import Result, read_csv
-from tests.scan.test_reading_json import read_json
+from tests.formats.csv.files import Result, read_csv
+from tests.formats.json.test_reading_json import read_json
 
 if TYPE_CHECKING:
     import random

@@ -92,11 +92,11 @@ def test_json_files_tell_their_columns_as_far_as_they_are_read(
         "  deep.er: discovered in in/b.json",
         "  more: discovered in in/c.json",
     ]
-    monkeypatch.setattr(looking, "MOST_JSON_BYTES", 20)
+    monkeypatch.setattr(looking, "MOST_BYTES", 20)
     section, record = explained(tmp_path, capsys, JSON)
     assert section[0].startswith("source.orders: 1 of 3 files looked into, version 2 (explain reads ")
     assert record["files_looked_at"] == 1
-    monkeypatch.setattr(looking, "MOST_JSON_BYTES", 10)
+    monkeypatch.setattr(looking, "MOST_BYTES", 10)
     section, record = explained(tmp_path, capsys, JSON)
     assert section[0].startswith("source.orders: only what is declared is known: explain reads ")
     assert section[1:] == ["  id: declared", "  name: declared"]

@@ -9,7 +9,7 @@ import pytest
 
 from spark_jobs.execute.run import name_search
 from spark_jobs.execute.spark import spread
-from spark_jobs.scan import json_columns
+from spark_jobs.formats import names
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ def test_names_are_looked_for_where_somebody_wants_them(
 ) -> None:
     without_spark.install(monkeypatch)
     searched = []
-    real = json_columns.search_here
-    monkeypatch.setattr(json_columns, "search_here", lambda parts: searched.append(parts) or real(parts))
+    real = names.search_here
+    monkeypatch.setattr(names, "search_here", lambda reader, parts: searched.append(parts) or real(reader, parts))
     written = pipeline(*nodes, on_unmapped=on_unmapped)
     pipelines.write(tmp_path, {"pipeline.yaml": written, "in/a.ndjson": '{"id":1,"c0":"x"}\n'})
     error = pipelines.run(tmp_path).result.error

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.formats import encoding, format
+from spark_jobs.formats import encoding
 from spark_jobs.scan import files
+from spark_jobs.scan.files import FormatError, UnreadableText
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +38,7 @@ def read(data: bytes, name: str, steps: int) -> bytes | str:
     stream = encoding.Utf8Stream(Slow(data), name)
     try:
         return b"".join(iter(lambda: stream.read(7), b""))
-    except format.UnreadableText as error:
+    except UnreadableText as error:
         return str(error)
 
 
@@ -61,7 +62,7 @@ def test_any_bytes_are_read_the_same_way_in_any_steps(name: str, data: bytes) ->
 def test_a_missing_mark_is_told_with_the_encoding_that_fits(tmp_path: Path, name: str, order: str) -> None:
     (tmp_path / "in.csv").write_bytes("id,v\n1,é\n".encode(order))
     with (
-        pytest.raises(format.FormatError, match=rf"^a\.csv: the file has no byte order mark, .*`encoding: {order}`"),
+        pytest.raises(FormatError, match=rf"^a\.csv: the file has no byte order mark, .*`encoding: {order}`"),
         files.open_input(str(tmp_path / "in.csv"), "a.csv") as raw,
     ):
         encoding.Utf8Stream(raw, name).read(100)

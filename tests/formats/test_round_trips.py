@@ -11,14 +11,18 @@ from hypothesis import strategies as st
 
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.schema import Column, Schema
-from spark_jobs.formats import options, writing
+from spark_jobs.formats import options, reading, registry, splits
+from spark_jobs.formats.columns import OnUnmapped
+from spark_jobs.formats.csv.options import CsvOptions, csv_problems
 from spark_jobs.formats.format import Reading, SourceColumn
-from spark_jobs.scan import files, reading, scanning, splits
-from spark_jobs.scan.columns import OnUnmapped
+from spark_jobs.formats.json.options import JsonLayout, JsonOptions
+from spark_jobs.scan import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    from spark_jobs.formats.reader import Reader
 
 #: One of each kind; none in which Python writes two characters alike, as `shift_jis` does a yen and a backslash.
 ENCODINGS = (
@@ -67,7 +71,7 @@ def tables(draw: st.DrawFn, kinds: dict[types.Type, st.SearchStrategy[Any]], enc
 
 def written(name: str, table: Table, chosen: Any, piece: int, path: Path, **wanted: bool) -> list[int]:
     """Write a table in pieces of some records; gives the records that could not be written."""
-    writer = writing.open_writer(name, table.schema, chosen, **wanted)
+    writer = registry.named(name).writer(table.schema, chosen, **wanted)
     pieces, failed = [], []
     for start in range(0, len(table.records), piece):
         part = table.records[start : start + piece]
@@ -89,26 +93,27 @@ def read(name: str, table: Table, chosen: Any, split_bytes: int, path: Path) -> 
     columns = table.schema.columns
     declared = [column.name for column in columns]
     file = files.describe(str(path), path.name)
-    scan = scanning.plan(name, declared, [file], chosen, OnUnmapped.REJECT)
+    reader = registry.named(name).reader(chosen)
+    scan = reader.plan(declared, [file], OnUnmapped.REJECT)
     want = Reading(tuple(SourceColumn(column.name, column.type) for column in columns))
     parts = splits.plan(scan.files, split_bytes)
-    found, consistent = _read(name, parts, scan, chosen, want, table)
+    found, consistent = _read(reader, parts, scan, want, table)
     if not consistent:
-        exact = splits.exact_splits(scan.files[0], parts, chosen)
-        found, consistent = _read(name, exact, scan, chosen, want, table)
+        exact = reader.exact_splits(scan.files[0], parts)
+        found, consistent = _read(reader, exact, scan, want, table)
         assert consistent
     return found
 
 
 def _read(
-    name: str, parts: Iterable[splits.Split], scan: Any, chosen: Any, want: Reading, table: Table
+    reader: Reader, parts: Iterable[splits.Split], scan: Any, want: Reading, table: Table
 ) -> tuple[list[tuple[Any, ...]], bool]:
     found: list[tuple[Any, ...]] = []
     failures: list[Any] = []
     consistent = True
     for part in parts:
         outcome = reading.SplitOutcome()
-        for block in scanning.read(name, part, scan.files[part.file], chosen, want, outcome):
+        for block in reader.read(part, scan.files[part.file], want, outcome):
             failures += block.failures
             columns = [
                 values.from_arrow(block.batch.column(column.name), column.type) for column in table.schema.columns
@@ -157,8 +162,8 @@ def shown(records: list[tuple[Any, ...]]) -> list[str]:
 def test_csv(
     data: st.DataObject, encoding: str, delimiter: str, quote: str, piece: int, split_bytes: int, tmp_path: Path
 ) -> None:
-    chosen = options.CsvOptions(delimiter=delimiter, quote_char=quote, encoding=encoding)
-    assume(not options.csv_problems(chosen))
+    chosen = CsvOptions(delimiter=delimiter, quote_char=quote, encoding=encoding)
+    assume(not csv_problems(chosen))
     table = data.draw(tables(BY_KIND, encoding))
     path = tmp_path / "rows.csv"
     assert written("csv", table, chosen, piece, path) == unwritable(table, encoding)
@@ -174,7 +179,7 @@ def test_csv(
 @given(
     data=st.data(),
     encoding=st.sampled_from(ENCODINGS),
-    layout=st.sampled_from([options.JsonLayout.ARRAY, options.JsonLayout.NDJSON]),
+    layout=st.sampled_from([JsonLayout.ARRAY, JsonLayout.NDJSON]),
     pretty=st.booleans(),
     preserve_nulls=st.booleans(),
     piece=st.integers(1, 8),
@@ -183,15 +188,15 @@ def test_csv(
 def test_json(
     data: st.DataObject,
     encoding: str,
-    layout: options.JsonLayout,
+    layout: JsonLayout,
     pretty: bool,
     preserve_nulls: bool,
     piece: int,
     split_bytes: int,
     tmp_path: Path,
 ) -> None:
-    pretty = pretty and layout is options.JsonLayout.ARRAY
-    chosen = options.JsonOptions(format=layout, pretty=pretty, encoding=encoding)
+    pretty = pretty and layout is JsonLayout.ARRAY
+    chosen = JsonOptions(format=layout, pretty=pretty, encoding=encoding)
     table = data.draw(tables({**BY_KIND, types.ANY: NESTED}, encoding))
     path = tmp_path / "rows.json"
     failed = written("json", table, chosen, piece, path, preserve_nulls=preserve_nulls)

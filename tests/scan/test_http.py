@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import pytest
 
-from spark_jobs.formats.format import FormatError
+from spark_jobs.scan.files import FormatError
 from spark_jobs.scan.network import http
 from spark_jobs.scan.network.endpoint import Credential, Endpoint
 from tests.scan import web

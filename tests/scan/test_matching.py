@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.formats.format import FormatError
 from spark_jobs.scan import matching
+from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.formats.format import FormatError
-from spark_jobs.formats.options import JsonLayout, JsonOptions
+from spark_jobs.formats.format import ArrayPath
+from spark_jobs.formats.json.options import JsonLayout, JsonOptions
+from spark_jobs.formats.json.read import JsonReader
+from spark_jobs.formats.pages import Pages
+from spark_jobs.scan.files import FormatError
 from spark_jobs.scan.network import rest
 from spark_jobs.scan.network.endpoint import Credential, Endpoint, Pagination, Strategy
 from tests.scan import web
@@ -39,7 +42,7 @@ def pull(
     **settings: Any,
 ) -> Matched:
     endpoint = Endpoint(url=server.url + path, pagination=pagination, **{"max_pages": 9, "timeout_s": 5.0, **settings})
-    wanted = rest.Pull("shop", endpoint, "json", options or JsonOptions(), arrays, most_records)
+    wanted = rest.Pull("shop", endpoint, Pages(JsonReader(options or JsonOptions(), arrays)), most_records)
     return rest.pull(wanted, folder, "pages-0", web.Recorded())
 
 
@@ -95,7 +98,7 @@ def test_a_full_page_is_full_of_what_the_server_counts(tmp_path: Path) -> None:
     """Two orders of which only one has items are a full page of two, although they make one record."""
     pages = [[{"id": 1, "items": []}, {"id": 2, "items": [{"n": 1}]}], [{"id": 3, "items": [{"n": 1}, {"n": 2}]}]]
     with web.serving(web.in_turn(*(web.page(*page) for page in pages))) as server:
-        found = pull(server, tmp_path, OFFSET, arrays=[("items", True, ",")])
+        found = pull(server, tmp_path, OFFSET, arrays=(ArrayPath("items"),))
     assert contents(found) == pages
 
 
@@ -265,7 +268,7 @@ def test_the_limit_of_records_cuts_a_page(limits: dict[str, int], kept: list[int
 def test_records_are_counted_as_they_come_out(tmp_path: Path) -> None:
     page = web.page({"items": [1, 2, 3]}, {"items": []}, {"items": [4]})
     with web.serving(lambda request: page) as server:
-        found = pull(server, tmp_path, Pagination(), arrays=[("items", True, ",")], max_records=3)
+        found = pull(server, tmp_path, Pagination(), arrays=(ArrayPath("items"),), max_records=3)
     assert [file.most_records for file in found.files] == [3]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from spark_jobs.disk.locks import FileLock
-from spark_jobs.formats.format import FormatError
+from spark_jobs.scan.files import FormatError
 from spark_jobs.scan.staging import staged_copy
 from spark_jobs.scan.staging.staged_copy import Cleanup, OnExisting, StagedCopy
 from spark_jobs.scan.staging.staging import Refused, SourceStaging

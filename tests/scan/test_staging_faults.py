@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.disk.locks import FileLock
-from spark_jobs.formats.format import FormatError
+from spark_jobs.scan.files import FormatError
 from spark_jobs.scan.staging import staged_copy, staging
 from spark_jobs.scan.staging.staged_copy import Cleanup, OnExisting, StagedCopy, Verify
 from spark_jobs.scan.staging.staging import Refused
@@ -34,7 +34,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 SMALL_DISK = """
 import resource, sys
 from pathlib import Path
-from spark_jobs.formats.format import FormatError
+from spark_jobs.scan.files import FormatError
 from tests.scan import staged
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:

@@ -12,6 +12,7 @@ from spark_jobs.cxl.failure import Category
 from spark_jobs.execute.letters import reread
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats import format
+from spark_jobs.scan.files import FormatError
 from spark_jobs.scan.network import addresses
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _read_again(first: FirstFailure, inputs: Inputs) -> list[tuple[str, str | No
         return []
     try:
         _, texts = reread.Rereader(inputs).texts(first.split, np.array([first.row]))
-    except (OSError, format.FormatError):
+    except (OSError, FormatError):
         return []  # the failure is what ends the run, not that its record cannot be shown
     return at_hand(texts, 0) if texts.num_rows else []
 

@@ -9,14 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.formats import cell_text, format
-from spark_jobs.scan import scanning
-from spark_jobs.scan.reading import SplitOutcome
+from spark_jobs.formats.reading import SplitOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_jobs.cxl.failures import Rows
     from spark_jobs.execute.run.inputs import Inputs
+    from spark_jobs.nodes.source.split_origin import SplitInput
+    from spark_jobs.nodes.source.step import SourceStep
 
 
 class Rereader:
@@ -54,7 +55,7 @@ class Rereader:
         return places[order], texts.take(pa.array(order))
 
 
-def _blocks(step: Any, place: Any) -> Iterator[format.Block]:
+def _blocks(step: SourceStep, place: SplitInput) -> Iterator[format.Block]:
     """A split with declared columns alone."""
     wanted = format.Reading(
         columns=step.columns,
@@ -62,7 +63,7 @@ def _blocks(step: Any, place: Any) -> Iterator[format.Block]:
         date_formats=step.date_formats,
     )
     plan = replace(place.file_plan, columns=replace(place.file_plan.columns, widened=()))
-    return scanning.read(step.format, place.split, plan, step.options, wanted, SplitOutcome(), step.array_paths)
+    return step.reader.read(place.split, plan, wanted, SplitOutcome())
 
 
 def _no_texts(step: Any) -> pa.RecordBatch:

@@ -22,9 +22,9 @@ from spark_jobs.execute.spark import cores, executors, masking, session
 from spark_jobs.execute.tally import Tally
 from spark_jobs.execute.tasks import spill
 from spark_jobs.execute.verdict import RunFailed
-from spark_jobs.formats.format import FormatError
 from spark_jobs.nodes.transform import directives
 from spark_jobs.plan import plan as plans
+from spark_jobs.scan.files import FormatError
 from spark_jobs.scan.staging.staging import SourceStaging
 
 if TYPE_CHECKING:

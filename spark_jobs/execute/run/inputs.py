@@ -12,21 +12,23 @@ from spark_jobs.contract import MERGED, ExitCode
 from spark_jobs.cxl import types
 from spark_jobs.execute import verdict
 from spark_jobs.execute.verdict import RunFailed
-from spark_jobs.formats.format import FormatError
+from spark_jobs.formats import columns, splits
+from spark_jobs.formats.names import search_here
 from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.combine.step import CombineStep
 from spark_jobs.nodes.output.step import OutputStep
 from spark_jobs.nodes.source.split_origin import SplitInput
-from spark_jobs.scan import changes, columns, json_columns, matching, scanning, splits
+from spark_jobs.scan import changes, matching
+from spark_jobs.scan.files import FormatError
 from spark_jobs.scan.staging import staging
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from spark_jobs.formats.names import Search
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.plan import plan as plans
     from spark_jobs.scan.files import InputFile
-    from spark_jobs.scan.json_columns import Search
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Inputs:
         for name, file in sorted(broken):
             mine = [i for i, (other, place) in enumerate(found) if other == name and place.split.file == file]
             file_plan = found[mine[0]][1].file_plan
-            exact = splits.exact_splits(file_plan, [found[i][1].split for i in mine], self.steps[name].options)
+            exact = self.steps[name].reader.exact_splits(file_plan, [found[i][1].split for i in mine])
             for i, split in zip(mine, exact, strict=True):
                 found[i] = (name, replace(found[i][1], split=split))
         return replace(self, splits=tuple(found))
@@ -118,7 +120,7 @@ def find(
     *,
     copies: staging.SourceStaging | None = None,
     allow_outside: bool = False,
-    search: Search = json_columns.search_here,
+    search: Search = search_here,
 ) -> Inputs:
     """The inputs of a plan, as far as they are files: what `with_pages` adds is on a network.
 
@@ -178,7 +180,7 @@ def with_pages(
     found: Inputs,
     pages: Mapping[str, matching.Matched],
     split_bytes: int,
-    search: Search = json_columns.search_here,
+    search: Search = search_here,
 ) -> Inputs:
     """The same with the pages of the network sources.
 
@@ -217,18 +219,16 @@ def _told(plan: plans.Plan, name: str) -> Iterator[None]:
 
 def _scan(step: SourceStep, matched: matching.Matched, search: Search, *, is_asked: bool) -> columns.ScanPlan:
     """The files of a source with their columns; undeclared ones are not looked for where nobody asks for them."""
-    on_unmapped = columns.OnUnmapped(step.on_unmapped.value)
+    on_unmapped = step.on_unmapped
     if on_unmapped is columns.OnUnmapped.AUTO_WIDEN and not is_asked:
         on_unmapped = columns.OnUnmapped.DROP
-    found = scanning.plan(
-        step.format, step.keys, matched.files, step.options, on_unmapped, step.array_paths, search, step.renamed
-    )
+    found = step.scan(matched.files, on_unmapped, search)
     return replace(found, warnings=(*matched.warnings, *found.warnings))
 
 
 def widened_type(found: Inputs) -> types.Type:
-    """What undeclared columns hold: texts as long as all sources are CSV and no program reads any, else any values."""
-    are_texts = all(step.format == "csv" and not step.lifted for step in found.steps.values())
+    """What undeclared columns hold: texts where all sources have such and no program reads any, else any values."""
+    are_texts = all(step.file_format.values_are_text and not step.lifted for step in found.steps.values())
     return types.STRING.or_null() if are_texts else types.ANY
 
 

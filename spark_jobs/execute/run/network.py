@@ -8,7 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.execute import verdict
-from spark_jobs.formats.format import FormatError
+from spark_jobs.formats.pages import Pages
+from spark_jobs.scan.files import FormatError
 from spark_jobs.scan.network import http, rest
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def fetch(
 
 def _wanted(step: SourceStep, most_records: int | None) -> rest.Pull:
     endpoint: Any = step.endpoint
-    return rest.Pull(step.name, endpoint, step.format, step.options, step.array_paths, most_records)
+    return rest.Pull(step.name, endpoint, Pages(step.reader), most_records)
 
 
 def _told(plan: plans.Plan, name: str, error: BaseException) -> BaseException:

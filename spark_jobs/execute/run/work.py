@@ -14,10 +14,10 @@ from spark_jobs.execute.run import inputs
 from spark_jobs.execute.run.products import Products
 from spark_jobs.execute.tasks import spec
 from spark_jobs.execute.verdict import RunFailed
+from spark_jobs.formats import splits
 from spark_jobs.nodes.output import run as output_run
 from spark_jobs.nodes.output.step import OutputStep
 from spark_jobs.plan import plan as plans
-from spark_jobs.scan import splits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

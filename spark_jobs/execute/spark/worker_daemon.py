@@ -17,7 +17,6 @@ _AHEAD = (
     "pyspark.worker",
     "spark_jobs.execute.tasks.task",
     "spark_jobs.cxl.kernels.kernels",
-    "spark_jobs.formats.writing",
     "spark_jobs.nodes.source.run",
     "spark_jobs.nodes.transform.run",
     "spark_jobs.nodes.output.run",
@@ -43,6 +42,10 @@ def main() -> None:
     sys.path[:] = without_zip(sys.path)
     for name in _AHEAD:
         importlib.import_module(name)
+    from spark_jobs.formats import registry
+
+    for format in registry.formats().values():
+        format.load()
     from pyspark import daemon
 
     daemon.manager()

@@ -20,11 +20,11 @@ from spark_jobs.execute.tasks import part_file, report
 from spark_jobs.execute.tasks import spill as disk
 from spark_jobs.execute.tasks.envelopes import COUNTS
 from spark_jobs.execute.tasks.outbox import Outbox
-from spark_jobs.formats.format import FormatError
+from spark_jobs.formats import reading
 from spark_jobs.nodes import memory, node, operator, ordering, spill
 from spark_jobs.nodes.source import record_origin as origins
 from spark_jobs.plan import plan as plans
-from spark_jobs.scan import reading
+from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

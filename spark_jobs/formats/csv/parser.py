@@ -27,8 +27,8 @@ from spark_jobs.formats.stretch import Stretch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spark_jobs.formats.csv.options import CsvOptions
     from spark_jobs.formats.format import Block, FileColumns, Reading
-    from spark_jobs.formats.options import CsvOptions
     from spark_jobs.formats.stretch import ByteStream
 
 BLOCK_BYTES = format.BLOCK_BYTES

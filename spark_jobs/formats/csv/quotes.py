@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from spark_jobs.formats import lines
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -74,6 +76,14 @@ class Dialect:
         return self._all_toggle(array, quotes, True, FILE_START) and not self._all_toggle(
             array, quotes, False, FILE_START
         )
+
+    def likely_start(self, data: bytes) -> int | None:
+        """Where the first record behind the first bytes of a stretch seems to start; None where none does.
+
+        The quotes that follow tell whether the stretch more likely begins inside or outside of a quoted cell.
+        """
+        is_inside = self.seems_inside(data)
+        return next_record_start(data, 0, self.toggles(data, is_inside), is_inside)
 
     def _all_toggle(self, array: NDArray[np.uint8], quotes: Positions, is_inside: bool, before: int) -> bool:
         """Whether every quote opens at a field's start, closes at a field's end, or is half of a doubled one.
@@ -181,14 +191,6 @@ class Records:
         return array[~is_theirs].tobytes(), array[is_theirs].tobytes(), ends
 
 
-def next_line_start(data: bytes, position: int) -> int | None:
-    """The place after the first line end at or after a position, quotes disregarded; None when there is no line end."""
-    newline = data.find(b"\n", position)
-    carriage = data.find(b"\r", position, newline if newline >= 0 else len(data))
-    found = carriage if carriage >= 0 else newline
-    return found + 1 if found >= 0 else None
-
-
 def next_record_start(data: bytes, position: int, toggles: Positions, is_inside: bool = False) -> int | None:
     """The place after the first line end at or after a position that stands outside quotes; None when there is none.
 
@@ -198,7 +200,7 @@ def next_record_start(data: bytes, position: int, toggles: Positions, is_inside:
         toggles: the toggles of the stretch.
         is_inside: whether the stretch begins inside quotes.
     """
-    while (end := next_line_start(data, position)) is not None:
+    while (end := lines.next_line_start(data, position)) is not None:
         before = int(np.searchsorted(toggles, end - 1))
         if bool(before % 2) == is_inside:
             return end

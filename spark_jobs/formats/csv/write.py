@@ -22,7 +22,7 @@ from spark_jobs.formats import cell_text, encoding, format
 
 if TYPE_CHECKING:
     from spark_jobs.cxl.schema import Column, Schema
-    from spark_jobs.formats.options import CsvOptions
+    from spark_jobs.formats.csv.options import CsvOptions
 
 #: Kinds whose texts have letters, digits and these signs only: none of the usual delimiters and quote characters.
 _PLAIN_KINDS = (Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.DATE, Kind.DATETIME)
@@ -140,3 +140,8 @@ def _first_of_each_row(failures: list[RowFailure]) -> list[RowFailure]:
 def _others(rows: int, failures: list[RowFailure]) -> pa.Int64Array:
     failed = {failure.row for failure in failures}
     return pa.array([row for row in range(rows) if row not in failed], pa.int64())
+
+
+def open_writer(schema: Schema, options: CsvOptions, *, include_header: bool, preserve_nulls: bool) -> CsvWriter:
+    """The writer of an output."""
+    return CsvWriter(schema, options, include_header=include_header)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import values
@@ -11,24 +10,11 @@ from spark_jobs.formats.json import decoding
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from spark_jobs.formats.format import ArrayPath
+
 _ABSENT = object()
 #: Objects nested deeper than this are kept as one value.
 MAX_DEPTH = 64
-
-
-@dataclass(frozen=True)
-class ArrayPath:
-    """An array that makes several records of one (`explode`), or one text of several values.
-
-    Args:
-        path: where it is: a key, or keys joined by dots.
-        explode: whether each element makes a record; else the elements are joined.
-        separator: what stands between joined elements.
-    """
-
-    path: str
-    explode: bool = True
-    separator: str = ","
 
 
 def spread(record: dict[str, Any], paths: Sequence[ArrayPath]) -> list[dict[str, Any]]:

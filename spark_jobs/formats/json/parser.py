@@ -16,17 +16,18 @@ import pyarrow as pa
 
 from spark_jobs.formats import format
 from spark_jobs.formats.json import array, attempts, decoding, exact, members, portions, quick, undeclared
-from spark_jobs.formats.options import JsonLayout
+from spark_jobs.formats.json.options import JsonLayout
 from spark_jobs.formats.stretch import Stretch
+from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from spark_jobs.formats.format import Block, Reading
+    from spark_jobs.formats.format import ArrayPath, Block, Reading
     from spark_jobs.formats.json.exact import Item
-    from spark_jobs.formats.json.members import ArrayPath, Declared
+    from spark_jobs.formats.json.members import Declared
+    from spark_jobs.formats.json.options import JsonOptions
     from spark_jobs.formats.json.portions import Lines, Places
-    from spark_jobs.formats.options import JsonOptions
     from spark_jobs.formats.stretch import ByteStream
 
 #: Records of a block, where bytes do not say how many there are.
@@ -91,7 +92,7 @@ class JsonParser:
         try:
             yield
         except ValueError as problem:
-            raise format.FormatError(f"broken JSON: {problem}", self._path) from problem
+            raise FormatError(f"broken JSON: {problem}", self._path) from problem
 
     def _of_lines(self, stretch: Stretch, lines: Lines) -> Block:
         """The block of a portion of lines."""
@@ -173,10 +174,10 @@ class JsonParser:
         path = self._options.record_path or ""
         for key in path_keys(path):
             if not isinstance(document, dict) or key not in document:
-                raise format.FormatError(f"record_path '{path}': key '{key}' not found", self._path)
+                raise FormatError(f"record_path '{path}': key '{key}' not found", self._path)
             document = document[key]
         if not isinstance(document, list):
-            raise format.FormatError(f"record_path '{path}' leads to no array", self._path)
+            raise FormatError(f"record_path '{path}' leads to no array", self._path)
         return document
 
 
@@ -223,4 +224,4 @@ def layout_of(head: str, options: JsonOptions, path: str) -> JsonLayout | None:
         case "{":
             return JsonLayout.NDJSON
         case other:
-            raise format.FormatError(f"a JSON file begins with [ or {{, not with '{other}'", path)
+            raise FormatError(f"a JSON file begins with [ or {{, not with '{other}'", path)

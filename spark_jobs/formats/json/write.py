@@ -16,12 +16,12 @@ from spark_jobs.cxl import values
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, encoding, format
 from spark_jobs.formats.json import spelling
-from spark_jobs.formats.options import JsonLayout
+from spark_jobs.formats.json.options import JsonLayout
 
 if TYPE_CHECKING:
     from spark_jobs.cxl.schema import Column, Schema
     from spark_jobs.cxl.types import Type
-    from spark_jobs.formats.options import JsonOptions
+    from spark_jobs.formats.json.options import JsonOptions
 
 _QUOTED_KINDS = (Kind.STRING, Kind.DATE, Kind.DATETIME)
 _SMALLEST_WITHOUT_EXPONENT = 1e-5
@@ -158,3 +158,8 @@ def _pretty(value: Any, indent: str = "") -> str:
     if value.__class__ is list and value:
         return "[\n" + ",\n".join(inner + _pretty(item, inner) for item in value) + f"\n{indent}]"
     return values.json_text(value)
+
+
+def open_writer(schema: Schema, options: JsonOptions, *, include_header: bool, preserve_nulls: bool) -> JsonWriter:
+    """The writer of an output."""
+    return JsonWriter(schema, options, preserve_nulls=preserve_nulls)

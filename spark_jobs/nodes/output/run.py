@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import schema, types
-from spark_jobs.formats import format, writing
+from spark_jobs.formats import format, registry
 from spark_jobs.nodes import operator, shape
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ def columns(step: OutputStep, widened: Sequence[str], kind: types.Type) -> tuple
 def writer(step: OutputStep, widened: Sequence[str], kind: types.Type) -> format.Writer:
     """The writer of an output's files."""
     _, written = columns(step, widened, kind)
-    return writing.open_writer(
-        step.format, written, step.options, include_header=step.include_header, preserve_nulls=step.preserve_nulls
+    return registry.named(step.format).writer(
+        written, step.options, include_header=step.include_header, preserve_nulls=step.preserve_nulls
     )
 
 

@@ -7,6 +7,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from spark_jobs.formats import options
+from spark_jobs.formats.csv.options import CsvOptions
+from spark_jobs.formats.json.options import JsonOptions
 from spark_jobs.nodes import node, shape
 
 if TYPE_CHECKING:
@@ -142,9 +144,9 @@ class OutputStep(node.Step):
     def unwritable(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
         """The columns whose names the files would hold and their encoding cannot, each with what is wrong with it."""
         match self.options:
-            case options.CsvOptions(encoding=encoding) if self.include_header:
+            case CsvOptions(encoding=encoding) if self.include_header:
                 pass
-            case options.JsonOptions(encoding=encoding):
+            case JsonOptions(encoding=encoding):
                 pass
             case _:
                 return

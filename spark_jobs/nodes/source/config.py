@@ -9,6 +9,8 @@ from spark_jobs.cxl import types
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes
 from spark_jobs.formats import date_forms
+from spark_jobs.formats.columns import OnUnmapped
+from spark_jobs.formats.format import ArrayPath
 from spark_jobs.nodes import formats
 from spark_jobs.nodes.binding import (
     CORRELATION,
@@ -26,7 +28,7 @@ from spark_jobs.nodes.binding import (
 from spark_jobs.nodes.model import Order
 from spark_jobs.nodes.source import layout, network
 from spark_jobs.nodes.source.model import ArrayMode, SourceConfig, TransportKind
-from spark_jobs.nodes.source.step import PROVENANCE, FileMatch, OnUnmapped, SourceStep
+from spark_jobs.nodes.source.step import PROVENANCE, FileMatch, SourceStep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -239,7 +241,7 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
         watermark_delay_s=config.watermark.delay or 0.0 if config.watermark else 0.0,
         idle_timeout_s=config.watermark.idle_timeout if config.watermark else None,
         array_paths=tuple(
-            (entry.path.removeprefix("$."), entry.mode is ArrayMode.EXPLODE, entry.separator)
+            ArrayPath(entry.path.removeprefix("$."), entry.mode is ArrayMode.EXPLODE, entry.separator)
             for entry in config.array_paths
         ),
         envelope=tuple(_sections(config)),

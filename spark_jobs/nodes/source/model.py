@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.nodes import formats
 from spark_jobs.nodes.model import (
     Columns,
@@ -26,7 +27,6 @@ from spark_jobs.nodes.model import (
     choice,
     unfit,
 )
-from spark_jobs.nodes.source.step import OnUnmapped
 from spark_jobs.scan.network.endpoint import Strategy
 
 

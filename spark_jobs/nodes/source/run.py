@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,14 +14,14 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import failure, types, values
 from spark_jobs.formats import format
+from spark_jobs.formats.reading import SplitOutcome
 from spark_jobs.nodes import memory, operator, shape
 from spark_jobs.nodes.source.split_origin import Pack, PackOrigin, SplitOrigin
-from spark_jobs.scan import scanning, together
-from spark_jobs.scan.reading import SplitOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from spark_jobs.formats.reader import Reader
     from spark_jobs.nodes.source.split_origin import SplitInput
     from spark_jobs.nodes.source.step import SourceStep
 
@@ -40,6 +41,11 @@ class Source(operator.Operator):
     step: SourceStep
     #: What undeclared columns hold downstream; a CSV file's texts become values of any kind where others have such.
     widened_type: types.Type = types.STRING
+
+    @cached_property
+    def reader(self) -> Reader:
+        """What reads the source's files."""
+        return self.step.reader
 
     def reading(self, widened: tuple[str, ...], keep_texts: bool) -> format.Reading:
         """What is wanted of the files: all columns where dead letters show the record, else those read downstream."""
@@ -74,12 +80,9 @@ class Source(operator.Operator):
 
     def _runs(self, places: Sequence[SplitInput]) -> Iterator[list[SplitInput]]:
         """The splits in groups: small files with the same columns, which can be read together, and single ones."""
-        step = self.step
         keys = [
             place.file_plan.columns
-            if place.limit is None
-            and not step.array_paths
-            and together.is_small(step.format, place.split, place.file_plan, step.options)
+            if place.limit is None and self.reader.is_small(place.split, place.file_plan)
             else index
             for index, place in enumerate(places)
         ]
@@ -89,14 +92,12 @@ class Source(operator.Operator):
     def _read_together(
         self, places: Sequence[SplitInput], wanted: format.Reading
     ) -> tuple[list[format.Block], list[int]] | None:
-        return together.read(self.step.format, [place.file_plan for place in places], self.step.options, wanted)
+        return self.reader.read_together([place.file_plan for place in places], wanted)
 
     def _read_split(self, place: SplitInput, pack: Pack, wanted: format.Reading, outcome: SplitOutcome) -> None:
         """Push the records of a split; `outcome` tells about the split afterwards."""
         base = pack.begin()
-        blocks: Iterator[format.Block] = scanning.read(
-            self.step.format, place.split, place.file_plan, self.step.options, wanted, outcome, self.step.array_paths
-        )
+        blocks = self.reader.read(place.split, place.file_plan, wanted, outcome)
         is_alone = len(pack.places) == 1
         for block in blocks:
             if place.limit is not None:
@@ -123,7 +124,7 @@ class Source(operator.Operator):
         carried = [c.name for c in self.step.columns if c.name in self.step.live]
         carried += [format.WIDENED + name for name in wanted.widened]
         data = block.batch.select([name for name in carried if name in block.batch.schema.names])
-        if self.widened_type.is_dynamic and self.step.format == "csv":
+        if self.widened_type.is_dynamic and self.step.file_format.values_are_text:
             data = _with_values(data)
         if "event_time" in self.step.reads_source and self.step.watermark_column:
             data = operator.overlay(data, {EVENT_TIME: self._event_times(block.batch)})
@@ -152,9 +153,7 @@ class Source(operator.Operator):
 
     def count(self, place: SplitInput, outcome: SplitOutcome) -> None:
         """Count the records of a split."""
-        scanning.count(
-            self.step.format, place.split, place.file_plan, self.step.options, outcome, self.step.array_paths
-        )
+        self.reader.count(place.split, place.file_plan, outcome)
 
     def _fail(self, origin: SplitOrigin, block: format.Block) -> None:
         """Bad records leave at the first downstream stage (decision 26); malformed ones at the source itself."""

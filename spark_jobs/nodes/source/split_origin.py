@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_jobs.formats import format
+    from spark_jobs.formats.columns import FilePlan
+    from spark_jobs.formats.splits import Split
     from spark_jobs.nodes import operator
     from spark_jobs.nodes.source.step import SourceStep
-    from spark_jobs.scan.columns import FilePlan
-    from spark_jobs.scan.splits import Split
 
 
 @dataclass(frozen=True)

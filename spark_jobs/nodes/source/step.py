@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from spark_jobs.formats import registry
+from spark_jobs.formats.columns import OnUnmapped, ScanPlan, refuse_taken
+from spark_jobs.formats.names import search_here
 from spark_jobs.nodes import node
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spark_jobs.cxl import types
-    from spark_jobs.formats.format import SourceColumn
+    from spark_jobs.formats.format import ArrayPath, Format, SourceColumn
+    from spark_jobs.formats.names import Search
+    from spark_jobs.formats.reader import Reader
+    from spark_jobs.scan.files import InputFile
     from spark_jobs.scan.network.endpoint import Endpoint
 
 
 #: The metadata that says where a record was read (decision 103).
 PROVENANCE = ("source_name", "source_file", "source_row")
-
-
-class OnUnmapped(StrEnum):
-    """What happens to columns of the input that the schema does not declare."""
-
-    AUTO_WIDEN = "auto_widen"
-    DROP = "drop"
-    REJECT = "reject"
 
 
 @dataclass(frozen=True)
@@ -91,8 +90,8 @@ class SourceStep(node.Step):
     #: seconds.
     watermark_delay_s: float = 0.0
     idle_timeout_s: float | None = None
-    #: Arrays to explode or join, as `ArrayPath` of `config.py` in plain form: (flattened column, explode, separator).
-    array_paths: tuple[tuple[str, bool, str], ...] = ()
+    #: Arrays to explode or join.
+    array_paths: tuple[ArrayPath, ...] = ()
     #: Envelope sections: (name, extract kind, where, ((field, type), ...)).
     envelope: tuple[tuple[str, str, str, tuple[tuple[str, types.Type], ...]], ...] = ()
     #: The format schema of fixed-width files, as plain nested tuples of (key, value); None elsewhere.
@@ -107,6 +106,26 @@ class SourceStep(node.Step):
     def __getstate__(self) -> dict[str, Any]:
         """Tasks read files: the endpoint, which has credentials, stays at home."""
         return {**self.__dict__, "endpoint": None}
+
+    @property
+    def file_format(self) -> Format:
+        """The format of the source's files."""
+        return registry.named(self.format)
+
+    @property
+    def reader(self) -> Reader:
+        """What reads the source's files. Loads Arrow."""
+        return self.file_format.reader(self.options, self.array_paths, self.layout)
+
+    def scan(self, files: Sequence[InputFile], on_unmapped: OnUnmapped, search: Search = search_here) -> ScanPlan:
+        """Match the columns of the source's files with the declared ones; see `Reader.plan`.
+
+        Raises:
+            FormatError: a file cannot be read, or its columns are refused.
+        """
+        found = self.reader.plan(self.keys, files, on_unmapped, search)
+        refuse_taken(found, self.renamed)
+        return found
 
     @property
     def column_names(self) -> tuple[str, ...]:

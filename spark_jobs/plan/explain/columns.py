@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.formats.columns import OnUnmapped
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -80,7 +82,7 @@ def _columns(step: SourceStep, looked: Looked) -> Iterator[str]:
     for column, file in facts.get("columns_discovered", {}).items():
         end = ", dropped" if column in facts["columns_dropped"] else ""
         yield f"{column}: discovered in {file}{end}"
-    if step.format == "json" and step.on_unmapped.value == "drop":
+    if step.file_format.names_in_records and step.on_unmapped is OnUnmapped.DROP:
         yield "undeclared members are dropped without being looked for"
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
-from spark_jobs.formats.format import FormatError
 from spark_jobs.nodes.source.step import SourceStep
 from spark_jobs.plan import paths
 from spark_jobs.scan import matching
+from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

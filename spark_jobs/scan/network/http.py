@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 import urllib3
 from urllib3 import exceptions
 
-from spark_jobs.formats.format import FormatError
+from spark_jobs.scan.files import FormatError
 from spark_jobs.scan.network import addresses
 from spark_jobs.scan.network.deadlines import Deadlines
 

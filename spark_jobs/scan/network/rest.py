@@ -10,24 +10,37 @@ from __future__ import annotations
 import re
 import threading
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from spark_jobs.formats.format import FormatError
-from spark_jobs.formats.json import decoding
-from spark_jobs.scan import scanning
-from spark_jobs.scan.files import InputFile, network_file
+from spark_jobs.scan.files import FormatError, InputFile, network_file
 from spark_jobs.scan.matching import Matched
 from spark_jobs.scan.network import addresses, http, link_header
 from spark_jobs.scan.network.endpoint import Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from spark_jobs.scan.network.endpoint import Endpoint
 
 #: Held by who looks into a page.
 _LOOKING = threading.Lock()
+
+
+class Pages(Protocol):
+    """What a pull asks about its pages; whoever knows their format tells it."""
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether `array_paths` make other records of a page's own elements."""
+
+    def records(self, file: InputFile, *, spread: bool) -> int:
+        """How many records a page has: what `array_paths` make, or its own elements."""
+
+    def document(self, data: bytes) -> Any:
+        """A page's text as a JSON document; raises `ValueError` where it is none."""
+
+    def text(self, value: Any) -> str:
+        """A value of such a document as a text."""
 
 
 @dataclass(frozen=True)
@@ -37,17 +50,13 @@ class Pull:
     Args:
         source: the source's name.
         endpoint: where its records come from.
-        format: the format of the pages, with its options and `array_paths` in plain form.
-        options: see above.
-        arrays: see above.
+        pages: knows their format.
         most_records: how many records are wanted at most, beside the endpoint's own limit; None for all.
     """
 
     source: str
     endpoint: Endpoint
-    format: str
-    options: Any
-    arrays: Sequence[scanning.PlainArrayPath] = ()
+    pages: Pages
     most_records: int | None = None
 
 
@@ -92,7 +101,7 @@ class _Walk:
             file = InputFile(str(path), name, path.stat().st_size, source_file=network_file(self._wanted.source))
             url = self._next(file, path, reply, number)
             if left is not None:
-                records = self._records(file, self._wanted.arrays)
+                records = self._records(file, spread=True)
                 if records > left:
                     file = replace(file, most_records=left)
                 left = max(left - records, 0)
@@ -135,7 +144,7 @@ class _Walk:
                 return None
             case Strategy.OFFSET:
                 # What the server counts are the page's own elements, not what `array_paths` makes of them.
-                if self._records(file, ()) < paging.limit:
+                if self._records(file, spread=False) < paging.limit:
                     return None
                 return self._offset(self._endpoint.url, number * paging.limit)
             case Strategy.CURSOR_TOKEN:
@@ -154,11 +163,11 @@ class _Walk:
             raise FormatError(f"the Link header leads to {shown}, which {reason}", name, "E221")
         return url
 
-    def _records(self, file: InputFile, arrays: Sequence[scanning.PlainArrayPath]) -> int:
-        key = (file.path, bool(arrays))
+    def _records(self, file: InputFile, *, spread: bool) -> int:
+        key = (file.path, spread and self._wanted.pages.is_spread)
         if key not in self._counted:
             with _LOOKING:
-                self._counted[key] = scanning.records_of(self._wanted.format, file, self._wanted.options, arrays)
+                self._counted[key] = self._wanted.pages.records(file, spread=spread)
         return self._counted[key]
 
     def _token(self, file: InputFile, path: Path) -> str | None:
@@ -170,23 +179,19 @@ class _Walk:
         if not data.strip():
             return None
         pointer = self._endpoint.pagination.next_token_pointer
-        encoding = getattr(self._wanted.options, "encoding", None) or "utf-8"
         try:
-            document = decoding.parse(data.decode(encoding).removeprefix("\ufeff"))
+            document = self._wanted.pages.document(data)
         except ValueError as problem:
             reason = f"the page is no JSON document, so it has no {pointer}: {problem}"
             raise FormatError(reason, name, "E221") from None
-        return _token_text(found_at(document, pointer))
-
-
-def _token_text(found: Any) -> str | None:
-    match found:
-        case None | "" | False:
-            return None
-        case str():
-            return str(found)
-        case _:
-            return decoding.raw_text(found)
+        found = found_at(document, pointer)
+        match found:
+            case None | "" | False:
+                return None
+            case str():
+                return found
+            case _:
+                return self._wanted.pages.text(found)
 
 
 def found_at(document: Any, pointer: str) -> Any:

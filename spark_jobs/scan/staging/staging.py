@@ -16,9 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from spark_jobs.disk.locks import FileLock
-from spark_jobs.formats.format import FormatError
 from spark_jobs.scan import changes
-from spark_jobs.scan.files import InputFile
+from spark_jobs.scan.files import FormatError, InputFile
 from spark_jobs.scan.staging import purge
 from spark_jobs.scan.staging.staged_copy import Cleanup, Manifest, OnExisting, Settings, StagedCopy, Verify
 

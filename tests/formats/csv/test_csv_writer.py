@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.schema import Column, Schema
+from spark_jobs.formats.csv.options import CsvOptions
 from spark_jobs.formats.csv.write import CsvWriter
 from spark_jobs.formats.format import Encoded
-from spark_jobs.formats.options import CsvOptions
 
 
 def write(

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.formats.format import Encoded
+from spark_jobs.formats.json.options import JsonLayout, JsonOptions
 from spark_jobs.formats.json.write import JsonWriter
-from spark_jobs.formats.options import JsonLayout, JsonOptions
 
 LINES = JsonOptions(format=JsonLayout.NDJSON)
 

@@ -10,7 +10,7 @@ import pytest
 from spark_jobs.cxl import types
 from spark_jobs.formats.format import Reading, SourceColumn
 from spark_jobs.formats.json import exact, parser, quick
-from spark_jobs.formats.options import JsonLayout, JsonOptions
+from spark_jobs.formats.json.options import JsonLayout, JsonOptions
 from spark_jobs.formats.stretch import Stretch
 
 if TYPE_CHECKING:

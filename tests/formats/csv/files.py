@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import types
+from spark_jobs.formats import columns, reading, splits
 from spark_jobs.formats.csv import parser
+from spark_jobs.formats.csv.options import CsvOptions
+from spark_jobs.formats.csv.read import CsvReader
 from spark_jobs.formats.format import Reading, SourceColumn
-from spark_jobs.formats.options import CsvOptions
-from spark_jobs.scan import columns, files, reading, splits
+from spark_jobs.scan import files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,31 +75,30 @@ def read_csv(
     path.write_bytes(data)
     options = options or CsvOptions()
     file = files.describe(str(path), path.name)
-    scan = columns.plan_csv(tuple(declared), [file], options, on_unmapped)
-    want = Reading(source_columns(declared, required), scan.widened, **wanted)
+    reader = CsvReader(options)
+    scan = reader.plan(tuple(declared), [file], on_unmapped)
+    want = Reading(source_columns(declared, required), scan.widened, block_bytes=block_bytes, **wanted)
     parts = splits.plan(scan.files, split_bytes)
-    result, consistent = _read(parts, scan, options, want, block_bytes)
+    result, consistent = _read(parts, scan, reader, want)
     if not consistent:
-        parts = splits.exact_splits(scan.files[0], parts, options)
-        result, consistent = _read(parts, scan, options, want, block_bytes)
+        parts = reader.exact_splits(scan.files[0], parts)
+        result, consistent = _read(parts, scan, reader, want)
         assert consistent
         result.was_consistent = False
     return result
 
 
-def _read(
-    parts: list[splits.Split], scan: columns.ScanPlan, options: CsvOptions, want: Reading, block_bytes: int
-) -> tuple[Result, bool]:
+def _read(parts: list[splits.Split], scan: columns.ScanPlan, reader: CsvReader, want: Reading) -> tuple[Result, bool]:
     result = Result()
     consistent = True
     for split in parts:
         outcome = reading.SplitOutcome()
         offset = result.count
-        for block in reading.read_csv(split, scan.files[split.file], options, want, outcome, block_bytes):
+        for block in reader.read(split, scan.files[split.file], want, outcome):
             result.add(block, offset)
         assert offset + outcome.records == result.count
         counted = reading.SplitOutcome()
-        reading.count_csv(split, scan.files[split.file], options, counted)
+        reader.count(split, scan.files[split.file], counted)
         # What a wrong cut leaves of a record counts for nothing: the file is read again.
         assert counted.is_consistent == outcome.is_consistent
         assert not outcome.is_consistent or counted == outcome

@@ -1,21 +1,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+import spark_jobs.formats
 from spark_jobs.cxl import types
-from spark_jobs.cxl.schema import Column, Schema
-from spark_jobs.formats import writing
-from spark_jobs.formats.format import FormatError, Reading
-from spark_jobs.formats.options import CsvOptions, JsonOptions
-from spark_jobs.scan import files, scanning, splits
-from spark_jobs.scan.reading import SplitOutcome
-from tests.scan.csv_files import source_columns
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from spark_jobs.formats import registry, splits
+from spark_jobs.formats.csv.options import CsvOptions
+from spark_jobs.formats.format import ArrayPath, Reading
+from spark_jobs.formats.json.options import JsonOptions
+from spark_jobs.formats.reading import SplitOutcome
+from spark_jobs.scan import files
+from spark_jobs.scan.files import FormatError
+from tests.formats.csv.files import source_columns
 
 DECLARED = {"id": types.INT, "name": types.STRING}
 FILES: list[tuple[str, bytes, Any]] = [
@@ -30,16 +30,17 @@ def test_a_format_is_planned_read_and_counted_by_its_name(
 ) -> None:
     (tmp_path / "in").write_bytes(data)
     file = files.describe(str(tmp_path / "in"), "in")
-    scan = scanning.plan(name, tuple(DECLARED), [file], options)
+    reader = registry.named(name).reader(options)
+    scan = reader.plan(tuple(DECLARED), [file])
     assert scan.widened == ("x",)
     wanted = Reading(source_columns(DECLARED))
     records = []
     counted = 0
     for split in splits.plan(scan.files, 12):
         outcome, count = SplitOutcome(), SplitOutcome()
-        for block in scanning.read(name, split, scan.files[0], options, wanted, outcome):
+        for block in reader.read(split, scan.files[0], wanted, outcome):
             records += block.batch.to_pylist()
-        scanning.count(name, split, scan.files[0], options, count)
+        reader.count(split, scan.files[0], count)
         assert count == outcome
         counted += count.records
     assert records == [{"id": 1, "name": "a"}, {"id": 2, "name": "b\nc"}]
@@ -63,18 +64,19 @@ def test_what_follows_the_records_that_count_is_not_there(
     (tmp_path / "in").write_bytes(data)
     file = replace(files.describe(str(tmp_path / "in"), "in"), most_records=most)
     options = JsonOptions() if name == "json" else CsvOptions()
-    scan = scanning.plan(name, ("id",), [file], options)
+    reader = registry.named(name).reader(options)
+    scan = reader.plan(("id",), [file])
     if name == "json":
         assert scan.widened == (("late",) if most >= 4 else ())
     wanted = Reading(source_columns({"id": types.INT}), failure_texts=True)
     good, bad = [], []
     (split,) = splits.plan(scan.files, split_bytes)
     outcome, count = SplitOutcome(), SplitOutcome()
-    for block in scanning.read(name, split, scan.files[0], options, wanted, outcome):
+    for block in reader.read(split, scan.files[0], wanted, outcome):
         good += block.batch.column("id").to_pylist()
         bad += [failed.row for failed in block.failures]
         assert block.failed_rows is None or block.failed_rows.num_rows == len(block.failures)
-    scanning.count(name, split, scan.files[0], options, count)
+    reader.count(split, scan.files[0], count)
     assert (good, bad) == ([row for row in (1, 4) if row <= most], [row for row in (1, 2) if row < most])
     assert outcome.records == count.records == min(most, 4)
 
@@ -83,26 +85,31 @@ def test_widened_values_are_texts_or_of_any_kind(tmp_path: Path) -> None:
     kinds = []
     for name, data, options in FILES:
         (tmp_path / "in").write_bytes(data)
-        scan = scanning.plan(name, tuple(DECLARED), [files.describe(str(tmp_path / "in"), "in")], options)
+        scan = registry.named(name).reader(options).plan(tuple(DECLARED), [files.describe(str(tmp_path / "in"), "in")])
         kinds.append(scan.widened_type)
     assert kinds == [types.STRING.or_null(), types.ANY]
 
 
-def test_array_paths_come_in_plain_form(tmp_path: Path) -> None:
+def test_records_that_array_paths_make_are_counted(tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes(b'{"id":[1,2,3]}')
-    options = JsonOptions()
-    scan = scanning.plan("json", ("id",), [files.describe(str(tmp_path / "in"), "in")], options)
+    reader = registry.named("json").reader(JsonOptions(), (ArrayPath("id"),))
+    scan = reader.plan(("id",), [files.describe(str(tmp_path / "in"), "in")])
     [split] = splits.plan(scan.files)
     outcome = SplitOutcome()
-    scanning.count("json", split, scan.files[0], options, outcome, (("id", True, ","),))
+    reader.count(split, scan.files[0], outcome)
     assert outcome.records == 3
 
 
-def test_formats_without_reader_or_writer_are_unknown() -> None:
+def test_every_format_is_found_by_its_place() -> None:
+    folder = Path(spark_jobs.formats.__file__).parent
+    found = registry.formats()
+    assert sorted(found) == sorted(path.parent.name for path in folder.glob("*/__init__.py"))
+    for name, one in found.items():
+        assert one.name == name
+        assert one.can_read == (folder / name / "read.py").exists()
+        assert one.can_write == (folder / name / "write.py").exists()
     with pytest.raises(KeyError):
-        scanning.plan("x12", (), [], None)
-    with pytest.raises(KeyError):
-        writing.open_writer("x12", Schema((Column("a", types.INT),)), None)
+        registry.named("tsv")
 
 
 @pytest.mark.slow
@@ -112,10 +119,11 @@ def test_many_files_are_matched_in_their_order(tmp_path: Path) -> None:
         path = tmp_path / f"{number:03}.csv"
         path.write_text(f"id,x{number % 50}\n{number},1\n")
         inputs.append(files.describe(str(path), path.name))
-    scan = scanning.plan("csv", ("id",), inputs, CsvOptions())
+    reader = registry.named("csv").reader(CsvOptions())
+    scan = reader.plan(("id",), inputs)
     assert scan.widened == tuple(f"x{number}" for number in range(50))
     assert [plan.file.name for plan in scan.files] == [file.name for file in inputs]
     (tmp_path / "007.csv").unlink()
     (tmp_path / "070.csv").unlink()
     with pytest.raises(FormatError, match=r"^007\.csv: file not found"):
-        scanning.plan("csv", ("id",), inputs, CsvOptions())
+        reader.plan(("id",), inputs)

@@ -8,25 +8,20 @@ bytes are skipped, and never fix a schema.
 
 from __future__ import annotations
 
-import itertools
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import types
-from spark_jobs.formats import encoding
-from spark_jobs.formats.format import FileColumns, FormatError
-from spark_jobs.scan import csv_head, misread
+from spark_jobs.formats import misread
+from spark_jobs.formats.format import FileColumns
+from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
-    from spark_jobs.formats.options import CsvOptions, JsonLayout
     from spark_jobs.scan.files import InputFile
 
-#: So many files are opened by a thread before the next ones.
-_FILES_AT_A_TIME = 32
 #: The diagnostic for files whose columns cannot be matched with those of their source.
 MISFIT = "E217"
 _TEXT = types.STRING.or_null()
@@ -56,7 +51,7 @@ class FilePlan:
     columns: FileColumns
     data_start: int
     is_splittable: bool
-    layout: JsonLayout | None = None
+    layout: StrEnum | None = None
 
 
 @dataclass(frozen=True)
@@ -100,35 +95,6 @@ class ScanPlan:
         }
 
 
-def plan_csv(
-    declared: Sequence[str],
-    inputs: Iterable[InputFile],
-    options: CsvOptions,
-    on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
-) -> ScanPlan:
-    """Read the heads of a source's CSV files and match their columns.
-
-    Raises:
-        FormatError: a file cannot be read, its header is undecodable, names a column twice or has no declared one
-            (E222), or an undeclared column is rejected.
-    """
-    tracker = ColumnTracker(declared, on_unmapped)
-    heads: list[tuple[InputFile, csv_head.Head]] = []
-    skipped: list[str] = []
-    for file, head in _heads(list(inputs), options, declared):
-        if head is None:
-            skipped.append(file.name)
-        else:
-            if options.has_header and declared and not tracker.has_any(head.names):
-                raise FormatError(misread.foreign(head, declared, options), file.name, misread.FOREIGN)
-            tracker.see(file.name, head.names, head.header)
-            heads.append((replace(file, edges=head.edges), head))
-    is_splittable = encoding.is_utf8(options.encoding)
-    shared = {names: tracker.columns(names) for names in dict.fromkeys(head.names for _, head in heads)}
-    plans = tuple(FilePlan(file, shared[head.names], head.data_start, is_splittable) for file, head in heads)
-    return tracker.plan(plans, skipped)
-
-
 def refuse_taken(scan: ScanPlan, renamed: Collection[str]) -> None:
     """Undeclared columns must not be called like a declared one that stands in the files under an alias.
 
@@ -142,19 +108,6 @@ def refuse_taken(scan: ScanPlan, renamed: Collection[str]) -> None:
                 "(`alias`); rename it, or let `on_unmapped: drop` leave it out"
             )
             raise FormatError(message, file, MISFIT)
-
-
-def _heads(
-    inputs: Sequence[InputFile], options: CsvOptions, declared: Sequence[str]
-) -> Iterator[tuple[InputFile, csv_head.Head | None]]:
-    """The files with their heads, in order; many files are opened some at a time, for opening is mostly waiting."""
-    if len(inputs) <= _FILES_AT_A_TIME:
-        yield from ((file, csv_head.read(file, options, declared)) for file in inputs)
-        return
-    some = [inputs[start : start + _FILES_AT_A_TIME] for start in range(0, len(inputs), _FILES_AT_A_TIME)]
-    with ThreadPoolExecutor(max_workers=8) as pool:
-        found = pool.map(lambda some: [csv_head.read(file, options, declared) for file in some], some)
-        yield from zip(inputs, itertools.chain.from_iterable(found), strict=True)
 
 
 class ColumnTracker:

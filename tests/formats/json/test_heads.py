@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.formats.json import arrow
-from spark_jobs.formats.json.members import ArrayPath
-from spark_jobs.formats.options import JsonLayout, JsonOptions
-from spark_jobs.scan import files, json_columns
-from spark_jobs.scan.columns import OnUnmapped, ScanPlan
+from spark_jobs.formats.columns import OnUnmapped, ScanPlan
+from spark_jobs.formats.format import ArrayPath
+from spark_jobs.formats.json import arrow, heads
+from spark_jobs.formats.json.options import JsonLayout, JsonOptions
+from spark_jobs.formats.json.read import JsonReader
+from spark_jobs.scan import files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +33,7 @@ def plan(
         (folder / name).write_text(text)
     inputs = [files.describe(str(folder / name), name) for name in texts]
     options = how.pop("options", JsonOptions())
-    return json_columns.plan_json(declared, inputs, options, on_unmapped, **how)
+    return JsonReader(options, tuple(how.pop("arrays", ()))).plan(declared, inputs, on_unmapped, **how)
 
 
 @BOTH
@@ -114,7 +115,7 @@ def test_a_column_that_comes_late_is_found(tmp_path: Path, on_unmapped: OnUnmapp
 
 
 def test_what_would_have_to_be_read_at_length_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_columns, "DOUBT_BYTES", len(FILLER) - 1)
+    monkeypatch.setattr(heads, "DOUBT_BYTES", len(FILLER) - 1)
     got = plan(tmp_path, {"a.json": FILLER, "b.json": '{"x":1}'}, ("id", "late"), OnUnmapped.DROP)
     assert [warning[:29] for warning in got.warnings] == ["W210: no record of b.json has"]
 
@@ -122,7 +123,7 @@ def test_what_would_have_to_be_read_at_length_is_not_told(tmp_path: Path, monkey
 def test_no_file_is_read_on_where_the_beginnings_have_all_columns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(json_columns._Source, "look_through", None)
+    monkeypatch.setattr(heads.Heads, "look_through", None)
     got = plan(tmp_path, {"a.json": FILLER, "b.json": '{"late":1}'}, ("id", "late"), OnUnmapped.DROP)
     assert (got.warnings, got.missing) == ((), (("id", 1),))
 

@@ -7,13 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.formats.format import FileColumns, FormatError
-from spark_jobs.formats.options import CsvOptions
-from spark_jobs.scan import columns, files
-from spark_jobs.scan.columns import ColumnTracker, OnUnmapped
+from spark_jobs.formats.columns import ColumnTracker, OnUnmapped
+from spark_jobs.formats.csv.options import CsvOptions
+from spark_jobs.formats.csv.read import CsvReader
+from spark_jobs.formats.format import FileColumns
+from spark_jobs.scan import files
+from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from spark_jobs.formats import columns
 
 
 def plan(
@@ -23,7 +27,7 @@ def plan(
     for name, data in heads.items():
         (folder / name).write_bytes(data)
         inputs.append(files.describe(str(folder / name), name))
-    return columns.plan_csv(declared, inputs, CsvOptions(), on_unmapped)
+    return CsvReader(CsvOptions()).plan(declared, inputs, on_unmapped)
 
 
 def test_each_file_is_matched_by_its_own_header(tmp_path: Path) -> None:

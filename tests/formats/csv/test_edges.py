@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from spark_jobs.cxl import types
 from spark_jobs.formats.csv import pieces
-from spark_jobs.formats.format import FormatError
-from spark_jobs.formats.options import CsvOptions
+from spark_jobs.formats.csv.options import CsvOptions
+from spark_jobs.scan.files import FormatError
 from tests.few import FEW
-from tests.scan.csv_files import Result, read_csv
+from tests.formats.csv.files import Result, read_csv
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,11 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types
+from spark_jobs.formats import reading, splits
 from spark_jobs.formats.csv import pieces
-from spark_jobs.formats.format import FormatError, Reading
-from spark_jobs.formats.options import CsvOptions
-from spark_jobs.scan import columns, files, reading, splits
-from tests.scan.csv_files import read_csv, source_columns
+from spark_jobs.formats.csv.options import CsvOptions
+from spark_jobs.formats.csv.read import CsvReader
+from spark_jobs.formats.format import Reading
+from spark_jobs.scan import files
+from spark_jobs.scan.files import FormatError
+from tests.formats.csv.files import read_csv, source_columns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -332,12 +335,13 @@ def test_failures_are_found_when_nothing_is_carried(tmp_path: Path) -> None:
 def test_a_file_that_becomes_shorter_is_an_error_and_a_longer_one_is_read_as_planned(tmp_path: Path) -> None:
     path = tmp_path / "in.csv"
     path.write_bytes(b"a,b\n1,2\n")
-    plan = columns.plan_csv(("a",), [files.describe(str(path), "in.csv")], CsvOptions())
+    reader = CsvReader(CsvOptions())
+    plan = reader.plan(("a",), [files.describe(str(path), "in.csv")])
     [split] = splits.plan(plan.files)
     wanted = Reading(source_columns({"a": types.INT}))
 
     def records() -> list[dict[str, object]]:
-        blocks = reading.read_csv(split, plan.files[0], CsvOptions(), wanted, reading.SplitOutcome())
+        blocks = reader.read(split, plan.files[0], wanted, reading.SplitOutcome())
         return [record for block in blocks for record in block.batch.to_pylist()]
 
     path.write_bytes(b"a,b\n1,2\n3,4\n")

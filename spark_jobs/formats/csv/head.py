@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import codecs
 import io
 import itertools
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from spark_jobs.formats import encoding
+from spark_jobs.formats import encoding, lines
 from spark_jobs.formats.csv import parser, pieces, quotes
-from spark_jobs.formats.format import FormatError
 from spark_jobs.scan import changes, files
+from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from spark_jobs.formats.csv.options import CsvOptions
     from spark_jobs.formats.csv.quotes import Dialect
-    from spark_jobs.formats.options import CsvOptions
     from spark_jobs.formats.stretch import ByteStream
     from spark_jobs.scan.files import InputFile
 
@@ -135,7 +134,7 @@ def _records(stream: ByteStream, dialect: Dialect, *, is_marked: bool) -> Iterat
     data, before = b"", 0
     at_end = False
     while True:
-        start = records_start(data, is_marked=is_marked and not before)
+        start = lines.records_start(data, is_marked=is_marked and not before)
         toggles = dialect.toggles(data[start:]) + start
         end = quotes.next_record_start(data, start, toggles)
         longest = pieces.MOST_RECORD_BYTES + 1  # with its line end
@@ -151,9 +150,3 @@ def _records(stream: ByteStream, dialect: Dialect, *, is_marked: bool) -> Iterat
         if not is_whole or (at_end and end == len(data)):
             return
         data, before = data[end:], before + end
-
-
-def records_start(data: bytes, *, is_marked: bool = True) -> int:
-    """Where the first record begins: after a byte order mark, where one may be left, and empty lines."""
-    start = len(codecs.BOM_UTF8) if is_marked and data.startswith(codecs.BOM_UTF8) else 0
-    return len(data) - len(data[start:].lstrip(b"\r\n"))

@@ -10,20 +10,23 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types
-from spark_jobs.formats.format import FormatError, Reading, SourceColumn
+from spark_jobs.formats import names as searching
+from spark_jobs.formats import reading, splits
+from spark_jobs.formats.columns import OnUnmapped
+from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
 from spark_jobs.formats.json import array as json_array
-from spark_jobs.formats.json import attempts, exact, members, portions, undeclared
-from spark_jobs.formats.json.members import ArrayPath
-from spark_jobs.formats.options import JsonLayout, JsonOptions
-from spark_jobs.scan import files, json_columns, reading, splits
-from spark_jobs.scan.columns import OnUnmapped
-from tests.scan import json_lines
+from spark_jobs.formats.json import attempts, exact, heads, members, portions, undeclared
+from spark_jobs.formats.json.options import JsonLayout, JsonOptions
+from spark_jobs.formats.json.read import JsonReader
+from spark_jobs.scan import files
+from spark_jobs.scan.files import FormatError
+from tests.formats.json import generated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-COLUMNS = json_lines.COLUMNS
+COLUMNS = generated.COLUMNS
 NDJSON = JsonOptions(JsonLayout.NDJSON)
 
 
@@ -40,7 +43,7 @@ class Records:
 def read(
     path: Path,
     text: str,
-    columns: Sequence[SourceColumn] = json_lines.COLUMNS,
+    columns: Sequence[SourceColumn] = generated.COLUMNS,
     *,
     options: JsonOptions = NDJSON,
     split_bytes: int = splits.SPLIT_BYTES,
@@ -51,12 +54,13 @@ def read(
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     unmapped = OnUnmapped.AUTO_WIDEN if widened is None else OnUnmapped.DROP
     declared = [column.name for column in columns]
-    scan = json_columns.plan_json(declared, [files.describe(str(path), path.name)], options, unmapped, arrays)
+    reader = JsonReader(options, tuple(arrays))
+    scan = reader.plan(declared, [files.describe(str(path), path.name)], unmapped)
     wanted = Reading(tuple(columns), scan.widened if widened is None else widened, failure_texts=True)
     found = Records(widened=wanted.widened)
     for split in splits.plan(scan.files, split_bytes):
         outcome = reading.SplitOutcome()
-        for block in reading.read_json(split, scan.files[split.file], options, wanted, outcome, arrays):
+        for block in reader.read(split, scan.files[split.file], wanted, outcome):
             rows = (
                 range(block.first_row, block.first_row + block.count) if block.rows is None else block.rows.to_pylist()
             )
@@ -72,7 +76,7 @@ def read(
         found.count += outcome.records
         if scan.files[split.file].layout is JsonLayout.NDJSON and not arrays:
             counted = reading.SplitOutcome()
-            reading.count_lines(split, scan.files[split.file], options, counted)
+            reader.count(split, scan.files[split.file], counted)
             assert counted == outcome
     return found
 
@@ -98,16 +102,14 @@ def one_by_one(path: Path, lines: Sequence[str], widened: tuple[str, ...], **how
 BESIDE = ['{"x": "\\u00e9"}', '{"i": -0}', '{"x":"é"}', '{"i": "n"}', "broken"]
 
 
-columns = st.lists(st.sampled_from(json_lines.COLUMNS), min_size=1, unique=True).map(
+columns = st.lists(st.sampled_from(generated.COLUMNS), min_size=1, unique=True).map(
     lambda chosen: [replace(column, required=len(chosen) % 3 == 0) for column in chosen]
 )
 
 
-@given(
-    json_lines.lines, columns, json_lines.line_ends, st.sampled_from([1, 40, 300, 10_000]), st.sampled_from([0, 2, 8])
-)
-@example(['{"b":' + "1" + "0" * 30 + "}", '{"x":"\\u00e9"}'], json_lines.COLUMNS, "\n", 10_000, 0)
-@example(["{" + f'"f":1{"0" * 400}' + "}", '{"x":1' + "0" * 400 + "}"], json_lines.COLUMNS, "\n", 10_000, 0)
+@given(generated.lines, columns, generated.line_ends, st.sampled_from([1, 40, 300, 10_000]), st.sampled_from([0, 2, 8]))
+@example(['{"b":' + "1" + "0" * 30 + "}", '{"x":"\\u00e9"}'], generated.COLUMNS, "\n", 10_000, 0)
+@example(["{" + f'"f":1{"0" * 400}' + "}", '{"x":1' + "0" * 400 + "}"], generated.COLUMNS, "\n", 10_000, 0)
 def test_records_do_not_depend_on_their_neighbours(
     tmp_path: Path, lines: list[str], columns: Sequence[SourceColumn], end: str, split_bytes: int, fewest: int
 ) -> None:
@@ -118,16 +120,16 @@ def test_records_do_not_depend_on_their_neighbours(
 
 
 @given(
-    json_lines.lines,
+    generated.lines,
     columns,
     st.sampled_from([1, 40, 10_000]),
     st.sampled_from([1, 100, 10_000]),
     st.integers(0, 8),
     st.sampled_from([0, 0, 200]),
 )
-@example(['{"u":{"k":1}}', '{"u":{"k":2}}', '{"u":null}'], json_lines.COLUMNS, 10_000, 10_000, 0, 0)
-@example(['{"u":{"k":1}}'] * 20 + ['{"u":{},"v":null}', '{"o":null}'], json_lines.COLUMNS, 10_000, 10_000, 0, 0)
-@example(['{"u":1}'] * 20 + ['{"u":"x"}', '{"u":[{"z":1}]}', '{"u":{"z":1}}'], json_lines.COLUMNS, 10_000, 10_000, 0, 0)
+@example(['{"u":{"k":1}}', '{"u":{"k":2}}', '{"u":null}'], generated.COLUMNS, 10_000, 10_000, 0, 0)
+@example(['{"u":{"k":1}}'] * 20 + ['{"u":{},"v":null}', '{"o":null}'], generated.COLUMNS, 10_000, 10_000, 0, 0)
+@example(['{"u":1}'] * 20 + ['{"u":"x"}', '{"u":[{"z":1}]}', '{"u":{"z":1}}'], generated.COLUMNS, 10_000, 10_000, 0, 0)
 def test_names_do_not_depend_on_where_they_are_found(
     tmp_path: Path,
     lines: list[str],
@@ -140,16 +142,14 @@ def test_names_do_not_depend_on_where_they_are_found(
     declared = tuple(column.name for column in columns)
     path = tmp_path / "in.ndjson"
     path.write_bytes("\n".join(lines).encode("utf-8", "surrogatepass"))
-    scan = json_columns.plan_json(declared, [files.describe(str(path), path.name)], NDJSON, OnUnmapped.DROP)
-    parts = [
-        json_columns.Part(split, scan.files[split.file], declared, NDJSON, ())
-        for split in splits.plan(scan.files, split_bytes)
-    ]
+    reader = JsonReader(NDJSON)
+    scan = reader.plan(declared, [files.describe(str(path), path.name)], OnUnmapped.DROP)
+    parts = [searching.Part(split, scan.files[split.file], declared) for split in splits.plan(scan.files, split_bytes)]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(attempts, "_FEW", fewest)
         patched.setattr(undeclared, "_FEW_BYTES", few_bytes)
         patched.setattr(portions, "PORTION_BYTES", portion)
-        found = [name for names in json_columns.search_here(parts) for name in names]
+        found = [name for names in searching.search_here(reader, parts) for name in names]
     texts = [line.encode("utf-8", "surrogatepass") for line in lines if line.strip()]
     records = [item for item in exact.of_lines(texts, "utf-8") if isinstance(item, dict)]
     leaves = [name for record in records for name, _ in members.Undeclared(declared).leaves(record)]
@@ -157,9 +157,9 @@ def test_names_do_not_depend_on_where_they_are_found(
 
 
 @given(
-    st.lists(json_lines.lines, min_size=1, max_size=8),
+    st.lists(generated.lines, min_size=1, max_size=8),
     columns,
-    json_lines.line_ends,
+    generated.line_ends,
     st.sampled_from([1, 100, 1 << 20]),
     st.sampled_from([0, 0, 100]),
     st.sampled_from([0, 8]),
@@ -184,17 +184,17 @@ def test_names_and_the_files_that_brought_them_do_not_depend_on_which_are_looked
         patched.setattr(attempts, "_FEW", fewest)
         patched.setattr(undeclared, "_FEW_BYTES", few_bytes)
         patched.setattr(portions, "PORTION_BYTES", portion)
-        together = json_columns.plan_json(declared, inputs, NDJSON)
+        together = JsonReader(NDJSON).plan(declared, inputs)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(json_columns.Part, "is_small", False)
-        singly = json_columns.plan_json(declared, inputs, NDJSON)
+        patched.setattr(JsonReader, "_is_of_few_lines", lambda *_: False)
+        singly = JsonReader(NDJSON).plan(declared, inputs)
     assert together == singly
 
 
-@pytest.mark.parametrize("name", [column.name for column in json_lines.COLUMNS if "." not in column.name])
+@pytest.mark.parametrize("name", [column.name for column in generated.COLUMNS if "." not in column.name])
 def test_numbers_do_not_depend_on_their_neighbours(tmp_path: Path, name: str) -> None:
-    columns = [column for column in json_lines.COLUMNS if column.name == name]
-    numbers = [f'{{"{name}":{number}}}' for number in json_lines.NUMBERS]
+    columns = [column for column in generated.COLUMNS if column.name == name]
+    numbers = [f'{{"{name}":{number}}}' for number in generated.NUMBERS]
     alone = one_by_one(tmp_path / "in.ndjson", numbers, (), columns=columns)
     for beside in BESIDE:
         together = read(tmp_path / "in.ndjson", "\n".join([*numbers, beside]), columns, widened=())
@@ -234,7 +234,7 @@ def test_records_nested_too_deeply_are_malformed(tmp_path: Path) -> None:
     assert len(got.good) == 2
 
 
-@given(json_lines.lines, st.booleans())
+@given(generated.lines, st.booleans())
 def test_arrays_do_not_change_records(tmp_path: Path, lines: list[str], exploded: bool) -> None:
     arrays = [ArrayPath("a", explode=exploded), ArrayPath("u")]
     together = read(tmp_path / "in.ndjson", "\n".join(lines), arrays=arrays)
@@ -251,15 +251,15 @@ def read_array(path: Path, text: str, columns: Sequence[SourceColumn]) -> Record
 
 
 @given(
-    st.lists(st.one_of(json_lines.fitting, json_lines.fitting, json_lines.any_line), max_size=30),
+    st.lists(st.one_of(generated.fitting, generated.fitting, generated.any_line), max_size=30),
     columns,
     st.sampled_from([",", ", ", ",\n", "\n ,\r\n "]),
     st.sampled_from([7, 200, 1 << 20]),
     st.sampled_from(["]", "]\n", "", '] {"i":1}]']),
 )
-@example(['{"u":[{"i":1},{"i":2},{"i":3}]}'] * 30, json_lines.COLUMNS[:2], ",", 40, "]")
-@example(['{"s":"},{"}'] * 30, json_lines.COLUMNS[:2], ",", 40, "]")
-@example(['{"u":[{"i":1}'] * 5, json_lines.COLUMNS[:2], ",", 40, "]")
+@example(['{"u":[{"i":1},{"i":2},{"i":3}]}'] * 30, generated.COLUMNS[:2], ",", 40, "]")
+@example(['{"s":"},{"}'] * 30, generated.COLUMNS[:2], ",", 40, "]")
+@example(['{"u":[{"i":1}'] * 5, generated.COLUMNS[:2], ",", 40, "]")
 def test_arrays_are_the_same_however_they_are_taken_apart(
     tmp_path: Path, elements: list[str], columns: Sequence[SourceColumn], between: str, chunk: int, end: str
 ) -> None:
@@ -277,7 +277,7 @@ def test_elements_of_arrays_are_read_by_columns(tmp_path: Path, monkeypatch: pyt
     singly: list[bytes] = []
     monkeypatch.setattr(json_array.ArrayText, "_value", _counting(singly, json_array.ArrayText._value))
     # Here it counts how records are read; before that, the look for declared columns takes the head's one by one.
-    monkeypatch.setattr(json_columns._Source, "_look_at_head", lambda *_: None)
+    monkeypatch.setattr(heads.Heads, "_look_at_head", lambda *_: None)
     objects = [f'{{"i":{i},\n  "s":"x{i}"}}' for i in range(500)]
     got = read(tmp_path / "in.json", f"[\n{', '.join(objects)}\n]\n", options=JsonOptions(), widened=())
     assert [record["i"] for record in got.good] == list(range(500))

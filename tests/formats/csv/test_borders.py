@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.formats.csv import parser, quotes
+from spark_jobs.formats import splits
+from spark_jobs.formats.columns import FilePlan
+from spark_jobs.formats.csv import borders, parser, quotes
+from spark_jobs.formats.csv.options import CsvOptions
 from spark_jobs.formats.format import FileColumns
-from spark_jobs.formats.options import CsvOptions
-from spark_jobs.scan import files, splits
-from spark_jobs.scan.columns import FilePlan
+from spark_jobs.scan import files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,8 +54,8 @@ def test_exact_borders_are_record_starts(tmp_path: Path, data: bytes, positions:
     path.write_bytes(data)
     wanted = sorted(positions)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(splits, "_SCAN_BYTES", scan_bytes)
-        found = splits.exact_borders(file_plan(len(data), path=str(path)), wanted, CsvOptions())
+        patch.setattr(borders, "_SCAN_BYTES", scan_bytes)
+        found = borders.exact_borders(file_plan(len(data), path=str(path)), wanted, CsvOptions())
     toggles = parser.dialect_of(CsvOptions()).toggles(data)
     expected = [quotes.next_record_start(data, position - 1, toggles) for position in wanted]
     assert found == [len(data) if border is None else border for border in expected]
@@ -69,6 +70,6 @@ def test_borders_are_guessed_right_among_cells_of_many_lines(tmp_path: Path) -> 
     dialect = parser.dialect_of(CsvOptions())
     with files.open_input(str(path), "x") as stream:
         for split in splits.plan([plan], 3001):
-            start, end = splits.actual_range(split, stream, dialect)
+            start, end = splits.actual_range(split, stream, dialect.likely_start)
             assert start % len(record) == 0
             assert end % len(record) == 0

@@ -9,14 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types, values
-from spark_jobs.formats import format
-from spark_jobs.formats.format import FormatError, Reading
+from spark_jobs.formats import format, reading, splits
+from spark_jobs.formats.columns import OnUnmapped
+from spark_jobs.formats.format import ArrayPath, Reading
 from spark_jobs.formats.json import array as json_array
-from spark_jobs.formats.json.members import ArrayPath
-from spark_jobs.formats.options import JsonLayout, JsonOptions
-from spark_jobs.scan import files, json_columns, reading, splits
-from spark_jobs.scan.columns import OnUnmapped
-from tests.scan.csv_files import Columns, Result, source_columns
+from spark_jobs.formats.json.options import JsonLayout, JsonOptions
+from spark_jobs.formats.json.read import JsonReader
+from spark_jobs.scan import files
+from spark_jobs.scan.files import FormatError
+from tests.formats.csv.files import Columns, Result, source_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,13 +39,14 @@ def read_json(
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
     options = options or JsonOptions()
     file = files.describe(str(path), path.name)
-    scan = json_columns.plan_json(tuple(declared), [file], options, on_unmapped, arrays)
+    reader = JsonReader(options, tuple(arrays))
+    scan = reader.plan(tuple(declared), [file], on_unmapped)
     want = Reading(source_columns(declared, required), scan.widened, **wanted)
     result = Result()
     for split in splits.plan(scan.files, split_bytes):
         outcome = reading.SplitOutcome()
         offset = result.count
-        for block in reading.read_json(split, scan.files[0], options, want, outcome, arrays):
+        for block in reader.read(split, scan.files[0], want, outcome):
             result.add(block, offset)
         assert (outcome.records, outcome.is_consistent) == (result.count - offset, True)
     for record in result.records:

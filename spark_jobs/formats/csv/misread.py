@@ -1,0 +1,86 @@
+"""CSV files that have none of the columns that their source declares (decision 86): what would fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from spark_jobs.diagnostics import nearest
+from spark_jobs.formats.csv import parser
+from spark_jobs.formats.misread import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spark_jobs.formats.csv.head import Head
+    from spark_jobs.formats.csv.options import CsvOptions
+
+_DELIMITERS = ",;\t|:~^"
+_QUOTES = "\"'"
+
+
+def foreign(head: Head, declared: Sequence[str], options: CsvOptions) -> str:
+    """What is wrong with a file whose header has none of the declared columns, and what would fit."""
+    proposals = list(_proposals(head, declared, options)) or ["check the path, the header and `schema`"]
+    return (
+        f"the header has none of the declared columns ({', '.join(declared)}): it is {shown(head.header)}; "
+        + ", or ".join(proposals)
+    )
+
+
+def _proposals(head: Head, declared: Sequence[str], options: CsvOptions) -> Iterator[str]:
+    """Settings under which the file would have declared columns, or seems to have its records."""
+    text = head.header.lstrip()
+    if text.startswith(("{", "[")):
+        yield "it looks like JSON: `type: json`"
+        return
+    if text.startswith("<"):
+        yield "it looks like XML: `type: xml`"
+        return
+    if "\0" in text:
+        order = "be" if text.startswith("\0") else "le"
+        yield f"it looks like UTF-16: `options.encoding: utf-16-{order}`"
+        return
+    written = _fitting_options(head.header, declared, options)
+    if written:
+        yield f"it fits with {written}"
+        return
+    for column in declared:
+        if name := nearest.nearest(column, head.names):
+            yield f"did you mean `{name}` by `{column}`?"
+            return
+    if len(head.names) == len(declared) and any(map(_is_number, head.names)):
+        yield "it looks like a record: `options.has_header: false`"
+
+
+def _fitting_options(header: str, declared: Sequence[str], options: CsvOptions) -> str:
+    """The delimiter and quotes under which a header names most of the declared columns."""
+    best, found = 0, ""
+    for delimiter in _DELIMITERS:
+        for quote in _QUOTES:
+            other = replace(options, delimiter=delimiter, quote_char=quote)
+            names = {name.strip().casefold() for name in _fields(header, other)}
+            count = sum(column.casefold() in names for column in declared)
+            if count > best:
+                changed = [f"`options.delimiter: {delimiter!r}`"] * (delimiter != options.delimiter)
+                changed += [f"`options.quote_char: {quote!r}`"] * (quote != options.quote_char)
+                best, found = count, " and ".join(changed) or "blanks around its names removed"
+    return found
+
+
+def _fields(header: str, options: CsvOptions) -> list[str]:
+    """The fields of a header under other options; none where they do not fit."""
+    try:
+        return parser.parse_record(header.encode(), options)
+    except pa.ArrowInvalid:
+        return []
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

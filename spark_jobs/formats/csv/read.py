@@ -1,0 +1,126 @@
+"""The CSV files of a source: heads matched with the declared columns, splits read and counted."""
+
+from __future__ import annotations
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.formats import encoding, misread, names, reader, reading
+from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped
+from spark_jobs.formats.csv import borders, head, parser, together
+from spark_jobs.formats.csv.misread import foreign
+from spark_jobs.formats.stretch import Stretch
+from spark_jobs.scan import changes
+from spark_jobs.scan.files import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from spark_jobs.formats.columns import ScanPlan
+    from spark_jobs.formats.csv.head import Head
+    from spark_jobs.formats.csv.options import CsvOptions
+    from spark_jobs.formats.format import ArrayPath, Block, Reading
+    from spark_jobs.formats.names import Search
+    from spark_jobs.formats.reading import SplitOutcome
+    from spark_jobs.formats.splits import Split
+    from spark_jobs.formats.stretch import ByteStream
+    from spark_jobs.scan.changes import Stream
+    from spark_jobs.scan.files import InputFile
+
+#: So many files are opened by a thread before the next ones.
+_FILES_AT_A_TIME = 32
+
+
+@dataclass(frozen=True)
+class CsvReader(reader.Reader):
+    """Reads CSV files."""
+
+    options: CsvOptions
+
+    def plan(
+        self,
+        declared: Sequence[str],
+        inputs: Iterable[InputFile],
+        on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
+        search: Search = names.search_here,
+    ) -> ScanPlan:
+        """Read the heads of the files and match their columns.
+
+        Raises:
+            FormatError: a file cannot be read, its header is undecodable, names a column twice or has no declared one
+                (E222), or an undeclared column is rejected.
+        """
+        tracker = ColumnTracker(declared, on_unmapped)
+        found: list[tuple[InputFile, Head]] = []
+        skipped: list[str] = []
+        for file, each in self._heads(list(inputs), declared):
+            if each is None:
+                skipped.append(file.name)
+            else:
+                if self.options.has_header and declared and not tracker.has_any(each.names):
+                    raise FormatError(foreign(each, declared, self.options), file.name, misread.FOREIGN)
+                tracker.see(file.name, each.names, each.header)
+                found.append((replace(file, edges=each.edges), each))
+        is_splittable = encoding.is_utf8(self.options.encoding)
+        shared = {fields: tracker.columns(fields) for fields in dict.fromkeys(each.names for _, each in found)}
+        plans = tuple(FilePlan(file, shared[each.names], each.data_start, is_splittable) for file, each in found)
+        return tracker.plan(plans, skipped)
+
+    def _heads(self, inputs: Sequence[InputFile], declared: Sequence[str]) -> Iterator[tuple[InputFile, Head | None]]:
+        """The files with their heads, in order; many are opened some at a time, for opening is mostly waiting."""
+        if len(inputs) <= _FILES_AT_A_TIME:
+            yield from ((file, head.read(file, self.options, declared)) for file in inputs)
+            return
+        some = [inputs[start : start + _FILES_AT_A_TIME] for start in range(0, len(inputs), _FILES_AT_A_TIME)]
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            found = pool.map(lambda some: [head.read(file, self.options, declared) for file in some], some)
+            yield from zip(inputs, itertools.chain.from_iterable(found), strict=True)
+
+    def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
+        """The blocks of a split; whether it was cut rightly is noted before each."""
+        parsed = parser.CsvParser(self.options, file_plan.columns, wanted)
+        stretch = Stretch()
+        with changes.opened(file_plan.file) as stream:
+            part = self._bytes(split, file_plan, stream, outcome)
+            for block in parsed.blocks(part, stretch, is_last=reading.is_last(split, file_plan, outcome)):
+                # Noted before each block: whoever takes it may stop there, at a record that is broken by a wrong cut.
+                outcome.records = stretch.records
+                outcome.is_consistent &= stretch.is_closed
+                yield block
+        outcome.records = stretch.records
+        outcome.is_consistent &= stretch.is_closed
+        if stretch.is_too_long and outcome.is_consistent:
+            raise reading.too_long(file_plan, wanted)
+
+    def counts(self, split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> bool:
+        """Records are counted by their ends."""
+        stretch = Stretch()
+        with changes.opened(file_plan.file) as stream:
+            part = self._bytes(split, file_plan, stream, outcome)
+            parser.count(part, self.options, stretch, is_last=reading.is_last(split, file_plan, outcome))
+        outcome.records = stretch.records
+        outcome.is_consistent &= stretch.is_closed
+        return True
+
+    def _bytes(self, split: Split, file_plan: FilePlan, stream: Stream, outcome: SplitOutcome) -> ByteStream:
+        start_in = parser.dialect_of(self.options).likely_start
+        return reading.bytes_of(split, file_plan, self.options.encoding, stream, outcome, start_in)
+
+    def exact_splits(self, file_plan: FilePlan, cut: Sequence[Split]) -> list[Split]:
+        """Found by one pass over the file's bytes in bounded memory."""
+        return borders.exact_splits(file_plan, cut, self.options)
+
+    def is_small(self, split: Split, file_plan: FilePlan) -> bool:
+        """A file that is as short as a block."""
+        return reading.is_small_file(split, file_plan, self.options.encoding)
+
+    def read_together(self, file_plans: Sequence[FilePlan], wanted: Reading) -> tuple[list[Block], list[int]] | None:
+        """The records of the files as one text; a file with an open quote cannot be read so."""
+        return together.read(file_plans, self.options, wanted)
+
+
+def open_reader(options: CsvOptions, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> CsvReader:
+    """The reader of a source's files."""
+    return CsvReader(options, arrays, layout)

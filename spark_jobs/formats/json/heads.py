@@ -1,0 +1,173 @@
+"""Looks into the heads of a source's JSON files: each file's layout, and whether the declared columns are in it.
+
+Whether the declared columns are right is mostly told by the first record of each file. Only files that leave a doubt
+are read on, as far as that costs little.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from spark_jobs.formats import encoding, lines, misread, reading, splits
+from spark_jobs.formats.columns import FilePlan
+from spark_jobs.formats.format import FileColumns, Reading
+from spark_jobs.formats.json import parser
+from spark_jobs.formats.json.members import Declared, Undeclared
+from spark_jobs.formats.json.misread import foreign_records
+from spark_jobs.formats.json.options import JsonLayout
+from spark_jobs.scan import changes
+from spark_jobs.scan.files import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_jobs.formats.columns import ColumnTracker
+    from spark_jobs.formats.format import ArrayPath
+    from spark_jobs.formats.json.options import JsonOptions
+    from spark_jobs.formats.stretch import ByteStream
+    from spark_jobs.scan.files import InputFile
+
+#: How much of a file is read to begin with.
+HEAD_BYTES = 64 << 10
+#: JSON records say which value belongs to which column.
+_BY_NAME = FileColumns(0, ())
+#: So many bytes of a source are read for its declared columns alone: a fraction of a second.
+DOUBT_BYTES = 8 << 20
+
+
+def planned_layout(file_plan: FilePlan) -> JsonLayout:
+    """How records stand in a file."""
+    assert isinstance(file_plan.layout, JsonLayout)
+    return file_plan.layout
+
+
+@dataclass
+class Looked:
+    """A file with the declared columns seen in it; `is_whole` tells that all its records were looked at."""
+
+    plan: FilePlan
+    columns: Declared
+    is_whole: bool
+
+    def has_records(self, declared: tuple[str, ...]) -> bool:
+        """Whether there was a record among what was looked at."""
+        return self.columns.foreign is not None or self.columns.missing != declared
+
+
+@dataclass(frozen=True)
+class _Head:
+    """The beginning of a file as UTF-8, and a digest of its beginning and its end."""
+
+    data: bytes
+    edges: int
+    is_whole: bool
+
+
+class Heads:
+    """Looks into the files of a source."""
+
+    def __init__(self, declared: tuple[str, ...], options: JsonOptions, arrays: Sequence[ArrayPath]) -> None:
+        self.declared = declared
+        #: The undeclared names that were seen on the way.
+        self.others: dict[str, None] = {}
+        self._options = options
+        self._arrays = tuple(arrays)
+        self._leaves = Undeclared(declared)
+        self._is_utf8 = encoding.is_utf8(options.encoding)
+        self._readers: dict[JsonLayout, parser.JsonParser] = {}
+
+    def look(self, file: InputFile) -> Looked | None:
+        """A file's layout and the columns in its head, or None when there is nothing in it."""
+        head = self._head(file)
+        start = lines.records_start(head.data)
+        layout = parser.layout_of(head.data[start:].decode("utf-8", "replace"), self._options, file.name)
+        if layout is None:
+            return None
+        is_splittable = layout is JsonLayout.NDJSON and self._is_utf8
+        plan = FilePlan(replace(file, edges=head.edges), _BY_NAME, start, is_splittable, layout)
+        found = Looked(plan, Declared(self.declared, self._leaves), head.is_whole)
+        if self.declared:
+            self._look_at_head(found, head.data[start:])
+        return found
+
+    def _head(self, file: InputFile) -> _Head:
+        if self._is_utf8 and file.size <= HEAD_BYTES:
+            data = changes.content(file)
+            return _Head(data, changes.edges_of(data), is_whole=True)
+        with changes.opened(file) as raw:
+            edges = raw.edges()
+            stream = raw if self._is_utf8 else encoding.Utf8Stream(raw, self._options.encoding)
+            data = b""
+            while not data.strip() and (chunk := stream.read(HEAD_BYTES)):
+                data += chunk
+            return _Head(data, edges, is_whole=not stream.read(1))
+
+    def _look_at_head(self, found: Looked, head: bytes) -> None:
+        if found.plan.layout is JsonLayout.NDJSON:
+            # Mostly the first record has all columns, and there may be many small files.
+            self._take(found, io.BytesIO(head[: head.find(b"\n") + 1]))
+        if found.columns.missing:
+            # It may be the beginning of an array that goes on behind it.
+            found.is_whole &= self._take(found, io.BytesIO(head))
+
+    def look_through(self, found: Looked) -> None:
+        """Look at all records of a file."""
+        plan = found.plan
+        with changes.opened(plan.file) as raw:
+            parts = (
+                reading.bytes_of(split, plan, self._options.encoding, raw, reading.SplitOutcome())
+                for split in splits.plan([plan])
+            )
+            found.is_whole = all(self._take(found, part) for part in parts)
+
+    def _take(self, found: Looked, stream: ByteStream) -> bool:
+        """Look at records; false if they are broken, which is for those to tell who read them in earnest."""
+        try:
+            self._reader(planned_layout(found.plan)).look_for(found.columns, stream, found.plan.file.most_records)
+        except FormatError:
+            return False
+        self.others.update(found.columns.others)
+        found.columns.others = {}
+        return True
+
+    def _reader(self, layout: JsonLayout) -> parser.JsonParser:
+        """The reader of all files of a layout: nobody is told what it says of one."""
+        if layout not in self._readers:
+            self._readers[layout] = parser.JsonParser("", layout, self._options, Reading(()), self._arrays)
+        return self._readers[layout]
+
+
+def clear_doubts(looked: Sequence[Looked], source: Heads) -> None:
+    """Read those files on that could have a declared column which none has so far, or that have no declared one."""
+    left = DOUBT_BYTES
+    nowhere = _in_all([found.columns.missing for found in looked])
+    for found in looked:
+        is_doubtful = nowhere or found.columns.foreign is not None
+        if is_doubtful and not found.is_whole and found.plan.file.size <= left:
+            left -= found.plan.file.size
+            source.look_through(found)
+            nowhere &= set(found.columns.missing)
+
+
+def tell(looked: Sequence[Looked], source: Heads, tracker: ColumnTracker) -> None:
+    """Note which files surely lack declared columns, and what there is to say of that."""
+    known = [found for found in looked if found.is_whole and found.has_records(source.declared)]
+    for found in known:
+        tracker.note_missing(found.columns.missing)
+    foreign = [found for found in known if found.columns.foreign is not None]
+    if foreign:
+        first, record = foreign[0].plan.file.name, foreign[0].columns.foreign or {}
+        tracker.warn(foreign_records(first, len(foreign) - 1, record, source.declared))
+    if len(known) == len(foreign) or not all(found.is_whole or not found.columns.missing for found in looked):
+        return
+    nowhere = _in_all([found.columns.missing for found in looked if found.has_records(source.declared)])
+    for column in source.declared:
+        if column in nowhere:
+            tracker.warn(misread.missing_member(column, source.others))
+
+
+def _in_all(missing: Sequence[Sequence[str]]) -> set[str]:
+    """The columns that are missing in every file."""
+    return set(missing[0]).intersection(*missing[1:]) if missing else set()

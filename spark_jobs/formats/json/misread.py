@@ -1,0 +1,43 @@
+"""JSON files whose records have none of the columns that their source declares (decision 86): what would fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.diagnostics import nearest
+from spark_jobs.formats.json import members
+from spark_jobs.formats.misread import MISSING, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+def foreign_records(file: str, more: int, record: dict[str, Any], declared: Sequence[str]) -> str:
+    """What to say of a JSON file whose records have none of the declared columns, and of so many like it.
+
+    Args:
+        file: the first such file.
+        more: how many there are beside it.
+        record: the file's first record.
+        declared: the declared columns.
+    """
+    files = f"{file} and {more} more" if more else file
+    names = [name for name, _ in members.Undeclared(()).leaves(record)]
+    proposal = next(_record_proposals(record, names, declared), "check the path and `schema`")
+    return (
+        f"{MISSING}: no record of {files} has any of the declared columns ({', '.join(declared)}); "
+        f"the first record has {shown(', '.join(names)) if names else 'no member'}; {proposal}"
+    )
+
+
+def _record_proposals(record: dict[str, Any], names: Sequence[str], declared: Sequence[str]) -> Iterator[str]:
+    """Settings or names under which the records would have declared columns."""
+    for name in names:
+        found = members.find(record, name)
+        if isinstance(found, list) and any(
+            isinstance(item, dict) and members.has(item, column) for item in found[:1] for column in declared
+        ):
+            yield f"the array '{name}' fits: `options.record_path: {name}`"
+    for column in declared:
+        if near := nearest.nearest(column, names):
+            yield f"did you mean `{near}` by `{column}`?"

@@ -1,0 +1,155 @@
+"""The JSON files of a source: layouts and undeclared leaves found, splits read and counted.
+
+JSON records bring their names along, so undeclared columns are known only when all records were seen. Where they are
+to be carried or rejected, the files are read once for their names alone, part by part; the parts can be looked at
+anywhere, for the first-seen order is that of the parts and within them. `drop` needs no such pass.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.cxl import types
+from spark_jobs.formats import names, reader, reading, splits
+from spark_jobs.formats.columns import ColumnTracker, OnUnmapped
+from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
+from spark_jobs.formats.json import exact, heads, parser, portions, undeclared
+from spark_jobs.formats.json.options import JsonLayout
+from spark_jobs.formats.stretch import Stretch
+from spark_jobs.scan import changes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from spark_jobs.formats.columns import FilePlan, ScanPlan
+    from spark_jobs.formats.format import Block
+    from spark_jobs.formats.json.options import JsonOptions
+    from spark_jobs.formats.names import Part, Search
+    from spark_jobs.formats.reading import SplitOutcome
+    from spark_jobs.formats.splits import Split
+    from spark_jobs.scan.files import InputFile
+
+
+@dataclass(frozen=True)
+class JsonReader(reader.Reader):
+    """Reads JSON files."""
+
+    options: JsonOptions
+
+    def plan(
+        self,
+        declared: Sequence[str],
+        inputs: Iterable[InputFile],
+        on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
+        search: Search = names.search_here,
+    ) -> ScanPlan:
+        """Find out the layouts of the files and, unless they are dropped, their undeclared columns.
+
+        Raises:
+            FormatError: a file cannot be read or is broken, or an undeclared column is rejected.
+        """
+        source = heads.Heads(tuple(declared), self.options, self.arrays)
+        tracker = ColumnTracker(declared, on_unmapped)
+        looked: list[heads.Looked] = []
+        skipped: list[str] = []
+        for file in inputs:
+            found = source.look(file)
+            if found is None:
+                skipped.append(file.name)
+            else:
+                looked.append(found)
+        heads.clear_doubts(looked, source)
+        heads.tell(looked, source, tracker)
+        plans = [found.plan for found in looked]
+        if on_unmapped is not OnUnmapped.DROP:
+            parts = [names.Part(split, plans[split.file], tuple(declared)) for split in splits.plan(plans)]
+            for part, leaves in zip(parts, search(self, parts), strict=True):
+                for leaf in leaves:
+                    tracker.note_undeclared(part.file_plan.file.name, leaf)
+        return tracker.plan(tuple(plans), skipped, exact.WIDENED_TYPE)
+
+    def groups(self, parts: Sequence[Part]) -> list[list[Part]]:
+        """Small neighbours together, others alone."""
+        groups: list[list[Part]] = []
+        left = -1
+        for part in parts:
+            size = part.split.end - part.split.start
+            is_small = self._is_of_few_lines(part)
+            if not is_small or size > left:
+                groups.append([])
+                left = portions.PORTION_BYTES if is_small else -1
+            groups[-1].append(part)
+            left -= size
+        return groups
+
+    def _is_of_few_lines(self, part: Part) -> bool:
+        return (
+            part.split.index == 0
+            and part.split.is_last
+            and part.split.end - part.split.start <= heads.HEAD_BYTES
+            and part.file_plan.is_splittable
+            and part.file_plan.file.most_records is None
+            and not self.arrays
+        )
+
+    def names(self, parts: Sequence[Part]) -> list[tuple[str, ...]]:
+        """The undeclared leaves of the parts' records in first-seen order."""
+        if not self._is_of_few_lines(parts[0]):
+            return [self._names_of_one(parts[0])]
+        files = [changes.content(part.file_plan.file)[part.file_plan.data_start :] for part in parts]
+        return undeclared.Names(parts[0].declared).add_files(files)
+
+    def _names_of_one(self, part: Part) -> tuple[str, ...]:
+        wanted = Reading(tuple(SourceColumn(name, types.ANY) for name in part.declared))
+        parsed = self._parser(part.file_plan, wanted)
+        with changes.opened(part.file_plan.file) as raw:
+            stream = reading.bytes_of(part.split, part.file_plan, self.options.encoding, raw, reading.SplitOutcome())
+            return tuple(parsed.keys(stream, part.file_plan.file.most_records))
+
+    def _parser(self, file_plan: FilePlan, wanted: Reading) -> parser.JsonParser:
+        layout = heads.planned_layout(file_plan)
+        return parser.JsonParser(file_plan.file.name, layout, self.options, wanted, self.arrays)
+
+    def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
+        """The blocks of a split. Splits of lines are always consistent."""
+        parsed = self._parser(file_plan, wanted)
+        stretch = Stretch()
+        with changes.opened(file_plan.file) as stream:
+            part = reading.bytes_of(split, file_plan, self.options.encoding, stream, outcome)
+            for block in parsed.blocks(part, stretch):
+                outcome.records = stretch.records
+                yield block
+        outcome.records = stretch.records
+
+    def counts(self, split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> bool:
+        """Records on lines are the lines that are not blank."""
+        if file_plan.layout is not JsonLayout.NDJSON or self.arrays:
+            return False
+        with changes.opened(file_plan.file) as stream:
+            part = reading.bytes_of(split, file_plan, self.options.encoding, stream, outcome)
+            outcome.records = sum(lines.count for lines in portions.portions(part, Stretch()))
+        return True
+
+    def is_small(self, split: Split, file_plan: FilePlan) -> bool:
+        """A file of lines that is as short as a block, unless arrays make several records of one."""
+        return (
+            file_plan.layout is JsonLayout.NDJSON
+            and not self.arrays
+            and reading.is_small_file(split, file_plan, self.options.encoding)
+        )
+
+    def read_together(self, file_plans: Sequence[FilePlan], wanted: Reading) -> tuple[list[Block], list[int]] | None:
+        """The records of the files as one text."""
+        files = [changes.content(file_plan.file)[file_plan.data_start :] for file_plan in file_plans]
+        # Nothing is told of the file itself: each line that is no record says so on its own.
+        parsed = self._parser(file_plans[0], wanted)
+        blocks = [*parsed.blocks(io.BytesIO(portions.joined(files)), Stretch())]
+        counts = [portions.count(data) for data in files]
+        return (blocks, counts) if sum(block.count for block in blocks) == sum(counts) else None
+
+
+def open_reader(options: JsonOptions, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> JsonReader:
+    """The reader of a source's files."""
+    return JsonReader(options, arrays, layout)

@@ -1,0 +1,146 @@
+"""What reads the files of a source: each format's `read.py` has one of these."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.formats import splits
+from spark_jobs.formats.columns import OnUnmapped
+from spark_jobs.formats.format import FileColumns, Reading
+from spark_jobs.formats.names import search_here
+from spark_jobs.formats.reading import SplitOutcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from spark_jobs.formats.columns import FilePlan, ScanPlan
+    from spark_jobs.formats.format import ArrayPath, Block
+    from spark_jobs.formats.names import Part, Search
+    from spark_jobs.formats.splits import Split
+    from spark_jobs.scan.files import InputFile
+
+
+@dataclass(frozen=True)
+class Reader(ABC):
+    """Reads the files of one source. It is a value without state: it travels to tasks pickled.
+
+    Args:
+        options: the read options of the format.
+        arrays: arrays to explode or join, in formats that have them.
+        layout: the format schema, in formats that have one.
+    """
+
+    options: Any
+    arrays: tuple[ArrayPath, ...] = ()
+    layout: Any = None
+
+    @abstractmethod
+    def plan(
+        self,
+        declared: Sequence[str],
+        inputs: Iterable[InputFile],
+        on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
+        search: Search = search_here,
+    ) -> ScanPlan:
+        """Match the columns of the files with the declared ones.
+
+        Args:
+            declared: what the declared columns are called in the files, in order.
+            inputs: the files in reading order.
+            on_unmapped: what becomes of undeclared columns.
+            search: looks for the names that only records tell.
+
+        Raises:
+            FormatError: a file cannot be read, or its columns are refused.
+        """
+
+    @abstractmethod
+    def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
+        """All blocks of a split; see `read`. Every record is in a block's batch or among its failures."""
+
+    def read(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
+        """The blocks of a split of a file; `outcome` is complete once all blocks were taken.
+
+        Raises:
+            FormatError: the file cannot be opened, changed (E907), its container is broken, or it has a record that is
+                too long for a task (E310).
+        """
+        blocks = self.blocks(split, file_plan, wanted, outcome)
+        most = file_plan.file.most_records
+        return blocks if most is None else _first(blocks, most, outcome)
+
+    def count(self, split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> None:
+        """Count the records of a split without converting them; only `outcome` is filled in.
+
+        Raises:
+            FormatError: the file cannot be opened, changed (E907), or its container is broken.
+        """
+        if self.counts(split, file_plan, outcome):
+            if file_plan.file.most_records is not None:
+                outcome.records = min(outcome.records, file_plan.file.most_records)
+            return
+        bare = replace(file_plan, columns=FileColumns(file_plan.columns.width, ()))
+        for _ in self.read(split, bare, Reading(()), outcome):
+            # The blocks themselves are not wanted: reading them on counts the records.
+            continue
+
+    def counts(self, split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> bool:
+        """Count the records of a split without reading them; false where that cannot be done."""
+        return False
+
+    def records_of(self, file: InputFile) -> int:
+        """How many records a file has, good and bad.
+
+        Raises:
+            FormatError: the file cannot be opened, or its container is broken.
+        """
+        scan = self.plan((), [file], OnUnmapped.DROP)
+        found = 0
+        for split in splits.plan(scan.files, max(file.size, 1)):
+            outcome = SplitOutcome()
+            self.count(split, scan.files[split.file], outcome)
+            found += outcome.records
+        return found
+
+    def exact_splits(self, file_plan: FilePlan, cut: Sequence[Split]) -> list[Split]:
+        """The splits of a file with true record borders, where reading one of them has shown that a guess was wrong."""
+        raise AssertionError("only splits whose borders were guessed are not consistent")
+
+    def is_small(self, split: Split, file_plan: FilePlan) -> bool:
+        """Whether a split is a whole file that may be read with others."""
+        return False
+
+    def read_together(self, file_plans: Sequence[FilePlan], wanted: Reading) -> tuple[list[Block], list[int]] | None:
+        """The records of small files with the same columns, as if they were one file, and how many each has.
+
+        A block of records costs the same for one file as for hundreds. None where some file cannot be read so: nothing
+        is lost by reading them one by one then.
+
+        Raises:
+            FormatError: a file cannot be read, or changed (E907).
+        """
+        return None
+
+    def groups(self, parts: Sequence[Part]) -> list[list[Part]]:
+        """The parts whose names are looked for, in their order; those together that are looked at together."""
+        return [[part] for part in parts]
+
+    def names(self, parts: Sequence[Part]) -> list[tuple[str, ...]]:
+        """The undeclared names of the records of each part of a group; those of parts before it may be left out.
+
+        Raises:
+            FormatError: a file cannot be read, changed (E907), or is broken.
+        """
+        raise AssertionError("only formats whose records bring their names along are searched for them")
+
+
+def _first(blocks: Iterator[Block], most: int, outcome: SplitOutcome) -> Iterator[Block]:
+    """The first records of a file that counts for no more of them."""
+    for block in blocks:
+        is_last = block.first_row + block.count >= most
+        outcome.records = min(outcome.records, most)
+        yield block.until(most)
+        if is_last:
+            return

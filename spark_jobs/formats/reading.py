@@ -1,0 +1,90 @@
+"""What readers of all formats need for a split of a file: its bytes, and what reading them told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_jobs.formats import encoding, format, lines, splits
+from spark_jobs.scan.files import FormatError
+
+if TYPE_CHECKING:
+    from spark_jobs.formats.columns import FilePlan
+    from spark_jobs.formats.format import Reading
+    from spark_jobs.formats.splits import Split, StartIn
+    from spark_jobs.formats.stretch import ByteStream
+    from spark_jobs.scan.changes import Stream
+
+
+@dataclass
+class SplitOutcome:
+    """What reading a split told, complete once all blocks were taken.
+
+    Args:
+        start: where reading began, in bytes.
+        end: where it ended.
+        records: how many records there were, good and bad.
+        is_consistent: whether the split ended outside quotes, and not before its start. When one split of a file is
+            not consistent, what its splits gave must be thrown away and read again with `Reader.exact_splits`.
+    """
+
+    start: int = 0
+    end: int = 0
+    records: int = 0
+    is_consistent: bool = True
+
+
+class _Range:
+    """The bytes of a file from its position on, up to a number of them."""
+
+    def __init__(self, stream: Stream, length: int) -> None:
+        self._stream = stream
+        self._left = length
+
+    def read(self, size: int, /) -> bytes:
+        data: bytes = self._stream.read(min(size, self._left))
+        self._left -= len(data)
+        return data
+
+
+def bytes_of(
+    split: Split,
+    file_plan: FilePlan,
+    charset: str,
+    stream: Stream,
+    outcome: SplitOutcome,
+    start_in: StartIn = lines.next_line_start,
+) -> ByteStream:
+    """The bytes of a split as UTF-8; notes their place in `outcome`. See `splits.actual_range` for `start_in`."""
+    if not encoding.is_utf8(charset):
+        outcome.start, outcome.end = split.start, split.end
+        return encoding.Utf8Stream(stream, charset, file_plan.data_start)
+    outcome.start, outcome.end = splits.actual_range(split, stream, start_in)
+    outcome.is_consistent = outcome.start <= outcome.end
+    stream.seek(outcome.start)
+    return _Range(stream, max(outcome.end - outcome.start, 0))
+
+
+def is_last(split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> bool:
+    """Whether a file ends with a split."""
+    return split.is_last or outcome.end >= file_plan.file.size
+
+
+def is_small_file(split: Split, file_plan: FilePlan, charset: str) -> bool:
+    """Whether a split is a whole file that is as short as a block, and UTF-8."""
+    return (
+        split.index == 0
+        and split.is_last
+        and split.end - split.start <= format.BLOCK_BYTES
+        and file_plan.file.most_records is None
+        and encoding.is_utf8(charset)
+    )
+
+
+def too_long(file_plan: FilePlan, reading: Reading) -> FormatError:
+    """A record that cannot be held (decision 41)."""
+    text = (
+        f"a record is longer than {reading.record_bytes} bytes, a third of what memory.limit leaves to each task; "
+        "raise memory.limit, or use fewer threads"
+    )
+    return FormatError(text, file_plan.file.name, "E310")

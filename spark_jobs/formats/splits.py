@@ -1,0 +1,104 @@
+"""Cuts files into splits that are read on their own, exactly at record borders.
+
+A split has nominal ends, which depend on file sizes alone. Its records are those that begin in it: it is read from the
+first record start at or after its nominal start to the one at or after its nominal end. Both neighbours find that
+border by the same rule from the same bytes, so nothing is read twice or left out. In a format whose records may have
+line ends inside, the rule is a guess, which reading proves (`csv/borders.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_jobs.formats import lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_jobs.formats.columns import FilePlan
+    from spark_jobs.scan.changes import Stream
+
+#: Finds a record start in bytes from the middle of a file.
+StartIn = Callable[[bytes], "int | None"]
+
+#: Bytes of a split where nothing else is asked for: some seconds of work for one core, and small enough for many cores.
+SPLIT_BYTES = 64 << 20
+
+_PROBE_BYTES = 64 << 10
+_MOST_PROBED_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class Split:
+    """A part of a file.
+
+    Args:
+        file: the file's index in the scan plan.
+        index: the split's place in its file, from 0.
+        start: the nominal start in bytes; of the first split, where the records begin.
+        end: the nominal end, excluded.
+        is_last: whether the file ends with this split.
+        is_exact: whether `start` and `end` are record borders already.
+    """
+
+    file: int
+    index: int
+    start: int
+    end: int
+    is_last: bool
+    is_exact: bool = False
+
+
+def plan(file_plans: Sequence[FilePlan], split_bytes: int = SPLIT_BYTES) -> list[Split]:
+    """The splits of a source's files, by file and place. Sizes alone decide, so results are the same on any cluster."""
+    splits: list[Split] = []
+    for number, file_plan in enumerate(file_plans):
+        start, end = file_plan.data_start, file_plan.file.size
+        if not file_plan.is_splittable or file_plan.file.most_records is not None or end <= start:
+            splits.append(Split(number, 0, start, max(start, end), is_last=True, is_exact=True))
+            continue
+        borders = [*range(start, end, max(1, split_bytes)), end]
+        if len(borders) > 2 and borders[-1] - borders[-2] < split_bytes // 8:
+            # A small rest goes with its neighbour: a task of its own would cost more than it reads.
+            del borders[-2]
+        splits += [
+            Split(number, index, borders[index], borders[index + 1], is_last=index == len(borders) - 2)
+            for index in range(len(borders) - 1)
+        ]
+    return splits
+
+
+def actual_range(split: Split, stream: Stream, start_in: StartIn = lines.next_line_start) -> tuple[int, int]:
+    """The bytes that a split reads: its nominal range moved to where records seem to start.
+
+    An end before the start says that one of the two guesses is wrong.
+
+    Args:
+        split: the split.
+        stream: its file.
+        start_in: finds the first record start behind the first byte of some bytes from the middle of the file; None
+            where there is none. It may guess.
+    """
+    if split.is_exact:
+        return split.start, split.end
+    start = split.start if split.index == 0 else _likely_start(stream, split.start, start_in)
+    end = split.end if split.is_last else _likely_start(stream, split.end, start_in)
+    return start, end
+
+
+def _likely_start(stream: Stream, position: int, start_in: StartIn) -> int:
+    """Where the first record at or after a position seems to start; the file's end where none does."""
+    at = position - 1
+    stream.seek(at)
+    data = b""
+    while chunk := stream.read(max(_PROBE_BYTES, len(data))):
+        data += chunk
+        found = start_in(data)
+        if found is not None:
+            return at + found
+        if len(data) >= _MOST_PROBED_BYTES:
+            # Nothing is outside: rather guess wrong, which is found out, than search the whole file.
+            return at + (lines.next_line_start(data) or len(data))
+    return stream.size()

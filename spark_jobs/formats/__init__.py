@@ -1,5 +1,5 @@
-"""Bytes to Arrow batches and back, a package per format.
+"""The bytes of files to Arrow batches and back, a package per format.
 
-Here: what formats share: texts to types, types to texts, encodings, blocks of records.
-Not here: which files there are and who reads them.
+Here: how the files of a source are planned, cut and read, and what formats share: texts to types and back, encodings.
+Not here: which files there are, and who reads them.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.formats import encoding, format, lines, splits
+from spark_jobs.formats import encoding, format, splits, stretch
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def bytes_of(
     charset: str,
     stream: Stream,
     outcome: SplitOutcome,
-    start_in: StartIn = lines.next_line_start,
+    start_in: StartIn = stretch.next_line_start,
 ) -> ByteStream:
     """The bytes of a split as UTF-8; notes their place in `outcome`. See `splits.actual_range` for `start_in`."""
     if not encoding.is_utf8(charset):

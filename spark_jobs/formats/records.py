@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import failures, values
+from spark_jobs.cxl.failure import Category, Failure
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, coerce, format
 
@@ -175,3 +176,19 @@ class RecordShape:
 
 def _can_fail(column: SourceColumn) -> bool:
     return column.type.kind is not Kind.STRING
+
+
+def malformed(detail: str, raw: str | bytes) -> Failure:
+    """The failure of a record whose structure is broken, with the beginning of its text (decision 28)."""
+    head = raw[: format.RAW_TEXT_LIMIT * 4]
+    text = head if isinstance(head, str) else head.decode("utf-8", "replace")
+    return Failure(_malformed(detail), Category.MALFORMED, text[: format.RAW_TEXT_LIMIT].rstrip("\r\n"))
+
+
+def malformed_reason(detail: str) -> Reason:
+    """What is wrong with many such records alike."""
+    return failures.Reason(Category.MALFORMED, None, _malformed(detail))
+
+
+def _malformed(detail: str) -> str:
+    return f"malformed record: {detail}"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.formats import lines
+from spark_jobs.formats import stretch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +70,7 @@ def plan(file_plans: Sequence[FilePlan], split_bytes: int = SPLIT_BYTES) -> list
     return splits
 
 
-def actual_range(split: Split, stream: Stream, start_in: StartIn = lines.next_line_start) -> tuple[int, int]:
+def actual_range(split: Split, stream: Stream, start_in: StartIn = stretch.next_line_start) -> tuple[int, int]:
     """The bytes that a split reads: its nominal range moved to where records seem to start.
 
     An end before the start says that one of the two guesses is wrong.
@@ -100,5 +100,5 @@ def _likely_start(stream: Stream, position: int, start_in: StartIn) -> int:
             return at + found
         if len(data) >= _MOST_PROBED_BYTES:
             # Nothing is outside: rather guess wrong, which is found out, than search the whole file.
-            return at + (lines.next_line_start(data) or len(data))
+            return at + (stretch.next_line_start(data) or len(data))
     return stream.size()

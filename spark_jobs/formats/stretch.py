@@ -1,7 +1,8 @@
-"""What every reader reads: some bytes in their order; and what reading them told."""
+"""What every reader reads: some bytes of a file in their order; where lines begin in them, and what they held."""
 
 from __future__ import annotations
 
+import codecs
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,3 +23,17 @@ class Stretch:
     is_closed: bool = True
     #: Whether there was a record that is too long for the reader's memory.
     is_too_long: bool = False
+
+
+def next_line_start(data: bytes, position: int = 0) -> int | None:
+    """The place after the first line end at or after a position; None when there is no line end."""
+    newline = data.find(b"\n", position)
+    carriage = data.find(b"\r", position, newline if newline >= 0 else len(data))
+    found = carriage if carriage >= 0 else newline
+    return found + 1 if found >= 0 else None
+
+
+def records_start(data: bytes, *, is_marked: bool = True) -> int:
+    """Where the first record begins: after a byte order mark, where one may be left, and empty lines."""
+    start = len(codecs.BOM_UTF8) if is_marked and data.startswith(codecs.BOM_UTF8) else 0
+    return len(data) - len(data[start:].lstrip(b"\r\n"))

@@ -1,5 +1,5 @@
-"""Which bytes a source consists of: discovery, splits, and how a file's columns meet the declared ones.
+"""Which bytes a source consists of: files and pages, as they were looked at.
 
-Here: finding and opening files, cutting them, reading a split.
-Not here: what bytes mean; formats know that.
+Here: finding files, opening them, and whether they are still what they were.
+Not here: columns, splits, and what bytes mean; formats know that.
 """

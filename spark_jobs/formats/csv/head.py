@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from spark_jobs.formats import encoding, lines
+from spark_jobs.formats import encoding, stretch
 from spark_jobs.formats.csv import parser, pieces, quotes
 from spark_jobs.scan import changes, files
 from spark_jobs.scan.files import FormatError
@@ -134,7 +134,7 @@ def _records(stream: ByteStream, dialect: Dialect, *, is_marked: bool) -> Iterat
     data, before = b"", 0
     at_end = False
     while True:
-        start = lines.records_start(data, is_marked=is_marked and not before)
+        start = stretch.records_start(data, is_marked=is_marked and not before)
         toggles = dialect.toggles(data[start:]) + start
         end = quotes.next_record_start(data, start, toggles)
         longest = pieces.MOST_RECORD_BYTES + 1  # with its line end

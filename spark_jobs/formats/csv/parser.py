@@ -20,7 +20,7 @@ from pyarrow import csv
 
 from spark_jobs.cxl import failures
 from spark_jobs.cxl.engine import RowFailure
-from spark_jobs.formats import cell_text, format, malformed, records
+from spark_jobs.formats import cell_text, format, records
 from spark_jobs.formats.csv import pieces, quotes
 from spark_jobs.formats.stretch import Stretch
 
@@ -85,7 +85,7 @@ class CsvParser:
         """The block of a record without end (decision 58)."""
         first = stretch.records
         stretch.records += 1
-        failing = failures.of([RowFailure(first, malformed.failure(problem, data))])
+        failing = failures.of([RowFailure(first, records.malformed(problem, data))])
         return self._shape.block(first, 1, self._no_texts(), np.empty(0, dtype=np.int64), failing)
 
     def _no_texts(self) -> dict[int, pa.StringArray]:
@@ -147,7 +147,9 @@ class CsvParser:
         """Records with another number of fields than the file has."""
         known, reason = np.unique(widths, return_inverse=True)
         expected = self._columns.width
-        reasons = [malformed.reason(f"record has {width} fields, expected {expected}") for width in known.tolist()]
+        reasons = [
+            records.malformed_reason(f"record has {width} fields, expected {expected}") for width in known.tolist()
+        ]
         return failures.Failures(rows, tuple(reasons), reason, shown)
 
     def _parse(self, data: bytes, mark: str | None) -> dict[int, pa.StringArray]:
@@ -179,7 +181,7 @@ class CsvParser:
             is_bad |= pc.fill_null(pc.match_substring(column, mark), False).to_numpy(zero_copy_only=False)
         broken = [column.filter(pa.array(is_bad)) for column in cells.values()]
         raw = pc.binary_join_element_wise(*broken, self._options.delimiter, null_handling="replace")
-        reason = malformed.reason(f"bytes are no {self._options.encoding} text")
+        reason = records.malformed_reason(f"bytes are no {self._options.encoding} text")
         failing = failures.alike(rows[is_bad], reason, _shown(raw, mark))
         kept = pa.array(~is_bad)
         return {index: cells[index].filter(kept) for index in self._needed}, rows[~is_bad], failing

@@ -14,8 +14,9 @@ from spark_jobs.cxl import failures as columnar
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.types import Kind
-from spark_jobs.formats import cell_text, coerce, format, malformed
+from spark_jobs.formats import cell_text, coerce, format
 from spark_jobs.formats.json import decoding, members
+from spark_jobs.formats.records import malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -174,14 +175,14 @@ def _of_line(line: bytes, encoding: str) -> Item:
     try:
         value = decoding.parse(line.decode())
     except UnicodeDecodeError:
-        return RowFailure(0, malformed.failure(f"bytes are no {encoding} text", line))
+        return RowFailure(0, malformed(f"bytes are no {encoding} text", line))
     except ValueError as problem:
-        return RowFailure(0, malformed.failure(f"broken JSON: {problem}", line))
-    return value if isinstance(value, dict) else RowFailure(0, malformed.failure("line is no object", line))
+        return RowFailure(0, malformed(f"broken JSON: {problem}", line))
+    return value if isinstance(value, dict) else RowFailure(0, malformed("line is no object", line))
 
 
 def of_value(value: Any) -> Item:
     """The record that an element of an array is."""
     if isinstance(value, dict):
         return value
-    return RowFailure(0, malformed.failure("element is no object", decoding.raw_text(value)))
+    return RowFailure(0, malformed("element is no object", decoding.raw_text(value)))

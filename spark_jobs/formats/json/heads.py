@@ -10,7 +10,7 @@ import io
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spark_jobs.formats import encoding, lines, misread, reading, splits
+from spark_jobs.formats import encoding, misread, reading, splits, stretch
 from spark_jobs.formats.columns import FilePlan
 from spark_jobs.formats.format import FileColumns, Reading
 from spark_jobs.formats.json import parser
@@ -81,7 +81,7 @@ class Heads:
     def look(self, file: InputFile) -> Looked | None:
         """A file's layout and the columns in its head, or None when there is nothing in it."""
         head = self._head(file)
-        start = lines.records_start(head.data)
+        start = stretch.records_start(head.data)
         layout = parser.layout_of(head.data[start:].decode("utf-8", "replace"), self._options, file.name)
         if layout is None:
             return None

@@ -12,6 +12,7 @@ from spark_jobs.diagnostics.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from socketserver import BaseServer
     from typing import Any, TextIO
 
     from spark_jobs.execute.tasks.report import LogLine
@@ -38,8 +39,17 @@ _GATEWAY_ASIDE = _GatewayAside()
 
 
 def quiet_gateway() -> None:
-    """From now on, what py4j has to say of its connections is written with `--log-level debug` only."""
+    """From now on, what py4j and PySpark say of lost connections is written with `--log-level debug` only."""
+    from pyspark import accumulators
+
     logging.getLogger().addFilter(_GATEWAY_ASIDE)
+    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+        server.handle_error = _connection_aside
+
+
+def _connection_aside(server: BaseServer, request: object, client_address: object) -> None:
+    """In place of a traceback on the terminal for a JVM that is gone, whose end the run tells by itself."""
+    LOG.debug("the connection of %s to Spark was lost", type(server).__name__, exc_info=True)
 
 
 class _Catcher(logging.Handler):

@@ -59,6 +59,11 @@ class Step:
         """The counters of all levels before that the step is told where its records meet."""
         return None
 
+    @property
+    def shown(self) -> frozenset[str]:
+        """The values of the surroundings that the node reads beside its programs, by path."""
+        return frozenset()
+
 
 def runner(step: Step) -> ModuleType:
     """The module that runs this step."""

@@ -318,13 +318,17 @@ class Operator:
 
     def run(self, program: engine.BatchProgram, batch: Batch, state: engine.Surroundings) -> engine.BatchResult:
         """Run a program on a batch with everything `$` around it."""
+        self.context.running = None if self.silent else batch
+        return program(batch.data, engine.Surroundings(self.around(batch), state.seen))
+
+    def around(self, batch: Batch) -> dict[str, Any]:
+        """Everything `$` around a batch, by path: a value, or one for each record."""
         values = dict(self.context.values)
         values.update(batch.origin.surroundings(batch))
         for name in batch.data.schema.names:
             if name.startswith(VALUES):
                 values[name[1:]] = batch.data.column(name)
-        self.context.running = None if self.silent else batch
-        return program(batch.data, engine.Surroundings(values, state.seen))
+        return values
 
 
 def compiled(program: typed.Program) -> engine.BatchProgram:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -249,6 +251,32 @@ def test_what_py4j_says_of_its_connections_is_a_detail(caplog: pytest.LogCapture
         assert [record.getMessage() for record in caplog.records] == ["kept", "lost again"]
     finally:
         root.filters[:] = before
+
+
+def test_so_is_the_end_of_the_jvm_that_pyspark_hears(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Accumulators are told by a connection of their own, which ends where a number should come."""
+    from pyspark import accumulators
+
+    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+        monkeypatch.setattr(server, "handle_error", server.handle_error)
+    monkeypatch.setattr(logging.getLogger(), "filters", [])
+    logs.quiet_gateway()
+    listening = accumulators._start_update_server("secret", False)
+    try:
+        with caplog.at_level(logging.DEBUG, logger="clinker.run"):
+            with socket.create_connection(listening.server_address) as jvm:
+                jvm.sendall(b"secret")
+            deadline = time.monotonic() + 20
+            while not caplog.records and time.monotonic() < deadline:
+                time.sleep(0.02)
+        (told,) = caplog.records
+        assert told.exc_info is not None
+        assert told.exc_info[0] is EOFError
+        assert capfd.readouterr().err == ""
+    finally:
+        listening.shutdown()
 
 
 def test_a_bug_on_the_driver_has_its_place() -> None:

@@ -141,3 +141,69 @@ def test_paths_and_messages_with_line_ends_stay_on_their_line(here: Path, capsys
     told = capsys.readouterr()
     assert "in\\nCLINKER_RESULT {}.csv" in told.err
     assert not any(line.startswith("CLINKER_RESULT") for line in (told.err + told.out).splitlines())
+
+
+DIRECTIVES = """
+pipeline: {name: logged}
+error_handling: {strategy: continue, dlq: {path: out/dead.csv}}
+nodes:
+  - {type: source, name: s, config: {type: csv, glob: "in/*.csv", schema: {n: int, s: string}}}
+  - type: transform
+    name: t
+    input: s
+    config:
+      cxl: emit q = 12 / (n - 2)
+      log:
+        - level: info
+          when: before_transform
+          message: "{_transform_name} of {pipeline.name}: {_pipeline_total_count}"
+        - level: info
+          when: per_record
+          message: "{_source_file}:{_source_row} {_pipeline_total_count} {q} {unknown}"
+          fields: [s, _source_row]
+        - level: warn
+          when: on_error
+          message: "{pipeline.name} {_source_row}/{_pipeline_total_count}: {_cxl_dlq_error_detail}{_pipeline_ok_count}"
+        - level: info
+          when: after_transform
+          message: "{_pipeline_total_count} {_pipeline_ok_count} {_pipeline_dlq_count} {_transform_duration_ms}"
+  - type: aggregate
+    name: g
+    input: t
+    config: {group_by: [s], cxl: "emit all = sum(n)"}
+  - type: transform
+    name: u
+    input: g
+    config:
+      cxl: "emit a = all"
+      log:
+        - level: info
+          when: per_record
+          message: "{s} {_source_file} {_source_row}{_source_count} {_pipeline_dlq_count}"
+  - {type: output, name: o, input: u, config: {type: csv, path: out/o.csv}}
+"""
+
+FILES = (("a", 1), ("b", 4))
+
+
+@pytest.mark.parametrize("size", ["1000000", "12"])
+def test_placeholders_show_the_same_whatever_the_splits(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, size: str
+) -> None:
+    monkeypatch.setenv("CLINKER_SPLIT_BYTES", size)
+    rows = {f"in/{name}.csv": "n,s\n" + "".join(f"{n},x\n" for n in range(first, first + 3)) for name, first in FILES}
+    pipelines.write(here, {"p.yaml": DIRECTIVES, **rows})
+    assert clinker.main(["run", "p.yaml", "--force", "--threads", "2", "--quiet"]) == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith(("INFO", "WARNING"))]
+    # What fails in a batch is told before what goes on from it.
+    assert [line for line in lines if line.startswith("WARNING")] == ["WARNING logged 2/2: division by zero"]
+    assert [line for line in lines if line.startswith("INFO")] == [
+        "INFO t of logged: 0",
+        "INFO in/a.csv:1 1 -12 {unknown} s=x _source_row=1",
+        "INFO in/a.csv:3 3 12 {unknown} s=x _source_row=3",
+        "INFO in/b.csv:1 4 6 {unknown} s=x _source_row=1",
+        "INFO in/b.csv:2 5 4 {unknown} s=x _source_row=2",
+        "INFO in/b.csv:3 6 3 {unknown} s=x _source_row=3",
+        "INFO x <merged> 6 1",
+        "INFO 6 5 1 ",
+    ]

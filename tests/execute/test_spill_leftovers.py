@@ -1,10 +1,11 @@
-"""What Spark keeps below `storage.spill.dir`: in a locked folder, which goes with its process or with the next run."""
+"""What an embedded Spark keeps on disk: in a locked folder, which goes with its process or with the next run."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -46,16 +47,19 @@ class Builder:
     set = config
 
 
-def test_spark_shuffles_in_a_locked_folder_of_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_configured", [True, False])
+def test_spark_shuffles_in_a_locked_folder_of_the_process(
+    is_configured: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.spark import java, shipping
+    from spark_jobs.execute.spark import java, jvm, shipping
 
     at_exit: list[Any] = []
     monkeypatch.setattr(session.atexit, "register", at_exit.append)
     monkeypatch.setattr(java, "problem", lambda: None)
-    monkeypatch.setattr(java, "prepare", lambda: None)
+    monkeypatch.setattr(jvm, "prepare", lambda: None)
     monkeypatch.setattr(SparkContext, "_ensure_initialized", lambda conf: None)
     monkeypatch.setattr(shipping, "ship", lambda spark: None)
     monkeypatch.setattr(SparkSession, "builder", builder := Builder())
@@ -63,18 +67,22 @@ def test_spark_shuffles_in_a_locked_folder_of_the_process(tmp_path: Path, monkey
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     monkeypatch.setenv("PYTHONPATH", "")
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    monkeypatch.setattr(tempfile, "tempdir", None if is_configured else str(tmp_path))
+    session._shuffle_folder.cache_clear()
+    spill_dir = str(tmp_path) if is_configured else None
 
-    session.open_session(RunOptions(), 2, str(tmp_path))
+    session.open_session(RunOptions(), 2, spill_dir)
     folder = Path(builder.settings["spark.local.dir"])
     assert (folder.parent, folder.name.startswith(spill_folder.PREFIX)) == (tmp_path, True)
     assert FileLock.exclusive(folder / spill_folder.LOCK) is None
-    session.open_session(RunOptions(), 2, str(tmp_path))  # a second run of the process
+    session.open_session(RunOptions(), 2, spill_dir)  # a second run of the process
     assert [folder] == list(tmp_path.iterdir())
     assert builder.settings["spark.local.dir"] == str(folder)
     assert f"-Djava.io.tmpdir={folder}" in builder.settings["spark.driver.extraJavaOptions"].split()
     for call in at_exit:
         call()
     assert not folder.exists()
+    session._shuffle_folder.cache_clear()
 
 
 PIPELINE = """
@@ -105,16 +113,16 @@ builtins.open = crash
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("victims", ["jvm", "both"])
-def test_what_a_killed_jvm_shuffled_goes(victims: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("victims", "setting"), [("jvm", "dir"), ("both", "dir"), ("jvm", "TMPDIR")])
+def test_what_a_killed_jvm_shuffled_goes(victims: str, setting: str, tmp_path: Path) -> None:
     rows = "a,b\n" + "".join(f"{i},{i % 7}\n" for i in range(5000))
-    settings = '[storage.spill]\ndir = "spill"\n'
+    settings = '[storage.spill]\ndir = "spill"\n' if setting == "dir" else ""
     site = {"site/sitecustomize.py": SITE, "clinker.toml": settings}
     pipelines.write(tmp_path, {"pipeline.yaml": PIPELINE, "rows.csv": rows, **site})
     (tmp_path / "spill").mkdir()
     environ = {
         **os.environ, "PYTHONPATH": f"{tmp_path / 'site'}:{ROOT}", "SPARK_LOCAL_IP": "127.0.0.1", "KILL": victims,
-        "SEEN": str(tmp_path / "seen"), "CLINKER_SPLIT_BYTES": "10000",
+        "SEEN": str(tmp_path / "seen"), "CLINKER_SPLIT_BYTES": "10000", setting: str(tmp_path / "spill"),
     }  # fmt: skip
     ended = subprocess.run(
         [sys.executable, "-m", "spark_jobs", "run", "pipeline.yaml"],

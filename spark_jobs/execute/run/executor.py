@@ -23,6 +23,7 @@ from spark_jobs.execute.tally import Tally
 from spark_jobs.execute.tasks import spill
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.transform import directives
+from spark_jobs.nodes.transform import step as transform
 from spark_jobs.plan import plan as plans
 from spark_jobs.scan.files import FormatError
 from spark_jobs.scan.staging.staging import SourceStaging
@@ -256,7 +257,7 @@ def _work(run: _Run, opening: _SessionOpening, scratch: str, folders: dict[str, 
     secrets = masking.Secrets.of(run.options)
     run.application = {k: v and secrets.masked(v) for k, v in session.describe(spark).items()}
     assert run.inputs is not None
-    _log_around(run, directives.BEFORE)
+    _log_around(run, transform.BEFORE)
     try:
         shown = progress.shown(spark, wanted=not run.options.quiet)
         with shown, spill.folder(run.plan.storage) as spilling:
@@ -270,14 +271,15 @@ def _work(run: _Run, opening: _SessionOpening, scratch: str, folders: dict[str, 
             logs.write(run.tally.logs, run.work.products.inputs.file_name, run.work.products.rows_before)
     products = run.work.products
     dropped.tell(_assembly(run.plan, products), products.letters)
-    _log_around(run, directives.AFTER)
+    _log_around(run, transform.AFTER)
     tolerance.judge(run.plan.errors, products, run.options.error_threshold)
     return spark, run.work
 
 
 def _log_around(run: _Run, when: str) -> None:
     """The directives that stand before or after a whole transform."""
-    known = {"pipeline.name": run.plan.name, "pipeline.execution_id": run.identity.execution_id}
+    names = {"pipeline.name": run.plan.name, "pipeline.execution_id": run.identity.execution_id}
+    known = {**names, **metrics.counts(run.plan, run.tally)}
     for planned in run.plan.nodes:
         if planned.kind == "transform" and planned.step is not None:
             for level, line in directives.once(planned.step, when, known):  # type: ignore[arg-type]

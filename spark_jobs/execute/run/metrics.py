@@ -97,23 +97,33 @@ def conclude(run: Facts, folder: str | None, exit_code: ExitCode, error: result.
     return Outcome(record, _nodes(run))
 
 
-def _of_kind(run: Facts, kind: str) -> list[tuple[str, Any]]:
-    names = {planned.name for planned in run.plan.nodes if planned.kind == kind}
-    return [(name, counters) for name, counters in run.tally.counters.items() if name in names]
+def counts(plan: plans.Plan, tally: Tally) -> dict[str, int]:
+    """What all tasks so far have counted, by the paths of the counters."""
+    nodes = tally.counters.values()
+    total = sum(counters.records_in for counters in _of_kind(plan, tally, "source"))
+    left_out = sum(counters.filtered + counters.duplicates for counters in nodes)
+    return {
+        "pipeline.total_count": total,
+        "pipeline.ok_count": max(total - left_out - sum(tally.dead_per_source.values()), 0),
+        "pipeline.dlq_count": tally.dead,
+    }
+
+
+def _of_kind(plan: plans.Plan, tally: Tally, kind: str) -> list[Counters]:
+    names = {planned.name for planned in plan.nodes if planned.kind == kind}
+    return [counters for name, counters in tally.counters.items() if name in names]
 
 
 def _summary(run: Facts, finished: datetime) -> dict[str, Any]:
     """The figures that a scheduler shows; scalars."""
     nodes = run.tally.counters.values()
-    total = sum(counters.records_in for _, counters in _of_kind(run, "source"))
-    filtered = sum(counters.filtered for counters in nodes)
-    duplicates = sum(counters.duplicates for counters in nodes)
+    counted = counts(run.plan, run.tally)
     return {
-        "records_total": total,
-        "records_ok": max(total - filtered - duplicates - sum(run.tally.dead_per_source.values()), 0),
-        "records_written": sum(counters.records_out for _, counters in _of_kind(run, "output")),
-        "records_filtered": filtered,
-        "records_deduplicated": duplicates,
+        "records_total": counted["pipeline.total_count"],
+        "records_ok": counted["pipeline.ok_count"],
+        "records_written": sum(counters.records_out for counters in _of_kind(run.plan, run.tally, "output")),
+        "records_filtered": sum(counters.filtered for counters in nodes),
+        "records_deduplicated": sum(counters.duplicates for counters in nodes),
         "records_dlq": run.tally.dead,
         "input_bytes": run.tally.input_bytes,
         "spilled_bytes": sum(run.tally.spilled.values()),

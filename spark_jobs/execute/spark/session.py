@@ -6,6 +6,7 @@ import atexit
 import logging
 import os
 import sys
+import tempfile
 from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING
@@ -57,30 +58,30 @@ class SessionError(Exception):
         self.exit_code = ExitCode.IO if is_transient else ExitCode.CONFIG
 
 
-def open_session(options: RunOptions, threads: int | None, local_dir: str | None = None) -> SparkSession:
+def open_session(options: RunOptions, threads: int | None, spill_dir: str | None = None) -> SparkSession:
     """The session that this run uses.
 
     A session that is active in this process is used again; under spark-submit the builder finds the cluster's
     settings. Otherwise an embedded `local[threads]` is started, which needs Java; what it shuffles is in a folder
-    of its own below `local_dir`.
+    of its own below `spill_dir`, or in the system's temporary folder.
 
     Raises:
         SessionError: Java is missing or too old, the packages do not fit together, or the endpoint does not answer.
-        OSError: `local_dir` is missing or not writable.
+        OSError: `spill_dir` is missing or not writable.
     """
     from pyspark.sql import SparkSession
 
     if options.remote:
         spark = _connect(options.remote)
     else:
-        spark = SparkSession.getActiveSession() or _build(options, threads, local_dir)
+        spark = SparkSession.getActiveSession() or _build(options, threads, spill_dir)
     for key, value in {**_RUNTIME, **options.spark_conf}.items():
         if key.startswith(("spark.sql.", "spark.clinker.")):
             spark.conf.set(key, value)
     return spark
 
 
-def _build(options: RunOptions, threads: int | None, local_dir: str | None) -> SparkSession:
+def _build(options: RunOptions, threads: int | None, spill_dir: str | None) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
@@ -90,7 +91,7 @@ def _build(options: RunOptions, threads: int | None, local_dir: str | None) -> S
     logs.quiet_gateway()
     # PySpark takes it for a wish that outranks a master; the command line has heard it already.
     os.environ.pop("SPARK_REMOTE", None)
-    ours = {} if is_submitted() else _own(options, threads, local_dir)
+    ours = {} if is_submitted() else _own(options, threads, spill_dir)
     with_theirs = {**ours, **options.spark_conf}
     # The JVM knows what spark-submit and the machine's defaults say; on a cluster that is more than we do.
     SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll([*with_theirs.items()]))
@@ -106,7 +107,7 @@ def _build(options: RunOptions, threads: int | None, local_dir: str | None) -> S
     return spark
 
 
-def _own(options: RunOptions, threads: int | None, local_dir: str | None) -> dict[str, str]:
+def _own(options: RunOptions, threads: int | None, spill_dir: str | None) -> dict[str, str]:
     """The settings of a JVM that this process starts, whose environment gets what it has to have."""
     from spark_jobs.execute.spark import java, jvm
 
@@ -120,7 +121,7 @@ def _own(options: RunOptions, threads: int | None, local_dir: str | None) -> dic
     jvm.prepare()
     master = options.master or f"local[{threads or cores.available()}]"
     tells_errors = logs.LEVELS.get(options.log_level, logging.INFO) <= logging.DEBUG
-    folder = _shuffle_folder(local_dir) if local_dir and master.startswith("local") else None
+    folder = _shuffle_folder(spill_dir) if master.startswith("local") else None
     told = jvm.settings(tells_errors=tells_errors, temporary=folder)
     own = {"spark.master": master, "spark.app.name": "clinker", **_OWN, **told}
     if master.startswith("local"):
@@ -157,13 +158,13 @@ def local_dir(options: RunOptions, spill_root: str) -> str:
 
 
 @cache
-def _shuffle_folder(root: str) -> str:
+def _shuffle_folder(spill_dir: str | None) -> str:
     """Where this process's JVM keeps what it shuffles, and its temporary files; locked.
 
-    The JVM and its session serve every run of the process, so the folder stays as long as that. What is left of a
-    killed one goes with the next run.
+    The JVM and its session serve every run of the process, so the folder stays as long as that, and what a killed JVM
+    leaves goes with it. What is left of a killed process goes with the next run that has the same `storage.spill.dir`.
     """
-    folder = SpillFolder.open(root, is_configured=True)
+    folder = SpillFolder.open(spill_dir or tempfile.gettempdir(), is_configured=spill_dir is not None)
     atexit.register(folder.close)
     return str(folder.path)
 

@@ -366,7 +366,7 @@ def _reads(step: TransformStep, wanted: frozenset[str]) -> tuple[frozenset[str],
     later = {column for validation in step.validations for column in validation.check.columns}
     for directive in step.log:
         later |= directive.condition.columns if directive.condition else frozenset()
-        later |= set(directive.fields) | {part.split("}")[0] for part in directive.message.split("{")[1:]}
+        later |= directive.names
     read = ((wanted | later) - overwritten) | step.program.columns
     if step.window:
         read |= set(step.window.group_by) | {field for field, _, _ in step.window.sort_by}

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from spark_jobs.cxl import engine, values
+from spark_jobs.nodes.transform.step import ON_ERROR, PER_RECORD, PLACEHOLDER, SHOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from spark_jobs.nodes.operator import Batch, Operator
     from spark_jobs.nodes.transform.step import LogDirective, TransformStep
 
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_][\w.]*)\}")
-BEFORE, AFTER, PER_RECORD, ON_ERROR = "before_transform", "after_transform", "per_record", "on_error"
 
-
-def once(step: TransformStep, when: str, surroundings: dict[str, Any]) -> list[tuple[str, str]]:
+def once(step: TransformStep, when: str, around: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(level, line) of the directives that stand before or after the whole transform."""
-    known = {"_transform_name": step.name, **surroundings}
+    known = _of_step(step) | {name: around[path] for name, path in SHOWN.items() if path in around}
     return [(entry.level, _filled(entry, known)) for entry in step.log if entry.when == when]
 
 
@@ -30,22 +27,27 @@ def per_record(operator: Operator, step: TransformStep, batch: Batch, seen: int)
 
     `every: N` takes records 1, 1+N, … of each task: sampling comes before `condition`.
     """
+    around: dict[str, Any] = {}
     for entry in step.log:
         if entry.when != PER_RECORD:
             continue
+        around = around or operator.around(batch)
         rows = [row for row in range(batch.count) if (seen + row) % entry.every == 0]
         if entry.condition is not None and rows:
             rows = _holding(operator, entry, batch, rows)
         for row in rows:
-            yield entry.level, _filled(entry, _record(batch, row, step.name))
+            yield entry.level, _filled(entry, _record(step, batch, around, row))
 
 
-def on_error(step: TransformStep, batch: Batch, failures: Iterable[engine.RowFailure]) -> Iterable[tuple[str, str]]:
+def on_error(
+    operator: Operator, step: TransformStep, batch: Batch, failures: Iterable[engine.RowFailure]
+) -> Iterable[tuple[str, str]]:
     """The lines of failing records."""
     entries = [entry for entry in step.log if entry.when == ON_ERROR]
     if entries:
+        around = operator.around(batch)
         for item in failures:
-            known = _record(batch, item.row, step.name)
+            known = _record(step, batch, around, item.row)
             known["_cxl_dlq_error_category"] = str(item.failure.category)
             known["_cxl_dlq_error_detail"] = item.failure.detail
             for entry in entries:
@@ -62,19 +64,23 @@ def _holding(operator: Operator, entry: LogDirective, batch: Batch, rows: list[i
     return [row for row in rows if row in true]
 
 
-def _record(batch: Batch, row: int, name: str) -> dict[str, Any]:
+def _record(step: TransformStep, batch: Batch, around: Mapping[str, Any], row: int) -> dict[str, Any]:
+    """What a line about a record can show; counters are null where nothing says so far."""
     known: dict[str, Any] = {column: batch.data.column(column)[row].as_py() for column in batch.data.schema.names}
-    file = batch.origin.surroundings(batch).get("source.file")
-    _, _, place = batch.origin.identify(batch, pa.array([row]))
-    known["_source_file"] = file[row].as_py() if isinstance(file, pa.Array) else file
-    known["_source_row"] = place[0].as_py() + 1
-    known["_transform_name"] = name
-    return known
+    for name, path in SHOWN.items():
+        value = around.get(path)
+        known[name] = value[row].as_py() if isinstance(value, (pa.Array, pa.ChunkedArray)) else value
+    return known | _of_step(step)
+
+
+def _of_step(step: TransformStep) -> dict[str, Any]:
+    """What lines of a transform can show; nobody measures the time of a single one."""
+    return {"_transform_name": step.name, "_transform_duration_ms": None}
 
 
 def _filled(entry: LogDirective, known: dict[str, Any]) -> str:
     """The message with its placeholders filled in (unknown ones stay), and ` name=value` for each of `fields`."""
-    text = _PLACEHOLDER.sub(
+    text = PLACEHOLDER.sub(
         lambda m: values.text_of(known[m.group(1)]) if m.group(1) in known else m.group(0), entry.message
     )
     return text + "".join(f" {name}={values.text_of(known.get(name))}" for name in entry.fields)

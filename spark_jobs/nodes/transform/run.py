@@ -39,7 +39,7 @@ class Transform(operator.Operator):
         result = self.run(self.program, batch, self.state)
         self.counters.filtered += result.filtered
         self.counters.duplicates += result.duplicates
-        self._log(directives.on_error(self.step, batch, result.failures))
+        self._log(directives.on_error(self, self.step, batch, result.failures))
         self.fail(batch, result.failures)
         output = _output(batch, result, fields=self.last)
         self.counters.made += output.count + result.filtered + result.duplicates + len(result.failures) - batch.count
@@ -71,7 +71,7 @@ class Transform(operator.Operator):
             self._log(("warn", f"{self.step.stage}: {check.message}") for _ in range(len(false)))
         if not len(failing):
             return batch
-        self._log(directives.on_error(self.step, batch, failing))
+        self._log(directives.on_error(self, self.step, batch, failing))
         self.fail(batch, failing, trigger=check.name)
         return batch.take(failures.without(batch.count, failing))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -9,6 +10,21 @@ from spark_jobs.nodes import node, shape
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import typed
+
+
+#: The values of the surroundings that log messages can show, by their placeholders.
+SHOWN = {
+    "_source_file": "source.file",
+    "_source_row": "source.row",
+    "_source_count": "source.count",
+    "_pipeline_total_count": "pipeline.total_count",
+    "_pipeline_ok_count": "pipeline.ok_count",
+    "_pipeline_dlq_count": "pipeline.dlq_count",
+    "pipeline.name": "pipeline.name",
+    "pipeline.execution_id": "pipeline.execution_id",
+}
+PLACEHOLDER = re.compile(r"\{([A-Za-z_][\w.]*)\}")
+BEFORE, AFTER, PER_RECORD, ON_ERROR = "before_transform", "after_transform", "per_record", "on_error"
 
 
 @dataclass(frozen=True)
@@ -34,6 +50,11 @@ class LogDirective:
     #: The external rule that the entry builds on.
     rule: str | None = None
 
+    @property
+    def names(self) -> frozenset[str]:
+        """What its lines show: columns, and placeholders of other things."""
+        return frozenset(PLACEHOLDER.findall(self.message)) | frozenset(self.fields)
+
 
 @dataclass(frozen=True)
 class TransformStep(node.Step):
@@ -56,3 +77,9 @@ class TransformStep(node.Step):
         from spark_jobs.nodes.transform import phases
 
         return phases.of(self, partitions)
+
+    @property
+    def shown(self) -> frozenset[str]:
+        """The values around records that log lines show."""
+        about_records = [entry.names for entry in self.log if entry.when in (PER_RECORD, ON_ERROR)]
+        return frozenset(SHOWN[name] for names in about_records for name in names if name in SHOWN)

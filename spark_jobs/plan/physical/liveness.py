@@ -43,7 +43,7 @@ def prune(
         if planned.step is None:
             continue
         sets = kinds[planned.kind].reads(planned.step, frozenset(wanted[planned.name]))
-        own = _system(programs.get(planned.name, []), "before")
+        own = _system(programs.get(planned.name, []), "before") | planned.step.shown
         behind = set() if isinstance(planned.step, AggregateStep) else members[planned.name]
         streams = regions.streams(planned)
         for index, edge in enumerate(planned.inputs):

@@ -115,6 +115,43 @@ def test_lineage_leads_back_to_the_columns_of_sources(tmp_path: Path) -> None:
     assert lineage.of_column(plan, "sums", "nothing") is None
 
 
+UNDECLARED = """
+pipeline: { name: p, include_provenance: true }
+nodes:
+  - type: source
+    name: left
+    config: &config { type: csv, path: in.csv, schema: { a: int }, on_unmapped: auto_widen }
+  - { type: source, name: right, config: { <<: *config } }
+  - type: combine
+    name: pairs
+    input: { l: left, r: right }
+    config: { where: l.a == r.a, cxl: "emit a = l.a\\nemit x = r.b + l.c" }
+  - { type: aggregate, name: groups, input: pairs, config: { group_by: [a, d], cxl: "emit n = count(*)" } }
+  - { type: output, name: o, input: pairs, config: { type: csv, path: o.csv, include_unmapped: true } }
+  - { type: output, name: p, input: groups, config: { type: csv, path: p.csv } }
+"""
+
+
+def test_lineage_leads_to_undeclared_columns_as_well(tmp_path: Path) -> None:
+    plan = planned(tmp_path, UNDECLARED)
+    origins = {(origin.node, origin.column): origin.sources() for origin in lineage.of_outputs(plan)}
+    assert origins == {
+        ("o", "a"): [("left", "a")],
+        ("o", "x"): [("right", "b"), ("left", "c")],
+        ("p", "a"): [("left", "a")],
+        ("p", "d"): [("left", "d")],
+        ("p", "n"): [],
+    }
+    found = lineage.of_column(plan, "p", "d")
+    assert found is not None
+    assert lineage.text("p.d", found).splitlines()[2:] == [
+        "  p.d (written)",
+        "    groups.d (grouped by)",
+        "      pairs.d (combined)",
+        "        left.d (read; undeclared)",
+    ]
+
+
 def examples() -> list[Any]:
     files = sorted(ROOT.glob("examples/**/pipeline.yaml")) + sorted(ROOT.glob("examples/book/*.yaml"))
     return [pytest.param(path, id=str(path.relative_to(ROOT))) for path in files if ".comp." not in path.name]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.cxl import typed
 from spark_jobs.diagnostics.visible import visible
 from spark_jobs.nodes import tree
+from spark_jobs.nodes.binding import WIDENED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class Origin:
     """A column of a node: how it comes about there, and the columns it is made of, nearest first.
 
-    `declared` says where a source declares the column when that is not `schema:`.
+    `declared` says where a source declares the column when that is not `schema:`, or that it does not.
     """
 
     node: str
@@ -76,6 +77,8 @@ def _made(plan: Plan, planned: PlannedNode, column: str, known: dict[tuple[str, 
         case "source":
             found = next((one for one in planned.origins if one.column == column), None)
             declared = f"this comes from {found.key} at {found.span}" if found else ""
+            if column not in planned.outputs[""]:
+                declared = "undeclared"
             return Origin(planned.name, column, "read", declared=declared)
         case "output":
             written = next(one for one in step.columns if one.name == column)
@@ -96,7 +99,8 @@ def _made(plan: Plan, planned: PlannedNode, column: str, known: dict[tuple[str, 
 
 
 def _has(plan: Plan, node: str, column: str) -> bool:
-    return any(column in row for row in plan.by_name[node].outputs.values())
+    """Whether a node's records have a column, or may have it as an undeclared one."""
+    return any(column in row or WIDENED in row for row in plan.by_name[node].outputs.values())
 
 
 def _values(program: typed.Program) -> Iterator[tuple[int | None, str | None, typed.Expression]]:
@@ -152,6 +156,8 @@ def _combined(step: Any, column: str, planned: PlannedNode) -> list[tuple[str, s
         if column in feeds and column != step.driver:
             row = dict(step.schemas)[column]
             return [(feeds[column], name) for name in row.names]
+        return [(feeds[step.driver], column)]
+    if column not in dict(step.body.emits):
         return [(feeds[step.driver], column)]
     behind = _columns_behind(step.body, column)
     return [(feeds[q], name) for q, _, name in (one.partition(".") for one in behind) if q in feeds]

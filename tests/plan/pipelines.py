@@ -64,3 +64,8 @@ def found(folder: Path, text: str, **others: object) -> list[tuple[str, int]]:
 def planned(folder: Path, text: str, **others: object) -> Plan:
     """The plan of a pipeline."""
     return plan.load(write(folder, text), options(**others))  # type: ignore[arg-type]
+
+
+def output(of: str, config: str = "", name: str = "out") -> str:
+    """An output node."""
+    return f"  - {{ type: output, name: {name}, input: {of}, config: {{ type: csv, path: {name}.csv{config} }} }}\n"

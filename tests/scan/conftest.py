@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.scan import staged
+from tests.scan import staged, web
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,3 +20,9 @@ def source(tmp_path: Path) -> Path:
     (tmp_path / "staging").mkdir()
     path.write_bytes(staged.DATA)
     return path
+
+
+@pytest.fixture
+def direct(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No proxy stands between the tests and their servers."""
+    web.without_proxies(monkeypatch)

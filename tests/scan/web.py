@@ -11,13 +11,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
+import pytest
+
+from spark_jobs.formats.format import FormatError
 from spark_jobs.scan.network import http
+from spark_jobs.scan.network.endpoint import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from email.message import Message
-
-    import pytest
+    from pathlib import Path
 
 
 @dataclass
@@ -141,3 +144,14 @@ def without_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
+
+
+def refusal(url: str, target: Path, patience: http.Patience | None = None, **settings: Any) -> str:
+    """Why a page is not had at the first attempt."""
+    client = http.Client(Endpoint(url=url, max_pages=1, retries=0, **settings), patience or http.Patience())
+    try:
+        with pytest.raises(FormatError) as caught:
+            client.get(url, target, "the page")
+    finally:
+        client.close()
+    return caught.value.message

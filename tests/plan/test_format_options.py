@@ -1,0 +1,63 @@
+"""Options of formats that no file can have: date formats, encodings, the characters of CSV."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.plan.pipelines import ORDERS, output, problems
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(("form", "says"), [("%H:%M", "no year"), ("%Y-%Y-%m-%d", "twice"), ("%Y-%m", "no day")])
+def test_a_date_format_that_gives_no_date_is_refused(form: str, says: str, tmp_path: Path) -> None:
+    text = ORDERS.replace("name: shop", f"name: shop, date_formats: ['%d.%m.%Y', '{form}']") + output("orders")
+    (problem,) = problems(tmp_path, text)
+    assert problem.code.id == "E007"
+    assert says in problem.message
+    assert problem.span is not None
+    assert problem.span.file.text[problem.span.start : problem.span.end] == f"'{form}'"
+
+
+@pytest.mark.parametrize("name", ["punycode", "idna", "undefined", "unicode_escape", "raw_unicode_escape", "hex", "no"])
+@pytest.mark.parametrize("kind", ["csv", "json", "xml"])
+def test_an_encoding_that_no_file_has_is_refused(kind: str, name: str, tmp_path: Path) -> None:
+    text = ORDERS + output("orders", config=f", options: {{ encoding: {name} }}").replace("type: csv", f"type: {kind}")
+    (problem,) = problems(tmp_path, text)
+    assert problem.code.id == "E007"
+    assert f"'{name}'" in problem.message
+    assert problem.help is not None
+    assert "`utf-8`" in problem.help
+
+
+def test_an_encoding_that_is_spelled_wrong_is_found(tmp_path: Path) -> None:
+    text = ORDERS.replace("path:", "options: { encoding: utf-9 }\n      path:") + output("orders")
+    (problem,) = problems(tmp_path, text)
+    assert problem.code.id == "E007"
+    assert problem.help == "did you mean `utf-8`?"
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_an_encoding_without_the_characters_of_a_name_is_refused(kind: str, tmp_path: Path) -> None:
+    settings = ', mapping: { "é": id, "ü": note }, options: { encoding: ascii }'
+    text = ORDERS + output("orders", config=settings).replace("type: csv", f"type: {kind}")
+    found = problems(tmp_path, text)
+    assert [problem.code.id for problem in found] == ["E007", "E007"]
+    assert "column 'é': character 'é' (U+00E9) cannot be written as ascii" in found[0].message
+    spans = [problem.span for problem in found if problem.span]
+    assert [span.file.text[span.start : span.end] for span in spans] == ["id", "note"]
+    assert not problems(tmp_path, text.replace("ascii", "latin-1"))
+    without = problems(tmp_path, text.replace("options: {", "include_header: false, options: {"))
+    assert bool(without) == (kind == "json")
+
+
+@pytest.mark.parametrize("key", ["delimiter", "quote_char"])
+@pytest.mark.parametrize("character", ["", "ab", "é", "\\n", "\\0"])
+def test_a_csv_character_that_cannot_structure_a_file_is_refused(key: str, character: str, tmp_path: Path) -> None:
+    text = ORDERS + output("orders", config=f', options: {{ {key}: "{character}" }}')
+    (problem,) = problems(tmp_path, text)
+    assert problem.code.id == "E007"
+    assert f"`{key}`: expected one" in problem.message

@@ -1,0 +1,148 @@
+"""How the operator submits a job: the command line, the environment, connections, and what a cluster needs."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clinker_provider import launcher
+from spark_jobs.execute.spark import class_archive
+from tests.lazily import LazyModule
+
+pytestmark = pytest.mark.airflow
+
+exceptions = LazyModule("clinker_provider.exceptions")
+
+
+def test_command_line_ships_the_engine_and_names_the_attempt(spark: Any, context: Any) -> None:
+    spark.operator(
+        {"exit": 0, "record": {}},
+        force=True,
+        metrics_spool_dir="/spool",
+        batch_id="b1",
+        conf={"spark.x": "1"},
+        py_files="/more.zip",
+        executor_memory="2g",
+    ).execute(context)
+    argv = spark.notes["argv"]
+    run = argv[argv.index(str(spark.pipeline)) :]
+    execution_id = run[run.index("--execution-id") + 1]
+    work_dir = run[run.index("--work-dir") + 1]
+    assert run == [
+        str(spark.pipeline),
+        *("--batch-id", "b1", "--metrics-spool-dir", "/spool", "--force"),
+        *("--execution-id", execution_id, "--work-dir", work_dir),
+    ]
+    assert execution_id.startswith("d.run.manual__2026-01-01T00-00-00-00-00.1-")
+    assert argv[argv.index("--py-files") + 1] == f"{work_dir}/spark_jobs.zip,/more.zip"
+    assert argv[argv.index("--master") + 1] == "local[1]"
+    assert argv[argv.index("--executor-memory") + 1] == "2g"
+    assert argv[argv.index("--name") + 1] == "clinker.p"
+    assert {"spark.x=1", f"spark.clinker.executionId={execution_id}"} <= set(argv)
+    assert spark.notes["work_dir_files"] == ["spark_jobs.zip"]
+    assert context["ti"].pushed["execution_id"] == execution_id
+
+
+def test_spark_submit_finds_its_python_without_an_active_environment(
+    spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.delenv(name, raising=False)
+    spark.operator({"exit": 0, "record": {}}, env_vars={"PYSPARK_PYTHON": "/my/python"}).execute(context)
+    environ = spark.notes["environ"]
+    assert Path(environ["SPARK_HOME"], "jars").is_dir()
+    assert environ["PYSPARK_PYTHON"] == environ["PYSPARK_DRIVER_PYTHON"] == "/my/python"
+    assert environ["PYTHONUNBUFFERED"] == "1"
+
+
+def test_missing_connection_is_an_error_and_not_yarn(spark: Any, context: Any) -> None:
+    operator = spark.operator({"exit": 0, "record": {}}, master=None, conn_id="nowhere")
+    with pytest.raises(exceptions.ClinkerConnectionError, match="no Spark connection `nowhere`"):
+        operator.execute(context)
+    assert list(spark.work.iterdir()) == []
+
+
+def test_connection_gives_the_master(spark: Any, context: Any) -> None:
+    spark.operator({"exit": 0, "record": {}}, master=None).execute(context)
+    argv = spark.notes["argv"]
+    assert argv[argv.index("--master") + 1] == "local[2]"
+
+
+def test_embedded_spark_starts_lean_unless_told_otherwise(spark: Any, context: Any) -> None:
+    spark.operator({"exit": 0, "record": {}}, conf={"spark.log.level": "INFO"}).execute(context)
+    properties = set(spark.notes["argv"])
+    assert {"spark.ui.enabled=false", "spark.log.level=INFO"} <= properties
+    assert "spark.log.level=WARN" not in properties
+    spark.operator({"exit": 0, "record": {}}, master="spark://h:7077").execute(context)
+    driver = [argument for argument in spark.notes["argv"] if argument.startswith(("spark.ui.", "spark.driver."))]
+    assert driver == ["spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1 -Xshare:auto"]
+
+
+@pytest.mark.parametrize("master", ["local[*]", "spark://h:7077"])
+def test_embedded_spark_maps_the_archive_that_an_earlier_run_had_made(
+    master: str, spark: Any, context: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "java"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin/java").write_text("#!/bin/sh\necho 'openjdk version \"17.0.1\"' >&2\n")
+    (home / "bin/java").chmod(0o755)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv(class_archive.SWITCH_VARIABLE, raising=False)
+    variables = {"JAVA_HOME": str(home), "SPARK_HOME": str(launcher.pyspark_home())}
+    archive = class_archive.path(str(home / "bin/java"), {**os.environ, **variables})
+    assert archive is not None
+    job = {"exit": 0, "record": {}}
+
+    def mapped(**options: Any) -> bool:
+        spark.operator(job, master=master, env_vars=dict(variables), **options).execute(context)
+        return any(f"-XX:SharedArchiveFile={archive} -Xlog:disable" in argument for argument in spark.notes["argv"])
+
+    assert not mapped(), "there is none yet"
+    archive.touch(mode=0o600)
+    assert mapped() == master.startswith("local")
+    assert not mapped(conf={"spark.driver.extraJavaOptions": "-Xss4m"}), "options of users stand"
+    archive.chmod(0o666)
+    assert not mapped(), "others could have written it"
+
+
+def test_standalone_cluster_mode_is_refused(spark: Any, context: Any) -> None:
+    operator = spark.operator({"exit": 0, "record": {}}, master="spark://h:7077", deploy_mode="cluster", env_vars={})
+    with pytest.raises(exceptions.ClinkerConnectionError, match="use `client`"):
+        operator.execute(context)
+
+
+def test_cluster_mode_needs_a_shared_work_folder(spark: Any, context: Any) -> None:
+    on_yarn = {"master": "yarn", "deploy_mode": "cluster"}
+    with pytest.raises(exceptions.ClinkerConfigError, match="`work_dir`"):
+        spark.operator({"exit": 0, "record": {}}, **on_yarn, work_dir=None).execute(context)
+    # There the return code says nothing: the record alone decides.
+    returned = spark.operator(
+        {"exits": [1], "calls": f"{spark.work}.calls", "record": {"records_dlq": 2, "exit_code": 2}}, **on_yarn
+    )
+    assert returned.execute(context)["status"] == "partial_success"
+
+
+def test_missing_spark_submit_is_named(spark: Any, context: Any) -> None:
+    with pytest.raises(exceptions.ClinkerConnectionError, match="/no/spark-submit"):
+        spark.operator({"exit": 0}, spark_binary="/no/spark-submit").execute(context)
+
+
+def test_hook_parameters_are_those_of_the_spark_provider() -> None:
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    from clinker_provider.operators.submit import PASSED_ON, SubmittingOperator
+
+    known = set(inspect.signature(SparkSubmitHook.__init__).parameters)
+    taken = set(inspect.signature(SubmittingOperator.__init__).parameters)
+    assert set(PASSED_ON) <= known & taken
+    own = {"conn_id", "name", "conf", "env_vars", "spark_binary", "py_files", "application_args"}
+    # What is left out: Python has no class, and waiting for cluster drivers is left to `spark-submit`.
+    left_out = {
+        *("self", "java_class", "status_poll_interval"),
+        *("track_driver_via_k8s_api", "yarn_track_via_rm_api", "yarn_rm_auth"),
+    }
+    assert known == set(PASSED_ON) | own | left_out

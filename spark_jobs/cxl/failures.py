@@ -154,7 +154,7 @@ def without(count: int, failing: Failures) -> pa.Int64Array:
     """The rows of a batch that do not fail."""
     keep = np.ones(count, dtype=bool)
     keep[failing.rows] = False
-    return pa.array(np.flatnonzero(keep))
+    return pa.array(np.flatnonzero(keep), pa.int64())
 
 
 def chosen(column: pa.StringArray, rows: Rows) -> pa.StringArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ _END = 1 << 31
 def texts(array: pa.Array, static: Type) -> pa.StringArray:
     """The text of each value of a column; null stays null. Containers are compact JSON."""
     if static.is_dynamic:
-        return _of_any_kind(array)
+        return _of_any_kind(cast("pa.StringArray", array))
     if static.kind is Kind.ARRAY:
         return pa.array(
             [None if value is None else values.text_of(value) for value in values.from_arrow(array, static)],
@@ -97,7 +97,7 @@ def _floats(array: pa.Array) -> pa.StringArray:
     return pc.replace_with_mask(column, others, exact)
 
 
-def whole_texts(numbers: pa.DoubleArray) -> pa.StringArray | None:
+def whole_texts(numbers: pa.Array) -> pa.StringArray | None:
     """The digits of numbers that are all whole, and small enough for all digits to count; None for others."""
     is_exact = pc.and_(pc.equal(pc.trunc(numbers), numbers), pc.less(pc.abs(numbers), float(1 << 53)))
     if not pc.all(is_exact, min_count=0).as_py():

@@ -156,7 +156,7 @@ class RecordShape:
         if len(bad):
             keep = np.delete(np.arange(len(places), dtype=np.int64), bad)
             batch, places = batch.take(pa.array(keep)), places[keep]
-        return format.Block(first, count, batch, pa.array(places), found, failed_rows)
+        return format.Block(first, count, batch, pa.array(places, pa.int64()), found, failed_rows)
 
     def _shown(
         self, bad: Rows, malformed: int, texts: Mapping[int, pa.StringArray], converted: list[pa.Array | None]

@@ -33,7 +33,7 @@ def of(data: pa.RecordBatch) -> pa.Array:
     return data.column(AT) if AT in data.schema.names else pa.array(np.zeros(data.num_rows, dtype=np.int64))
 
 
-def homes(at: pa.Array, numbers: range, lanes: int, partitions: int) -> np.ndarray:
+def homes(at: pa.Array | pa.ChunkedArray, numbers: range, lanes: int, partitions: int) -> np.ndarray:
     """The home partition of each place: monotonous in record order, all about as wide.
 
     Args:

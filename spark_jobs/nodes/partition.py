@@ -18,7 +18,7 @@ _BYTE_MULTIPLIER = np.uint64(0x100000001B3)
 _HASHED_BYTES = 1 << 16
 
 
-def numbers(keys: Sequence[pa.Array], partitions: int, salt: int = 0) -> np.ndarray:
+def numbers(keys: Sequence[pa.Array | pa.ChunkedArray], partitions: int, salt: int = 0) -> np.ndarray:
     """The partition of each row, 0 to `partitions` - 1; rows that one salt puts together another one spreads."""
     mixed = np.zeros(len(keys[0]), dtype=np.uint64)
     for key in keys:
@@ -55,7 +55,7 @@ def _mix(bits: np.ndarray) -> np.ndarray:
     return mixed
 
 
-def _hash(key: pa.Array) -> np.ndarray:
+def _hash(key: pa.Array | pa.ChunkedArray) -> np.ndarray:
     if isinstance(key, pa.ChunkedArray):
         key = key.combine_chunks()
     if pa.types.is_string(key.type):

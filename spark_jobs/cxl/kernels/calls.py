@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -75,7 +75,7 @@ def _parameter_type(builtin: Builtin, index: int, receiver: types.Type) -> types
     return receiver if kind is None or kind.kind is Kind.NUMERIC else kind
 
 
-def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _cast(array: pa.Array | pa.ChunkedArray, wanted: pa.DataType) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     return array if array.type == wanted else pc.cast(array, wanted, safe=False)
@@ -94,7 +94,7 @@ def _applied(builtin: Builtin, frame: Frame, found: list[Any], static: types.Typ
             outcome, mask = outcome
             if mask is not None:
                 bad.append(mask)
-        return outcome
+        return cast("pa.Array", outcome)
 
     try:
         array = guarded(frame, run, found, values.arrow_type(static))

@@ -32,6 +32,10 @@ class Clock:
         return self._moment
 
 
+#: Of a frame that has all rows of its batch.
+_NO_ROWS = pa.nulls(0, pa.int64())
+
+
 class Frame:
     """Rows in evaluation.
 
@@ -53,7 +57,7 @@ class Frame:
         self.bad: pa.Array | None = None
         self._batch = batch
         self._parent = parent
-        self._indices = indices
+        self._chosen = indices if indices is not None else _NO_ROWS
         self._columns: dict[str, pa.Array] = {}
         self._slots: dict[int, pa.Array] = {}
         self._lists: dict[Hashable, list[Any]] = {}
@@ -72,7 +76,7 @@ class Frame:
         """The rows of the batch that this frame's rows are."""
         if self._parent is None:
             return pa.array(np.arange(self.count))
-        return self._parent.positions().take(self._indices)
+        return self._parent.positions().take(self._chosen)
 
     # ---- values ----------------------------------------------------------------------------------------------------
 
@@ -85,7 +89,7 @@ class Frame:
 
     def _fetch(self, name: str, static: types.Type) -> pa.Array:
         if self._parent is not None:
-            return self._parent.column(name, static).take(self._indices)
+            return self._parent.column(name, static).take(self._chosen)
         assert self._batch is not None
         wanted = values.arrow_type(static)
         position = self._batch.schema.get_field_index(name)
@@ -103,7 +107,7 @@ class Frame:
                 found = values.to_arrow(listed, types.ANY)
             else:
                 assert self._parent is not None, f"slot {number} is read before it is set"
-                found = self._parent.slot(number).take(self._indices)
+                found = self._parent.slot(number).take(self._chosen)
             self._slots[number] = found
         return found
 
@@ -127,17 +131,17 @@ class Frame:
         if found is None and number not in self._slots and self._parent is not None:
             outer = self._parent._listed(number)
             if outer is not None:
-                assert self._indices is not None
-                found = self._lists["slot", number] = [outer[row] for row in self._indices.to_pylist()]
+                found = self._lists["slot", number] = [outer[row] for row in self._chosen.to_pylist()]
         return found
 
     def system(self, path: str, static: types.Type) -> pa.Array:
         """A value of the surroundings on every row."""
         key = ("$", path)
         if key in self._shared:
-            return self._shared[key][0]
+            known: pa.Array = self._shared[key][0]
+            return known
         if self._parent is not None:
-            found = self._parent.system(path, static).take(self._indices)
+            found = self._parent.system(path, static).take(self._chosen)
         else:
             value = self.surroundings.values.get(path)
             found = value if isinstance(value, pa.Array) else arrays.filled(self.count, value, static)
@@ -189,9 +193,8 @@ class Frame:
         """Mark the rows that a child frame found to be bad."""
         if child.bad is None:
             return
-        assert child._indices is not None
         bad = np.zeros(self.count, dtype=bool)
-        bad[child._indices.filter(child.bad).to_numpy()] = True
+        bad[child._chosen.filter(child.bad).to_numpy()] = True
         self.mark(pa.array(bad))
 
     # ---- shared computations ---------------------------------------------------------------------------------------
@@ -214,8 +217,8 @@ class Frame:
             return None
         value, bad = outer
         if isinstance(value, pa.Array):
-            value = value.take(self._indices)
-        found = self._shared[key] = value, None if bad is None else bad.take(self._indices)
+            value = value.take(self._chosen)
+        found = self._shared[key] = value, None if bad is None else bad.take(self._chosen)
         return found
 
 
@@ -224,7 +227,7 @@ def as_array(value: Any, count: int) -> pa.Array:
     return arrays.repeated(value, count) if isinstance(value, pa.Scalar) else value
 
 
-def guarded(frame: Frame, kernel: Callable[..., Any], arguments: list[Any], result: pa.DataType) -> Any:
+def guarded(frame: Frame, kernel: Callable[..., pa.Array], arguments: list[Any], result: pa.DataType) -> pa.Array:
     """A kernel's result; where it raises, halving finds the rows to blame, which are marked."""
     try:
         return kernel(*arguments)

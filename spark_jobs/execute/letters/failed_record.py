@@ -42,10 +42,11 @@ def blamed(first: FirstFailure, inputs: Inputs, rows_before: Mapping[int, int], 
     return RunFailed(exit_code, first.code or "E302", "; ".join(parts), first.place or None)
 
 
-def at_hand(data: pa.RecordBatch, row: int) -> list[tuple[str, str | None]]:
+def at_hand(data: pa.RecordBatch | pa.Table, row: int) -> list[tuple[str, str | None]]:
     """A record of a batch as messages show it; what the engine has beside its columns is left out."""
     found: list[tuple[str, str | None]] = []
-    for name, column in zip(data.schema.names, data.columns, strict=True):
+    columns: Sequence[pa.Array | pa.ChunkedArray] = data.columns
+    for name, column in zip(data.schema.names, columns, strict=True):
         shown = name.removeprefix(format.WIDENED)
         if shown.startswith("$"):
             continue

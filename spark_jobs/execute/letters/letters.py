@@ -318,5 +318,5 @@ def _records(texts: pa.RecordBatch) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array(offsets), flat.take(pa.array(order)))
 
 
-def _single(column: pa.Array) -> pa.Array:
+def _single(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

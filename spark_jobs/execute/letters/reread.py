@@ -29,7 +29,7 @@ class Rereader:
         self._blocks: Iterator[format.Block] = iter(())
         self._block: format.Block | None = None
 
-    def texts(self, split: int, rows: Rows) -> tuple[Rows, pa.RecordBatch]:
+    def texts(self, split: int, rows: Rows) -> tuple[Rows, pa.Table]:
         """The texts of the declared columns of some records of a split, ascending; those that there are."""
         name, place = self.inputs.by_number[split]
         step = self.inputs.steps[name]

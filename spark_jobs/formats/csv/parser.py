@@ -11,7 +11,7 @@ from __future__ import annotations
 import codecs
 import itertools
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
@@ -250,5 +250,6 @@ def parse_record(data: bytes, options: CsvOptions) -> list[str]:
     return [str(column[0].as_py()) for column in table.columns]
 
 
-def _single(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pc.cast(column, column.type).combine_chunks()
+def _single(column: pa.ChunkedArray) -> pa.StringArray:
+    one = column.chunk(0) if column.num_chunks == 1 else pc.cast(column, column.type).combine_chunks()
+    return cast("pa.StringArray", one)

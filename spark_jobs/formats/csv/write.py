@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
@@ -74,7 +74,8 @@ class CsvWriter:
     def _cells(self, column: Column, array: pa.Array, failures: list[RowFailure]) -> pa.StringArray:
         if column.type.is_dynamic:
             return self._quoted(self._dynamic(column, array, failures))
-        text = array if column.type.kind is Kind.STRING else cell_text.texts(array, column.type)
+        is_text = column.type.kind is Kind.STRING
+        text = cast("pa.StringArray", array) if is_text else cell_text.texts(array, column.type)
         return text if column.type.kind in self._plain_kinds else self._quoted(text)
 
     def _dynamic(self, column: Column, array: pa.Array, failures: list[RowFailure]) -> pa.StringArray:
@@ -102,7 +103,8 @@ class CsvWriter:
         """One text per record with its line end; a single empty cell is quoted, for empty lines are skipped."""
         *others, last = cells
         if not others:
-            last = pc.if_else(pc.equal(pc.fill_null(last, ""), ""), self._quote * 2, last)
+            empty = pa.repeat(self._quote * 2, len(last))
+            last = pc.if_else(pc.equal(pc.fill_null(last, ""), ""), empty, last)
         ended = pc.binary_join_element_wise(last, "\n", "", null_handling="replace")
         return (
             pc.binary_join_element_wise(*others, ended, self._delimiter, null_handling="replace") if others else ended

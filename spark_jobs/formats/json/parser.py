@@ -192,7 +192,7 @@ def _joined(
     if (np.diff(places) < 0).any():
         order = np.argsort(places)
         places, batch = places[order], batch.take(pa.array(order))
-    block = format.Block(first, count, batch, pa.array(places))
+    block = format.Block(first, count, batch, pa.array(places, pa.int64()))
     if singly is not None:
         block.failures, block.failed_rows = singly.failures, singly.failed_rows
     return block

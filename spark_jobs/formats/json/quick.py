@@ -148,7 +148,7 @@ class QuickRecords:
         """The values of a column; notes the records that need the exact way."""
         if leaf.column is None or leaf.is_dynamic:
             array = _tagged(leaf, array, text, odd)
-        elif leaf.column.type.kind is not Kind.STRING and pa.types.is_string(array.type):
+        elif leaf.column.type.kind is not Kind.STRING and isinstance(array, pa.StringArray):
             done = coerce.convert(array, leaf.column.type, self._reading.forms(leaf.column))
             odd[done.failed] = True
             array = done.array

@@ -29,7 +29,7 @@ def escaped(column: pa.StringArray) -> pa.StringArray:
     return pc.replace_with_mask(column, special, pa.array(exact, pa.string()))
 
 
-def floats(array: pa.DoubleArray, smallest: float, exact: Callable[[float], str]) -> pa.StringArray:
+def floats(array: pa.Array, smallest: float, exact: Callable[[float], str]) -> pa.StringArray:
     """Numbers with a point; `exact` spells those that Arrow would spell in another way.
 
     Args:
@@ -66,7 +66,7 @@ def of_tagged(column: pa.StringArray) -> pa.StringArray:
 
 def tagged(array: pa.Array) -> pa.StringArray:
     """Texts, ints, bools or finite floats as values of any kind (`values.encode`); null stays null."""
-    if pa.types.is_string(array.type):
+    if isinstance(array, pa.StringArray):
         return pc.binary_join_element_wise('"', escaped(array), '"', "")
     if pa.types.is_floating(array.type):
         # From here on Python's `repr` has no exponent.

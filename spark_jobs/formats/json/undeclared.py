@@ -152,7 +152,7 @@ class _Members:
             name = prefix + key
             if name in self._undeclared.declared:
                 continue
-            if not pa.types.is_struct(array.type) or depth >= members.MAX_DEPTH:
+            if not isinstance(array, pa.StructArray) or depth >= members.MAX_DEPTH:
                 if not (pa.types.is_null(array.type) and name in self._undeclared.parents):
                     yield name
                 continue

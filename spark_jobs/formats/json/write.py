@@ -7,7 +7,7 @@ the null ones.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -136,13 +136,13 @@ def _merged(parts: list[Any]) -> list[Any]:
 def _json_texts(array: pa.Array, static: Type) -> pa.StringArray:
     """The JSON text of each value, without the quotes of texts and dates; null stays null."""
     if static.is_dynamic:
-        return spelling.of_tagged(array)
+        return spelling.of_tagged(cast("pa.StringArray", array))
     if static.kind is Kind.ARRAY:
         items = values.from_arrow(array, static)
         return pa.array([None if item is None else values.json_text(item) for item in items], pa.string())
     match static.kind:
         case Kind.STRING:
-            return spelling.escaped(array)
+            return spelling.escaped(cast("pa.StringArray", array))
         case Kind.FLOAT:
             return spelling.floats(array, _SMALLEST_WITHOUT_EXPONENT, values.json_float_text)
         case _:

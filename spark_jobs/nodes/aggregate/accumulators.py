@@ -177,16 +177,16 @@ class WeightedAverage(Accumulator):
         """Products with their rounding errors, and weights."""
         value, weight = (pc.cast(a, pa.float64(), safe=False) for a in arguments)
         known = pc.and_(value.is_valid(), weight.is_valid())
-        value, weight = (pc.if_else(known, a, pa.scalar(None, pa.float64())) for a in (value, weight))
-        product = pc.multiply(value, weight)
-        wide = [a.fill_null(0.0).to_numpy(zero_copy_only=False).astype(np.longdouble) for a in (value, weight, product)]
+        values, factors = (pc.if_else(known, a, pa.scalar(None, pa.float64())) for a in (value, weight))
+        product = pc.multiply(values, factors)
+        wide = [
+            a.fill_null(0.0).to_numpy(zero_copy_only=False).astype(np.longdouble) for a in (values, factors, product)
+        ]
         with np.errstate(invalid="ignore", over="ignore"):
-            error = (wide[0] * wide[1] - wide[2]).astype(np.float64)
-        error = pa.array(
-            np.where(np.isfinite(error), error, 0.0), mask=product.is_null().to_numpy(zero_copy_only=False)
-        )
+            lost = (wide[0] * wide[1] - wide[2]).astype(np.float64)
+        error = pa.array(np.where(np.isfinite(lost), lost, 0.0), mask=product.is_null().to_numpy(zero_copy_only=False))
         products, weights = self._parts()
-        return [*products.first([product, error], count), *weights.first([weight], count)]
+        return [*products.first([product, error], count), *weights.first([factors], count)]
 
     def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
         """Merged like sums."""

@@ -60,10 +60,11 @@ def reduce(
     if any(state.function is None for state in states):
         wanted.append(("row", "list", None))
     grouped = pa.table(table).group_by(by, use_threads=False).aggregate(wanted)
-    result = {name: grouped.column(name) for name in keys}
+    result: dict[str, pa.Array | pa.ChunkedArray] = {name: grouped.column(name) for name in keys}
     # Taking values by their rows needs a tenth of the memory of Arrow's `first`, which keeps a string per group.
     result |= {name: columns[name].take(grouped.column("row_min")) for name in (AT, *firsts)}
     for i, state in enumerate(states):
+        found: pa.Array | pa.ChunkedArray
         match state.function:
             case None:
                 found = _joined(state.values, grouped.column("row_list").combine_chunks())
@@ -77,10 +78,11 @@ def reduce(
     return pa.table(result)
 
 
-def _joined(lists: pa.ListArray, members: pa.ListArray) -> pa.ListArray:
+def _joined(lists: pa.Array, members: pa.Array) -> pa.ListArray:
     """The lists of each group's member rows, one after another."""
     taken = lists.take(members.flatten())
     lengths = pc.list_value_length(taken).fill_null(0).to_numpy(zero_copy_only=False)
     ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    assert isinstance(members, pa.ListArray)
     offsets = ends[members.offsets.to_numpy() - members.offsets[0].as_py()]
     return pa.ListArray.from_arrays(pa.array(offsets), taken.flatten())

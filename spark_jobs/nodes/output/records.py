@@ -73,7 +73,7 @@ def write_sorted(file: Any, records: pa.Array, columns: Mapping[str, pa.Array]) 
 
 
 @contextmanager
-def index(part: str) -> Iterator[pa.RecordBatchFileReader]:
+def index(part: str) -> Iterator[pa.ipc.RecordBatchFileReader]:
     """The index of a part, to read it block by block.
 
     Raises:

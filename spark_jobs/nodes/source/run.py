@@ -137,6 +137,7 @@ class Source(operator.Operator):
 
     def _event_times(self, data: pa.RecordBatch) -> pa.Array:
         """The watermark column as it was read, minus its delay (decision 95); null where that is before all years."""
+        assert self.step.watermark_column is not None
         delay = timedelta(seconds=min(self.step.watermark_delay_s, _LONGEST_DELAY))
         moments = data.column(self.step.watermark_column).cast(pa.timestamp("us"))
         earlier = pc.subtract(moments, pa.scalar(delay, pa.duration("us")))

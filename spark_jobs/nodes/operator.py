@@ -9,7 +9,7 @@ checks that these add up.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from spark_jobs.nodes import node, spill
     from spark_jobs.nodes.needs import Rows
 
+#: Begins a file under a path.
+Create: TypeAlias = "Callable[[str], IO[bytes]]"
 #: Records per batch that operators cut larger inputs into; small enough for a batch's columns to stay in cache.
 BATCH_ROWS = 65_536
 #: Engine columns that say where the record came from, on records that an exchange brought (see `GroupOrigin`).
@@ -206,14 +208,19 @@ class Context(Protocol):
         """Give rows to an exchange."""
 
     def part(
-        self, output: str | Rows, lane: tuple[int, ...], opener: Callable[[str], Any], source_file: str | None = None
+        self, output: str, lane: tuple[int, ...], opener: Callable[[Create, str], Any], source_file: str | None = None
     ) -> Any:
-        """A new part file of an output, or of rows that a later job needs; `opener` gets its path.
+        """A new part of an output. The task closes it and reports it.
 
-        The task closes it and reports it.
-
-        `source_file` is the input file that the part is about, where each has an output of its own.
+        Args:
+            output: whose part it is.
+            lane: where its records come.
+            opener: makes a file by what begins files at the output's destination, and the part's path there.
+            source_file: the input file that the part is about, where each has an output of its own.
         """
+
+    def materialize(self, rows: Rows, lane: tuple[int, ...], schema: pa.Schema) -> Any:
+        """A new file of rows that a later job needs. The task closes it and reports it."""
 
     def abort(self, operator: Operator, code: str, message: str, batch: Batch, row: int) -> None:
         """End the run because of a record, whatever the strategy. Raises `StopTask`."""

@@ -16,9 +16,9 @@ import pytest
 
 from spark_jobs.disk import durable
 from spark_jobs.execute.delivery import joining
+from spark_jobs.execute.delivery.local_depot import LocalDepot
 from spark_jobs.execute.letters import letters
 from spark_jobs.execute.run import work
-from spark_jobs.nodes.output import run as output_run
 from tests.execute import pipelines, without_spark
 from tests.execute.bad_runs import GOOD, LIMITED, PIPELINE, prepare, run, tree
 
@@ -132,11 +132,11 @@ def no_space(*arguments: Any, **options: Any) -> None:
 def test_a_part_that_cannot_be_made_is_its_outputs_and_no_sources(
     number: int, says: str, tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def cannot(path: str) -> Any:
+    def cannot(_: object, path: str) -> Any:
         raise OSError(number, os.strerror(number), path)
 
     prepare(tmp_path)
-    monkeypatch.setattr(output_run, "_create", cannot)
+    monkeypatch.setattr(LocalDepot, "create", cannot)
     refused(4, "error[E900]: output 'copy': ", "/out/.clinker-", says, "pipeline.yaml:7:")
 
 
@@ -146,13 +146,13 @@ def test_the_disk_is_full_while_parts_are_written(
     strategy: str, file: Any, tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepare(tmp_path, strategy=strategy)
-    monkeypatch.setattr(output_run, "_create", file)
+    monkeypatch.setattr(LocalDepot, "create", lambda _, path: file(path))
     refused(4, "error[E900]: output 'copy': ", "/out/", "No space left on device", "pipeline.yaml:7:")
 
 
 @pytest.mark.parametrize(
     ("where", "name"),
-    [(joining, "join"), (durable, "_sync"), (letters.Gathered, "write"), (os, "replace"), (os, "fsync")],
+    [(joining, "join"), (durable, "_sync"), (letters.Gathered, "write"), (LocalDepot, "size"), (os, "fsync")],
 )
 def test_the_disk_is_full_later(
     where: Any, name: str, tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch
@@ -160,6 +160,21 @@ def test_the_disk_is_full_later(
     prepare(tmp_path, "a,b\n1,x\nnothing,y\n", "continue")
     monkeypatch.setattr(where, name, no_space)
     refused(4, "error[E900]: ", "No space left on device")
+
+
+def test_the_disk_is_full_at_the_first_rename(tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare(tmp_path, "a,b\n1,x\nnothing,y\n", "continue")
+    replace, names = os.replace, []
+
+    def full(source: Any, target: Any) -> None:
+        names.append(Path(target).name)
+        if len(names) == 1:
+            no_space()
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    refused(4, "error[E900]: ", "No space left on device")
+    assert names[0] == "copy.csv"
 
 
 @pytest.mark.parametrize("name", ["sendfile", "fsync", "write"])

@@ -16,6 +16,7 @@ import pytest
 from spark_jobs.contract import ExitCode
 from spark_jobs.execute import logs
 from spark_jobs.execute.delivery import joining
+from spark_jobs.execute.delivery.destination import Content
 from spark_jobs.execute.run import breakdown
 from spark_jobs.execute.spark import session
 from spark_jobs.execute.tasks import spill
@@ -281,7 +282,7 @@ def test_so_is_the_end_of_the_jvm_that_pyspark_hears(
 
 def test_a_bug_on_the_driver_has_its_place() -> None:
     def divide() -> None:
-        joining.join([], Path("/"), start=1, separator=b"", end=b"")  # type: ignore[arg-type]
+        joining.join(Content(), Path("/"))
 
     with pytest.raises(IsADirectoryError) as caught:
         divide()

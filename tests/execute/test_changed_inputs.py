@@ -12,7 +12,7 @@ import pytest
 from spark_jobs.contract import ExitCode
 from spark_jobs.disk import volumes
 from spark_jobs.execute.letters import files
-from spark_jobs.execute.run import executor, inputs, work
+from spark_jobs.execute.run import inputs, work
 from spark_jobs.scan import changes
 from spark_jobs.scan.staging import staging
 from tests.execute import pipelines, without_spark
@@ -187,13 +187,13 @@ def test_removed(tmp_path: Path, kind: Kind, moment: str, monkeypatch: pytest.Mo
     if moment == "read":
         while_read(monkeypatch, path.unlink)
     else:
-        once(monkeypatch, executor, "_dead_letters", path.unlink)
+        once(monkeypatch, files, "deliver", path.unlink)
     changed(tmp_path, "removed")
 
 
 def test_written_again_when_all_was_read(tmp_path: Path, kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     path = prepare(tmp_path, kind)
-    once(monkeypatch, executor, "_dead_letters", lambda: path.write_bytes(kind.data("NEW")))
+    once(monkeypatch, files, "deliver", lambda: path.write_bytes(kind.data("NEW")))
     changed(tmp_path, "written again")
 
 

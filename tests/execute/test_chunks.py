@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 
 from spark_jobs.cxl import types
 from spark_jobs.execute.delivery import chunks, joining
+from spark_jobs.execute.delivery.destination import Content, Piece, whole
+from spark_jobs.execute.delivery.local import LocalFiles
+from spark_jobs.execute.delivery.local_depot import LocalDepot
 from spark_jobs.nodes import sorting
 from spark_jobs.nodes.output import records
 from spark_jobs.nodes.output.step import Field, Oversize, Split
@@ -24,19 +27,19 @@ TEAM = Field("team", types.STRING)
 Record = tuple[int, str | None]
 
 
-def written(folder: Path, parts: Sequence[Sequence[Record]], block: int) -> list[joining.Piece]:
+def written(folder: Path, parts: Sequence[Sequence[Record]], block: int) -> list[Piece]:
     """Parts whose records have the given sizes and groups, with an index in blocks of `block` records."""
     found = []
     for number, part in enumerate(parts):
         path = str(folder / f"{number}.part")
-        file = records.IndexedFile(path, (records.GROUP,))
+        file = records.IndexedFile(LocalDepot().create, path, (records.GROUP,))
         for start in range(0, len(part), block):
             some = part[start : start + block]
             texts = b"".join(bytes([65 + number % 26]) * (size - 1) + b"\n" for size, _ in some)
             ends = np.cumsum([0, *(size for size, _ in some)])
             groups = pa.array([group for _, group in some], pa.string())
             file.write(sorting.binary(ends, texts), {records.GROUP: groups})
-        found.append(joining.whole(path, file.tell()))
+        found.append(whole(path, file.tell()))
         file.close()
     return found
 
@@ -74,15 +77,15 @@ def test_chunks_are_those_of_the_rules(
     folder = tmp_path_factory.mktemp("chunks")
     split = Split(max_records, max_bytes, TEAM if grouped else None, oversize_group=Oversize.ALLOW)
     paths = written(folder, parts, block)
-    found, warnings = chunks.cut(paths, split, *starts)
+    found, warnings = chunks.cut(LocalDepot(), paths, split, *starts)
     expected = one_by_one([record for part in parts for record in part], split, *starts)
     assert [chunk.records for chunk in found] == [len(file) for file in expected]
     assert not warnings
-    whole = b"".join((folder / f"{number}.part").read_bytes() for number in range(len(parts)))
+    everything = b"".join((folder / f"{number}.part").read_bytes() for number in range(len(parts)))
     for number, (chunk, file) in enumerate(zip(found, expected, strict=True)):
-        joining.copy(chunk.pieces, folder / f"{number}.chunk", start=b"", end=b"", trailing=0)
+        joining.join(Content(tuple(chunk.pieces)), folder / f"{number}.chunk")
         assert (folder / f"{number}.chunk").stat().st_size == sum(size for size, _ in file)
-    assert b"".join((folder / f"{number}.chunk").read_bytes() for number in range(len(found))) == whole
+    assert b"".join((folder / f"{number}.chunk").read_bytes() for number in range(len(found))) == everything
 
 
 @given(groups=st.lists(st.integers(1, 6), max_size=8), block=st.integers(1, 4), cut_at=st.integers(0, 20))
@@ -92,7 +95,7 @@ def test_every_group_that_is_too_large_is_told(
     folder = tmp_path_factory.mktemp("chunks")
     found: list[Record] = [(2, f"g{number}") for number, size in enumerate(groups) for _ in range(size)]
     paths = written(folder, [found[:cut_at], found[cut_at:]], block)
-    _, warnings = chunks.cut(paths, Split(max_records=3, group_key=TEAM), 0, 0)
+    _, warnings = chunks.cut(LocalDepot(), paths, Split(max_records=3, group_key=TEAM), 0, 0)
     large = [(number, size) for number, size in enumerate(groups) if size > 3]
     assert warnings == [
         f"the group 'g{number}' of 'team' alone has {size} records, {2 * size} bytes; max_records is 3"
@@ -101,14 +104,14 @@ def test_every_group_that_is_too_large_is_told(
     strict = Split(max_bytes=6, group_key=TEAM, oversize_group=Oversize.ERROR)
     if large:
         with pytest.raises(chunks.OversizeGroup, match=f"'g{large[0][0]}' of 'team' alone .* max_bytes is 6"):
-            chunks.cut(paths, strict, 0, 0)
+            chunks.cut(LocalDepot(), paths, strict, 0, 0)
     else:
-        chunks.cut(paths, strict, 0, 0)
+        chunks.cut(LocalDepot(), paths, strict, 0, 0)
 
 
 def test_many_large_groups_are_counted(tmp_path: Path) -> None:
     found: list[Record] = [(2, f"g{number // 2}") for number in range(60)]
-    _, warnings = chunks.cut(written(tmp_path, [found], 7), Split(max_records=1, group_key=TEAM), 0, 0)
+    _, warnings = chunks.cut(LocalDepot(), written(tmp_path, [found], 7), Split(max_records=1, group_key=TEAM), 0, 0)
     assert len(warnings) == 21
     assert warnings[-1] == "10 more groups are larger than a file may be"
 
@@ -123,11 +126,11 @@ def test_many_large_groups_are_counted(tmp_path: Path) -> None:
 )
 def test_names(tmp_path: Path, path: str, naming: str, number: int, name: str) -> None:
     base = tmp_path / path
-    assert chunks.existing(base, naming) == []
+    assert chunks.existing(LocalFiles(), base, naming) == []
     final = chunks.named(base, naming, number)
     assert final == base.with_name(name)
     base.parent.mkdir()
     final.touch()
     (base.parent / f"x{name}").touch()
     base.with_name(naming.replace("{seq", "{no")).touch()
-    assert chunks.existing(base, naming) == [final]
+    assert chunks.existing(LocalFiles(), base, naming) == [final]

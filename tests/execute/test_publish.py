@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.execute.delivery import joining, journal, publish, recovery, staging_folder
+from spark_jobs.execute.delivery.destination import Content, Piece, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -217,15 +218,15 @@ def test_a_removal_is_part_of_publishing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_parts_are_joined_in_order(tmp_path: Path, start: bytes, separator: bytes, count: int) -> None:
     contents = [bytes([65 + i]) * (1000 * i + 1) for i in range(count)]
-    parts = []
+    parts: list[Piece] = []
     for i, content in enumerate(contents):
         path = tmp_path / f"{i}.part"
         path.write_bytes(content)
-        parts.append(joining.whole(str(path), len(content)))
-    size = joining.join(parts, tmp_path / "whole", start=start, separator=separator, end=b"END")
-    whole = start + separator.join(contents) + b"END"
-    assert (tmp_path / "whole").read_bytes() == whole
-    assert size == len(whole)
+        parts.append(whole(str(path), len(content)))
+    size = joining.join(Content(tuple(parts), start, separator, b"END", uses_up=True), tmp_path / "whole")
+    everything = start + separator.join(contents) + b"END"
+    assert (tmp_path / "whole").read_bytes() == everything
+    assert size == len(everything)
     assert [p.name for p in tmp_path.iterdir()] == ["whole"], "parts are used up"
 
 

@@ -15,13 +15,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.execute.delivery.joining import Piece, check
+from spark_jobs.execute.delivery.destination import Piece, check
 from spark_jobs.nodes.output import records
 from spark_jobs.nodes.output.step import Oversize, Split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from spark_jobs.execute.delivery.destination import Depot, Destination
 
 _SEQUENCE = re.compile(r"\{seq(?::(0\d{1,2}))?\}")
 #: Files without a name or extension of their own (spec/formats.md 12).
@@ -36,13 +38,11 @@ def named(path: Path, naming: str, number: int) -> Path:
     return path.with_name(text)
 
 
-def existing(path: Path, naming: str) -> list[Path]:
+def existing(there: Destination, path: Path, naming: str) -> list[Path]:
     """The files that are there under the names of chunks, whatever their numbers."""
     pieces = _SEQUENCE.split(_without_sequence(path, naming))[::2]
     pattern = re.compile(r"\d+".join(map(re.escape, pieces)))
-    if not path.parent.is_dir():
-        return []
-    return sorted(each for each in path.parent.iterdir() if pattern.fullmatch(each.name))
+    return [path.parent / name for name in there.names(path.parent) if pattern.fullmatch(name)]
 
 
 def _without_sequence(path: Path, naming: str) -> str:
@@ -76,12 +76,14 @@ class Cutter:
     """Cuts parts into chunks.
 
     Args:
+        depot: where the parts are.
         split: the limits.
         first: bytes that the first file begins with; `later`: those of all others.
         later: see `first`.
     """
 
-    def __init__(self, split: Split, first: int, later: int) -> None:
+    def __init__(self, depot: Depot, split: Split, first: int, later: int) -> None:
+        self._depot = depot
         self.split = split
         self.chunks = [Chunk(bytes=first)]
         #: What is to be told of groups that are larger than a file may be.
@@ -96,9 +98,9 @@ class Cutter:
         Raises:
             OSError: it is not as it was written.
         """
-        check(part)
+        check(self._depot, part)
         at = 0
-        with records.index(part.path) as index:
+        with records.index(self._depot.arrow, part.path) as index:
             for number in range(index.num_record_batches):
                 block = index.get_batch(number)
                 ends = at + np.cumsum(block.column(records.SIZE).to_numpy())
@@ -209,14 +211,14 @@ class Cutter:
             self.warnings.append(text)
 
 
-def cut(parts: Sequence[Piece], split: Split, first: int, later: int) -> tuple[list[Chunk], list[str]]:
+def cut(depot: Depot, parts: Sequence[Piece], split: Split, first: int, later: int) -> tuple[list[Chunk], list[str]]:
     """The chunks of some parts, at least one, and warnings.
 
     Raises:
         OversizeGroup: a group is larger than a file may be, and that is an error.
         OSError: a part is not as it was written.
     """
-    cutter = Cutter(split, first, later)
+    cutter = Cutter(depot, split, first, later)
     for part in parts:
         cutter.add(part)
     cutter.end()

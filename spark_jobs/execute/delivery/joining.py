@@ -1,84 +1,48 @@
-"""Putting part files together, by the sizes that the tasks have told that wrote them.
-
-What a file system says of a size is not enough: a part may have lost bytes without anybody being told.
-"""
+"""Putting local part files together, by the sizes that the tasks have told that wrote them."""
 
 from __future__ import annotations
 
 import errno
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from spark_jobs.disk import durable
+from spark_jobs.execute.delivery import destination
+from spark_jobs.execute.delivery.local_depot import LocalDepot
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from spark_jobs.execute.delivery.destination import Content, Piece
 
 _COPY_BYTES = 64 << 20
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A stretch of a part file, in bytes."""
+def join(content: Content, target: Path) -> int:
+    """Write a file; gives its size in bytes.
 
-    path: str
-    start: int
-    size: int
-
-
-def whole(path: str, size: int) -> Piece:
-    """A part file from its beginning to its end, which is where its task said that it is."""
-    return Piece(path, 0, size)
-
-
-def check(part: Piece) -> None:
-    """Refuse a part that has not the bytes that its task has written: it was cut off, or somebody else has changed it.
-
-    Raises:
-        OSError: it has more or fewer, or is gone.
-    """
-    found = os.stat(part.path).st_size
-    if found != part.size:
-        text = f"has {found} bytes, but {part.size} were written to it: it was cut off or changed; run again"
-        raise OSError(errno.EIO, text, part.path)
-
-
-def join(parts: Sequence[Piece], target: Path, *, start: bytes, separator: bytes, end: bytes, trailing: int = 0) -> int:
-    """Put whole part files together into one; gives its size in bytes.
-
-    The bytes move inside the kernel where the platform can; the first part is extended in place when nothing stands
-    before it. `trailing` is how many bytes the last part has too much.
+    The bytes move inside the kernel where the platform can. Parts that nobody else needs go as soon as they were read,
+    and the first of them is extended in place when nothing stands before it.
 
     Raises:
         OSError: a part is not as it was written, or the file cannot be.
     """
-    for part in parts:
-        check(part)
-    if parts and not start and Path(parts[0].path).parent == target.parent:
-        os.replace(parts[0].path, target)
-        rest, mode, known = parts[1:], "r+b", parts[0].size
-    else:
-        rest, mode, known = parts, "wb", 0
+    rest, mode, known = content.pieces, "wb", 0
+    if content.uses_up:
+        for part in rest:
+            destination.check(LocalDepot(), part)
+        if rest and not content.start and Path(rest[0].path).parent == target.parent:
+            os.replace(rest[0].path, target)
+            rest, mode, known = rest[1:], "r+b", rest[0].size
     with durable.about(target), target.open(mode) as file:
         file.seek(known)
-        file.write(start)
-        for position, part in enumerate(rest):
-            if separator and (position > 0 or mode == "r+b"):
-                file.write(separator)
-            _append(file, part)
-            os.unlink(part.path)
-        return _ended(file, end, trailing)
-
-
-def copy(pieces: Sequence[Piece], target: Path, *, start: bytes, end: bytes, trailing: int) -> int:
-    """Put pieces of part files, which stay, together into one file; gives its size in bytes."""
-    with durable.about(target), target.open("wb") as file:
-        file.write(start)
-        for piece in pieces:
+        file.write(content.start)
+        for position, piece in enumerate(rest):
+            if content.separator and (position > 0 or mode == "r+b"):
+                file.write(content.separator)
             _append(file, piece)
-        return _ended(file, end, trailing)
+            if content.uses_up:
+                os.unlink(piece.path)
+        return _ended(file, content.end, content.trailing)
 
 
 def _ended(file: IO[bytes], end: bytes, trailing: int) -> int:

@@ -14,6 +14,7 @@ import os
 import uuid
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.disk import durable
-from spark_jobs.execute.delivery import joining
+from spark_jobs.execute.delivery import destination
 from spark_jobs.execute.spark import spread
 from spark_jobs.nodes import sorting
 from spark_jobs.nodes.output import records
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.delivery.joining import Piece
+    from spark_jobs.execute.delivery.destination import Depot, Piece
 
 #: Up to this many bytes the driver merges itself: a job costs more than that.
 DRIVER_BYTES = 4 << 20
@@ -59,28 +60,35 @@ class Range:
 
 
 def merge(
-    spark: SparkSession, sorted_runs: Sequence[Sequence[Piece]], columns: Sequence[str], folder: str, most: int
+    spark: SparkSession,
+    depot: Depot,
+    sorted_runs: Sequence[Sequence[Piece]],
+    columns: Sequence[str],
+    folder: str,
+    most: int,
 ) -> list[list[Piece]]:
     """The parts of each group of runs in their order; a single run is such a part.
 
     Args:
         spark: runs the tasks.
+        depot: where the runs and parts are.
         sorted_runs: groups of runs; each group is merged by itself.
         columns: what the new parts' indexes have beside the sizes.
-        folder: where the parts go.
+        folder: where in the depot the parts go.
         most: bytes of a range, of which a task holds about four times as many.
 
     Raises:
         OSError: a run is not as it was written, or a part cannot be written.
     """
     groups = [
-        _ranges(runs, columns, folder, max(most, _LEAST_RANGE_BYTES)) if len(runs) > 1 else [] for runs in sorted_runs
+        _ranges(depot, runs, columns, folder, max(most, _LEAST_RANGE_BYTES)) if len(runs) > 1 else []
+        for runs in sorted_runs
     ]
     wanted = [each for group in groups for each in group]
     if wanted and sum(run.size for runs in sorted_runs for run in runs) <= min(DRIVER_BYTES, most):
-        written = [_write(each) for each in wanted]
+        written = [_write(depot, each) for each in wanted]
     else:
-        written = spread.spread(spark, _write, wanted, told=(OSError,))
+        written = spread.spread(spark, partial(_write, depot), wanted, told=(OSError,))
     pieces = iter(written)
     found = []
     for runs, group in zip(sorted_runs, groups, strict=True):
@@ -91,9 +99,9 @@ def merge(
     return found
 
 
-def _ranges(runs: Sequence[Piece], columns: Sequence[str], folder: str, size: int) -> list[Range]:
+def _ranges(depot: Depot, runs: Sequence[Piece], columns: Sequence[str], folder: str, size: int) -> list[Range]:
     """Ranges of about `size` bytes."""
-    known = [_Run.of(run) for run in runs]
+    known = [_Run.of(depot, run) for run in runs]
     bounds, held = [], 0
     for key, weight in sorted(pair for run in known for pair in run.weights):
         if held + weight > size and held:
@@ -129,10 +137,10 @@ class _Run:
             yield first, size + index_size
 
     @classmethod
-    def of(cls, run: Piece) -> _Run:
+    def of(cls, depot: Depot, run: Piece) -> _Run:
         """What a run's index says of its blocks."""
-        joining.check(run)
-        with records.index(run.path) as file:
+        destination.check(depot, run)
+        with records.index(depot.arrow, run.path) as file:
             blocks = [file.get_batch(number) for number in range(file.num_record_batches)]
         sizes = [pc.sum(block.column(records.SIZE)).as_py() for block in blocks]
         if sum(sizes) != run.size:
@@ -148,22 +156,24 @@ class _Run:
         return Stretch(self.path, range(first, last), sum(self.sizes[:first]))
 
 
-def _write(wanted: Range) -> Piece:
+def _write(depot: Depot, wanted: Range) -> Piece:
     """Write a range; gives the part, whose path is another one where a task is tried again."""
-    found = [each for stretch in wanted.stretches for each in _read(stretch, wanted.low, wanted.high)]
+    found = [each for stretch in wanted.stretches for each in _read(depot, stretch, wanted.low, wanted.high)]
     path = f"{wanted.target}.{uuid.uuid4().hex}"
-    with durable.about(path), closing(records.IndexedFile(path, wanted.columns)) as file:
+    with durable.about(path), closing(records.IndexedFile(depot.create, path, wanted.columns)) as file:
         if found:
             names = list(found[0][1])
             columns = {name: pa.concat_arrays([known.pop(name) for _, known in found]) for name in names}
             records.write_sorted(file, pa.concat_arrays([texts for texts, _ in found]), columns)
-        return joining.whole(path, file.tell())
+        return destination.whole(path, file.tell())
 
 
-def _read(stretch: Stretch, low: bytes | None, high: bytes | None) -> Iterator[tuple[pa.Array, dict[str, pa.Array]]]:
+def _read(
+    depot: Depot, stretch: Stretch, low: bytes | None, high: bytes | None
+) -> Iterator[tuple[pa.Array, dict[str, pa.Array]]]:
     """A run's records in a range with what the index says of them, block by block."""
     at = stretch.start
-    with open(stretch.run, "rb") as data, records.index(stretch.run) as file:
+    with depot.open(stretch.run) as data, records.index(depot.arrow, stretch.run) as file:
         for number in stretch.blocks:
             block = file.get_batch(number)
             ends = at + np.concatenate([[0], np.cumsum(block.column(records.SIZE).to_numpy())])

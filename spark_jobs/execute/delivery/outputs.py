@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import json
-import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.contract import ExitCode
 from spark_jobs.disk import durable
 from spark_jobs.execute import logs, verdict
-from spark_jobs.execute.delivery import chunks, joining, journal, merging, targets
+from spark_jobs.execute.delivery import chunks, destination, merging, targets
+from spark_jobs.execute.delivery.destination import Content
 from spark_jobs.execute.run import work
 from spark_jobs.nodes.output import records
 from spark_jobs.nodes.output import run as output_run
 from spark_jobs.nodes.output.step import IfExists
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
+    from spark_jobs.execute.delivery.destination import Destination, Draft, Piece
     from spark_jobs.execute.identity import Identity
     from spark_jobs.execute.run.products import Products
     from spark_jobs.execute.tasks.report import Part
@@ -50,34 +51,27 @@ class Material:
     products: Products
 
 
-@dataclass
-class Assembled:
-    """The files of outputs, and the names they will get."""
-
-    renames: list[journal.Rename] = field(default_factory=list)
-    files: list[str] = field(default_factory=list)
+def parts(wanted: targets.Targets, draft: Draft) -> destination.Parts:
+    """Where tasks put the parts of each output: beside the first of its files."""
+    folders = {each.name: draft.parts(each.deliveries[0].path) for each in wanted.outputs if each.deliveries}
+    return destination.Parts(draft.depot, folders)
 
 
 def assemble(
-    material: Material,
-    spark: SparkSession,
-    wanted: targets.Targets,
-    folder: Callable[[Path], Path],
-    *,
-    is_shown: bool = False,
-) -> Assembled:
-    """Put the parts of each output together, in staging folders.
+    material: Material, spark: SparkSession, wanted: targets.Targets, draft: Draft, *, is_shown: bool = False
+) -> tuple[str, ...]:
+    """Put the parts of each output together; gives the paths of the files, without those of facts.
 
     Args:
         material: the parts.
         spark: merges what has to be sorted.
         wanted: the outputs.
-        folder: gives the staging folder beside the files of a folder.
+        draft: gets the files.
         is_shown: whether the files are only looked at, each in one piece.
     """
-    done = Assembled()
+    written: list[str] = []
     for target in wanted.outputs:
-        assembly = _Assembly(material, target, folder, is_shown, done)
+        assembly = _Assembly(material, target, wanted.there, draft, is_shown)
         try:
             assembly.put_together(spark)
         except OSError as error:
@@ -85,7 +79,8 @@ def assemble(
             raise verdict.broken(material.plan, "E900", durable.describe(error, str(path)), target.name) from error
         except chunks.OversizeGroup as error:
             raise verdict.broken(material.plan, "E906", str(error), target.name) from error
-    return done
+        written += assembly.written
+    return tuple(written)
 
 
 @dataclass
@@ -94,12 +89,13 @@ class _Assembly:
 
     material: Material
     target: targets.Target
-    folder: Callable[[Path], Path]
+    there: Destination
+    draft: Draft
     is_shown: bool
-    done: Assembled
+    written: list[str] = field(default_factory=list)
 
     def put_together(self, spark: SparkSession) -> None:
-        """Write all files of the output, and note the names that they will get."""
+        """Write all files of the output, and note their names."""
         found = [part for part in self.material.products.parts_of(self.target.name) if part.bytes]
         of_file: dict[str | None, list[Part]] = {each.source_file: [] for each in self.target.deliveries}
         for part in found:
@@ -108,12 +104,13 @@ class _Assembly:
         if of_file:
             text = f"output '{self.target.name}': records of {', '.join(map(str, of_file))} have no file to go to"
             raise verdict.RunFailed(ExitCode.EVALUATION, "E903", f"{text}; nothing is published")
-        pieces = [[joining.whole(part.path, part.bytes) for part in parts] for parts in of_each]
+        pieces = [[destination.whole(part.path, part.bytes) for part in parts] for parts in of_each]
         step, share = self.target.step, self.material.run.memory_share
         if step.sort_order and found:
             columns = [records.GROUP] if step.split and step.split.group_key else []
             most = min(share // 4, work.split_bytes())
-            pieces = merging.merge(spark, pieces, columns, str(Path(found[0].path).parent), most)
+            folder = self.draft.parts(self.target.deliveries[0].path)
+            pieces = merging.merge(spark, self.draft.depot, pieces, columns, folder, most)
         for delivery, own, parts in zip(self.target.deliveries, pieces, of_each, strict=True):
             if step.split and not self.is_shown:
                 self._chunks(delivery.path, own, step.split)
@@ -127,52 +124,42 @@ class _Assembly:
         run = self.material.run
         return output_run.writer(self.target.step, run.widened[self.target.name], run.widened_type)
 
-    def _staged(self, path: Path, ending: str) -> Path:
-        """Where a file is until it is published; not under its own name, which with an ending could be too long."""
-        name = uuid.uuid5(uuid.NAMESPACE_OID, f"{self.target.name}/{path}").hex
-        return self.folder(path.parent) / f"{name}{ending}"
+    def _put(self, path: Path, content: Content) -> None:
+        self.draft.assemble(path, content)
+        self.written.append(str(path))
 
-    def _publish(self, staged: Path, path: Path) -> None:
-        self.done.renames.append(journal.Rename(str(staged), str(path)))
-        self.done.files.append(str(path))
-
-    def _whole(self, path: Path, parts: Sequence[joining.Piece]) -> None:
-        staged, writer = self._staged(path, ".whole"), self._writer
+    def _whole(self, path: Path, parts: Sequence[Piece]) -> None:
+        writer = self._writer
         if not parts:
-            with durable.about(staged):
-                staged.write_bytes(writer.empty)
+            content = Content(start=writer.empty)
         elif self.target.step.is_indexed:
             trailing = len(writer.separator)
-            joining.join(parts, staged, start=writer.start, separator=b"", end=writer.end, trailing=trailing)
+            content = Content(tuple(parts), writer.start, end=writer.end, trailing=trailing, uses_up=True)
         else:
-            joining.join(parts, staged, start=writer.start, separator=writer.separator, end=writer.end)
-        self._publish(staged, path)
+            content = Content(tuple(parts), writer.start, writer.separator, writer.end, uses_up=True)
+        self._put(path, content)
 
-    def _chunks(self, path: Path, parts: Sequence[joining.Piece], split: Split) -> None:
+    def _chunks(self, path: Path, parts: Sequence[Piece], split: Split) -> None:
         """Numbered files; those of an earlier run that are not written again go (decision 54)."""
         writer, step = self._writer, self.target.step
         later = writer.start if split.repeat_header else writer.continued
-        found, warnings = chunks.cut(parts, split, len(writer.start), len(later))
+        found, warnings = chunks.cut(self.draft.depot, parts, split, len(writer.start), len(later))
         for warning in warnings:
             logs.LOG.warning("output '%s': %s", self.target.name, warning)
         taken: set[Path] = set()
         for number, chunk in enumerate(found, 1):
             final = chunks.named(path, split.naming, number)
             if step.if_exists is IfExists.UNIQUE_SUFFIX:
-                final = targets.free(final, step, taken)
+                final = targets.free(self.there, final, step, taken)
             taken.add(final)
-            staged = self._staged(final, ".chunk")
+            content = Content(start=writer.empty)
             if chunk.records:
                 start = writer.start if number == 1 else later
-                trailing = len(writer.separator)
-                joining.copy(chunk.pieces, staged, start=start, end=writer.end, trailing=trailing)
-            else:
-                with durable.about(staged):
-                    staged.write_bytes(writer.empty)
-            self._publish(staged, final)
+                content = Content(tuple(chunk.pieces), start, end=writer.end, trailing=len(writer.separator))
+            self._put(final, content)
         if step.if_exists is not IfExists.UNIQUE_SUFFIX:
-            older = set(chunks.existing(path, split.naming)) - taken
-            self.done.renames += [journal.Rename(None, str(each)) for each in sorted(older)]
+            for each in sorted(set(chunks.existing(self.there, path, split.naming)) - taken):
+                self.draft.remove(each)
 
     def _sidecar(self, path: Path, parts: Sequence[Part]) -> None:
         """`<file>.meta.json` beside an output: the facts of the run that wrote it (spec/formats.md 11.8)."""
@@ -193,10 +180,7 @@ class _Assembly:
             "bytes_written": sum(part.bytes for part in parts),
             "dlq_counts": self.material.products.tally.dead_per_category,
         }
-        staged = self._staged(path, ".meta")
-        with durable.about(staged):
-            staged.write_text(json.dumps(facts, indent=2) + "\n")
-        self.done.renames.append(journal.Rename(str(staged), str(targets.sidecar(path))))
+        self.draft.assemble(targets.sidecar(path), Content(start=(json.dumps(facts, indent=2) + "\n").encode()))
 
 
 def _version() -> str:

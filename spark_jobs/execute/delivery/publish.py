@@ -39,15 +39,17 @@ class Staging:
     _is_stuck: bool = False
 
     @classmethod
-    def open(cls, run: str, home: Path) -> Staging:
-        """Lock a staging folder under `home`, after clearing what dead runs left there.
+    def open(cls, run: str, home: Path, folders: Iterable[Path] = ()) -> Staging:
+        """Lock a staging folder under `home` and each of some folders, after clearing what dead runs left there.
 
         Raises:
-            OSError: the folder cannot be made or written.
+            OSError: a folder cannot be made or written.
         """
         staging = cls(run, home)
         try:
             staging.home = staging.folder(home)
+            for folder in folders:
+                staging.folder(folder)
         except BaseException:
             staging.close(failed=True)
             raise

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute.delivery import chunks, recovery
+from spark_jobs.execute.delivery import chunks
+from spark_jobs.execute.delivery.destination import Standing
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.output.step import SIDECAR, IfExists
 from spark_jobs.plan import paths
@@ -17,15 +18,12 @@ from spark_jobs.scan.files import RealPaths, network_file
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from spark_jobs.execute.delivery.destination import Destination
     from spark_jobs.execute.identity import Identity
     from spark_jobs.execute.run.inputs import Inputs
     from spark_jobs.nodes.output.step import OutputStep
     from spark_jobs.plan import plan as plans
     from spark_jobs.plan.options import RunOptions
-
-
-#: Bytes of a file name, on the usual file systems.
-_LONGEST_NAME = 255
 
 
 @dataclass(frozen=True)
@@ -54,13 +52,17 @@ class Target:
         """All its files, those of a split output before it is split."""
         return [each.path for each in self.deliveries] + self.sidecars
 
-    def in_the_way(self) -> list[Path]:
+    def in_the_way(self, there: Destination) -> list[Path]:
         """What is there and would be replaced."""
         split = self.step.split
         if split is None:
-            return [path for path in self.paths if os.path.lexists(path)]
-        chunked = [path for each in self.deliveries for path in chunks.existing(each.path, split.naming)]
-        return chunked + [path for path in self.sidecars if os.path.lexists(path)]
+            return _standing(there, self.paths)
+        chunked = [path for each in self.deliveries for path in chunks.existing(there, each.path, split.naming)]
+        return chunked + _standing(there, self.sidecars)
+
+
+def _standing(there: Destination, paths: Iterable[Path]) -> list[Path]:
+    return [path for path in paths if there.standing(path) is not Standing.NOTHING]
 
 
 def sidecar(path: Path) -> Path:
@@ -72,6 +74,7 @@ def sidecar(path: Path) -> Path:
 class Targets:
     """All files that a run publishes; `letters` has the dead-letter files by source, the common one under `""`."""
 
+    there: Destination
     outputs: tuple[Target, ...]
     letters: dict[str, str] = field(default_factory=dict)
     home: Path = field(default_factory=Path)
@@ -88,12 +91,17 @@ class Targets:
 
     def in_the_way(self) -> list[Path]:
         """What is there and would be replaced."""
-        letters = [Path(path) for path in self.letters.values() if os.path.lexists(path)]
-        return [path for target in self.outputs for path in target.in_the_way()] + letters
+        return [path for target in self.outputs for path in target.in_the_way(self.there)] + self.letters_in_the_way()
+
+    def letters_in_the_way(self) -> list[Path]:
+        """The dead-letter files of an earlier run."""
+        return _standing(self.there, map(Path, self.letters.values()))
 
 
-def resolve(plan: plans.Plan, identity: Identity, options: RunOptions, files: Inputs | None = None) -> Targets:
-    """The final paths of a run.
+def resolve(
+    plan: plans.Plan, identity: Identity, options: RunOptions, there: Destination, files: Inputs | None = None
+) -> Targets:
+    """The final paths of a run, and where they are.
 
     Without the inputs, outputs with a file for each input file have none yet.
 
@@ -116,7 +124,7 @@ def resolve(plan: plans.Plan, identity: Identity, options: RunOptions, files: In
                 for file, tokens in _files(step, files)
             ]
             if step.if_exists is IfExists.UNIQUE_SUFFIX and step.split is None:
-                deliveries = [Delivery(free(each.path, step, taken), each.source_file) for each in deliveries]
+                deliveries = [Delivery(free(there, each.path, step, taken), each.source_file) for each in deliveries]
             outputs.append(Target(planned.name, step, tuple(deliveries)))
     errors = plan.errors
     letters = {
@@ -124,7 +132,7 @@ def resolve(plan: plans.Plan, identity: Identity, options: RunOptions, files: In
         for name, target in [("", errors.dead_letters), *errors.per_source.items()]
         if target.path
     }
-    found = Targets(tuple(outputs), letters)
+    found = Targets(there, tuple(outputs), letters)
     if not options.allow_absolute_paths:
         _refuse_escapes(found, Path(plan.base_dir))
     _refuse_same(found)
@@ -150,10 +158,10 @@ def _files(step: OutputStep, found: Inputs | None) -> Iterable[tuple[str | None,
     return [(name, {"source_file": Path(name).stem, "source_path": name.lstrip("/")}) for name in names]
 
 
-def free(path: Path, step: OutputStep, taken: set[Path]) -> Path:
+def free(there: Destination, path: Path, step: OutputStep, taken: set[Path]) -> Path:
     """The path, or the first free one with `-1`, `-2`, … before the extension (spec/formats.md 11.7)."""
     candidate, number = path, 0
-    while os.path.lexists(candidate) or candidate in taken:
+    while there.standing(candidate) is not Standing.NOTHING or candidate in taken:
         number += 1
         candidate = path.with_name(f"{path.stem}-{number:0{step.unique_suffix_width}d}{path.suffix}")
     taken.add(candidate)
@@ -164,7 +172,7 @@ def _refuse_escapes(found: Targets, base_dir: Path) -> None:
     """No file lies outside of the base folder, behind all links; asked again here, where all tokens have values."""
     for path in dict.fromkeys(found.paths):
         if not paths.is_inside(path, base_dir):
-            message = f'path escapes base directory via symlink: "{path}" -> "{os.path.realpath(path)}"'
+            message = f'path escapes base directory via symlink: "{path}" -> "{found.there.real(path)}"'
             raise RunFailed(ExitCode.CONFIG, "E-SEC-001", message)
 
 
@@ -174,10 +182,10 @@ def _refuse_same(found: Targets) -> None:
     for target in found.outputs:
         for each in target.deliveries:
             of = f" of {each.source_file}" if each.source_file else ""
-            writers.setdefault(os.path.realpath(each.path), []).append(f"the records of output '{target.name}'{of}")
+            writers.setdefault(found.there.real(each.path), []).append(f"the records of output '{target.name}'{of}")
         for path in target.sidecars:
-            writers.setdefault(os.path.realpath(path), []).append(f"the facts of output '{target.name}'")
-    for real in {os.path.realpath(path) for path in found.letters.values()}:
+            writers.setdefault(found.there.real(path), []).append(f"the facts of output '{target.name}'")
+    for real in {found.there.real(Path(path)) for path in found.letters.values()}:
         writers.setdefault(real, []).append("dead letters")
     several = any(target.step.by_file for target in found.outputs)
     for real, what in writers.items():
@@ -191,11 +199,12 @@ def check(targets: Targets, options: RunOptions) -> None:
 
     What dead runs had begun to publish is completed first: it would be in the way of itself.
     """
+    longest = targets.there.longest_name
     for path in targets.paths:
-        if len(os.fsencode(path.name)) > _LONGEST_NAME:
-            raise RunFailed(ExitCode.IO, "E900", f"{path}: the name has more than {_LONGEST_NAME} bytes")
+        if len(os.fsencode(path.name)) > longest:
+            raise RunFailed(ExitCode.IO, "E900", f"{path}: the name has more than {longest} bytes")
     for folder in targets.folders:
-        recovery.recover(folder)
+        targets.there.recover(folder)
     refuse_existing(targets, options)
 
 
@@ -206,17 +215,17 @@ def refuse_existing(targets: Targets, options: RunOptions) -> None:
     """
     found = targets.in_the_way()
     for path in sorted({*found, *targets.paths}):
-        if os.path.lexists(path) and not path.is_file():
-            what = "a folder" if path.is_dir() else "no regular file"
-            raise RunFailed(ExitCode.IO, "E902", f"{path} is {what}: a file cannot be written there")
+        standing = targets.there.standing(path)
+        if standing in (Standing.FOLDER, Standing.OTHER):
+            raise RunFailed(ExitCode.IO, "E902", f"{path} is {standing.value}: a file cannot be written there")
     if options.force:
         return
     strict = [target for target in targets.outputs if target.step.if_exists is IfExists.ERROR]
-    blocked = [str(path) for target in strict for path in target.in_the_way()]
+    blocked = [str(path) for target in strict for path in target.in_the_way(targets.there)]
     if blocked:
         text = f"{', '.join(blocked)} exists already: use --force, or if_exists: overwrite in the output's config"
         raise RunFailed(ExitCode.IO, "E902", text)
-    letters = [path for path in targets.letters.values() if os.path.lexists(path)]
+    letters = [str(path) for path in targets.letters_in_the_way()]
     if letters and not all(target.step.if_exists is IfExists.OVERWRITE for target in targets.outputs):
         text = (
             f"{', '.join(letters)} exists already, with the dead letters of an earlier run: use --force, or "

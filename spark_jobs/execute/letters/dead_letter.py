@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -73,25 +73,24 @@ class Assembly:
         names = self._names(box)
         return bytes(self._writer(box).encode(_batch([pa.array([name]) for name in names])).data)
 
-    def write(self, box: Letterbox, files: Sequence[str], splits: tuple[int, int], path: str) -> int:
+    def write(self, box: Letterbox, files: Sequence[str], splits: tuple[int, int], file: IO[bytes]) -> int:
         """Write the rows of the entries that name some splits, in the order of their records; gives their bytes.
 
         Args:
             box: whose entries are wanted.
             files: the files that tasks left.
             splits: the first and the last split.
-            path: where the rows go, without header.
+            file: gets the rows, without header.
         """
         writer = self._writer(box)
         again = reread.Rereader(self.inputs)
         merged = runs.Merged(files, splits)
-        with open(path, "wb") as file:
-            for part in merged.parts():
-                if box.sources is not None:
-                    part = part.filter(pa.array(np.isin(part.column("source").to_numpy(), list(box.sources))))
-                if part.num_rows:
-                    file.write(writer.encode(_batch(self._rows(box, part, merged.whys, again))).data)
-            return file.tell()
+        for part in merged.parts():
+            if box.sources is not None:
+                part = part.filter(pa.array(np.isin(part.column("source").to_numpy(), list(box.sources))))
+            if part.num_rows:
+                file.write(writer.encode(_batch(self._rows(box, part, merged.whys, again))).data)
+        return file.tell()
 
     def shown(self, part: pa.Table, whys: Sequence[Why]) -> display.Shown:
         """What people read of some entries."""

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.disk import durable
-from spark_jobs.execute.delivery import joining
+from spark_jobs.execute.delivery import destination
+from spark_jobs.execute.letters import dead_letter
 from spark_jobs.execute.spark import spread
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.delivery.joining import Piece
+    from spark_jobs.execute.delivery.destination import Depot, Draft, Piece
     from spark_jobs.execute.letters.dead_letter import Assembly, Letterbox
     from spark_jobs.execute.tasks.report import Letters
 
@@ -36,26 +37,47 @@ class Stretch:
     parts: tuple[str, ...]
 
 
+def deliver(
+    spark: SparkSession, assembly: Assembly, letters: Sequence[Letters], paths: Mapping[str, str], draft: Draft
+) -> str | None:
+    """The dead-letter files of a run, in place of an older run's; gives the path of the first, the common one if it is.
+
+    Args:
+        spark: runs tasks, where there is much to write.
+        assembly: makes the rows.
+        letters: what tasks have left.
+        paths: each source's own file, and the common one under `""`.
+        draft: gets the files.
+    """
+    boxes = dead_letter.letterboxes(assembly.errors, assembly.inputs, paths)
+    written: list[str] = []
+    for box, rows in zip(boxes, write(spark, assembly, boxes, letters, draft), strict=True):
+        if rows:
+            content = destination.Content(tuple(rows), assembly.header(box), uses_up=True)
+            draft.assemble(Path(box.path), content)
+            written.append(box.path)
+        else:
+            draft.remove(Path(box.path))
+    return paths[""] if paths.get("") in written else next(iter(written), None)
+
+
 def write(
-    spark: SparkSession, assembly: Assembly, boxes: Sequence[Letterbox], letters: Sequence[Letters], scratch: str
+    spark: SparkSession, assembly: Assembly, boxes: Sequence[Letterbox], letters: Sequence[Letters], draft: Draft
 ) -> list[list[Piece]]:
-    """Write the rows of all dead letters; gives the part files of each letterbox, in record order."""
+    """Write the rows of all dead letters; gives the parts of each letterbox, in record order."""
     found = [entry for entry in letters if entry.path]
     if not boxes or not found:
         return [[] for _ in boxes]
-    stretches = _stretches(found, len(boxes), scratch)
-    writing = partial(_write_stretch, assembly, tuple(boxes))
+    stretches = _stretches(found, [draft.parts(Path(box.path)) for box in boxes])
+    writing = partial(_write_stretch, draft.depot, assembly, tuple(boxes))
     if sum(entry.count for entry in found) <= DRIVER_ENTRIES:
-        sizes = [writing(stretch) for stretch in stretches]
+        written = [writing(stretch) for stretch in stretches]
     else:
-        sizes = spread.spread(spark, writing, stretches)
-    return [
-        [joining.whole(stretch.parts[i], told[i]) for stretch, told in zip(stretches, sizes, strict=True) if told[i]]
-        for i in range(len(boxes))
-    ]
+        written = spread.spread(spark, writing, stretches)
+    return [[pieces[i] for pieces in written if pieces[i].size] for i in range(len(boxes))]
 
 
-def _stretches(letters: Sequence[Letters], boxes: int, scratch: str) -> tuple[Stretch, ...]:
+def _stretches(letters: Sequence[Letters], folders: Sequence[str]) -> tuple[Stretch, ...]:
     """The splits that entries name, cut into stretches of about as many splits."""
     first = min(entry.splits[0] for entry in letters)
     last = max(entry.splits[1] for entry in letters)
@@ -66,18 +88,17 @@ def _stretches(letters: Sequence[Letters], boxes: int, scratch: str) -> tuple[St
         splits = (start, start + size - 1)
         files = [e.path for e in letters if e.path and e.splits[0] <= splits[1] and e.splits[1] >= splits[0]]
         if files:
-            parts = [os.path.join(scratch, f"letters-{len(stretches)}-{i}.rows") for i in range(boxes)]
+            parts = [f"{folder}/letters-{len(stretches)}-{i}" for i, folder in enumerate(folders)]
             stretches.append(Stretch(splits, tuple(files), tuple(parts)))
     return tuple(stretches)
 
 
-def _write_stretch(assembly: Assembly, boxes: Sequence[Letterbox], stretch: Stretch) -> list[int]:
-    """Write the rows of a stretch; gives their bytes per letterbox. A task that is tried again writes them anew."""
-    sizes = []
+def _write_stretch(depot: Depot, assembly: Assembly, boxes: Sequence[Letterbox], stretch: Stretch) -> list[Piece]:
+    """Write the rows of a stretch; gives the part of each letterbox, which has another path when a task tries again."""
+    pieces = []
     for box, part in zip(boxes, stretch.parts, strict=True):
-        # A task that is tried again must not write into the file of the one it replaces.
-        aside = f"{part}.{uuid.uuid4().hex}"
-        with durable.about(aside):
-            sizes.append(assembly.write(box, stretch.files, stretch.splits, aside))
-        os.replace(aside, part)
-    return sizes
+        path = f"{part}.{uuid.uuid4().hex}.rows"
+        with durable.about(path), depot.create(path) as file:
+            size = assembly.write(box, stretch.files, stretch.splits, file)
+        pieces.append(destination.whole(path, size))
+    return pieces

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import threading
-import uuid
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from spark_jobs import result
 from spark_jobs.contract import ExitCode
 from spark_jobs.disk import durable
 from spark_jobs.execute import interrupts, logs, tolerance
-from spark_jobs.execute.delivery import descriptors, joining, journal, outputs, publish, staging_folder, targets
+from spark_jobs.execute.delivery import local, outputs, targets
 from spark_jobs.execute.letters import dead_letter, dropped, files
 from spark_jobs.execute.run import breakdown, inputs, metrics, name_search, progress, work
 from spark_jobs.execute.run.passes import Pass
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from spark_jobs.execute.delivery.destination import Draft
     from spark_jobs.execute.identity import Identity
     from spark_jobs.execute.run.products import Products
     from spark_jobs.plan.options import RunOptions
@@ -135,61 +135,54 @@ def execute(
 
 
 def _publishing(run: _Run) -> ExitCode:
-    """All of a run inside its staging folders."""
-    targets.check(targets.resolve(run.plan, run.identity, run.options), run.options)
+    """All of a run inside its draft."""
+    there = local.LocalFiles()
+    targets.check(targets.resolve(run.plan, run.identity, run.options, there), run.options)
     opening = _begin(run)
     assert run.inputs is not None
-    wanted = targets.resolve(run.plan, run.identity, run.options, run.inputs)
+    wanted = targets.resolve(run.plan, run.identity, run.options, there, run.inputs)
     targets.check(wanted, run.options)
     targets.refuse_own_files(run.plan, run.inputs, wanted)
-    descriptors.provide(len({*wanted.folders, wanted.home}))
-    staging = publish.Staging.open(run.identity.execution_id, wanted.home)
+    draft = there.open(run.identity.execution_id, wanted.home, wanted.folders)
     try:
-        _fetch(run, staging.home)
-        folders = {
-            target.name: str(staging.folder(target.deliveries[0].path.parent))
-            for target in wanted.outputs
-            if target.deliveries
-        }
-        for folder in wanted.folders:
-            staging.folder(folder)
-        spark, done = _work(run, opening, str(staging.home), folders)
-        with run.clock.phase("publish"), publish.alone(folder.parent for folder in staging.folders):
+        _fetch(run, draft.home)
+        spark, done = _work(run, opening, wanted, draft)
+        products = done.products
+        with run.clock.phase("publish"), draft.alone():
             # Another run may have published meanwhile: names that were free need not be so any more.
-            wanted = targets.resolve(run.plan, run.identity, run.options, run.inputs)
+            wanted = targets.resolve(run.plan, run.identity, run.options, there, run.inputs)
             targets.refuse_existing(wanted, run.options)
-            material = outputs.Material(run.plan, run.identity, done.wanted.run, done.products)
-            assembled = outputs.assemble(material, spark, wanted, staging.folder)
-            run.output_files = tuple(assembled.files)
-            renames = assembled.renames + _dead_letters(run, done, spark, wanted, staging)
+            material = outputs.Material(run.plan, run.identity, done.wanted.run, products)
+            run.output_files = outputs.assemble(material, spark, wanted, draft)
+            letters = _assembly(run.plan, products)
+            run.dlq_path = files.deliver(spark, letters, products.letters, wanted.letters, draft)
             for warning in inputs.still_there(run.plan, run.inputs):
                 logs.LOG.warning("%s", warning)
             with interrupts.ignored():
-                staging.publish(renames)
+                draft.publish()
                 run.is_published = True
     finally:
         with interrupts.ignored():
-            staging.close(failed=not run.is_published)
+            draft.close(failed=not run.is_published)
     return run.exit_code
 
 
 def _previewing(run: _Run, show: Callable[[str, str], None]) -> ExitCode:
     """A few records through the whole pipeline, to `show`; everything else happens in a folder that is thrown away."""
     opening = _begin(run)
-    wanted = targets.resolve(run.plan, run.identity, run.options, run.inputs)
-    scratch = tempfile.mkdtemp(prefix="clinker-preview-")
+    wanted = targets.resolve(run.plan, run.identity, run.options, local.LocalFiles(), run.inputs)
+    draft = local.Preview(Path(tempfile.mkdtemp(prefix="clinker-preview-")))
     try:
-        _fetch(run, Path(scratch))
-        spark, done = _work(run, opening, scratch, {target.name: scratch for target in wanted.outputs})
+        _fetch(run, draft.home)
+        spark, done = _work(run, opening, wanted, draft)
         material = outputs.Material(run.plan, run.identity, done.wanted.run, done.products)
-        assembled = outputs.assemble(material, spark, wanted, lambda beside: Path(scratch), is_shown=True)
-        staged = {rename.target: rename.source for rename in assembled.renames}  # sidecars are among them
+        outputs.assemble(material, spark, wanted, draft, is_shown=True)
         for target in wanted.outputs:
             for each in target.deliveries:
-                text = Path(str(staged[str(each.path)])).read_text(getattr(target.step.options, "encoding", "utf-8"))
+                text = draft.text(each.path, getattr(target.step.options, "encoding", "utf-8"))
                 show(f"{target.name} ({each.path.name})" if target.step.by_file else target.name, text)
     finally:
-        staging_folder.remove(Path(scratch))
+        draft.close()
     return run.exit_code
 
 
@@ -250,7 +243,7 @@ def _warn(found: inputs.Inputs, names: Iterable[str]) -> None:
             logs.LOG.warning("%s", warning)
 
 
-def _work(run: _Run, opening: _SessionOpening, scratch: str, folders: dict[str, str]) -> tuple[SparkSession, work.Work]:
+def _work(run: _Run, opening: _SessionOpening, wanted: targets.Targets, draft: Draft) -> tuple[SparkSession, work.Work]:
     """The jobs and the verdict."""
     with run.clock.phase("session"):
         spark = opening.wait()
@@ -261,7 +254,8 @@ def _work(run: _Run, opening: _SessionOpening, scratch: str, folders: dict[str, 
     try:
         shown = progress.shown(spark, wanted=not run.options.quiet)
         with shown, spill.folder(run.plan.storage) as spilling:
-            room = work.Room(scratch, folders, spilling, run.plan.memory_limit_bytes // run.threads)
+            share = run.plan.memory_limit_bytes // run.threads
+            room = work.Room(str(draft.home), outputs.parts(wanted, draft), spilling, share)
             told = work.run_spec(run.plan, run.options, run.inputs, room)
             first = Pass(run.plan, told, run.inputs, work.run_values(run.plan, run.identity))
             run.work = work.Work(first, run.clock, run.options.preview)
@@ -320,25 +314,3 @@ class _SessionOpening:
 
 def _assembly(plan: plans.Plan, products: Products) -> dead_letter.Assembly:
     return dead_letter.Assembly(plan.errors, products.inputs, products.rows_before, work.branches(plan))
-
-
-def _dead_letters(
-    run: _Run, done: work.Work, spark: SparkSession, wanted: targets.Targets, staging: publish.Staging
-) -> list[journal.Rename]:
-    """The dead-letter files, and the removal of an older run's."""
-    products = done.products
-    boxes = dead_letter.letterboxes(run.plan.errors, products.inputs, wanted.letters)
-    assembly = _assembly(run.plan, products)
-    parts = files.write(spark, assembly, boxes, products.letters, str(staging.home))
-    renames = []
-    for box, rows in zip(boxes, parts, strict=True):
-        target = Path(box.path)
-        if rows:
-            staged = staging.folder(target.parent) / f"{uuid.uuid5(uuid.NAMESPACE_OID, box.path).hex}.letters"
-            joining.join(rows, staged, start=assembly.header(box), separator=b"", end=b"")
-            renames.append(journal.Rename(str(staged), box.path))
-            if run.dlq_path is None or box.path == wanted.letters.get(""):
-                run.dlq_path = box.path
-        elif target.exists():
-            renames.append(journal.Rename(None, box.path))
-    return renames

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.disk import durable
 from spark_jobs.execute import tolerance, verdict
-from spark_jobs.execute.delivery import joining
+from spark_jobs.execute.delivery import destination
+from spark_jobs.execute.delivery.local_depot import LocalDepot
 from spark_jobs.execute.letters import failed_record
 from spark_jobs.execute.run.partitions import Sizes
 from spark_jobs.execute.run.products import Products
@@ -104,7 +105,7 @@ class Pass:
         """Build sides are what their tasks wrote, before other tasks map them."""
         try:
             for part in parts:
-                joining.check(joining.whole(part.path, part.bytes))
+                destination.check(LocalDepot(), destination.whole(part.path, part.bytes))
         except OSError as error:
             raise verdict.broken(self.plan, "E900", durable.describe(error), node) from error
 

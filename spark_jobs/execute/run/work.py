@@ -20,10 +20,11 @@ from spark_jobs.nodes.output.step import OutputStep
 from spark_jobs.plan import plan as plans
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import SparkSession
 
+    from spark_jobs.execute.delivery.destination import Parts
     from spark_jobs.execute.identity import Identity
     from spark_jobs.execute.run.passes import Pass
     from spark_jobs.execute.run.stopwatch import Stopwatch
@@ -46,14 +47,14 @@ class Room:
     """Where tasks write, and how much they may hold.
 
     Args:
-        scratch: the folder for parts that stay inside the run.
-        folders: those for the parts of outputs.
+        scratch: the folder for what stays inside the run.
+        parts: where the parts of outputs go.
         spilling: where a task writes what is too much for it.
         memory_share: bytes that each task may hold.
     """
 
     scratch: str
-    folders: Mapping[str, str]
+    parts: Parts
     spilling: spill.Settings
     memory_share: int
 
@@ -71,7 +72,7 @@ def run_spec(plan: plans.Plan, options: RunOptions, found: inputs.Inputs, room: 
         named=0 if errors.strategy is plans.Strategy.FAIL_FAST else letters.NAMED,
         keep_texts=errors.include_source_row and filed != frozenset(),
         scratch=room.scratch,
-        staging=room.folders,
+        parts=room.parts,
         memory_share=room.memory_share,
         spill=room.spilling,
         log_level=logs.LEVELS.get(options.log_level, logs.LEVELS["info"]),

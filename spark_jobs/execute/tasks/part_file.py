@@ -17,7 +17,7 @@ class PartFile:
     """A part file whose failures name it: the system does not when a write fails."""
 
     def __init__(self, opener: Callable[[str], Any], path: str) -> None:
-        self._path = path
+        self.path = path
         self._is_open = True
         self._file = self._named(opener, path)
         #: How many records it has; its writer counts.
@@ -41,13 +41,13 @@ class PartFile:
             self.bytes = tell() if tell else 0
             self._named(self._file.close)
             if tell is None:  # files of Arrow's batches do not tell
-                self.bytes = os.path.getsize(self._path)
+                self.bytes = os.path.getsize(self.path)
 
     def _named(self, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return function(*arguments)
         except OSError as error:
-            raise OSError(error.errno, error.strerror or str(error), self._path) from error
+            raise OSError(error.errno, error.strerror or str(error), self.path) from error
 
 
 def mapped(path: str) -> pa.ipc.RecordBatchFileReader:

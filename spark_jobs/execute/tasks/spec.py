@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_jobs.cxl import types
+    from spark_jobs.execute.delivery.destination import Parts
     from spark_jobs.execute.tasks import spill
     from spark_jobs.nodes.needs import Rows
     from spark_jobs.nodes.operator import Counters
@@ -37,7 +38,7 @@ class RunSpec:
         keep_texts: whether dead letters show the record's columns.
         scratch: the folder for parts that stay inside the run (dead letters, build sides), reachable from every
             machine.
-        staging: for each output the folder for its part files, beside the final file.
+        parts: where the parts of outputs go.
         memory_share: bytes of Arrow data that a task may hold.
         spill: where a task writes what is more.
         log_level: the level below which lines are not kept, as Python's logging numbers them.
@@ -53,7 +54,7 @@ class RunSpec:
     named: int
     keep_texts: bool
     scratch: str
-    staging: Mapping[str, str]
+    parts: Parts
     memory_share: int
     spill: spill.Settings
     log_level: int

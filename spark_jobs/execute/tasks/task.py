@@ -7,7 +7,7 @@ import time
 import uuid
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -195,17 +195,30 @@ class Task:
         return disk.Space(self.spec.run.spill)
 
     def part(
-        self, output: str | Rows, lane: tuple[int, ...], opener: Callable[[str], Any], source_file: str | None = None
+        self,
+        output: str,
+        lane: tuple[int, ...],
+        opener: Callable[[operator.Create, str], Any],
+        source_file: str | None = None,
     ) -> Any:
-        """A new part file of an output or a build side."""
-        folders, scratch = self.spec.run.staging, self.spec.run.scratch
-        folder = folders.get(output, scratch) if isinstance(output, str) else scratch
-        name = f"{uuid.uuid5(uuid.NAMESPACE_OID, str(output)).hex[:8]}-{self.level}-{self.report.number}"
-        path = os.path.join(folder, f"{name}-{len(self._parts)}-{self.attempt}.part")
-        self._nodes[path] = output if isinstance(output, str) else output.node
-        file = part_file.PartFile(opener, path)
-        self._parts.append((report.Part(output, lane, self.report.number, path, 0, 0, source_file), file))
+        """A new part of an output."""
+        parts = self.spec.run.parts
+        folder = parts.folders.get(output, self.spec.run.scratch)
+        file = self._opened(folder, output, output, partial(opener, parts.depot.create))
+        self._parts.append((report.Part(output, lane, self.report.number, file.path, 0, 0, source_file), file))
         return file
+
+    def materialize(self, rows: Rows, lane: tuple[int, ...], schema: pa.Schema) -> Any:
+        """A new file of rows that a later job needs."""
+        file = self._opened(self.spec.run.scratch, str(rows), rows.node, lambda path: pa.ipc.new_file(path, schema))
+        self._parts.append((report.Part(rows, lane, self.report.number, file.path, 0, 0), file))
+        return file
+
+    def _opened(self, folder: str, what: str, node: str, opener: Callable[[str], Any]) -> part_file.PartFile:
+        name = f"{uuid.uuid5(uuid.NAMESPACE_OID, what).hex[:8]}-{self.level}-{self.report.number}"
+        path = os.path.join(folder, f"{name}-{len(self._parts)}-{self.attempt}.part")
+        self._nodes[path] = node
+        return part_file.PartFile(opener, path)
 
     def materialized(self, rows: Rows, partition: int | None = None) -> pa.Table:
         """The records that an earlier job wrote down, in order; mapped where the file system allows it.

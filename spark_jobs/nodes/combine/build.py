@@ -108,7 +108,7 @@ class Store(operator.Operator):
         data = operator.overlay(operator.with_origin(batch, batch.data, self.context.branches), columns)
         stored = self.lanes.setdefault(batch.lane, _Stored())
         if stored.writer is None:
-            stored.writer = self.context.part(self.written, batch.lane, lambda path: pa.ipc.new_file(path, data.schema))
+            stored.writer = self.context.materialize(self.written, batch.lane, data.schema)
         if self.partitions == 1:
             stored.writer.write_batch(data)
             return

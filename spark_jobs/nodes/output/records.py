@@ -21,7 +21,9 @@ import pyarrow.compute as pc
 from spark_jobs.nodes import sorting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from spark_jobs.nodes.operator import Create
 
 SUFFIX = ".index"
 SIZE, KEY, GROUP = "size", "key", "group"
@@ -35,12 +37,19 @@ _TYPES = {SIZE: pa.int64(), KEY: sorting.KEY, GROUP: pa.string()}
 
 
 class IndexedFile:
-    """A part file with its index; `columns` are those that the index has beside the sizes."""
+    """A part file with its index.
 
-    def __init__(self, path: str, columns: Sequence[str]) -> None:
+    Args:
+        create: begins a file.
+        path: the part.
+        columns: those that the index has beside the sizes.
+    """
+
+    def __init__(self, create: Create, path: str, columns: Sequence[str]) -> None:
         self._schema = pa.schema([(name, _TYPES[name]) for name in (SIZE, *columns)])
-        self._data = open(path, "wb")  # noqa: SIM115 - held until the task closes its parts
-        self._index = pa.ipc.new_file(path + SUFFIX, self._schema)
+        self._data = create(path)
+        self._index_file = create(path + SUFFIX)
+        self._index = pa.ipc.new_file(self._index_file, self._schema)
 
     def write(self, records: pa.Array, columns: Mapping[str, pa.Array], block_rows: int = BLOCK_ROWS) -> None:
         """Append records, as a binary column, with what the index says of them."""
@@ -58,6 +67,7 @@ class IndexedFile:
     def close(self) -> None:
         """Write what is held back."""
         self._index.close()
+        self._index_file.close()
         self._data.close()
 
 
@@ -73,14 +83,14 @@ def write_sorted(file: Any, records: pa.Array, columns: Mapping[str, pa.Array]) 
 
 
 @contextmanager
-def index(part: str) -> Iterator[pa.ipc.RecordBatchFileReader]:
-    """The index of a part, to read it block by block.
+def index(arrow: Callable[[str], pa.NativeFile], part: str) -> Iterator[pa.ipc.RecordBatchFileReader]:
+    """The index of a part, to read it block by block; `arrow` opens it.
 
     Raises:
         OSError: it cannot be read, or not as it was written.
     """
     try:
-        with pa.memory_map(part + SUFFIX) as source:
+        with arrow(part + SUFFIX) as source:
             yield pa.ipc.open_file(source)
     except (pa.ArrowInvalid, OSError) as error:
         if getattr(error, "filename", None):

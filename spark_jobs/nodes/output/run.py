@@ -88,13 +88,13 @@ class Output(operator.Operator):
         """Write a batch's records to the part of their lane."""
         encoded, _ = self.encode(batch)
         if encoded.rows:
-            part = self.part(batch.lane, file, _create)
+            part = self.part(batch.lane, file, _opened)
             if part.records:
                 part.write(self.writer.separator)
             part.write(encoded.data)
             part.records += encoded.rows
 
-    def part(self, lane: tuple[int, ...], file: str | None, opener: Callable[[str], Any]) -> Any:
+    def part(self, lane: tuple[int, ...], file: str | None, opener: Callable[[operator.Create, str], Any]) -> Any:
         """The part that takes a lane's records about an input file. Those of a file are together, as a rule."""
         known, part = self.parts.get(lane, (None, None))
         if part is None or known != file:
@@ -122,8 +122,8 @@ class Output(operator.Operator):
         return pa.nulls(batch.count, pa.string())
 
 
-def _create(path: str) -> IO[bytes]:
-    return open(path, "wb")
+def _opened(create: operator.Create, path: str) -> IO[bytes]:
+    return create(path)
 
 
 #: The operators of an output by their roles.

@@ -1,0 +1,175 @@
+"""What a run asks of the place where its files go: the seam behind which local files are one implementation.
+
+A run has a *draft* there, which nobody else sees. Tasks put parts into its depot, the driver has files put together of
+them, and publishing makes all of these visible, or none. What of a draft stays when its run dies is completed or
+removed by whoever comes next.
+"""
+
+from __future__ import annotations
+
+import enum
+import errno
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of a part, in bytes."""
+
+    path: str
+    start: int
+    size: int
+
+
+def whole(path: str, size: int) -> Piece:
+    """A part from its beginning to its end, which is where its task said that it is."""
+    return Piece(path, 0, size)
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a file is put together of.
+
+    Args:
+        pieces: pieces of parts, in order.
+        start: what stands before the first.
+        separator: what stands between two.
+        end: what stands behind the last.
+        trailing: so many bytes of the last piece are left out.
+        uses_up: whether the pieces are whole parts that nobody needs any more.
+    """
+
+    pieces: tuple[Piece, ...] = ()
+    start: bytes = b""
+    separator: bytes = b""
+    end: bytes = b""
+    trailing: int = 0
+    uses_up: bool = False
+
+
+class Standing(enum.Enum):
+    """What is there under a name."""
+
+    NOTHING = "nothing"
+    FILE = "a file"
+    FOLDER = "a folder"
+    OTHER = "no regular file"
+
+
+class Depot(Protocol):
+    """Where parts lie until files are put together of them. Tasks write and read there; it travels pickled."""
+
+    def create(self, path: str) -> IO[bytes]:
+        """Begin a part, or what lies beside one. It is there as a whole once it is closed."""
+
+    def open(self, path: str) -> IO[bytes]:
+        """A part, to read at any place."""
+
+    def arrow(self, path: str) -> pa.NativeFile:
+        """A file of Arrow batches, to read them without holding them all; mapped where that is possible."""
+
+    def size(self, path: str) -> int:
+        """The bytes that a part has."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Where tasks put the parts of outputs: a depot, and for each output a folder in it."""
+
+    depot: Depot
+    folders: Mapping[str, str]
+
+
+class Draft(Protocol):
+    """The files of a run before they are published."""
+
+    @property
+    def home(self) -> Path:
+        """A folder for what stays inside the run: dead letters on their way, build sides, pages."""
+
+    @property
+    def depot(self) -> Depot:
+        """Where parts lie."""
+
+    def parts(self, target: Path) -> str:
+        """The folder in the depot for parts of a file."""
+
+    def assemble(self, target: Path, content: Content) -> None:
+        """Put a file together, which gets its name when the draft is published.
+
+        Raises:
+            OSError: a part is not as it was written, or the file cannot be.
+        """
+
+    def remove(self, target: Path) -> None:
+        """Publishing removes what stands there, if anything does."""
+
+
+class Publication(Draft, Protocol):
+    """A draft that can be published."""
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Within, no other run publishes into the same folders: what is free, and what is in the way, stays so."""
+
+    def publish(self) -> None:
+        """Make all files visible, or none; should the run die meanwhile, `recover` does. Not to be interrupted.
+
+        Raises:
+            OSError: a file cannot get its name; those that had theirs have given it back.
+        """
+
+    def close(self, *, failed: bool) -> None:
+        """Remove the draft, and after a failure the folders that were made for it. Does not fail."""
+
+
+class Destination(Protocol):
+    """A place for files."""
+
+    #: Bytes that a name may have.
+    longest_name: int
+
+    def standing(self, path: Path) -> Standing:
+        """What is there."""
+
+    def names(self, folder: Path) -> list[str]:
+        """The names in a folder, sorted; none where there is no folder."""
+
+    def real(self, path: Path) -> str:
+        """A file's one name, however it is spelled."""
+
+    def recover(self, folder: Path) -> None:
+        """Complete or remove the drafts that dead runs left in a folder.
+
+        Raises:
+            OSError: a file of a run that died while it published cannot get its name.
+        """
+
+    def open(self, run: str, home: Path, folders: Iterable[Path]) -> Publication:
+        """Begin the draft of a run that will publish into some folders; missing ones are made.
+
+        Raises:
+            OSError: a folder cannot be made or written.
+            RunFailed: there are too many of them.
+        """
+
+
+def check(depot: Depot, part: Piece) -> None:
+    """Refuse a part that has not the bytes that its task has written: it was cut off, or somebody else has changed it.
+
+    What a file system says of a size is not enough: a part may have lost bytes without anybody being told.
+
+    Raises:
+        OSError: it has more or fewer, or is gone.
+    """
+    found = depot.size(part.path)
+    if found != part.size:
+        text = f"has {found} bytes, but {part.size} were written to it: it was cut off or changed; run again"
+        raise OSError(errno.EIO, text, part.path)

@@ -1,0 +1,124 @@
+"""Local files as a destination, on whatever file system is mounted: drafts in folders beside them, then renames."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from spark_jobs.execute.delivery import descriptors, joining, publish, recovery, staging_folder
+from spark_jobs.execute.delivery.destination import Content, Standing
+from spark_jobs.execute.delivery.journal import Rename
+from spark_jobs.execute.delivery.local_depot import LocalDepot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+
+@dataclass
+class LocalDraft:
+    """Files in the folders of a run, and what is to be renamed."""
+
+    folders: publish.Staging
+    changes: list[Rename] = field(default_factory=list)
+    depot: LocalDepot = field(default_factory=LocalDepot)
+
+    @property
+    def home(self) -> Path:
+        """See `Draft`."""
+        return self.folders.home
+
+    def parts(self, target: Path) -> str:
+        """See `Draft`: beside the file, so that its last step is a rename within one file system."""
+        return str(self.folders.folder(target.parent))
+
+    def assemble(self, target: Path, content: Content) -> None:
+        """See `Draft`."""
+        staged = self.folders.folder(target.parent) / _name(target)
+        joining.join(content, staged)
+        self.changes.append(Rename(str(staged), str(target)))
+
+    def remove(self, target: Path) -> None:
+        """See `Draft`."""
+        if os.path.lexists(target):
+            self.changes.append(Rename(None, str(target)))
+
+    def alone(self) -> AbstractContextManager[None]:
+        """See `Publication`."""
+        return publish.alone(folder.parent for folder in self.folders.folders)
+
+    def publish(self) -> None:
+        """See `Publication`."""
+        self.folders.publish(self.changes)
+
+    def close(self, *, failed: bool) -> None:
+        """See `Publication`."""
+        self.folders.close(failed=failed)
+
+
+class LocalFiles:
+    """See `Destination`."""
+
+    #: On the usual file systems.
+    longest_name = 255
+
+    def standing(self, path: Path) -> Standing:
+        """See `Destination`; a link counts as what it leads to."""
+        if not os.path.lexists(path):
+            return Standing.NOTHING
+        if path.is_file():
+            return Standing.FILE
+        return Standing.FOLDER if path.is_dir() else Standing.OTHER
+
+    def names(self, folder: Path) -> list[str]:
+        """See `Destination`."""
+        return sorted(os.listdir(folder)) if folder.is_dir() else []
+
+    def real(self, path: Path) -> str:
+        """See `Destination`: behind all links."""
+        return os.path.realpath(path)
+
+    def recover(self, folder: Path) -> None:
+        """See `Destination`."""
+        recovery.recover(folder)
+
+    def open(self, run: str, home: Path, folders: Iterable[Path]) -> LocalDraft:
+        """See `Destination`."""
+        wanted = [*folders]
+        descriptors.provide(len({*wanted, home}))
+        return LocalDraft(publish.Staging.open(run, home, wanted))
+
+
+@dataclass(frozen=True)
+class Preview:
+    """A draft that is never published: files in a folder that is thrown away."""
+
+    home: Path
+    depot: LocalDepot = field(default_factory=LocalDepot)
+
+    def parts(self, target: Path) -> str:
+        """See `Draft`."""
+        return str(self.home)
+
+    def assemble(self, target: Path, content: Content) -> None:
+        """See `Draft`."""
+        joining.join(content, self.home / _name(target))
+
+    def remove(self, target: Path) -> None:
+        """See `Draft`: nothing is published, and so nothing goes."""
+
+    def text(self, target: Path, encoding: str) -> str:
+        """What a file would have."""
+        return (self.home / _name(target)).read_text(encoding)
+
+    def close(self) -> None:
+        """Throw the folder away."""
+        staging_folder.remove(self.home)
+
+
+def _name(target: Path) -> str:
+    """A file's name in a draft; not its own, which with an ending could be too long."""
+    return f"{uuid.uuid5(uuid.NAMESPACE_OID, str(target)).hex}.file"

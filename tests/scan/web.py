@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from spark_jobs.formats.format import FormatError
+from spark_jobs.scan.files import FormatError
 from spark_jobs.scan.network import http
 from spark_jobs.scan.network.endpoint import Endpoint
 

@@ -125,6 +125,26 @@ def test_a_room_says_what_belongs_there_and_is_seen_at_one_look(folder: Path) ->
     assert len(modules) <= 17, f"{folder}: {modules}"
 
 
+MODULES = {".".join(path.with_suffix("").relative_to(ROOT).parts): path for path in FILES}
+
+
+def imported(name: str) -> set[str]:
+    """The modules of the engine that one imports when it runs, at once or later."""
+    found = set()
+    for one in imports(MODULES[name], with_types=False):
+        # `from package import name`: the name may be a module or something in one.
+        found.add(one if one in MODULES else one.rpartition(".")[0])
+    return found & MODULES.keys()
+
+
+def test_no_modules_import_each_other() -> None:
+    """A circle is two modules that are one, or a third that is missing."""
+    waiting = {name: imported(name) - {name} for name in MODULES}
+    while free := {name for name, needs in waiting.items() if not needs & waiting.keys()}:
+        waiting = {name: needs for name, needs in waiting.items() if name not in free}
+    assert {name: sorted(needs & waiting.keys()) for name, needs in waiting.items()} == {}
+
+
 def test_planning_loads_neither_spark_nor_arrow() -> None:
     statement = "import spark_jobs.plan, spark_jobs.plan.planner, spark_jobs.cli.clinker, spark_jobs.cli.cxl.command"
     assert loaded(statement, "pyspark", "airflow", "pyarrow", "numpy", "pandas") == set()

@@ -336,17 +336,18 @@ def test_an_execution_id_has_to_name_a_file(
 @pytest.mark.parametrize(
     ("module", "argv", "status"),
     [
-        ("clinker", ["validate", "good.yaml"], 4),
-        ("clinker", ["explain", "--code", "E101"], 4),
-        ("cxl", ["eval", "-e", "emit a = 1"], 2),
+        ("spark_jobs.cli.clinker", ["validate", "good.yaml"], 4),
+        ("spark_jobs.cli.clinker", ["explain", "--code", "E101"], 4),
+        ("spark_jobs.cli.cxl.command", ["eval", "-e", "emit a = 1"], 2),
     ],
 )
 def test_a_full_standard_output_is_told_in_one_line(module: str, argv: list[str], status: int, here: Path) -> None:
-    program = f"import sys; from spark_jobs.cli import {module}; sys.exit({module}.main({argv!r}))"
+    program = f"import sys, {module} as command; sys.exit(command.main({argv!r}))"
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run([sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True)
     assert ended.returncode == status
-    assert ended.stderr == f"{module} error: standard output: No space left on device\n"
+    name = module.split(".")[2]
+    assert ended.stderr == f"{name} error: standard output: No space left on device\n"
 
 
 def test_an_interrupt_is_exit_130(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

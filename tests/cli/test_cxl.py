@@ -261,7 +261,7 @@ def test_repl_loads_records_and_survives_mistakes(
 @pytest.mark.slow
 def test_the_command_starts_without_arrow_or_yaml() -> None:
     program = (
-        "import sys; from spark_jobs.cli.cxl import command; status = cxl.main(['eval', '-e', 'emit a = 1']);"
+        "import sys; from spark_jobs.cli.cxl import command; status = command.main(['eval', '-e', 'emit a = 1']);"
         "assert not {'pyarrow', 'numpy', 'yaml', 'pydantic', 'pyspark'} & set(sys.modules); sys.exit(status)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)

@@ -20,11 +20,11 @@ from pyarrow import csv
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.formats import columns, reading, splits
-from spark_jobs.formats.csv.options import CsvOptions
+from spark_jobs.formats.csv.options import CsvRead, CsvWrite
 from spark_jobs.formats.csv.read import CsvReader
 from spark_jobs.formats.csv.write import CsvWriter
 from spark_jobs.formats.format import Reading, SourceColumn
-from spark_jobs.formats.json.options import JsonLayout, JsonOptions
+from spark_jobs.formats.json.options import JsonLayout, JsonRead, JsonWrite
 from spark_jobs.formats.json.read import JsonReader
 from spark_jobs.formats.json.write import JsonWriter
 from spark_jobs.scan import files
@@ -75,7 +75,7 @@ def read_typed(path: Path) -> pa.Table:
 
 def read_blocks(path: Path, live: frozenset[str] | None = None, *, texts: bool = False) -> list[pa.RecordBatch]:
     file = files.describe(str(path), path.name)
-    reader = CsvReader(CsvOptions())
+    reader = CsvReader(CsvRead())
     scan = reader.plan(tuple(COLUMNS), [file])
     want = Reading(
         tuple(SourceColumn(name, static) for name, static in COLUMNS.items()), live=live, failure_texts=texts
@@ -90,7 +90,7 @@ def read_blocks(path: Path, live: frozenset[str] | None = None, *, texts: bool =
 
 def read_lines(path: Path) -> list[pa.RecordBatch]:
     """The same records from NDJSON; the kinds of its values decide the path through the reader."""
-    options = JsonOptions(format=JsonLayout.NDJSON)
+    options = JsonRead(format=JsonLayout.NDJSON)
     file = files.describe(str(path), path.name)
     reader = JsonReader(options)
     scan = reader.plan(tuple(COLUMNS), [file], columns.OnUnmapped.DROP)
@@ -126,12 +126,12 @@ def main() -> None:
         lines = Path(folder) / "lines.ndjson"
         with lines.open("wb") as out:
             for batch in batches:
-                out.write(JsonWriter(schema, JsonOptions(format=JsonLayout.NDJSON)).encode(batch).data)
+                out.write(JsonWriter(schema, JsonWrite(format=JsonLayout.NDJSON)).encode(batch).data)
         show("read and convert NDJSON", best(lambda: read_lines(lines)))
         show("pyarrow.csv write", best(lambda: csv.write_csv(whole, Path(folder) / "out.csv")))
         for name, writer in (
-            ("write CSV", CsvWriter(schema, CsvOptions())),
-            ("write NDJSON", JsonWriter(schema, JsonOptions(format=JsonLayout.NDJSON))),
+            ("write CSV", CsvWriter(schema, CsvWrite())),
+            ("write NDJSON", JsonWriter(schema, JsonWrite(format=JsonLayout.NDJSON))),
         ):
             show(name, best(lambda writer=writer: [writer.encode(batch) for batch in batches]))  # type: ignore[misc]
 

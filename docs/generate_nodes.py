@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pydantic.json_schema import models_json_schema
 
+from spark_jobs.formats import registry as known_formats
 from spark_jobs.nodes import formats, registry
 from spark_jobs.nodes.binding import Wiring
 from spark_jobs.plan.expanding import composition
@@ -65,16 +66,35 @@ _WIRED = {
 
 
 @cache
-def _meanings() -> dict[str, dict[str, str]]:
+def meanings() -> dict[str, dict[str, str]]:
+    """What every key of every model means."""
     found: dict[str, dict[str, str]] = yaml.safe_load(KEYS.read_text(encoding="utf-8"))
-    return found
+    return found | _of_options()
+
+
+def _of_options() -> dict[str, dict[str, str]]:
+    """What the options of each format mean, by the `Args:` of their classes."""
+    return {
+        options.__name__: dict(re.findall(r"^ {8}(\w+): (.*)$", options.__doc__ or "", re.MULTILINE))
+        for one in known_formats.formats().values()
+        for options in (one.read_options, one.write_options)
+    }
+
+
+def _options() -> list[type[Config]]:
+    """The models of the options of all formats."""
+    return [
+        formats.model_of(options)
+        for one in known_formats.formats().values()
+        for options in (one.read_options, one.write_options)
+    ]
 
 
 @cache
 def _definitions() -> dict[str, dict[str, Any]]:
     """The JSON Schema of every configuration model, by the model's name."""
     roots: list[type[Config]] = [kind.config for kind in registry.node_types().values()]
-    roots += [model.PipelineConfig, model.ErrorHandlingConfig, *formats.READ.values(), *formats.WRITE.values()]
+    roots += [model.PipelineConfig, model.ErrorHandlingConfig, *_options()]
     roots += [formats.Layout, composition.ComposeConfig, workspace.StorageConfig, workspace.ChannelsConfig]
     _, found = models_json_schema([(one, "validation") for one in roots])
     definitions: dict[str, dict[str, Any]] = found["$defs"]
@@ -142,7 +162,7 @@ def _table(name: str, hidden: frozenset[str] = frozenset()) -> str:
     for key, inner in found["properties"].items():
         if key not in hidden:
             default = _default(key, inner, found.get("required", []))
-            rows.append(f"| `{key}` | {_value(inner)} | {default} | {_meanings()[name][key]} |")
+            rows.append(f"| `{key}` | {_value(inner)} | {default} | {meanings()[name][key]} |")
     return "\n".join(rows)
 
 
@@ -174,16 +194,17 @@ def _node(kind: NodeType) -> str:
 
 def _formats() -> Iterator[str]:
     yield "## formats"
+    known = known_formats.formats().values()
     read, written = (
-        ", ".join(f"`{one}`" for one in formats.Format if one in running)
-        for running in (formats.READABLE, formats.WRITABLE)
+        ", ".join(f"`{one.name}`" for one in known if is_running(one))
+        for is_running in (lambda one: one.can_read, lambda one: one.can_write)
     )
     verdict = f"Read are {read}, written {written}; the others are checked only."
     yield f"The `options:` of sources and outputs depend on their `type`. {verdict}"
-    for one in formats.Format:
-        yield f"### {one}"
-        for verb, models in (("read", formats.READ), ("written", formats.WRITE)):
-            yield f"Options of a {one} file that is {verb}:\n\n{_table(models[one].__name__)}"
+    for one in known:
+        yield f"### {one.name}"
+        for verb, options in (("read", one.read_options), ("written", one.write_options)):
+            yield f"Options of a {one.name} file that is {verb}:\n\n{_table(options.__name__)}"
     yield "### layout"
     yield "A format schema, under `format_schema:` of a source or `schema:` of an output, or in a file of its own."
     yield _table("Layout")

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from spark_jobs.formats import registry
+
 ROOT = Path(__file__).resolve().parent.parent
 RANKS = {
     "diagnostics": 0,
@@ -175,3 +177,37 @@ def test_tests_change_no_limits_or_surroundings_of_their_own_process() -> None:
         and getattr(node.func.value, "id", "") in ("os", "resource")
     ]
     assert found == []
+
+
+#: Where a word is no format of sources and outputs, or the engine itself writes or reads one: dead letters are CSV, and
+#: the token for a network source's next page stands in JSON.
+KNOWN_FORMATS = {
+    "spark_jobs/plan/explain/explain.py": {"json"},
+    "spark_jobs/execute/logs.py": {"json"},
+    "spark_jobs/execute/letters/dead_letter.py": {"spark_jobs.formats.csv"},
+    "spark_jobs/formats/pages.py": {"spark_jobs.formats.json"},
+}
+
+
+def test_only_its_package_knows_a_format() -> None:
+    """No module beside them names a format or imports one; what they want of one, they ask its `FORMAT`."""
+    names = set(registry.formats())
+    found: dict[str, set[str]] = {}
+    for path in FILES:
+        inside = path.relative_to(ROOT / "spark_jobs").parts
+        if inside[0] in ("cli", "cxl", "diagnostics") or (inside[0] == "formats" and len(inside) > 2):
+            continue
+        nodes = ast.walk(parsed(path))
+        words = {node.value for node in nodes if isinstance(node, ast.Constant) and node.value in names}
+        parts = (name.split(".") for name in imports(path))
+        words |= {".".join(part[:3]) for part in parts if part[1:2] == ["formats"] and names.intersection(part[2:3])}
+        if words:
+            found[str(path.relative_to(ROOT))] = words
+    assert found == KNOWN_FORMATS
+
+
+def test_formats_are_planned_without_arrow_and_read_without_models() -> None:
+    statement = "from spark_jobs.formats import registry; registry.formats()"
+    assert loaded(statement, "pyarrow", "numpy", "pydantic") == set()
+    statement += "\nfor one in registry.formats().values(): one.load()"
+    assert loaded(statement, "pydantic", "lark", "yaml", "urllib3", "airflow") == set()

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.engine import RowFailure
     from spark_jobs.cxl.failures import Failures
     from spark_jobs.cxl.schema import Schema
+    from spark_jobs.diagnostics.diagnostic import Code
+    from spark_jobs.formats.options import Options
     from spark_jobs.formats.reader import Reader
 
 #: Undeclared columns travel under this prefix, so that CXL's bare names and emits never meet them (decision 25).
@@ -214,6 +216,14 @@ class Writer(Protocol):
 
 
 @dataclass(frozen=True)
+class SectionPlace:
+    """How envelope sections are found: by a key of `extract:`, and only by this value where there is one."""
+
+    key: str
+    only: str | None = None
+
+
+@dataclass(frozen=True)
 class Format:
     """A format of sources and outputs: what plans know of it, and the way to its reader and its writer.
 
@@ -223,16 +233,32 @@ class Format:
         name: the word under `type:`, and the name of its package.
         title: what messages call it.
         chapter: its chapter in spec/formats.md, which is its place in lists.
+        read_options: the options of a source.
+        write_options: the options of an output.
         values_are_text: whether undeclared values are texts, and no numbers or objects.
         names_in_records: whether records bring the names of their values along, so that each has to be read to know
             the columns of a file.
+        has_arrays: whether values can be arrays, which `array_paths` explode or join.
+        comes_in_pages: whether network sources have it.
+        needs_layout: whether a format schema says where the fields are.
+        sections: where the sections of its envelope are; None where it has none.
+        documents: the sections of `$doc` that every file has, with their fields, which are texts.
+        is_one_file: the diagnostic of an output that is split, in formats whose files cannot be cut.
     """
 
     name: str
     title: str
-    chapter: int
+    chapter: float
+    read_options: type[Options]
+    write_options: type[Options]
     values_are_text: bool = False
     names_in_records: bool = False
+    has_arrays: bool = False
+    comes_in_pages: bool = False
+    needs_layout: bool = False
+    sections: SectionPlace | None = None
+    documents: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    is_one_file: Code | None = None
 
     @property
     def can_read(self) -> bool:

@@ -1,8 +1,60 @@
-"""What is wrong with the texts of options: encodings, characters."""
+"""How a format says what its `options:` are, and what is wrong with their texts.
+
+Options are frozen dataclasses: plans hold them, and they travel to executors pickled, where there is no pydantic. The
+models that check what users write are made of them (`nodes/formats.py`): the type of a field is what may be written
+there, its line under `Args:` is its line in the reference. No field has a name that the class takes for something else.
+"""
 
 from __future__ import annotations
 
 import codecs
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """Marks a number that must not be smaller."""
+
+    minimum: int
+
+
+@dataclass(frozen=True)
+class NotEmpty:
+    """Marks a text that must not be empty."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """Marks an enumeration of which some words may be written, or which has further spellings, by the words they mean.
+
+    Args:
+        among: the words; None allows all.
+        spellings: pairs of a spelling and its word.
+    """
+
+    among: tuple[str, ...] | None = None
+    spellings: tuple[tuple[str, str], ...] = ()
+
+
+Positive = Annotated[int, AtLeast(1)]
+Name = Annotated[str, NotEmpty()]
+
+
+class Options:
+    """Options of one format for one direction; a frozen dataclass with an `encoding` among its fields."""
+
+    encoding: Any
+
+    def problems(self) -> list[tuple[str, str]]:
+        """What is wrong with the options: pairs of an option's key and a message."""
+        problem = encoding_problem(self.encoding) if self.encoding else None
+        return [("encoding", problem)] if problem else []
+
+    def writes_names(self, *, include_header: bool) -> bool:
+        """Whether a file that is written has the names of its columns, so that its encoding must have them."""
+        return False
+
 
 #: What Python has for names of hosts and for texts inside programs: they encode a text as a whole, or not its lines.
 _NOT_FOR_FILES = frozenset({"idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"})

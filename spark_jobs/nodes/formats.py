@@ -1,244 +1,107 @@
-"""The `options:` of each format as users write them, for sources and for outputs."""
+"""The formats as users write them: their words under `type:`, the models of their `options:`, and format schemas.
+
+What a format is, and which options it has, its package in `formats/` says.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import types as python_types
+import typing
+from dataclasses import fields
 from encodings import aliases
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, create_model
 
 from spark_jobs.cxl import types
 from spark_jobs.diagnostics import codes, nearest
-from spark_jobs.formats import options as format_options
-from spark_jobs.formats.csv.options import CsvOptions, csv_problems
-from spark_jobs.formats.json.options import JsonLayout, JsonOptions, json_problems
+from spark_jobs.formats import options as declared
+from spark_jobs.formats import registry
 from spark_jobs.nodes import model
 from spark_jobs.nodes.binding import report
 from spark_jobs.nodes.model import Config, Flag, Name, Natural, Positive, Text, choice
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pydantic import BaseModel
     from pydantic_core import PydanticCustomError
 
+    from spark_jobs.formats.format import Format
     from spark_jobs.nodes.binding import BindScope
 
-
-class Format(StrEnum):
-    """The formats of sources and outputs."""
-
-    CSV = "csv"
-    JSON = "json"
-    XML = "xml"
-    FIXED_WIDTH = "fixed_width"
-    EDIFACT = "edifact"
-    X12 = "x12"
-
-
-#: Formats whose files are read, and those that are written; the others bind and explain only.
-READABLE = frozenset({Format.CSV, Format.JSON})
-WRITABLE = frozenset({Format.CSV, Format.JSON})
+#: The words under `type:` of sources and outputs.
+FormatName = StrEnum("FormatName", {name: name for name in registry.formats()})  # type: ignore[misc]  # known when it runs
 _USUAL_ENCODINGS = ("utf-8", "utf-16", "latin-1", "windows-1252")
+_WORDS: dict[Any, Any] = {str: Text, bool: Flag, declared.Name: Name, declared.Positive: Positive}
 
 
-class LineSeparator(StrEnum):
-    """What stands between fixed-width records."""
-
-    LF = "lf"
-    CR_LF = "cr_lf"
-    NONE = "none"
+def model_of(options: type[declared.Options]) -> type[Config]:
+    """The model that checks what users write under `options:`, made of the dataclass that readers and writers take."""
+    return _MODELS[options]
 
 
-class Namespaces(StrEnum):
-    """What becomes of XML namespace prefixes."""
-
-    STRIP = "strip"
-    QUALIFY = "qualify"
-
-
-class CsvRead(Config):
-    """`options:` of a CSV source."""
-
-    delimiter: Text = ","
-    quote_char: Text = '"'
-    has_header: Flag = True
-    encoding: Text = "utf-8"
+def _model(options: type[Any]) -> type[Config]:
+    hints = typing.get_type_hints(options, include_extras=True)
+    members: dict[str, Any] = {one.name: (_kind(hints[one.name]), one.default) for one in fields(options)}
+    about = (options.__doc__ or "").partition("\n")[0]
+    made: type[Config] = create_model(options.__name__, __base__=Config, __doc__=about, **members)
+    return made
 
 
-class CsvWrite(Config):
-    """`options:` of a CSV output."""
-
-    delimiter: Text = ","
-    quote_char: Text = '"'
-    encoding: Text = "utf-8"
-
-
-class JsonRead(Config):
-    """`options:` of a JSON source."""
-
-    format: choice(JsonLayout) | None = None  # type: ignore[valid-type]
-    record_path: Text | None = None
-    encoding: Text = "utf-8"
-
-
-class JsonWriteLayout(StrEnum):
-    """How records are written: one array, or one object per line."""
-
-    ARRAY = "array"
-    NDJSON = "ndjson"
+def _kind(hint: Any) -> Any:
+    """What may be written for an option of some type, in the vocabulary of configuration models."""
+    if hint in _WORDS:
+        return _WORDS[hint]
+    words = declared.Words()
+    if typing.get_origin(hint) is Annotated:
+        hint, words = typing.get_args(hint)
+    if typing.get_origin(hint) in (typing.Union, python_types.UnionType):
+        inner, _ = typing.get_args(hint)
+        return _kind(Annotated[inner, words] if words != declared.Words() else inner) | None
+    if typing.get_origin(hint) is tuple:
+        return list[_kind(typing.get_args(hint)[0])]  # type: ignore[misc]
+    return choice(hint, words.among, **dict(words.spellings))
 
 
-class JsonWrite(Config):
-    """`options:` of a JSON output."""
-
-    format: choice(JsonWriteLayout) | None = None  # type: ignore[valid-type]
-    pretty: Flag = False
-    encoding: Text = "utf-8"
-
-
-class XmlRead(Config):
-    """`options:` of an XML source."""
-
-    record_path: Text | None = None
-    attribute_prefix: Text = "@"
-    namespace_handling: choice(Namespaces) = Namespaces.STRIP  # type: ignore[valid-type]
-    encoding: Text | None = None
-
-
-class XmlWrite(Config):
-    """`options:` of an XML output."""
-
-    root_element: Name = "Root"
-    record_element: Name = "Record"
-    encoding: Text = "utf-8"
-
-
-class FixedWidthRead(Config):
-    """`options:` of a fixed-width source."""
-
-    line_separator: choice(LineSeparator, crlf="cr_lf") = LineSeparator.LF  # type: ignore[valid-type]
-    encoding: Text = "utf-8"
-
-
-class FixedWidthWrite(FixedWidthRead):
-    """`options:` of a fixed-width output."""
-
-
-class EdiRead(Config):
-    """`options:` of an EDIFACT or X12 source."""
-
-    max_elements: Positive = 32
-    encoding: Text = "utf-8"
-
-
-class EdifactWrite(Config):
-    """`options:` of an EDIFACT output."""
-
-    interchange: list[Text] | None = None
-    interchange_from_doc: Name | None = None
-    message_type: Text | None = None
-    write_una: Flag = False
-    segment_newline: Flag = True
-    encoding: Text = "utf-8"
-
-
-class X12Write(Config):
-    """`options:` of an X12 output."""
-
-    interchange: list[Text] | None = None
-    interchange_from_doc: Name | None = None
-    group_header: list[Text] | None = None
-    set_type: Text | None = None
-    segment_newline: Flag = True
-    encoding: Text = "utf-8"
-
-
-READ: dict[Format, type[Config]] = {
-    Format.CSV: CsvRead,
-    Format.JSON: JsonRead,
-    Format.XML: XmlRead,
-    Format.FIXED_WIDTH: FixedWidthRead,
-    Format.EDIFACT: EdiRead,
-    Format.X12: EdiRead,
+_MODELS = {
+    options: _model(options)
+    for format in registry.formats().values()
+    for options in (format.read_options, format.write_options)
 }
-WRITE: dict[Format, type[Config]] = {
-    Format.CSV: CsvWrite,
-    Format.JSON: JsonWrite,
-    Format.XML: XmlWrite,
-    Format.FIXED_WIDTH: FixedWidthWrite,
-    Format.EDIFACT: EdifactWrite,
-    Format.X12: X12Write,
-}
-
-
-@dataclass(frozen=True)
-class PlainOptions:
-    """Checked options of a format that has no dataclass of its own in `formats/options.py` yet, by key."""
-
-    values: tuple[tuple[str, Any], ...] = ()
 
 
 def parts(
-    options: Mapping[Format, type[Config]], values: Mapping[str, Any], layout_key: str
+    values: Mapping[str, Any], layout_key: str, options: Callable[[Format], type[declared.Options]]
 ) -> dict[tuple[str | int, ...], type[Config]]:
     """The models of `options:` and of the format schema, as far as the format is known."""
-    written = values.get("type")
-    known = isinstance(written, str) and written in set(Format)
-    found: dict[tuple[str | int, ...], type[Config]] = {("options",): options[Format(str(written))]} if known else {}
+    format = registry.formats().get(str(values.get("type")))
+    found: dict[tuple[str | int, ...], type[Config]] = {("options",): model_of(options(format))} if format else {}
     if values.get(layout_key) is not None:
         found[layout_key,] = Layout
     return found
 
 
-def frozen(format: Format, options: BaseModel | None) -> Any:
-    """The options as the dataclass that readers and writers take."""
-    values = dict(options) if options else {}
-    match format:
-        case Format.CSV:
-            return CsvOptions(**values)
-        case Format.JSON:
-            layout = values.pop("format", None)
-            return JsonOptions(format=JsonLayout(str(layout)) if layout else None, **values)
-        case _:
-            return PlainOptions(tuple((key, str(v) if isinstance(v, StrEnum) else v) for key, v in values.items()))
+def frozen(options: type[declared.Options], written: BaseModel | None) -> Any:
+    """Checked options as the dataclass that readers and writers take."""
+    values = dict(written) if written else {}
+    return options(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
 
 
-def check(format: Format, scope: BindScope) -> None:
+def check(options: type[declared.Options], scope: BindScope) -> None:
     """Report what is wrong with the options of a source or an output."""
-    options = frozen(format, scope.part("options"))
-    for key, message in problems(options):
-        help_text = None
-        if key == "encoding":
-            help_text = _encoding_help(str(_encoding(options)))
+    found = frozen(options, scope.part("options"))
+    for key, message in found.problems():
+        help_text = _encoding_help(str(found.encoding)) if key == "encoding" else None
         report(scope, codes.E007, f"`{key}`: {message}", "config", "options", key, help=help_text)
-
-
-def problems(options: Any) -> list[tuple[str, str]]:
-    """What is wrong with frozen options: pairs of an option's key and a message."""
-    match options:
-        case CsvOptions():
-            return csv_problems(options)
-        case JsonOptions():
-            return json_problems(options)
-        case _:
-            encoding = _encoding(options)
-            problem = format_options.encoding_problem(encoding) if encoding else None
-            return [("encoding", problem)] if problem else []
 
 
 def _encoding_help(written: str) -> str:
     proposed = nearest.nearest(written, (*_USUAL_ENCODINGS, *aliases.aliases))
-    if proposed and format_options.encoding_problem(proposed) is None:
+    if proposed and declared.encoding_problem(proposed) is None:
         return f"did you mean `{proposed}`?"
     return f"{', '.join(f'`{name}`' for name in _USUAL_ENCODINGS)} and Python's other names of text encodings are known"
-
-
-def _encoding(options: Any) -> str | None:
-    found: str | None = dict(options.values).get("encoding") if isinstance(options, PlainOptions) else options.encoding
-    return found
 
 
 #: The types of layout fields, and the types of columns that they give.

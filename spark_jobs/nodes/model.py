@@ -108,20 +108,20 @@ Positive = Annotated[int, _at_least(1), Field(json_schema_extra={"minimum": 1})]
 Natural = Annotated[int, _at_least(0), Field(json_schema_extra={"minimum": 0})]
 
 
-def choice(options: type[E], **aliases: str) -> Any:
-    """A word of an enumeration; `aliases` are further spellings: `datetime="date_time"`."""
+def choice(options: type[E], among: tuple[str, ...] | None = None, /, **aliases: str) -> Any:
+    """A word of an enumeration, or of some of its words; `aliases` are further spellings: `datetime="date_time"`."""
+    words = [str(option) for option in options if among is None or option in among]
 
     def check(value: Any) -> E:
         if isinstance(value, options):
             return value
         word = _text(value)
         word = aliases.get(word, word)
-        try:
-            return options(word)
-        except ValueError:
-            raise unfit(_not_among(word, [str(option) for option in options])) from None
+        if word not in words:
+            raise unfit(_not_among(word, words))
+        return options(word)
 
-    schema = {"type": "string", "enum": [*(str(option) for option in options), *aliases]}
+    schema = {"type": "string", "enum": [*words, *aliases]}
     return Annotated[options, BeforeValidator(check), WithJsonSchema(schema)]
 
 

@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import types
-from spark_jobs.formats.csv.options import CsvOptions
-from spark_jobs.formats.json.options import JsonLayout, JsonOptions
+from spark_jobs.formats.csv.options import CsvRead
+from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.scan.files import FormatError
 from tests.attack import rounds
 from tests.formats.csv.files import Result, read_csv
@@ -71,7 +71,7 @@ def _file(kind: str, chance: random.Random) -> tuple[bytes, Callable[[Path, byte
             end = chance.choice(["\n", "\r\n"])
             text = end.join(",".join(row) for row in [list(_DECLARED), *rows]) + chance.choice(["", end])
         encoding = chance.choice(_ENCODINGS) if "encoding" in kind else "utf-8"
-        options = CsvOptions(encoding=encoding)
+        options = CsvRead(encoding=encoding)
         return text.encode(encoding, "replace"), lambda path, data, size: read_csv(
             path, data, _DECLARED, options=options, split_bytes=size, failure_texts=True
         )
@@ -79,7 +79,7 @@ def _file(kind: str, chance: random.Random) -> tuple[bytes, Callable[[Path, byte
     if kind == "ndjson":
         data = chance.choice(["\n", "\r\n", "\n\n"]).join(lines).encode("utf-8", "surrogatepass")
         return data, lambda path, data, size: read_json(path, data, _DECLARED, split_bytes=size, failure_texts=True)
-    layout = JsonOptions(format=JsonLayout.ARRAY)
+    layout = JsonRead(format=JsonLayout.ARRAY)
     data = f"[{','.join(lines)}]".encode("utf-8", "surrogatepass")
     return data, lambda path, data, size: read_json(
         path, data, _DECLARED, options=layout, split_bytes=size, failure_texts=True

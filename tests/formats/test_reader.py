@@ -9,9 +9,9 @@ import pytest
 import spark_jobs.formats
 from spark_jobs.cxl import types
 from spark_jobs.formats import registry, splits
-from spark_jobs.formats.csv.options import CsvOptions
+from spark_jobs.formats.csv.options import CsvRead
 from spark_jobs.formats.format import ArrayPath, Reading
-from spark_jobs.formats.json.options import JsonOptions
+from spark_jobs.formats.json.options import JsonRead
 from spark_jobs.formats.reading import SplitOutcome
 from spark_jobs.scan import files
 from spark_jobs.scan.files import FormatError
@@ -19,14 +19,14 @@ from tests.formats.csv.files import source_columns
 
 DECLARED = {"id": types.INT, "name": types.STRING}
 FILES: list[tuple[str, bytes, Any]] = [
-    ("csv", b'id,name,x\n1,a,7\n2,"b\nc",8\n', CsvOptions()),
-    ("json", b'{"id":1,"name":"a","x":"7"}\n{"id":2,"name":"b\\nc","x":"8"}\n', JsonOptions()),
+    ("csv", b'id,name,x\n1,a,7\n2,"b\nc",8\n', CsvRead()),
+    ("json", b'{"id":1,"name":"a","x":"7"}\n{"id":2,"name":"b\\nc","x":"8"}\n', JsonRead()),
 ]
 
 
 @pytest.mark.parametrize(("name", "data", "options"), FILES)
 def test_a_format_is_planned_read_and_counted_by_its_name(
-    tmp_path: Path, name: str, data: bytes, options: CsvOptions | JsonOptions
+    tmp_path: Path, name: str, data: bytes, options: CsvRead | JsonRead
 ) -> None:
     (tmp_path / "in").write_bytes(data)
     file = files.describe(str(tmp_path / "in"), "in")
@@ -63,7 +63,7 @@ def test_what_follows_the_records_that_count_is_not_there(
 ) -> None:
     (tmp_path / "in").write_bytes(data)
     file = replace(files.describe(str(tmp_path / "in"), "in"), most_records=most)
-    options = JsonOptions() if name == "json" else CsvOptions()
+    options = JsonRead() if name == "json" else CsvRead()
     reader = registry.named(name).reader(options)
     scan = reader.plan(("id",), [file])
     if name == "json":
@@ -92,7 +92,7 @@ def test_widened_values_are_texts_or_of_any_kind(tmp_path: Path) -> None:
 
 def test_records_that_array_paths_make_are_counted(tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes(b'{"id":[1,2,3]}')
-    reader = registry.named("json").reader(JsonOptions(), (ArrayPath("id"),))
+    reader = registry.named("json").reader(JsonRead(), (ArrayPath("id"),))
     scan = reader.plan(("id",), [files.describe(str(tmp_path / "in"), "in")])
     [split] = splits.plan(scan.files)
     outcome = SplitOutcome()
@@ -119,7 +119,7 @@ def test_many_files_are_matched_in_their_order(tmp_path: Path) -> None:
         path = tmp_path / f"{number:03}.csv"
         path.write_text(f"id,x{number % 50}\n{number},1\n")
         inputs.append(files.describe(str(path), path.name))
-    reader = registry.named("csv").reader(CsvOptions())
+    reader = registry.named("csv").reader(CsvRead())
     scan = reader.plan(("id",), inputs)
     assert scan.widened == tuple(f"x{number}" for number in range(50))
     assert [plan.file.name for plan in scan.files] == [file.name for file in inputs]

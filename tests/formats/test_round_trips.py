@@ -13,9 +13,9 @@ from spark_jobs.cxl import types, values
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.formats import options, reading, registry, splits
 from spark_jobs.formats.columns import OnUnmapped
-from spark_jobs.formats.csv.options import CsvOptions, csv_problems
+from spark_jobs.formats.csv.options import CsvRead, CsvWrite
 from spark_jobs.formats.format import Reading, SourceColumn
-from spark_jobs.formats.json.options import JsonLayout, JsonOptions
+from spark_jobs.formats.json.options import JsonLayout, JsonRead, JsonWrite
 from spark_jobs.scan import files
 
 if TYPE_CHECKING:
@@ -162,11 +162,13 @@ def shown(records: list[tuple[Any, ...]]) -> list[str]:
 def test_csv(
     data: st.DataObject, encoding: str, delimiter: str, quote: str, piece: int, split_bytes: int, tmp_path: Path
 ) -> None:
-    chosen = CsvOptions(delimiter=delimiter, quote_char=quote, encoding=encoding)
-    assume(not csv_problems(chosen))
+    chosen = CsvRead(delimiter=delimiter, quote_char=quote, encoding=encoding)
+    written_with = CsvWrite(delimiter=delimiter, quote_char=quote, encoding=encoding)
+    assert chosen.problems() == written_with.problems()
+    assume(not chosen.problems())
     table = data.draw(tables(BY_KIND, encoding))
     path = tmp_path / "rows.csv"
-    assert written("csv", table, chosen, piece, path) == unwritable(table, encoding)
+    assert written("csv", table, written_with, piece, path) == unwritable(table, encoding)
     # An empty cell is the empty text: CSV has no null texts (decision 26).
     empty = ["" if column.type == types.STRING else None for column in table.schema.columns]
     expected = [
@@ -196,9 +198,10 @@ def test_json(
     tmp_path: Path,
 ) -> None:
     pretty = pretty and layout is JsonLayout.ARRAY
-    chosen = JsonOptions(format=layout, pretty=pretty, encoding=encoding)
+    chosen = JsonRead(format=layout, encoding=encoding)
+    written_with = JsonWrite(format=layout, pretty=pretty, encoding=encoding)
     table = data.draw(tables({**BY_KIND, types.ANY: NESTED}, encoding))
     path = tmp_path / "rows.json"
-    failed = written("json", table, chosen, piece, path, preserve_nulls=preserve_nulls)
+    failed = written("json", table, written_with, piece, path, preserve_nulls=preserve_nulls)
     assert failed == unwritable(table, encoding)
     assert shown(read("json", table, chosen, split_bytes, path)) == shown(kept(table, encoding))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs.formats.format import ArrayPath
-from spark_jobs.formats.json.options import JsonLayout, JsonOptions
+from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.formats.json.read import JsonReader
 from spark_jobs.formats.pages import Pages
 from spark_jobs.scan.files import FormatError
@@ -36,13 +36,13 @@ def pull(
     pagination: Pagination,
     *,
     path: str = "/orders",
-    options: JsonOptions | None = None,
+    options: JsonRead | None = None,
     arrays: Any = (),
     most_records: int | None = None,
     **settings: Any,
 ) -> Matched:
     endpoint = Endpoint(url=server.url + path, pagination=pagination, **{"max_pages": 9, "timeout_s": 5.0, **settings})
-    wanted = rest.Pull("shop", endpoint, Pages(JsonReader(options or JsonOptions(), arrays)), most_records)
+    wanted = rest.Pull("shop", endpoint, Pages(JsonReader(options or JsonRead(), arrays)), most_records)
     return rest.pull(wanted, folder, "pages-0", web.Recorded())
 
 
@@ -229,7 +229,7 @@ def test_a_server_that_leads_back_behind_what_is_wanted_is_none_of_our_business(
 
 @pytest.mark.parametrize("pagination", [OFFSET, CURSOR, LINKS], ids=lambda each: each.strategy)
 def test_the_limit_of_pages_holds_whatever_the_server_offers(pagination: Pagination, tmp_path: Path) -> None:
-    options = JsonOptions(format=JsonLayout.OBJECT, record_path="$.rows")
+    options = JsonRead(format=JsonLayout.OBJECT, record_path="$.rows")
     with web.serving(endless) as server:
         found = pull(server, tmp_path, pagination, options=options, max_pages=3)
     assert len(found.files) == len(server.requests) == 3

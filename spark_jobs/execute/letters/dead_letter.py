@@ -12,7 +12,7 @@ import pyarrow as pa
 from spark_jobs.cxl import schema, types
 from spark_jobs.execute import identity
 from spark_jobs.execute.letters import display, reread, runs
-from spark_jobs.formats.csv.options import CsvOptions
+from spark_jobs.formats.csv.options import CsvWrite
 from spark_jobs.formats.csv.write import CsvWriter
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Assembly:
     def _writer(self, box: Letterbox) -> format.Writer:
         count = len(self._names(box))
         columns = schema.Schema(tuple(schema.Column(str(i), types.STRING.or_null()) for i in range(count)))
-        return CsvWriter(columns, CsvOptions(), include_header=False)
+        return CsvWriter(columns, CsvWrite(), include_header=False)
 
     def _names(self, box: Letterbox) -> list[str]:
         names = ["id", "timestamp", "source_file", "source_name", "source_row", "triggering_field", "triggering_value"]

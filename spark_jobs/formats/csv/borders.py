@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_jobs.formats.columns import FilePlan
-    from spark_jobs.formats.csv.options import CsvOptions
+    from spark_jobs.formats.csv.options import CsvRead
     from spark_jobs.formats.splits import Split
     from spark_jobs.scan.changes import Stream
 
 _SCAN_BYTES = 4 << 20
 
 
-def exact_splits(file_plan: FilePlan, splits: Sequence[Split], options: CsvOptions) -> list[Split]:
+def exact_splits(file_plan: FilePlan, splits: Sequence[Split], options: CsvRead) -> list[Split]:
     """The splits of one file with true record borders, found by one pass over its bytes in bounded memory."""
     borders = exact_borders(file_plan, [split.start for split in splits[1:]], options)
     starts = [splits[0].start, *borders]
@@ -36,7 +36,7 @@ def exact_splits(file_plan: FilePlan, splits: Sequence[Split], options: CsvOptio
     ]
 
 
-def exact_borders(file_plan: FilePlan, positions: Sequence[int], options: CsvOptions) -> list[int]:
+def exact_borders(file_plan: FilePlan, positions: Sequence[int], options: CsvRead) -> list[int]:
     """For each position (ascending) the first record start at or after it; the file's end where there is none."""
     dialect = parser.dialect_of(options)
     borders: list[int] = []

@@ -16,7 +16,7 @@ from spark_jobs.scan.files import FormatError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_jobs.formats.csv.options import CsvOptions
+    from spark_jobs.formats.csv.options import CsvRead
     from spark_jobs.formats.csv.quotes import Dialect
     from spark_jobs.formats.stretch import ByteStream
     from spark_jobs.scan.files import InputFile
@@ -55,7 +55,7 @@ class _Record:
     is_whole: bool
 
 
-def read(file: InputFile, options: CsvOptions, declared: Sequence[str]) -> Head | None:
+def read(file: InputFile, options: CsvRead, declared: Sequence[str]) -> Head | None:
     """The names of a file's fields, or None when the file has no record at all.
 
     A file without header has the declared names in their order; further fields are called `col_<index>` (decision 92).
@@ -71,7 +71,7 @@ def read(file: InputFile, options: CsvOptions, declared: Sequence[str]) -> Head 
         return _read(raw, raw.edges(), file, options, declared)
 
 
-def _read(raw: ByteStream, edges: int, file: InputFile, options: CsvOptions, declared: Sequence[str]) -> Head | None:
+def _read(raw: ByteStream, edges: int, file: InputFile, options: CsvRead, declared: Sequence[str]) -> Head | None:
     is_utf8 = encoding.is_utf8(options.encoding)
     stream: ByteStream = raw if is_utf8 else encoding.Utf8Stream(raw, options.encoding)
     is_marked = is_utf8 or not encoding.takes_mark(options.encoding)
@@ -83,7 +83,7 @@ def _read(raw: ByteStream, edges: int, file: InputFile, options: CsvOptions, dec
     return head and replace(head, edges=edges)
 
 
-def _with_header(header: _Record | None, file: InputFile, options: CsvOptions) -> Head | None:
+def _with_header(header: _Record | None, file: InputFile, options: CsvRead) -> Head | None:
     if header is None:
         return None
     if header.data.startswith(_COMPRESSED):
@@ -104,7 +104,7 @@ def _with_header(header: _Record | None, file: InputFile, options: CsvOptions) -
     return Head(names, header.end, header.data.decode())
 
 
-def _without_header(records: Iterator[_Record], options: CsvOptions, declared: Sequence[str]) -> Head | None:
+def _without_header(records: Iterator[_Record], options: CsvRead, declared: Sequence[str]) -> Head | None:
     """As many columns as are declared, or as the first record that is whole has where these are more."""
     first = next(records, None)
     if first is None:
@@ -115,7 +115,7 @@ def _without_header(records: Iterator[_Record], options: CsvOptions, declared: S
     return Head((*declared, *(f"col_{index}" for index in range(len(declared), width))), first.start)
 
 
-def _width(record: _Record, options: CsvOptions) -> int:
+def _width(record: _Record, options: CsvRead) -> int:
     """How many fields a record has; 0 where it is malformed."""
     try:
         return len(_fields(record.data, options)) if record.is_whole else 0
@@ -124,7 +124,7 @@ def _width(record: _Record, options: CsvOptions) -> int:
 
 
 @lru_cache(maxsize=16)
-def _fields(record: bytes, options: CsvOptions) -> tuple[str, ...]:
+def _fields(record: bytes, options: CsvRead) -> tuple[str, ...]:
     """The fields of a record; the files of a source mostly have one header."""
     return tuple(parser.parse_record(record, options))
 

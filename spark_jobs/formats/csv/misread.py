@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spark_jobs.formats.csv.head import Head
-    from spark_jobs.formats.csv.options import CsvOptions
+    from spark_jobs.formats.csv.options import CsvRead
 
 _DELIMITERS = ",;\t|:~^"
 _QUOTES = "\"'"
 
 
-def foreign(head: Head, declared: Sequence[str], options: CsvOptions) -> str:
+def foreign(head: Head, declared: Sequence[str], options: CsvRead) -> str:
     """What is wrong with a file whose header has none of the declared columns, and what would fit."""
     proposals = list(_proposals(head, declared, options)) or ["check the path, the header and `schema`"]
     return (
@@ -30,7 +30,7 @@ def foreign(head: Head, declared: Sequence[str], options: CsvOptions) -> str:
     )
 
 
-def _proposals(head: Head, declared: Sequence[str], options: CsvOptions) -> Iterator[str]:
+def _proposals(head: Head, declared: Sequence[str], options: CsvRead) -> Iterator[str]:
     """Settings under which the file would have declared columns, or seems to have its records."""
     text = head.header.lstrip()
     if text.startswith(("{", "[")):
@@ -55,7 +55,7 @@ def _proposals(head: Head, declared: Sequence[str], options: CsvOptions) -> Iter
         yield "it looks like a record: `options.has_header: false`"
 
 
-def _fitting_options(header: str, declared: Sequence[str], options: CsvOptions) -> str:
+def _fitting_options(header: str, declared: Sequence[str], options: CsvRead) -> str:
     """The delimiter and quotes under which a header names most of the declared columns."""
     best, found = 0, ""
     for delimiter in _DELIMITERS:
@@ -70,7 +70,7 @@ def _fitting_options(header: str, declared: Sequence[str], options: CsvOptions) 
     return found
 
 
-def _fields(header: str, options: CsvOptions) -> list[str]:
+def _fields(header: str, options: CsvRead) -> list[str]:
     """The fields of a header under other options; none where they do not fit."""
     try:
         return parser.parse_record(header.encode(), options)

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_jobs.formats import options as checks
 from spark_jobs.formats.format import Format
+from spark_jobs.formats.options import Options, character_problem
+
+
+class _CsvOptions(Options):
+    delimiter: str
+    quote_char: str
+
+    def problems(self) -> list[tuple[str, str]]:
+        """Delimiter and quote are different single characters."""
+        problems = []
+        for key, value in (("delimiter", self.delimiter), ("quote_char", self.quote_char)):
+            if (problem := character_problem(value)) is not None:
+                problems.append((key, problem))
+        if not problems and self.delimiter == self.quote_char:
+            problems.append(("quote_char", "the quote character must differ from the delimiter"))
+        return problems + super().problems()
 
 
 @dataclass(frozen=True)
-class CsvOptions:
-    """How a CSV file is written down (spec/formats.md 3; decisions 54 and 55).
+class CsvRead(_CsvOptions):
+    """`options:` of a CSV source.
 
     Args:
-        delimiter: the character between fields.
-        quote_char: the character around fields; it is doubled inside them.
-        has_header: whether the first record names the columns (sources only).
-        encoding: an encoding by its Python name. A UTF-8 byte order mark is always skipped on reading.
+        delimiter: The character between fields.
+        quote_char: The character around fields; doubled inside them.
+        has_header: Whether the first record has the names; else columns follow `schema`.
+        encoding: An encoding by its Python name.
     """
 
     delimiter: str = ","
@@ -25,17 +40,23 @@ class CsvOptions:
     encoding: str = "utf-8"
 
 
-def csv_problems(options: CsvOptions) -> list[tuple[str, str]]:
-    """What is wrong with CSV options: pairs of an option's key and a message."""
-    problems = []
-    for key, value in (("delimiter", options.delimiter), ("quote_char", options.quote_char)):
-        if (problem := checks.character_problem(value)) is not None:
-            problems.append((key, problem))
-    if not problems and options.delimiter == options.quote_char:
-        problems.append(("quote_char", "the quote character must differ from the delimiter"))
-    if (problem := checks.encoding_problem(options.encoding)) is not None:
-        problems.append(("encoding", problem))
-    return problems
+@dataclass(frozen=True)
+class CsvWrite(_CsvOptions):
+    """`options:` of a CSV output.
+
+    Args:
+        delimiter: The character between fields.
+        quote_char: The character around fields that need it.
+        encoding: An encoding by its Python name.
+    """
+
+    delimiter: str = ","
+    quote_char: str = '"'
+    encoding: str = "utf-8"
+
+    def writes_names(self, *, include_header: bool) -> bool:
+        """The header has them."""
+        return include_header
 
 
-FORMAT = Format("csv", "CSV", chapter=3, values_are_text=True)
+FORMAT = Format("csv", "CSV", chapter=3, read_options=CsvRead, write_options=CsvWrite, values_are_text=True)

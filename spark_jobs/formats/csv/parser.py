@@ -27,7 +27,7 @@ from spark_jobs.formats.stretch import Stretch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.formats.csv.options import CsvOptions
+    from spark_jobs.formats.csv.options import CsvRead
     from spark_jobs.formats.format import Block, FileColumns, Reading
     from spark_jobs.formats.stretch import ByteStream
 
@@ -39,7 +39,7 @@ _UNDECODABLE = re.compile("[\udc80-\udcff]+")
 _REPLACEMENT = "\ufffd"
 
 
-def dialect_of(options: CsvOptions) -> quotes.Dialect:
+def dialect_of(options: CsvRead) -> quotes.Dialect:
     """The structuring bytes of CSV options."""
     return quotes.Dialect(ord(options.delimiter), ord(options.quote_char))
 
@@ -48,7 +48,7 @@ class CsvParser:
     """Reads stretches of one file."""
 
     def __init__(
-        self, options: CsvOptions, columns: FileColumns, reading: Reading, block_bytes: int | None = None
+        self, options: CsvRead, columns: FileColumns, reading: Reading, block_bytes: int | None = None
     ) -> None:
         self._dialect = dialect_of(options)
         self._options = options
@@ -213,7 +213,7 @@ def _shown(raw: pa.StringArray, mark: str | None) -> pa.StringArray:
     return pc.utf8_rtrim(pc.utf8_slice_codeunits(raw, 0, format.RAW_TEXT_LIMIT), "\r\n")
 
 
-def count(stream: ByteStream, options: CsvOptions, stretch: Stretch, *, is_last: bool) -> None:
+def count(stream: ByteStream, options: CsvRead, stretch: Stretch, *, is_last: bool) -> None:
     """Count the records of a stretch in `stretch` without parsing them; see `CsvParser.blocks`."""
     dialect = dialect_of(options)
     for data, problem in pieces.pieces(stream, dialect, BLOCK_BYTES, stretch, is_last=is_last):
@@ -232,7 +232,7 @@ def is_utf8(data: bytes) -> bool:
     return True
 
 
-def parse_record(data: bytes, options: CsvOptions) -> list[str]:
+def parse_record(data: bytes, options: CsvRead) -> list[str]:
     """The fields of the one record that some UTF-8 bytes hold, such as a header.
 
     Raises:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.columns import ScanPlan
     from spark_jobs.formats.csv.head import Head
-    from spark_jobs.formats.csv.options import CsvOptions
+    from spark_jobs.formats.csv.options import CsvRead
     from spark_jobs.formats.format import ArrayPath, Block, Reading
     from spark_jobs.formats.names import Search
     from spark_jobs.formats.reading import SplitOutcome
@@ -37,7 +37,7 @@ _FILES_AT_A_TIME = 32
 class CsvReader(reader.Reader):
     """Reads CSV files."""
 
-    options: CsvOptions
+    options: CsvRead
 
     def plan(
         self,
@@ -121,6 +121,6 @@ class CsvReader(reader.Reader):
         return together.read(file_plans, self.options, wanted)
 
 
-def open_reader(options: CsvOptions, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> CsvReader:
+def open_reader(options: CsvRead, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> CsvReader:
     """The reader of a source's files."""
     return CsvReader(options, arrays, layout)

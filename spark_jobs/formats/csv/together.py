@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_jobs.formats.columns import FilePlan
-    from spark_jobs.formats.csv.options import CsvOptions
+    from spark_jobs.formats.csv.options import CsvRead
     from spark_jobs.formats.csv.quotes import Dialect
     from spark_jobs.formats.format import Block, Reading
 
 _NEWLINE, _RETURN = 10, 13
 
 
-def read(file_plans: Sequence[FilePlan], options: CsvOptions, wanted: Reading) -> tuple[list[Block], list[int]] | None:
+def read(file_plans: Sequence[FilePlan], options: CsvRead, wanted: Reading) -> tuple[list[Block], list[int]] | None:
     """The records of small files, and how many each has; see `Reader.read_together`."""
     dialect = parser.dialect_of(options)
     parts: list[bytes] = []

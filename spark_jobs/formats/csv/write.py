@@ -22,7 +22,7 @@ from spark_jobs.formats import cell_text, encoding, format
 
 if TYPE_CHECKING:
     from spark_jobs.cxl.schema import Column, Schema
-    from spark_jobs.formats.csv.options import CsvOptions
+    from spark_jobs.formats.csv.options import CsvWrite
 
 #: Kinds whose texts have letters, digits and these signs only: none of the usual delimiters and quote characters.
 _PLAIN_KINDS = (Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.DATE, Kind.DATETIME)
@@ -37,7 +37,7 @@ class CsvWriter:
     separator = b""
     end = b""
 
-    def __init__(self, schema: Schema, options: CsvOptions, *, include_header: bool = True) -> None:
+    def __init__(self, schema: Schema, options: CsvWrite, *, include_header: bool = True) -> None:
         self._columns = schema.columns
         self._delimiter, self._quote = options.delimiter, options.quote_char
         self._encoding = encoding.Encoding(options.encoding)
@@ -144,6 +144,6 @@ def _others(rows: int, failures: list[RowFailure]) -> pa.Int64Array:
     return pa.array([row for row in range(rows) if row not in failed], pa.int64())
 
 
-def open_writer(schema: Schema, options: CsvOptions, *, include_header: bool, preserve_nulls: bool) -> CsvWriter:
+def open_writer(schema: Schema, options: CsvWrite, *, include_header: bool, preserve_nulls: bool) -> CsvWriter:
     """The writer of an output."""
     return CsvWriter(schema, options, include_header=include_header)

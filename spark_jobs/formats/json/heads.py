@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.columns import ColumnTracker
     from spark_jobs.formats.format import ArrayPath
-    from spark_jobs.formats.json.options import JsonOptions
+    from spark_jobs.formats.json.options import JsonRead
     from spark_jobs.formats.stretch import ByteStream
     from spark_jobs.scan.files import InputFile
 
@@ -68,7 +68,7 @@ class _Head:
 class Heads:
     """Looks into the files of a source."""
 
-    def __init__(self, declared: tuple[str, ...], options: JsonOptions, arrays: Sequence[ArrayPath]) -> None:
+    def __init__(self, declared: tuple[str, ...], options: JsonRead, arrays: Sequence[ArrayPath]) -> None:
         self.declared = declared
         #: The undeclared names that were seen on the way.
         self.others: dict[str, None] = {}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
-from spark_jobs.formats import options as checks
-from spark_jobs.formats.format import Format
+from spark_jobs.formats.format import Format, SectionPlace
+from spark_jobs.formats.options import Options, Words
 
 
 class JsonLayout(StrEnum):
@@ -18,30 +19,54 @@ class JsonLayout(StrEnum):
 
 
 @dataclass(frozen=True)
-class JsonOptions:
-    """How a JSON file is written down (spec/formats.md 4).
+class JsonRead(Options):
+    """`options:` of a JSON source.
 
     Args:
-        format: the layout; None finds it out from the first character on reading, and is an array on writing.
-        record_path: where the array of records is, as `$.a.b`, `a.b` or `/a/b` (sources only).
-        pretty: whether objects are written over several lines with two blanks of indentation (outputs only).
-        encoding: an encoding by its Python name.
+        format: How records stand in the file; found out from its first character when absent.
+        record_path: Where the array of records is, as `$.a.b`, `a.b` or `/a/b`.
+        encoding: An encoding by its Python name.
     """
 
     format: JsonLayout | None = None
     record_path: str | None = None
+    encoding: str = "utf-8"
+
+    def problems(self) -> list[tuple[str, str]]:
+        """Records inside an object need a path."""
+        problems = []
+        if self.format is JsonLayout.OBJECT and self.record_path is None:
+            problems.append(("format", "format: object requires record_path"))
+        return problems + super().problems()
+
+
+@dataclass(frozen=True)
+class JsonWrite(Options):
+    """`options:` of a JSON output.
+
+    Args:
+        format: One array, or one object per line; an array when absent.
+        pretty: Whether objects are written over several lines.
+        encoding: An encoding by its Python name.
+    """
+
+    format: Annotated[JsonLayout | None, Words(among=("array", "ndjson"))] = None
     pretty: bool = False
     encoding: str = "utf-8"
 
-
-def json_problems(options: JsonOptions) -> list[tuple[str, str]]:
-    """What is wrong with JSON options: pairs of an option's key and a message."""
-    problems = []
-    if options.format is JsonLayout.OBJECT and options.record_path is None:
-        problems.append(("format", "format: object requires record_path"))
-    if (problem := checks.encoding_problem(options.encoding)) is not None:
-        problems.append(("encoding", problem))
-    return problems
+    def writes_names(self, *, include_header: bool) -> bool:
+        """Each record has them."""
+        return True
 
 
-FORMAT = Format("json", "JSON", chapter=4, names_in_records=True)
+FORMAT = Format(
+    "json",
+    "JSON",
+    chapter=4,
+    read_options=JsonRead,
+    write_options=JsonWrite,
+    names_in_records=True,
+    has_arrays=True,
+    comes_in_pages=True,
+    sections=SectionPlace("json_pointer"),
+)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.format import ArrayPath, Block, Reading
     from spark_jobs.formats.json.exact import Item
     from spark_jobs.formats.json.members import Declared
-    from spark_jobs.formats.json.options import JsonOptions
+    from spark_jobs.formats.json.options import JsonRead
     from spark_jobs.formats.json.portions import Lines, Places
     from spark_jobs.formats.stretch import ByteStream
 
@@ -41,7 +41,7 @@ class JsonParser:
     """Reads stretches of one file."""
 
     def __init__(
-        self, path: str, layout: JsonLayout, options: JsonOptions, reading: Reading, arrays: Sequence[ArrayPath] = ()
+        self, path: str, layout: JsonLayout, options: JsonRead, reading: Reading, arrays: Sequence[ArrayPath] = ()
     ) -> None:
         self._path = path
         self._layout = layout
@@ -205,7 +205,7 @@ def path_keys(path: str) -> list[str]:
     return [key for key in path.removeprefix("$").split(".") if key]
 
 
-def layout_of(head: str, options: JsonOptions, path: str) -> JsonLayout | None:
+def layout_of(head: str, options: JsonRead, path: str) -> JsonLayout | None:
     """How a file is laid out, by its options or its first character; None when there is no character.
 
     Raises:

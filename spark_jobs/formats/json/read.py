@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.columns import FilePlan, ScanPlan
     from spark_jobs.formats.format import Block
-    from spark_jobs.formats.json.options import JsonOptions
+    from spark_jobs.formats.json.options import JsonRead
     from spark_jobs.formats.names import Part, Search
     from spark_jobs.formats.reading import SplitOutcome
     from spark_jobs.formats.splits import Split
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class JsonReader(reader.Reader):
     """Reads JSON files."""
 
-    options: JsonOptions
+    options: JsonRead
 
     def plan(
         self,
@@ -150,6 +150,6 @@ class JsonReader(reader.Reader):
         return (blocks, counts) if sum(block.count for block in blocks) == sum(counts) else None
 
 
-def open_reader(options: JsonOptions, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> JsonReader:
+def open_reader(options: JsonRead, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> JsonReader:
     """The reader of a source's files."""
     return JsonReader(options, arrays, layout)

@@ -21,7 +21,7 @@ from spark_jobs.formats.json.options import JsonLayout
 if TYPE_CHECKING:
     from spark_jobs.cxl.schema import Column, Schema
     from spark_jobs.cxl.types import Type
-    from spark_jobs.formats.json.options import JsonOptions
+    from spark_jobs.formats.json.options import JsonWrite
 
 _QUOTED_KINDS = (Kind.STRING, Kind.DATE, Kind.DATETIME)
 _SMALLEST_WITHOUT_EXPONENT = 1e-5
@@ -30,7 +30,7 @@ _SMALLEST_WITHOUT_EXPONENT = 1e-5
 class JsonWriter:
     """Writes the columns of an output as JSON; see `format.Writer`."""
 
-    def __init__(self, schema: Schema, options: JsonOptions, *, preserve_nulls: bool = False) -> None:
+    def __init__(self, schema: Schema, options: JsonWrite, *, preserve_nulls: bool = False) -> None:
         self._columns = schema.columns
         self._preserve_nulls = preserve_nulls
         self._pretty = options.pretty
@@ -160,6 +160,6 @@ def _pretty(value: Any, indent: str = "") -> str:
     return values.json_text(value)
 
 
-def open_writer(schema: Schema, options: JsonOptions, *, include_header: bool, preserve_nulls: bool) -> JsonWriter:
+def open_writer(schema: Schema, options: JsonWrite, *, include_header: bool, preserve_nulls: bool) -> JsonWriter:
     """The writer of an output."""
     return JsonWriter(schema, options, preserve_nulls=preserve_nulls)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from spark_jobs.diagnostics import codes, nearest
+from spark_jobs.formats import registry
 from spark_jobs.nodes import formats
 from spark_jobs.nodes.binding import CORRELATION, META, BindScope, Bound, Flow, NodeType, Wiring, plain, report
 from spark_jobs.nodes.model import Config, Flag, Name, Natural, Order, Positive, Size, SortFields, Text, choice, unfit
@@ -52,7 +53,7 @@ class OutputConfig(Config):
     """`config:` of an output (spec/formats.md 11.1)."""
 
     name: Name | None = None
-    type: choice(formats.Format)  # type: ignore[valid-type]
+    type: choice(formats.FormatName)  # type: ignore[valid-type]
     path: Name
     options: dict[str, Any] | None = None
     include_unmapped: Flag = True
@@ -76,18 +77,20 @@ _NAMING_TOKEN = re.compile(r"\{(?:stem|ext|seq(?::0\d{1,2})?)\}")
 
 
 def _parts(values: Mapping[str, Any]) -> dict[tuple[str | int, ...], type[Config]]:
-    return formats.parts(formats.WRITE, values, "schema")
+    return formats.parts(values, "schema", lambda format: format.write_options)
 
 
 def check(config: OutputConfig, scope: BindScope) -> None:
     """What is wrong with an output by itself."""
-    formats.check(config.type, scope)
-    edi = {formats.Format.EDIFACT: codes.E323, formats.Format.X12: codes.E338}.get(config.type)
-    if config.split and edi:
+    format = registry.named(config.type)
+    formats.check(format.write_options, scope)
+    if config.split and format.is_one_file:
         message = f"output '{scope.name}': {config.type} output cannot be combined with split"
-        report(scope, edi, message, "config", "split", help="an interchange is one file; remove `split:`")
-    if config.type is formats.Format.FIXED_WIDTH and config.layout is None:
-        message = f"output '{scope.name}': fixed_width needs a format schema, and the key `schema` is missing"
+        report(
+            scope, format.is_one_file, message, "config", "split", help="an interchange is one file; remove `split:`"
+        )
+    if format.needs_layout and config.layout is None:
+        message = f"output '{scope.name}': {format.name} needs a format schema, and the key `schema` is missing"
         report(scope, codes.E006, message, "config", help="add `schema:` with a path or with `fields:`")
     if config.split:
         _check_split(config.split, scope)
@@ -114,7 +117,7 @@ def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
     path, by_file = scope.output_path(config.path, "config", "path")
     _check_fields(config, scope, flow)
     undeclared = _unused(config, scope, flow)
-    options = formats.frozen(config.type, scope.part("options"))
+    options = formats.frozen(registry.named(config.type).write_options, scope.part("options"))
     step = OutputStep(
         name=scope.name,
         path=path,
@@ -146,7 +149,7 @@ def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
 
 def _check_names(step: OutputStep, scope: BindScope) -> None:
     """Whether the encoding has what the names of the columns are written with; undeclared ones show in the run."""
-    if formats.problems(step.options):
+    if step.options.problems():
         return
     mapped = dict(step.mapping)
     for name, message in step.unwritable(column.name for column in step.columns):
@@ -176,9 +179,10 @@ def _group_source(config: OutputConfig, name: str) -> str:
 
 
 def _pending(config: OutputConfig, scope: BindScope) -> Any:
-    if config.type not in formats.WRITABLE:
+    format = registry.named(config.type)
+    if not format.can_write:
         return scope.pending(f"writing {config.type} files", "config", "type")
-    if config.layout is not None:
+    if config.layout is not None and not format.needs_layout:
         return scope.pending("the `schema` of an output", "config", "schema")
     return None
 

@@ -7,8 +7,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from spark_jobs.formats import options
-from spark_jobs.formats.csv.options import CsvOptions
-from spark_jobs.formats.json.options import JsonOptions
 from spark_jobs.nodes import node, shape
 
 if TYPE_CHECKING:
@@ -84,7 +82,7 @@ class OutputStep(node.Step):
 
     Args:
         path: the path template, relative to the base directory, with the tokens filled in that are known at plan time.
-        format: `csv`, `json`, …; `options` is that format's write-option dataclass from `formats/options.py`.
+        format: `csv`, `json`, …; `options` is that format's write options.
         columns: what is written, projected, excluded and renamed (decision 25); undeclared columns come after.
         widened: whether undeclared columns are written; `exclude` and `mapping` (output name to source name) apply to
             them too.
@@ -143,13 +141,9 @@ class OutputStep(node.Step):
 
     def unwritable(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
         """The columns whose names the files would hold and their encoding cannot, each with what is wrong with it."""
-        match self.options:
-            case CsvOptions(encoding=encoding) if self.include_header:
-                pass
-            case JsonOptions(encoding=encoding):
-                pass
-            case _:
-                return
+        if not self.options.writes_names(include_header=self.include_header):
+            return
+        encoding = self.options.encoding
         for name in names:
             if (character := options.missing_character(name, encoding)) is not None:
                 yield name, f"column '{name}': {options.unwritable(character, encoding)}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.cxl import types
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes
-from spark_jobs.formats import date_forms
+from spark_jobs.formats import date_forms, registry
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import ArrayPath
 from spark_jobs.nodes import formats
@@ -46,14 +46,15 @@ def check(config: SourceConfig, scope: BindScope) -> None:
         report(scope, code, message, "config", *path, help=help_text)
     _check_patterns(config, scope)
     _check_envelope(config, scope)
-    if config.type is formats.Format.FIXED_WIDTH and config.format_schema is None:
-        message = f"source '{scope.name}': fixed_width needs a layout, and the key `format_schema` is missing"
+    format = registry.named(config.type)
+    if format.needs_layout and config.format_schema is None:
+        message = f"source '{scope.name}': {format.name} needs a layout, and the key `format_schema` is missing"
         report(scope, codes.E006, message, "config", help="add `format_schema:` with a path or with `fields:`")
-    formats.check(config.type, scope)
+    formats.check(format.read_options, scope)
 
 
 def _parts(values: Mapping[str, Any]) -> dict[tuple[str | int, ...], type[Config]]:
-    return formats.parts(formats.READ, values, "format_schema")
+    return formats.parts(values, "format_schema", lambda format: format.read_options)
 
 
 _MATCHERS = "path, glob, regex, paths"
@@ -166,14 +167,6 @@ def _check_patterns(config: SourceConfig, scope: BindScope) -> None:
             report(scope, codes.E212, message, "config", key, help="write `[[]` for the character itself")
 
 
-_EXTRACTS = {
-    formats.Format.XML: ("xml_path", None),
-    formats.Format.JSON: ("json_pointer", None),
-    formats.Format.EDIFACT: ("segment", "UNB"),
-    formats.Format.X12: ("segment", "ISA"),
-}
-
-
 def _check_envelope(config: SourceConfig, scope: BindScope) -> None:
     """Each section says where it is in the way of its format (spec/formats.md 9)."""
     for name, section in (config.envelope.sections if config.envelope else {}).items():
@@ -184,12 +177,12 @@ def _check_envelope(config: SourceConfig, scope: BindScope) -> None:
             report(scope, codes.E007, message, *path)
             continue
         key, value = next(iter(written.items()))
-        wanted, only = _EXTRACTS.get(config.type, (None, None))
-        if wanted is not None and key != wanted:
-            message = f"section '{name}': {config.type} sections are found by `{wanted}`, not by `{key}`"
-            report(scope, codes.E007, message, *path, key, help=f"write `{wanted}: …`")
-        elif only is not None and value != only:
-            message = f"section '{name}': only the segment {only} of {config.type} can be a section, not {value}"
+        place = registry.named(config.type).sections
+        if place is not None and key != place.key:
+            message = f"section '{name}': {config.type} sections are found by `{place.key}`, not by `{key}`"
+            report(scope, codes.E007, message, *path, key, help=f"write `{place.key}: …`")
+        elif place is not None and place.only is not None and value != place.only:
+            message = f"section '{name}': only the segment {place.only} of {config.type} can be a section, not {value}"
             report(scope, codes.E007, message, *path, key)
 
 
@@ -230,7 +223,7 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
     step = SourceStep(
         name=scope.name,
         format=str(config.type),
-        options=formats.frozen(config.type, scope.part("options")),
+        options=formats.frozen(registry.named(config.type).read_options, scope.part("options")),
         match=_match(config),
         columns=_localized(declared.columns, scope.date_header),
         on_unmapped=config.on_unmapped.mode,
@@ -284,12 +277,10 @@ def _sections(config: SourceConfig) -> Iterator[tuple[str, str, str, tuple[tuple
 
 
 def _documents(config: SourceConfig) -> dict[str, dict[str, types.Type]]:
-    """The sections that `$doc` has: declared ones, and those that X12 readers supply."""
+    """The sections that `$doc` has: declared ones, and those that every file of the format has."""
     documents = {name: {key: kind.or_null() for key, kind in fields} for name, _, _, fields in _sections(config)}
-    if config.type is formats.Format.X12:
-        elements = {f"e{number:02}": types.STRING.or_null() for number in range(1, 33)}
-        for section in ("functional_group", "transaction_set"):
-            documents.setdefault(section, dict(elements))
+    for section, names in registry.named(config.type).documents:
+        documents.setdefault(section, dict.fromkeys(names, types.STRING.or_null()))
     return documents
 
 
@@ -319,11 +310,12 @@ def _match(config: SourceConfig) -> FileMatch:
 
 
 def _pending(config: SourceConfig, declared: Declared, scope: BindScope) -> Any:
-    if config.type not in formats.READABLE:
+    format = registry.named(config.type)
+    if not format.can_read:
         return scope.pending(f"reading {config.type} files", "config", "type")
-    if config.array_paths and config.type is not formats.Format.JSON:
+    if config.array_paths and not format.has_arrays:
         return scope.pending("`array_paths`", "config", "array_paths")
-    if not declared.is_plain:
+    if not declared.is_plain and not format.needs_layout:
         return scope.pending("`format_schema`", "config", "format_schema")
     if config.envelope:
         return scope.pending("`envelope`", "config", "envelope")

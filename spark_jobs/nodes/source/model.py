@@ -180,7 +180,7 @@ class SourceConfig(Config):
     """`config:` of a source (spec/formats.md 1.2)."""
 
     name: Name | None = None
-    type: choice(formats.Format)  # type: ignore[valid-type]
+    type: choice(formats.FormatName)  # type: ignore[valid-type]
     columns: Columns | None = Field(None, alias="schema")
     options: dict[str, Any] | None = None
     transport: Annotated[TransportConfig, BeforeValidator(_transport)] = TransportConfig(kind=TransportKind.FILE)

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, assert_never
 
 from spark_jobs.diagnostics import codes
-from spark_jobs.nodes import formats
+from spark_jobs.formats import registry
 from spark_jobs.nodes.source.model import AuthScheme, TransportKind
 from spark_jobs.scan.network import addresses
 from spark_jobs.scan.network.endpoint import MAX_TIMEOUT_S, Credential, Endpoint, Pagination, Strategy
@@ -47,10 +47,11 @@ def problems(config: SourceConfig, name: str) -> Iterator[Problem]:
         if key in config.model_fields_set:
             message = f"source '{name}': `{key}` chooses among files, and rest transport has none"
             yield codes.E219, message, (key,), f"remove `{key}:`"
-    if config.type not in (formats.Format.JSON, formats.Format.XML):
+    if not registry.named(config.type).comes_in_pages:
+        possible = " or ".join(each.name for each in registry.formats().values() if each.comes_in_pages)
         message = (
-            f"source '{name}': rest transport decodes response bodies through the declared format, which must be json "
-            f"or xml (got {config.type})"
+            f"source '{name}': rest transport decodes response bodies through the declared format, which must be "
+            f"{possible} (got {config.type})"
         )
         yield codes.E220, message, ("type",), None
     for key in ("url", "max_pages"):

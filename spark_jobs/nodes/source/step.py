@@ -61,7 +61,7 @@ class SourceStep(node.Step):
 
     Args:
         label: `config.name`, when it differs from the node's name (messages show both).
-        format: `csv`, `json`, …; `options` is that format's option dataclass from `formats/options.py`.
+        format: `csv`, `json`, …; `options` is that format's read options.
         columns: the declared columns in order.
         live: names of the columns that anything downstream reads or writes; others are checked but not carried.
         failure_stage: the stage that conversion errors are raised at: the first downstream node's (decision 26).

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.cxl import types
 from spark_jobs.formats import columns, reading, splits
 from spark_jobs.formats.csv import parser
-from spark_jobs.formats.csv.options import CsvOptions
+from spark_jobs.formats.csv.options import CsvRead
 from spark_jobs.formats.csv.read import CsvReader
 from spark_jobs.formats.format import Reading, SourceColumn
 from spark_jobs.scan import files
@@ -64,7 +64,7 @@ def read_csv(
     data: bytes,
     declared: Columns,
     *,
-    options: CsvOptions | None = None,
+    options: CsvRead | None = None,
     split_bytes: int = splits.SPLIT_BYTES,
     block_bytes: int = parser.BLOCK_BYTES,
     on_unmapped: columns.OnUnmapped = columns.OnUnmapped.AUTO_WIDEN,
@@ -73,7 +73,7 @@ def read_csv(
 ) -> Result:
     """All records of a file with these bytes, read in splits; again with exact borders where a guess was wrong."""
     path.write_bytes(data)
-    options = options or CsvOptions()
+    options = options or CsvRead()
     file = files.describe(str(path), path.name)
     reader = CsvReader(options)
     scan = reader.plan(tuple(declared), [file], on_unmapped)

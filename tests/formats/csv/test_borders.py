@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spark_jobs.formats import splits
 from spark_jobs.formats.columns import FilePlan
 from spark_jobs.formats.csv import borders, parser, quotes
-from spark_jobs.formats.csv.options import CsvOptions
+from spark_jobs.formats.csv.options import CsvRead
 from spark_jobs.formats.format import FileColumns
 from spark_jobs.scan import files
 
@@ -55,8 +55,8 @@ def test_exact_borders_are_record_starts(tmp_path: Path, data: bytes, positions:
     wanted = sorted(positions)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(borders, "_SCAN_BYTES", scan_bytes)
-        found = borders.exact_borders(file_plan(len(data), path=str(path)), wanted, CsvOptions())
-    toggles = parser.dialect_of(CsvOptions()).toggles(data)
+        found = borders.exact_borders(file_plan(len(data), path=str(path)), wanted, CsvRead())
+    toggles = parser.dialect_of(CsvRead()).toggles(data)
     expected = [quotes.next_record_start(data, position - 1, toggles) for position in wanted]
     assert found == [len(data) if border is None else border for border in expected]
 
@@ -67,7 +67,7 @@ def test_borders_are_guessed_right_among_cells_of_many_lines(tmp_path: Path) -> 
     path = tmp_path / "x.csv"
     path.write_bytes(data)
     plan = file_plan(len(data), path=str(path))
-    dialect = parser.dialect_of(CsvOptions())
+    dialect = parser.dialect_of(CsvRead())
     with files.open_input(str(path), "x") as stream:
         for split in splits.plan([plan], 3001):
             start, end = splits.actual_range(split, stream, dialect.likely_start)

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.schema import Column, Schema
-from spark_jobs.formats.csv.options import CsvOptions
+from spark_jobs.formats.csv.options import CsvWrite
 from spark_jobs.formats.csv.write import CsvWriter
 from spark_jobs.formats.format import Encoded
 
 
 def write(
-    columns: dict[str, tuple[types.Type, list[Any]]], options: CsvOptions | None = None, **wanted: bool
+    columns: dict[str, tuple[types.Type, list[Any]]], options: CsvWrite | None = None, **wanted: bool
 ) -> tuple[CsvWriter, Encoded]:
     schema = Schema(tuple(Column(name, static) for name, (static, _) in columns.items()))
     arrays = [values.to_arrow(items, static) for static, items in columns.values()]
-    writer = CsvWriter(schema, options or CsvOptions(), **wanted)
+    writer = CsvWriter(schema, options or CsvWrite(), **wanted)
     return writer, writer.encode(pa.RecordBatch.from_arrays(arrays, names=list(columns)))
 
 
@@ -98,25 +98,25 @@ def test_only_cells_that_need_quotes_get_them() -> None:
 
 def test_another_delimiter_decides_what_is_quoted() -> None:
     columns = {"a": (types.STRING, ["1,5", "x;y"]), "b": (types.STRING, ["k", "l"])}
-    writer, encoded = write(columns, CsvOptions(delimiter=";"))
+    writer, encoded = write(columns, CsvWrite(delimiter=";"))
     assert writer.start + bytes(encoded.data) == b'a;b\n1,5;k\n"x;y";l\n'
 
 
 def test_a_delimiter_that_occurs_in_numbers_quotes_them() -> None:
-    _, encoded = write({"a": (types.INT, [15, 20]), "b": (types.BOOL, [True, None])}, CsvOptions(delimiter="5"))
+    _, encoded = write({"a": (types.INT, [15, 20]), "b": (types.BOOL, [True, None])}, CsvWrite(delimiter="5"))
     assert encoded.data == b'"15"5true\n205\n'
 
 
 def test_the_quote_character_is_the_one_that_was_asked_for() -> None:
     columns = {"it's": (types.STRING, ['a"b', "it's", "c,d", "e"]), "n": (types.INT, [1, 2, 3, 4])}
-    writer, encoded = write(columns, CsvOptions(quote_char="'"))
+    writer, encoded = write(columns, CsvWrite(quote_char="'"))
     assert writer.start == b"'it''s',n\n"
     assert encoded.data == b"a\"b,1\n'it''s',2\n'c,d',3\ne,4\n"
-    assert write({"x": (types.STRING, [None])}, CsvOptions(quote_char="'"))[1].data == b"''\n"
+    assert write({"x": (types.STRING, [None])}, CsvWrite(quote_char="'"))[1].data == b"''\n"
 
 
 def test_a_quote_character_that_occurs_in_numbers_quotes_them() -> None:
-    _, encoded = write({"a": (types.FLOAT, [-1.5, 2.0])}, CsvOptions(quote_char="-"))
+    _, encoded = write({"a": (types.FLOAT, [-1.5, 2.0])}, CsvWrite(quote_char="-"))
     assert encoded.data == b"---1.5-\n2\n"
 
 
@@ -150,7 +150,7 @@ def test_an_unwritable_character_fails_its_record_only() -> None:
         "größe": (types.STRING, ["Åse", "Łucja", "Zoë", "Эра"]),
         "m": (types.ANY, [{"k": 1}, 1, 2, 3]),
     }
-    writer, encoded = write(columns, CsvOptions(encoding="latin-1"))
+    writer, encoded = write(columns, CsvWrite(encoding="latin-1"))
     assert writer.start + bytes(encoded.data) == "id,größe,m\n3,Zoë,2\n".encode("latin-1")
     assert [(failed.row, failed.failure.value) for failed in encoded.failures] == [(0, '{"k":1}'), (1, "Ł"), (3, "Э")]
 
@@ -158,14 +158,14 @@ def test_an_unwritable_character_fails_its_record_only() -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "windows-1252"])
 def test_pieces_make_up_a_file_in_the_encoding(encoding: str) -> None:
     columns = {"a": (types.STRING, ["é", "x,y"])}
-    writer, encoded = write(columns, CsvOptions(encoding=encoding))
+    writer, encoded = write(columns, CsvWrite(encoding=encoding))
     assert (writer.start + bytes(encoded.data) * 2 + writer.end).decode(encoding) == 'a\né\n"x,y"\né\n"x,y"\n'
 
 
 def test_slices_of_a_batch_are_written_as_slices() -> None:
     schema = Schema((Column("a", types.STRING), Column("n", types.FLOAT)))
     batch = pa.record_batch({"a": ["x,", "y", "z"], "n": [1e30, 2.0, 1e-9]})
-    writer = CsvWriter(schema, CsvOptions())
+    writer = CsvWriter(schema, CsvWrite())
     assert writer.encode(batch.slice(1)).data == b"y,2\nz,0.000000001\n"
     assert writer.encode(batch.slice(1, 0)) == Encoded(b"", 0)
 

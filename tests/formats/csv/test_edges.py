@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.cxl import types
 from spark_jobs.formats.csv import pieces
-from spark_jobs.formats.csv.options import CsvOptions
+from spark_jobs.formats.csv.options import CsvRead
 from spark_jobs.scan.files import FormatError
 from tests.few import FEW
 from tests.formats.csv.files import Result, read_csv
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PAIR = {"k": types.STRING, "n": types.INT}
 MARK = "\ufeff"
 UNICODE = ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-7", "gb18030"]
-BARE = CsvOptions(has_header=False)
+BARE = CsvRead(has_header=False)
 
 
 # ---- U+FEFF --------------------------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ def test_only_the_mark_at_the_start_of_a_file_goes(
     expected = [MARK + "a", MARK, MARK + MARK + "b", MARK + "c", MARK + '"d"', "e"]
     if not has_mark and not has_header:
         expected[0] = "a"  # such files have no mark of their own: what they begin with counts as one
-    options = CsvOptions(has_header=has_header, encoding=encoding)
+    options = CsvRead(has_header=has_header, encoding=encoding)
     got = read_csv(
         tmp_path / "in.csv", written, PAIR, options=options, split_bytes=split_bytes, block_bytes=block_bytes
     )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.formats.columns import ColumnTracker, OnUnmapped
-from spark_jobs.formats.csv.options import CsvOptions
+from spark_jobs.formats.csv.options import CsvRead
 from spark_jobs.formats.csv.read import CsvReader
 from spark_jobs.formats.format import FileColumns
 from spark_jobs.scan import files
@@ -27,7 +27,7 @@ def plan(
     for name, data in heads.items():
         (folder / name).write_bytes(data)
         inputs.append(files.describe(str(folder / name), name))
-    return CsvReader(CsvOptions()).plan(declared, inputs, on_unmapped)
+    return CsvReader(CsvRead()).plan(declared, inputs, on_unmapped)
 
 
 def test_each_file_is_matched_by_its_own_header(tmp_path: Path) -> None:

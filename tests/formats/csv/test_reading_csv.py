@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spark_jobs.cxl import types
 from spark_jobs.formats import reading, splits
 from spark_jobs.formats.csv import pieces
-from spark_jobs.formats.csv.options import CsvOptions
+from spark_jobs.formats.csv.options import CsvRead
 from spark_jobs.formats.csv.read import CsvReader
 from spark_jobs.formats.format import Reading
 from spark_jobs.scan import files
@@ -172,18 +172,18 @@ def test_an_encoding_is_read_as_its_text(tmp_path: Path) -> None:
     declared = {"id": types.INT, "é": types.STRING}
     records = [{"id": 1, "é": "Zoë\r\nß"}, {"id": 2, "é": "𝄞 clef"}]
     for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32"):
-        options = CsvOptions(encoding=encoding)
+        options = CsvRead(encoding=encoding)
         got = read_csv(tmp_path / "in.csv", text.encode(encoding), declared, options=options, split_bytes=5)
         assert got.records == records
     latin = text.replace("𝄞", "G")
     for encoding in ("latin-1", "windows-1252", "iso-8859-15"):
-        options = CsvOptions(encoding=encoding)
+        options = CsvRead(encoding=encoding)
         got = read_csv(tmp_path / "in.csv", latin.encode(encoding), declared, options=options)
         assert got.records == [records[0], {"id": 2, "é": "G clef"}]
 
 
 def test_undecodable_text_of_another_encoding_is_a_malformed_record(tmp_path: Path) -> None:
-    options = CsvOptions(encoding="windows-1252")
+    options = CsvRead(encoding="windows-1252")
     got = read_csv(tmp_path / "in.csv", b"a,b\n1,\xe9\n2,\x81\n3,z\n", PAIR, options=options)
     assert [record["b"] for record in got.records] == ["é", "z"]
     assert [failure[0] for failure in got.failures] == [1]
@@ -191,13 +191,13 @@ def test_undecodable_text_of_another_encoding_is_a_malformed_record(tmp_path: Pa
 
 def test_other_delimiters_and_quotes(tmp_path: Path) -> None:
     data = b"a|b\n'x|y'|don't\n'it''s'|\"q\"\n"
-    got = read_csv(tmp_path / "in.csv", data, PAIR, options=CsvOptions("|", "'"), split_bytes=4)
+    got = read_csv(tmp_path / "in.csv", data, PAIR, options=CsvRead("|", "'"), split_bytes=4)
     assert got.records == [{"a": "x|y", "b": "don't"}, {"a": "it's", "b": '"q"'}]
 
 
 def test_a_file_without_header_follows_the_declared_order(tmp_path: Path) -> None:
     declared = {"a": types.STRING, "b": types.INT, "c": types.FLOAT}
-    options = CsvOptions(has_header=False)
+    options = CsvRead(has_header=False)
     got = read_csv(tmp_path / "in.csv", b"\xef\xbb\xbfx,1,\ny,2,0\n", declared, options=options, split_bytes=5)
     assert got.records == [{"a": "x", "b": 1, "c": None}, {"a": "y", "b": 2, "c": 0.0}]
     wide = read_csv(tmp_path / "in.csv", b"x,1,2.5,more\n", declared, options=options)
@@ -335,7 +335,7 @@ def test_failures_are_found_when_nothing_is_carried(tmp_path: Path) -> None:
 def test_a_file_that_becomes_shorter_is_an_error_and_a_longer_one_is_read_as_planned(tmp_path: Path) -> None:
     path = tmp_path / "in.csv"
     path.write_bytes(b"a,b\n1,2\n")
-    reader = CsvReader(CsvOptions())
+    reader = CsvReader(CsvRead())
     plan = reader.plan(("a",), [files.describe(str(path), "in.csv")])
     [split] = splits.plan(plan.files)
     wanted = Reading(source_columns({"a": types.INT}))

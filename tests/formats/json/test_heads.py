@@ -10,7 +10,7 @@ import pytest
 from spark_jobs.formats.columns import OnUnmapped, ScanPlan
 from spark_jobs.formats.format import ArrayPath
 from spark_jobs.formats.json import arrow, heads
-from spark_jobs.formats.json.options import JsonLayout, JsonOptions
+from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.formats.json.read import JsonReader
 from spark_jobs.scan import files
 
@@ -32,7 +32,7 @@ def plan(
     for name, text in texts.items():
         (folder / name).write_text(text)
     inputs = [files.describe(str(folder / name), name) for name in texts]
-    options = how.pop("options", JsonOptions())
+    options = how.pop("options", JsonRead())
     return JsonReader(options, tuple(how.pop("arrays", ()))).plan(declared, inputs, on_unmapped, **how)
 
 
@@ -69,7 +69,7 @@ def test_where_no_file_has_any_column_the_columns_are_not_told_one_by_one(
         "W210: no record of a.json has any of the declared columns (id, name); the first record has "
         "`page, data.rows`; the array 'data.rows' fits: `options.record_path: data.rows`",
     )
-    fitting = plan(tmp_path, {"a.json": text}, ("id",), on_unmapped, options=JsonOptions(record_path="data.rows"))
+    fitting = plan(tmp_path, {"a.json": text}, ("id",), on_unmapped, options=JsonRead(record_path="data.rows"))
     assert fitting.warnings == ()
 
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.formats.format import Encoded
-from spark_jobs.formats.json.options import JsonLayout, JsonOptions
+from spark_jobs.formats.json.options import JsonLayout, JsonWrite
 from spark_jobs.formats.json.write import JsonWriter
 
-LINES = JsonOptions(format=JsonLayout.NDJSON)
+LINES = JsonWrite(format=JsonLayout.NDJSON)
 
 
 def write(
-    columns: dict[str, tuple[types.Type, list[Any]]], options: JsonOptions = LINES, **wanted: bool
+    columns: dict[str, tuple[types.Type, list[Any]]], options: JsonWrite = LINES, **wanted: bool
 ) -> tuple[JsonWriter, Encoded]:
     schema = Schema(tuple(Column(name, static) for name, (static, _) in columns.items()))
     arrays = [values.to_arrow(items, static) for static, items in columns.values()]
@@ -131,7 +131,7 @@ def test_a_null_leaves_its_key_out_unless_nulls_are_preserved(records: list[tupl
 
 def test_an_array_is_joined_from_pieces() -> None:
     columns = {"a": (types.INT, [1, 2])}
-    writer, piece = write(columns, JsonOptions())
+    writer, piece = write(columns, JsonWrite())
     nothing = Encoded(b"", 0)
     assert file_of(writer, piece) == b'[\n{"a":1},\n{"a":2}\n]\n'
     assert file_of(writer, piece, nothing, piece) == b'[\n{"a":1},\n{"a":2},\n{"a":1},\n{"a":2}\n]\n'
@@ -150,7 +150,7 @@ def test_pretty_objects_begin_at_the_margin() -> None:
         "doc": (types.ARRAY, [[1, "x", [], {"k": {}}], []]),
         "gone": (types.STRING, [None, None]),
     }
-    writer, piece = write(columns, JsonOptions(pretty=True))
+    writer, piece = write(columns, JsonWrite(pretty=True))
     text = file_of(writer, piece).decode()
     assert text == (
         '[\n{\n  "id": 1,\n  "doc": [\n    1,\n    "x",\n    [],\n    {\n      "k": {}\n    }\n  ]\n},\n'
@@ -161,11 +161,11 @@ def test_pretty_objects_begin_at_the_margin() -> None:
 
 def test_an_unwritable_character_fails_its_record_only() -> None:
     columns = {"a": (types.STRING, ["é", "Ł", "z"])}
-    writer, piece = write(columns, JsonOptions(encoding="latin-1"))
+    writer, piece = write(columns, JsonWrite(encoding="latin-1"))
     assert file_of(writer, piece) == '[\n{"a":"é"},\n{"a":"z"}\n]\n'.encode("latin-1")
     assert [failed.row for failed in piece.failures] == [1]
 
 
 def test_pieces_in_an_encoding_with_a_mark() -> None:
-    writer, piece = write({"a": (types.STRING, ["é", "z"])}, JsonOptions(encoding="utf-16"))
+    writer, piece = write({"a": (types.STRING, ["é", "z"])}, JsonWrite(encoding="utf-16"))
     assert file_of(writer, piece, piece).decode("utf-16") == ('[\n{"a":"é"},\n{"a":"z"},\n{"a":"é"},\n{"a":"z"}\n]\n')

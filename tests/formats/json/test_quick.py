@@ -10,7 +10,7 @@ import pytest
 from spark_jobs.cxl import types
 from spark_jobs.formats.format import Reading, SourceColumn
 from spark_jobs.formats.json import exact, parser, quick
-from spark_jobs.formats.json.options import JsonLayout, JsonOptions
+from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.formats.stretch import Stretch
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def exactly(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def read(text: str, columns: dict[str, types.Type] = COLUMNS, widened: tuple[str, ...] = ()) -> list[pa.RecordBatch]:
     wanted = Reading(tuple(SourceColumn(name, static) for name, static in columns.items()), widened)
-    reader = parser.JsonParser("in.ndjson", JsonLayout.NDJSON, JsonOptions(), wanted)
+    reader = parser.JsonParser("in.ndjson", JsonLayout.NDJSON, JsonRead(), wanted)
     return [block.batch for block in reader.blocks(io.BytesIO(f"{text}\n".encode()), Stretch())]
 
 
@@ -57,7 +57,7 @@ def test_columns_with_another_name_in_the_file_are_read_by_columns(exactly: list
         SourceColumn("id", types.STRING, alias="at.city"),
         SourceColumn("at", types.FLOAT, alias="price", required=True),
     )
-    reader = parser.JsonParser("in.ndjson", JsonLayout.NDJSON, JsonOptions(), Reading(columns, ("name",)))
+    reader = parser.JsonParser("in.ndjson", JsonLayout.NDJSON, JsonRead(), Reading(columns, ("name",)))
     (block,) = reader.blocks(io.BytesIO(f"{chr(10).join(LINES)}\n".encode()), Stretch())
     assert exactly == []
     assert block.batch.to_pylist()[7] == {"name": 7, "id": "é", "at": 7.5, "$widened.name": '"n\\n7"'}

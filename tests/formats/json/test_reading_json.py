@@ -13,7 +13,7 @@ from spark_jobs.formats import format, reading, splits
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import ArrayPath, Reading
 from spark_jobs.formats.json import array as json_array
-from spark_jobs.formats.json.options import JsonLayout, JsonOptions
+from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.formats.json.read import JsonReader
 from spark_jobs.scan import files
 from spark_jobs.scan.files import FormatError
@@ -29,7 +29,7 @@ def read_json(
     data: bytes | str,
     declared: Columns,
     *,
-    options: JsonOptions | None = None,
+    options: JsonRead | None = None,
     split_bytes: int = splits.SPLIT_BYTES,
     on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
     required: tuple[str, ...] = (),
@@ -37,7 +37,7 @@ def read_json(
     **wanted: Any,
 ) -> Result:
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    options = options or JsonOptions()
+    options = options or JsonRead()
     file = files.describe(str(path), path.name)
     reader = JsonReader(options, tuple(arrays))
     scan = reader.plan(tuple(declared), [file], on_unmapped)
@@ -129,7 +129,7 @@ def test_lines_that_are_no_objects_are_malformed_and_keep_their_place(tmp_path: 
             tmp_path / "in.ndjson",
             "\ufeff" + end.join(lines),
             declared,
-            options=JsonOptions(JsonLayout.NDJSON),
+            options=JsonRead(JsonLayout.NDJSON),
             split_bytes=split_bytes,
             on_unmapped=OnUnmapped.DROP,
         )
@@ -179,16 +179,16 @@ def test_lines_arrays_and_documents_hold_the_same_records(
             record["s"] = values.text_of(record["s"])
     path = tmp_path / "in.json"
     ndjson = read_json(
-        path, lines, declared, split_bytes=split_bytes, live=frozenset(declared), options=JsonOptions(JsonLayout.NDJSON)
+        path, lines, declared, split_bytes=split_bytes, live=frozenset(declared), options=JsonRead(JsonLayout.NDJSON)
     )
     names = [format.WIDENED + name for name in dict.fromkeys(key for r in records for key in r) if name not in declared]
     for record, source in zip(expected, records, strict=True):
         record.update({name: source.get(name.removeprefix(format.WIDENED)) for name in names})
     assert ndjson.records == expected
     assert read_json(path, array, declared).records == expected
-    options = JsonOptions(JsonLayout.OBJECT, "$.a.b")
+    options = JsonRead(JsonLayout.OBJECT, "$.a.b")
     assert read_json(path, f'{{"a":{{"b":{array}}}}}', declared, options=options).records == expected
-    wide = JsonOptions(JsonLayout.ARRAY, encoding="utf-16")
+    wide = JsonRead(JsonLayout.ARRAY, encoding="utf-16")
     assert read_json(path, array.encode("utf-16"), declared, options=wide).records == expected
 
 
@@ -220,7 +220,7 @@ def test_a_broken_container_is_an_error_of_the_file(tmp_path: Path, data: str | 
 @pytest.mark.parametrize("path", ["$.a.b", "a.b", "/a/b", "$a.b"])
 def test_spellings_of_record_path(tmp_path: Path, path: str) -> None:
     got = read_json(
-        tmp_path / "in.json", '{"b":[],"a":{"b":[{"id":1}]}}', {"id": types.INT}, options=JsonOptions(None, path)
+        tmp_path / "in.json", '{"b":[],"a":{"b":[{"id":1}]}}', {"id": types.INT}, options=JsonRead(None, path)
     )
     assert got.records == [{"id": 1}]
 
@@ -230,12 +230,12 @@ def test_spellings_of_record_path(tmp_path: Path, path: str) -> None:
 )
 def test_a_record_path_that_leads_nowhere(tmp_path: Path, path: str, message: str) -> None:
     with pytest.raises(FormatError, match=message):
-        read_json(tmp_path / "in.json", '{"a":{"b":[1]}}', {"id": types.INT}, options=JsonOptions(None, path))
+        read_json(tmp_path / "in.json", '{"a":{"b":[1]}}', {"id": types.INT}, options=JsonRead(None, path))
 
 
 @pytest.mark.parametrize("data", ["", " \n ", "\ufeff"])
-@pytest.mark.parametrize("options", [JsonOptions(), JsonOptions(JsonLayout.ARRAY), JsonOptions(None, "a.b")], ids=str)
-def test_a_file_without_anything_has_no_records(tmp_path: Path, data: str, options: JsonOptions) -> None:
+@pytest.mark.parametrize("options", [JsonRead(), JsonRead(JsonLayout.ARRAY), JsonRead(None, "a.b")], ids=str)
+def test_a_file_without_anything_has_no_records(tmp_path: Path, data: str, options: JsonRead) -> None:
     assert read_json(tmp_path / "in.json", data, {"id": types.INT}, options=options).count == 0
 
 

@@ -16,7 +16,7 @@ from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
 from spark_jobs.formats.json import array as json_array
 from spark_jobs.formats.json import attempts, exact, heads, members, portions, undeclared
-from spark_jobs.formats.json.options import JsonLayout, JsonOptions
+from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.formats.json.read import JsonReader
 from spark_jobs.scan import files
 from spark_jobs.scan.files import FormatError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COLUMNS = generated.COLUMNS
-NDJSON = JsonOptions(JsonLayout.NDJSON)
+NDJSON = JsonRead(JsonLayout.NDJSON)
 
 
 @dataclass
@@ -45,7 +45,7 @@ def read(
     text: str,
     columns: Sequence[SourceColumn] = generated.COLUMNS,
     *,
-    options: JsonOptions = NDJSON,
+    options: JsonRead = NDJSON,
     split_bytes: int = splits.SPLIT_BYTES,
     widened: tuple[str, ...] | None = None,
     arrays: Sequence[ArrayPath] = (),
@@ -244,7 +244,7 @@ def test_arrays_do_not_change_records(tmp_path: Path, lines: list[str], exploded
 def read_array(path: Path, text: str, columns: Sequence[SourceColumn]) -> Records | str:
     """The records of an array, or what is wrong with it."""
     try:
-        return read(path, text, columns, options=JsonOptions(JsonLayout.ARRAY), widened=("u", "v", "w.k"))
+        return read(path, text, columns, options=JsonRead(JsonLayout.ARRAY), widened=("u", "v", "w.k"))
     except FormatError as problem:
         # Places count from what was read last.
         return str(problem).partition(": line ")[0]
@@ -279,7 +279,7 @@ def test_elements_of_arrays_are_read_by_columns(tmp_path: Path, monkeypatch: pyt
     # Here it counts how records are read; before that, the look for declared columns takes the head's one by one.
     monkeypatch.setattr(heads.Heads, "_look_at_head", lambda *_: None)
     objects = [f'{{"i":{i},\n  "s":"x{i}"}}' for i in range(500)]
-    got = read(tmp_path / "in.json", f"[\n{', '.join(objects)}\n]\n", options=JsonOptions(), widened=())
+    got = read(tmp_path / "in.json", f"[\n{', '.join(objects)}\n]\n", options=JsonRead(), widened=())
     assert [record["i"] for record in got.good] == list(range(500))
     assert len(singly) == 2
 
@@ -300,7 +300,7 @@ def test_null_above_a_declared_leaf_widens_nothing(tmp_path: Path) -> None:
     got = read(tmp_path / "in.ndjson", lines, WIDE)
     assert got.widened == ("a.x",)
     array = f"[{','.join(lines.splitlines())}]"
-    assert read(tmp_path / "in.json", array, WIDE, options=JsonOptions()).widened == ("a.x",)
+    assert read(tmp_path / "in.json", array, WIDE, options=JsonRead()).widened == ("a.x",)
 
 
 def test_values_above_a_declared_leaf_widen(tmp_path: Path) -> None:

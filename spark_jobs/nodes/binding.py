@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.checking import scope
     from spark_jobs.diagnostics.diagnostic import Code, Diagnostic
     from spark_jobs.diagnostics.source import Span, Text
+    from spark_jobs.nodes.description import Description
     from spark_jobs.nodes.model import Config
     from spark_jobs.nodes.node import Step
 
@@ -209,6 +210,7 @@ class NodeType:
         reads: the columns that a step reads of each input, given the columns that are wanted of its outputs; one set
             for all
             inputs, or one each.
+        description: what there is to say of the steps; None for calls, of which nothing is left in a plan.
         needs_config: whether `config:` must be there.
         check: finds what is wrong without knowing the inputs; runs for every node before any is bound.
         spellings: further names of keys of `config:`, with the usual ones (decision 100).
@@ -221,6 +223,7 @@ class NodeType:
     config: type[Config]
     bind: Callable[[Any, BindScope], Bound | None]
     reads: Reads
+    description: Description | None
     needs_config: bool = True
     check: Callable[[Any, BindScope], None] | None = None
     spellings: Mapping[str, str] = field(default_factory=dict)

@@ -12,6 +12,7 @@ import spark_jobs.nodes
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.binding import NodeType
+    from spark_jobs.nodes.description import Description
 
 
 @cache
@@ -24,4 +25,11 @@ def node_types() -> dict[str, NodeType]:
         if module.ispkg and importlib.util.find_spec(name) is not None:
             declared = importlib.import_module(name).NODE
             found[declared.kind] = declared
+    return found
+
+
+def described(kind: str) -> Description:
+    """What there is to say of the steps of a type."""
+    found = node_types()[kind].description
+    assert found is not None, f"a {kind} is no step of a plan"
     return found

@@ -33,6 +33,38 @@ def system(expression: typed.Expression) -> frozenset[str]:
     return frozenset(part.path for part in parts(expression) if isinstance(part, typed.System))
 
 
+def _values(program: typed.Program) -> Iterator[tuple[int | None, str | None, typed.Expression]]:
+    """All expressions that are given to slots or names, loops' sources included."""
+    for part in parts(program.statements):
+        match part:
+            case typed.Emit(slot=slot, name=name, value=value):
+                yield slot, name, value
+            case typed.Let(slot=slot, value=value):
+                yield slot, None, value
+            case typed.Each(slot=slot, source=value):
+                yield slot, None, value
+
+
+def behind(program: typed.Program, name: str) -> list[str]:
+    """The input columns that an emitted field is computed from, through lets and earlier emits."""
+    given = list(_values(program))
+    slots: dict[int, list[typed.Expression]] = {}
+    for slot, _, value in given:
+        if slot is not None:
+            slots.setdefault(slot, []).append(value)
+    found: dict[str, None] = {}
+    seen: set[int] = set()
+    stack = [value for _, emitted, value in given if emitted == name]
+    while stack:
+        for part in parts(stack.pop()):
+            if isinstance(part, typed.Column):
+                found[part.name] = None
+            elif isinstance(part, typed.Local) and part.slot not in seen:
+                seen.add(part.slot)
+                stack.extend(slots.get(part.slot, ()))
+    return list(found)
+
+
 def conjuncts(expression: typed.Expression) -> list[typed.Expression]:
     """The operands of a chain of `and`, in order."""
     found: list[typed.Expression] = []

@@ -1,7 +1,7 @@
-"""What plans can say and execution cannot do yet. This list may only shrink.
+"""What plans can say and execution cannot do yet.
 
-Binding marks nodes that it knows not to run (`PlannedNode.pending`); properties of steps that run only in part are
-listed here.
+Binding marks nodes that it knows not to run (`PlannedNode.pending`); of steps that run only in part
+their types say what does not (`Description.unready`). All of these lists may only shrink.
 """
 
 from __future__ import annotations
@@ -9,11 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
-from spark_jobs.nodes.aggregate.step import AggregateStep
-from spark_jobs.nodes.merge.step import MergeStep
-from spark_jobs.nodes.output.step import OutputStep
-from spark_jobs.nodes.source.step import SourceStep
-from spark_jobs.nodes.transform.step import TransformStep
+from spark_jobs.nodes import registry
 from spark_jobs.plan import paths
 
 if TYPE_CHECKING:
@@ -54,21 +50,7 @@ def _compressed(*named: str | None) -> Iterator[str]:
 
 
 def _properties(planned: PlannedNode) -> Iterator[str]:
-    match planned.step:
-        case SourceStep() as step:
-            if step.correlation_key:
-                yield "`correlation_key`"
-            yield from _uris(*step.match.named)
-            yield from _compressed(*step.match.named)
-        case OutputStep(path=path):
-            yield from _uris(path)
-            yield from _compressed(path)
-        case AggregateStep(time_window=window) if window is not None:
-            yield "`time_window`"
-        case TransformStep() as step:
-            if step.window is not None:
-                yield "`analytic_window`"
-            if any(directive.rule for directive in step.log):
-                yield "`log_rule`"
-        case MergeStep(interleave=True):
-            yield "`mode: interleave`"
+    if planned.step is not None:
+        description = registry.described(planned.kind)
+        files = tuple(description.files(planned.step))
+        yield from (*description.unready(planned.step), *_uris(*files), *_compressed(*files))

@@ -7,6 +7,9 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.nodes.output.step import OutputStep
+from spark_jobs.nodes.source.step import SourceStep
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -133,6 +136,16 @@ class Plan:
     def by_name(self) -> dict[str, PlannedNode]:
         """The nodes by name."""
         return {planned.name: planned for planned in self.nodes}
+
+    @cached_property
+    def sources(self) -> dict[str, SourceStep]:
+        """The sources that are bound, by name."""
+        return {planned.name: planned.step for planned in self.nodes if isinstance(planned.step, SourceStep)}
+
+    @cached_property
+    def outputs(self) -> dict[str, OutputStep]:
+        """The outputs that are bound, by name."""
+        return {planned.name: planned.step for planned in self.nodes if isinstance(planned.step, OutputStep)}
 
     @cached_property
     def consumers(self) -> dict[str, list[tuple[PlannedNode, Input]]]:

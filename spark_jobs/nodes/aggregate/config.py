@@ -12,6 +12,7 @@ from spark_jobs.cxl import typed, types
 from spark_jobs.cxl.checking import scope as cxl_scope
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes, nearest
+from spark_jobs.nodes.aggregate.describe import DESCRIPTION
 from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.binding import CORRELATION, WIDENED, BindScope, Bound, Feed, Flow, NodeType, Wiring, report
 from spark_jobs.nodes.model import Config, Duration, Name, PositiveDuration, Text, choice
@@ -234,4 +235,4 @@ def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
     return (frozenset(step.input.names),)
 
 
-NODE = NodeType("aggregate", Wiring.ONE, AggregateConfig, bind, _reads, check=check)
+NODE = NodeType("aggregate", Wiring.ONE, AggregateConfig, bind, _reads, DESCRIPTION, check=check)

@@ -14,6 +14,7 @@ from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes.binding import CORRELATION, WIDENED, BindScope, Bound, Feed, Flow, NodeType, Wiring, report
 from spark_jobs.nodes.combine import predicate
+from spark_jobs.nodes.combine.describe import DESCRIPTION
 from spark_jobs.nodes.combine.step import CombineStep, Match, OnMiss
 from spark_jobs.nodes.model import Config, Name, Text, choice, kind_of, unfit
 from spark_jobs.nodes.output.config import FanoutPolicy
@@ -293,4 +294,4 @@ def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
     return tuple(sets)
 
 
-NODE = NodeType("combine", Wiring.NAMED, CombineConfig, bind, _reads, check=check)
+NODE = NodeType("combine", Wiring.NAMED, CombineConfig, bind, _reads, DESCRIPTION, check=check)

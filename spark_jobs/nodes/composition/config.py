@@ -21,4 +21,4 @@ def bind(config: Any, scope: BindScope) -> Bound | None:
     raise AssertionError("compositions are expanded before binding")
 
 
-NODE = NodeType("composition", Wiring.CALL, CompositionConfig, bind, passes_through, needs_config=False)
+NODE = NodeType("composition", Wiring.CALL, CompositionConfig, bind, passes_through, None, needs_config=False)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import types
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes
 from spark_jobs.nodes.binding import CORRELATION, BindScope, Bound, Flow, NodeType, Wiring, report
+from spark_jobs.nodes.description import Around, Description, Made, no_files, no_programs
 from spark_jobs.nodes.merge.step import MergeStep
 from spark_jobs.nodes.model import Config, Name, Natural, choice
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class MergeMode(StrEnum):
@@ -106,4 +110,26 @@ def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
     return (wanted,)
 
 
-NODE = NodeType("merge", Wiring.LIST, MergeConfig, bind, _reads, needs_config=False)
+def _facts(step: MergeStep, around: Around) -> dict[str, str]:
+    return {"mode": "interleave" if step.interleave else "concat"}
+
+
+def _trace(step: MergeStep, column: str) -> Made:
+    return Made("merged", tuple((number, column) for number in range(len(step.conversions))))
+
+
+def _unready(step: MergeStep) -> Iterator[str]:
+    if step.interleave:
+        yield "`mode: interleave`"
+
+
+DESCRIPTION = Description(
+    parallel="record",
+    facts=_facts,
+    programs=no_programs,
+    trace=_trace,
+    details=None,
+    unready=_unready,
+    files=no_files,
+)
+NODE = NodeType("merge", Wiring.LIST, MergeConfig, bind, _reads, DESCRIPTION, needs_config=False)

@@ -13,6 +13,7 @@ from spark_jobs.formats import registry
 from spark_jobs.nodes import formats
 from spark_jobs.nodes.binding import CORRELATION, META, BindScope, Bound, Flow, NodeType, Wiring, plain, report
 from spark_jobs.nodes.model import Config, Flag, Name, Natural, Order, Positive, Size, SortFields, Text, choice, unfit
+from spark_jobs.nodes.output.describe import DESCRIPTION
 from spark_jobs.nodes.output.step import Field as RecordField
 from spark_jobs.nodes.output.step import IfExists, OutputColumn, OutputStep, Oversize, SortField, Split
 
@@ -255,4 +256,4 @@ def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
     return (frozenset({c.source for c in step.columns} | {f.name for f in step.fields if f.type is not None}),)
 
 
-NODE = NodeType("output", Wiring.ONE, OutputConfig, bind, _reads, check=check, parts=_parts)
+NODE = NodeType("output", Wiring.ONE, OutputConfig, bind, _reads, DESCRIPTION, check=check, parts=_parts)

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl.checking import scope as cxl_scope
 from spark_jobs.diagnostics import codes
 from spark_jobs.nodes.binding import BindScope, Bound, NodeType, Wiring, report
+from spark_jobs.nodes.description import (
+    Around,
+    Description,
+    Details,
+    Expression,
+    Section,
+    no_facts,
+    no_files,
+    passed_on,
+    runs,
+)
 from spark_jobs.nodes.model import Config, Name, Text, choice
 from spark_jobs.nodes.route.step import RouteStep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MAX_BRANCHES = 256
 
@@ -71,4 +85,37 @@ def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
     return (wanted.union(*(program.columns for _, program in step.branches)),)
 
 
-NODE = NodeType("route", Wiring.ONE, RouteConfig, bind, _reads, check=check, spellings={"routes": "conditions"})
+def _programs(step: RouteStep) -> Iterator[Expression]:
+    for branch, program in step.branches:
+        yield Expression(branch, program, branch)
+
+
+def _lines(step: RouteStep, around: Around) -> Iterator[str]:
+    def readers(branch: str) -> str:
+        return ", ".join(f"'{name}'" for name in around.readers.get(branch, ())) or "nothing"
+
+    yield f"Route '{step.name}' (mode: {'inclusive' if step.inclusive else 'exclusive'}):"
+    for branch, _ in step.branches:
+        yield f"  Branch '{branch}' → {readers(branch)}"
+    yield f"  Default: '{step.default}' → {readers(step.default)}"
+
+
+DESCRIPTION = Description(
+    parallel="record",
+    facts=no_facts,
+    programs=_programs,
+    trace=passed_on,
+    details=Details(Section.BRANCHES, _lines),
+    unready=runs,
+    files=no_files,
+)
+NODE = NodeType(
+    "route",
+    Wiring.ONE,
+    RouteConfig,
+    bind,
+    _reads,
+    DESCRIPTION,
+    check=check,
+    spellings={"routes": "conditions"},
+)

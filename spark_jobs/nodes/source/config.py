@@ -27,6 +27,7 @@ from spark_jobs.nodes.binding import (
 )
 from spark_jobs.nodes.model import Order
 from spark_jobs.nodes.source import layout, network
+from spark_jobs.nodes.source.describe import DESCRIPTION
 from spark_jobs.nodes.source.model import ArrayMode, SourceConfig, TransportKind
 from spark_jobs.nodes.source.step import PROVENANCE, FileMatch, SourceStep
 
@@ -326,4 +327,4 @@ def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
     return ()
 
 
-NODE = NodeType("source", Wiring.NONE, SourceConfig, bind, _reads, check=check, parts=_parts)
+NODE = NodeType("source", Wiring.NONE, SourceConfig, bind, _reads, DESCRIPTION, check=check, parts=_parts)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import typed, types
 from spark_jobs.cxl.checking import scope as cxl_scope
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes.binding import BindScope, Bound, NodeType, Wiring, report
+from spark_jobs.nodes.description import Description, Expression, no_facts, no_files, passed_on, runs
 from spark_jobs.nodes.model import Config, Name, Text, choice
 from spark_jobs.nodes.state.step import Assignment, StateStep
 from spark_jobs.nodes.transform.config import Phase, VariableScope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class AssignmentConfig(Config):
@@ -72,4 +76,21 @@ def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
     return (wanted.union(*(program.columns for program in programs)),)
 
 
-NODE = NodeType("state", Wiring.ONE, StateConfig, bind, _reads)
+def _programs(step: StateStep) -> Iterator[Expression]:
+    for assignment in step.assignments:
+        value = assignment.value
+        parts = (value.before, value.after) if isinstance(value, typed.AggregateProgram) else (value,)
+        for part in parts:
+            yield Expression(assignment.path, part, assignment.path)
+
+
+DESCRIPTION = Description(
+    parallel="record",
+    facts=no_facts,
+    programs=_programs,
+    trace=passed_on,
+    details=None,
+    unready=runs,
+    files=no_files,
+)
+NODE = NodeType("state", Wiring.ONE, StateConfig, bind, _reads, DESCRIPTION)

@@ -17,6 +17,7 @@ from spark_jobs.diagnostics.source import Text as Text_
 from spark_jobs.nodes import tree
 from spark_jobs.nodes.binding import BindScope, Bound, Flow, NodeType, Wiring, emitted_schema, report
 from spark_jobs.nodes.model import ColumnType, Config, Flag, Integer, Name, Order, Positive, SortFields, Text, choice
+from spark_jobs.nodes.transform.describe import DESCRIPTION
 from spark_jobs.nodes.transform.step import LogDirective, TransformStep, Validation
 from spark_jobs.nodes.transform.window import Window
 
@@ -374,4 +375,4 @@ def _reads(step: TransformStep, wanted: frozenset[str]) -> tuple[frozenset[str],
     return (frozenset(read),)
 
 
-NODE = NodeType("transform", Wiring.ONE, TransformConfig, bind, _reads, check=check)
+NODE = NodeType("transform", Wiring.ONE, TransformConfig, bind, _reads, DESCRIPTION, check=check)

@@ -10,12 +10,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.diagnostics.visible import visible
+from spark_jobs.nodes import registry
 from spark_jobs.nodes.binding import CORRELATION
-from spark_jobs.nodes.output.step import IfExists, SortField
+from spark_jobs.nodes.description import Around, Section
 from spark_jobs.nodes.shape import Passage
 from spark_jobs.plan.explain import columns, retraction, storage
 from spark_jobs.plan.physical import edges, inputs, physical
-from spark_jobs.scan.network import addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,16 +29,6 @@ if TYPE_CHECKING:
 #: The version of the JSON form; a change that a reader could notice raises it.
 SCHEMA_VERSION = "1"
 
-_PARALLEL = {
-    "source": "file-split",
-    "transform": "record",
-    "route": "record",
-    "state": "record",
-    "merge": "record",
-    "aggregate": "key",
-    "combine": "record",
-    "output": "part-file",
-}
 _MIB = 1024 * 1024
 
 
@@ -53,14 +43,14 @@ def text(plan: Plan, *, allow_outside: bool = False, look: Look | None = None) -
     """The plan for people."""
     sources = inputs.discover(plan, allow_outside=allow_outside)
     blocks = [
-        _outputs(plan),
+        _titled("Resolved Outputs", _details(plan, sources, Section.OUTPUTS)),
         _nodes(plan),
         _properties(plan, sources),
         _buffer_edges(plan),
         _titled("Estimated Spill Volume", storage.volumes(plan, sources)),
         _titled("Jobs and Regions", physical.lines(plan)),
-        _routes(plan),
-        _combines(plan),
+        _details(plan, sources, Section.BRANCHES),
+        _details(plan, sources, Section.LOOKUPS),
         retraction.block(plan),
         _expressions(plan),
         _schemas(plan),
@@ -76,32 +66,25 @@ def _titled(title: str, lines: list[str]) -> list[str]:
     return [f"=== {title} ===", "", *lines] if lines else []
 
 
-def _outputs(plan: Plan) -> list[str]:
-    lines = []
+def _details(plan: Plan, sources: Mapping[str, Discovered], section: Section) -> list[str]:
+    """The lines of a section that only some types of nodes have."""
+    lines: list[str] = []
     for planned in plan.nodes:
-        step: Any = planned.step
-        if planned.kind != "output":
-            continue
-        split = f' (split, naming="{step.split.naming}")' if step.split else ""
-        lines.append(f"  '{planned.name}' → {step.path}{split}")
-        meta = str(step.write_meta).lower()
-        suffix = ""
-        if step.if_exists is IfExists.UNIQUE_SUFFIX:
-            width = f":0{step.unique_suffix_width}" if step.unique_suffix_width else ""
-            suffix = f" — collisions append `-{{n{width}}}` before extension"
-        lines.append(f"      [if_exists={step.if_exists}, write_meta={meta}]{suffix}")
-        if step.by_file:
-            lines.append(f"      one file for each input file of '{step.by_file}'")
-        if step.sort_order:
-            order = ", ".join(map(_sort_field, step.sort_order))
-            lines.append(f"      sorted by {order}: tasks write sorted runs, which tasks merge by ranges of the key")
-    return _titled("Resolved Outputs", lines)
+        details = registry.described(planned.kind).details
+        if details is not None and details.section is section:
+            lines += details.lines(planned.step, _around(plan, planned, sources))
+    return lines
 
 
-def _sort_field(wanted: SortField) -> str:
-    direction = " desc" if wanted.descending else ""
-    nulls = {"last": "", "first": " (nulls first)", "drop": " (nulls dropped)"}[wanted.null_order]
-    return f"{wanted.field.name}{direction}{nulls}"
+def _around(plan: Plan, planned: PlannedNode, sources: Mapping[str, Discovered]) -> Around:
+    readers: dict[str, tuple[str, ...]] = {}
+    for consumer, edge in plan.consumers[planned.name]:
+        readers[edge.port] = (*readers.get(edge.port, ()), consumer.name)
+    return Around(
+        size=sources[planned.name].bytes if planned.name in sources else None,
+        feeds={edge.qualifier: edge.node for edge in planned.inputs},
+        readers=readers,
+    )
 
 
 def _nodes(plan: Plan) -> list[str]:
@@ -110,9 +93,8 @@ def _nodes(plan: Plan) -> list[str]:
     for number, planned in enumerate(plan.nodes):
         place = f", {_place(plan, planned.span)}" if planned.span else ""
         waits = " — does not run yet" if planned.pending else ""
-        lines.append(
-            f"Node {number}: {planned.name} ({planned.kind.title()}, parallel: {_PARALLEL[planned.kind]}{place}){waits}"
-        )
+        parallel = registry.described(planned.kind).parallel
+        lines.append(f"Node {number}: {planned.name} ({planned.kind.title()}, parallel: {parallel}{place}){waits}")
         for consumer, edge in plan.consumers[planned.name]:
             port = f"[{edge.port}] " if edge.port else ""
             lines.append(f"  -> {port}{consumer.name}")
@@ -136,56 +118,13 @@ def _properties(plan: Plan, sources: Mapping[str, Discovered]) -> list[str]:
 
 def slug(planned: PlannedNode) -> str:
     """The node's name with its type, as explain refers to it."""
-    return f"{'aggregation' if planned.kind == 'aggregate' else planned.kind}.{planned.name}"
-
-
-def _combine_strategy(step: Any) -> str:
-    if not step.equalities:
-        return "range comparison of every pair"
-    return "grace hash; both sides partitioned by key" if step.wants_shuffle else "hash build and probe"
+    return f"{registry.described(planned.kind).slug or planned.kind}.{planned.name}"
 
 
 def _facts(plan: Plan, planned: PlannedNode, sources: Mapping[str, Discovered]) -> dict[str, str]:
-    step: Any = planned.step
-    facts = {"buffer": "materialized" if edges.is_materialized(plan, planned.name) else "streaming"}
-    match planned.kind:
-        case "source":
-            size = sources[planned.name].bytes if planned.name in sources else None
-            facts["estimated size"] = "unknown" if size is None else f"{size} bytes"
-            live = [column.name for column in step.columns if column.name in step.live]
-            facts["columns read"] = f"{len(live)} of {len(step.columns)}: {', '.join(live) or '<none>'}"
-            facts["on_unmapped"] = str(step.on_unmapped)
-            if step.watermark_column is not None:
-                delay = f", {step.watermark_delay_s:g} s behind" if step.watermark_delay_s else ""
-                facts["watermark"] = f"{step.watermark_column}{delay}"
-                if step.idle_timeout_s is not None:
-                    facts["watermark"] += f", a silent file is passed over after {step.idle_timeout_s:g} s"
-            if step.endpoint is not None:
-                address = addresses.shown(step.endpoint.url, step.endpoint.secrets)
-                facts["pages"] = f"{address}, at most {step.endpoint.max_pages}, fetched by the driver"
-        case "aggregate":
-            asked = "" if step.strategy == "auto" else f" (`strategy: {step.strategy}` asks for nothing else)"
-            facts["strategy"] = f"hash; groups in order of first appearance{asked}"
-            if step.time_window is not None:
-                facts |= _time_window(step.time_window)
-            facts["group_by"] = ", ".join(step.group_by) or "<all records>"
-            facts["accumulators"] = ", ".join(call.function for call in step.program.calls) or "<none>"
-        case "combine":
-            facts["strategy"] = _combine_strategy(step)
-        case "merge":
-            facts["mode"] = "interleave" if step.interleave else "concat"
-        case "output":
-            facts["format"] = step.format
-    return facts
-
-
-def _time_window(window: Any) -> dict[str, str]:
-    size = {"session": "ended by {0:g} s without a record", "hopping": "of {0:g} s, each {1:g} s"}
-    words = size.get(window.kind, "of {0:g} s").format(window.size_s, window.slide_s or 0)
-    return {
-        "time window": f"{window.kind}, {words}",
-        "allowed lateness": f"{window.allowed_lateness_s:g} s; what is later is a dead letter",
-    }
+    buffer = "materialized" if edges.is_materialized(plan, planned.name) else "streaming"
+    facts = registry.described(planned.kind).facts(planned.step, _around(plan, planned, sources))
+    return {"buffer": buffer, **facts}
 
 
 def _origins(plan: Plan, planned: PlannedNode) -> Iterator[str]:
@@ -208,71 +147,29 @@ def _buffer_edges(plan: Plan) -> list[str]:
     return _titled("Buffer Edges", lines)
 
 
-def _routes(plan: Plan) -> list[str]:
-    lines = []
-    for planned in plan.nodes:
-        step: Any = planned.step
-        if planned.kind != "route":
-            continue
-        lines.append(f"Route '{planned.name}' (mode: {'inclusive' if step.inclusive else 'exclusive'}):")
-        targets: dict[str, list[str]] = {}
-        for consumer, edge in plan.consumers[planned.name]:
-            targets.setdefault(edge.port, []).append(f"'{consumer.name}'")
-        for branch, _ in step.branches:
-            lines.append(f"  Branch '{branch}' → {', '.join(targets.get(branch, ['nothing']))}")
-        lines.append(f"  Default: '{step.default}' → {', '.join(targets.get(step.default, ['nothing']))}")
-    return lines
-
-
-def _combines(plan: Plan) -> list[str]:
-    lines = []
-    for planned in plan.nodes:
-        step: Any = planned.step
-        if planned.kind != "combine":
-            continue
-        feeds = {edge.qualifier: edge.node for edge in planned.inputs}
-        lines.append(f"Combine '{planned.name}':")
-        lines.append(f"  Strategy: {_combine_strategy(step)}")
-        lines.append(f"  Driving input: {step.driver} (probe, from {feeds[step.driver]})")
-        lines += [f"  Build input: {build} (build, from {feeds[build]})" for build in step.builds]
-        residual = "yes" if step.residual is not None else "no"
-        lines.append(f"  Predicate: equalities={len(step.equalities)}, residual={residual}")
-        if step.equalities:
-            lines.append("  Equalities:")
-            lines += [f"    - {_side(equality.driver)} == {_side(equality.build)}" for equality in step.equalities]
-        lines.append(f"  Match: {step.match}")
-        lines.append(f"  On miss: {step.on_miss}")
-    return lines
-
-
-def _side(program: Any) -> str:
-    start, end = program.statements[-1].place
-    return str(program.text[start:end])
-
-
 def _expressions(plan: Plan) -> list[str]:
     lines: list[str] = []
     for planned in plan.nodes:
         if planned.step is None:
             continue
-        for label, program in edges.programs(planned):
-            if label in ("after", "key"):
+        for expression in registry.described(planned.kind).programs(planned.step):
+            if expression.title is None:
                 continue
-            slow = edges.interpreted(program)
+            slow = edges.interpreted(expression.program)
             mark = "native" if not slow else "interpreted: " + "; ".join(f"{s.call} ({s.reason})" for s in slow)
-            name = f" {label}" if label not in ("cxl", "before") else ""
-            lines.append(f"{planned.kind.title()} '{planned.name}'{name} [{mark}]:")
-            lines += [f"  {line.strip()}" for line in program.text.splitlines() if line.strip()]
+            title = f" {expression.title}" if expression.title else ""
+            lines.append(f"{planned.kind.title()} '{planned.name}'{title} [{mark}]:")
+            lines += [f"  {line.strip()}" for line in expression.program.text.splitlines() if line.strip()]
     return _titled("CXL Expressions", lines)
 
 
 def _schemas(plan: Plan) -> list[str]:
     lines: list[str] = []
     for planned in plan.nodes:
-        ports = planned.outputs if planned.kind != "route" else dict(list(planned.outputs.items())[:1])
-        lines += [f"{slug(planned)}: {', '.join(_columns(row)) or '<no columns>'}" for row in ports.values()]
-        if planned.kind == "output":
-            step: Any = planned.step
+        # The ports of a node that have the same row are one line.
+        rows = dict.fromkeys(planned.outputs.values())
+        lines += [f"{slug(planned)}: {', '.join(_columns(row)) or '<no columns>'}" for row in rows]
+        if (step := plan.outputs.get(planned.name)) is not None:
             written = [f"{column.name}: {column.type}" for column in step.columns]
             lines.append(
                 f"{slug(planned)} writes: {', '.join([*written, *(['undeclared columns'] if step.widened else [])])}"
@@ -356,11 +253,13 @@ def _node_record(
     if planned.step is not None:
         record["expressions"] = [
             {
-                "name": label,
-                "cxl": program.text,
-                "interpreted": [{"call": one.call, "reason": one.reason} for one in edges.interpreted(program)],
+                "name": expression.label,
+                "cxl": expression.program.text,
+                "interpreted": [
+                    {"call": one.call, "reason": one.reason} for one in edges.interpreted(expression.program)
+                ],
             }
-            for label, program in edges.programs(planned)
+            for expression in registry.described(planned.kind).programs(planned.step)
         ]
     return record
 
@@ -370,7 +269,8 @@ def dot(plan: Plan) -> str:
     numbers = {planned.name: number for number, planned in enumerate(plan.nodes)}
     lines = ["digraph {"]
     for planned in plan.nodes:
-        label = _quoted(f"[{planned.kind}] {planned.name}\nparallel: {_PARALLEL[planned.kind]}")
+        parallel = registry.described(planned.kind).parallel
+        label = _quoted(f"[{planned.kind}] {planned.name}\nparallel: {parallel}")
         lines.append(f"    {numbers[planned.name]} [ shape=box label={label} ]")
     for edge in edges.edges(plan):
         label = edge.port or edge.qualifier or "data"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import typed
 from spark_jobs.diagnostics.visible import visible
-from spark_jobs.nodes import tree
+from spark_jobs.nodes import registry
 from spark_jobs.nodes.binding import WIDENED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from spark_jobs.plan.plan import Plan, PlannedNode
 
 
@@ -38,11 +35,9 @@ class Origin:
 
 def columns(plan: Plan, node: str) -> list[str]:
     """The columns of a node: what it gives, or what an output writes."""
-    planned = plan.by_name[node]
-    step: Any = planned.step
-    if planned.kind == "output":
-        return [column.name for column in step.columns]
-    rows = list(planned.outputs.values())
+    if node in plan.outputs:
+        return [column.name for column in plan.outputs[node].columns]
+    rows = list(plan.by_name[node].outputs.values())
     return [column.name for column in rows[0].user_columns] if rows else []
 
 
@@ -56,12 +51,7 @@ def of_column(plan: Plan, node: str, column: str) -> Origin | None:
 def of_outputs(plan: Plan) -> list[Origin]:
     """The origins of all columns of all outputs."""
     known: dict[tuple[str, str], Origin] = {}
-    return [
-        _trace(plan, planned.name, column, known)
-        for planned in plan.nodes
-        if planned.kind == "output"
-        for column in columns(plan, planned.name)
-    ]
+    return [_trace(plan, name, column, known) for name in plan.outputs for column in columns(plan, name)]
 
 
 def _trace(plan: Plan, node: str, column: str, known: dict[tuple[str, str], Origin]) -> Origin:
@@ -71,96 +61,19 @@ def _trace(plan: Plan, node: str, column: str, known: dict[tuple[str, str], Orig
 
 
 def _made(plan: Plan, planned: PlannedNode, column: str, known: dict[tuple[str, str], Origin]) -> Origin:
-    step: Any = planned.step
-    how, reads = "passed on", [(edge.node, column) for edge in planned.inputs[:1]]
-    match planned.kind:
-        case "source":
-            found = next((one for one in planned.origins if one.column == column), None)
-            declared = f"this comes from {found.key} at {found.span}" if found else ""
-            if column not in planned.outputs[""]:
-                declared = "undeclared"
-            return Origin(planned.name, column, "read", declared=declared)
-        case "output":
-            written = next(one for one in step.columns if one.name == column)
-            how = "written" if written.source == column else f"written, renamed from {written.source}"
-            reads = [(planned.inputs[0].node, written.source)]
-        case "merge":
-            how, reads = "merged", [(edge.node, column) for edge in planned.inputs]
-        case "transform" if column in dict(step.program.emits):
-            how, reads = "emitted", _reads(step.program, column, planned)
-        case "aggregate" if column in dict(step.program.after.emits):
-            how, reads = "aggregated", list(_aggregated(step.program, column, planned))
-        case "aggregate":
-            how = "grouped by"
-        case "combine":
-            how, reads = "combined", _combined(step, column, planned)
+    made = registry.described(planned.kind).trace(planned.step, column)
+    found = next((one for one in planned.origins if one.column == column), None)
+    declared = f"this comes from {found.key} at {found.span}" if found else ""
+    if not planned.inputs and column not in planned.outputs[""]:
+        declared = "undeclared"
+    reads = [(planned.inputs[number].node, name) for number, name in made.reads]
     parents = tuple(_trace(plan, producer, name, known) for producer, name in reads if _has(plan, producer, name))
-    return Origin(planned.name, column, how, parents)
+    return Origin(planned.name, column, made.how, parents, declared)
 
 
 def _has(plan: Plan, node: str, column: str) -> bool:
     """Whether a node's records have a column, or may have it as an undeclared one."""
     return any(column in row or WIDENED in row for row in plan.by_name[node].outputs.values())
-
-
-def _values(program: typed.Program) -> Iterator[tuple[int | None, str | None, typed.Expression]]:
-    """All expressions that are given to slots or names, loops' sources included."""
-    for part in tree.parts(program.statements):
-        match part:
-            case typed.Emit(slot=slot, name=name, value=value):
-                yield slot, name, value
-            case typed.Let(slot=slot, value=value):
-                yield slot, None, value
-            case typed.Each(slot=slot, source=value):
-                yield slot, None, value
-
-
-def _columns_behind(program: typed.Program, name: str) -> list[str]:
-    """The input columns that an emitted field is computed from, through lets and earlier emits."""
-    given = list(_values(program))
-    slots: dict[int, list[typed.Expression]] = {}
-    for slot, _, value in given:
-        if slot is not None:
-            slots.setdefault(slot, []).append(value)
-    found: dict[str, None] = {}
-    seen: set[int] = set()
-    stack = [value for _, emitted, value in given if emitted == name]
-    while stack:
-        for part in tree.parts(stack.pop()):
-            if isinstance(part, typed.Column):
-                found[part.name] = None
-            elif isinstance(part, typed.Local) and part.slot not in seen:
-                seen.add(part.slot)
-                stack.extend(slots.get(part.slot, ()))
-    return list(found)
-
-
-def _reads(program: typed.Program, column: str, planned: PlannedNode) -> list[tuple[str, str]]:
-    return [(planned.inputs[0].node, name) for name in _columns_behind(program, column)]
-
-
-def _aggregated(program: typed.AggregateProgram, column: str, planned: PlannedNode) -> Iterator[tuple[str, str]]:
-    calls = {call.result: call for call in program.calls}
-    for name in _columns_behind(program.after, column):
-        if name not in calls:
-            yield planned.inputs[0].node, name
-            continue
-        for argument in calls[name].arguments:
-            behind = _columns_behind(program.before, argument) if argument.startswith("$") else [argument]
-            yield from ((planned.inputs[0].node, one) for one in behind)
-
-
-def _combined(step: Any, column: str, planned: PlannedNode) -> list[tuple[str, str]]:
-    feeds = {edge.qualifier: edge.node for edge in planned.inputs}
-    if step.body is None:
-        if column in feeds and column != step.driver:
-            row = dict(step.schemas)[column]
-            return [(feeds[column], name) for name in row.names]
-        return [(feeds[step.driver], column)]
-    if column not in dict(step.body.emits):
-        return [(feeds[step.driver], column)]
-    behind = _columns_behind(step.body, column)
-    return [(feeds[q], name) for q, _, name in (one.partition(".") for one in behind) if q in feeds]
 
 
 def text(path: str, origin: Origin) -> str:

@@ -12,8 +12,6 @@ from spark_jobs.nodes.shape import Arrival, Local, Passage
 from spark_jobs.plan.physical import physical, regions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from spark_jobs.plan.plan import Input, Plan, PlannedNode
 
 
@@ -82,31 +80,3 @@ def interpreted(program: Any) -> list[Interpreted]:
             if isinstance(kernel, declare.INTERPRETED):
                 found.setdefault(part.builtin, Interpreted(part.builtin, kernel.reason))
     return list(found.values())
-
-
-def programs(planned: PlannedNode) -> Iterator[tuple[str, Any]]:
-    """The programs of a node with the names of what they are."""
-    step: Any = planned.step
-    match planned.kind:
-        case "transform":
-            yield "cxl", step.program
-            for validation in step.validations:
-                yield f"validation {validation.name}", validation.check
-        case "aggregate":
-            yield "before", step.program.before
-            yield "after", step.program.after
-        case "route":
-            yield from step.branches
-        case "combine":
-            for equality in step.equalities:
-                yield "key", equality.driver
-                yield "key", equality.build
-            if step.residual is not None:
-                yield "residual", step.residual
-            if step.body is not None:
-                yield "cxl", step.body
-        case "state":
-            for assignment in step.assignments:
-                value = assignment.value
-                parts = (value.before, value.after) if isinstance(value, typed.AggregateProgram) else (value,)
-                yield from ((assignment.path, part) for part in parts)

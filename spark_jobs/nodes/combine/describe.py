@@ -1,0 +1,80 @@
+"""What there is to say of a combine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_jobs.nodes import tree
+from spark_jobs.nodes.description import Description, Details, Expression, Made, Section, no_files, runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.cxl import typed
+    from spark_jobs.nodes.combine.step import CombineStep
+    from spark_jobs.nodes.description import Around
+
+
+def _strategy(step: CombineStep) -> str:
+    if not step.equalities:
+        return "range comparison of every pair"
+    return "grace hash; both sides partitioned by key" if step.wants_shuffle else "hash build and probe"
+
+
+def _facts(step: CombineStep, around: Around) -> dict[str, str]:
+    return {"strategy": _strategy(step)}
+
+
+def _programs(step: CombineStep) -> Iterator[Expression]:
+    for equality in step.equalities:
+        yield Expression("key", equality.driver, title=None)
+        yield Expression("key", equality.build, title=None)
+    if step.residual is not None:
+        yield Expression("residual", step.residual, "residual")
+    if step.body is not None:
+        yield Expression("cxl", step.body)
+
+
+def _trace(step: CombineStep, column: str) -> Made:
+    numbers = {qualifier: number for number, (qualifier, _) in enumerate(step.schemas)}
+    if step.body is None:
+        if column in numbers and column != step.driver:
+            row = dict(step.schemas)[column]
+            return Made("combined", tuple((numbers[column], name) for name in row.names))
+        return Made("combined", ((numbers[step.driver], column),))
+    if column not in dict(step.body.emits):
+        return Made("combined", ((numbers[step.driver], column),))
+    read = (name.partition(".") for name in tree.behind(step.body, column))
+    return Made("combined", tuple((numbers[qualifier], name) for qualifier, _, name in read if qualifier in numbers))
+
+
+def _lines(step: CombineStep, around: Around) -> Iterator[str]:
+    yield f"Combine '{step.name}':"
+    yield f"  Strategy: {_strategy(step)}"
+    yield f"  Driving input: {step.driver} (probe, from {around.feeds[step.driver]})"
+    for build in step.builds:
+        yield f"  Build input: {build} (build, from {around.feeds[build]})"
+    residual = "yes" if step.residual is not None else "no"
+    yield f"  Predicate: equalities={len(step.equalities)}, residual={residual}"
+    if step.equalities:
+        yield "  Equalities:"
+        for equality in step.equalities:
+            yield f"    - {_side(equality.driver)} == {_side(equality.build)}"
+    yield f"  Match: {step.match}"
+    yield f"  On miss: {step.on_miss}"
+
+
+def _side(program: typed.Program) -> str:
+    start, end = program.statements[-1].place
+    return str(program.text[start:end])
+
+
+DESCRIPTION = Description(
+    parallel="record",
+    facts=_facts,
+    programs=_programs,
+    trace=_trace,
+    details=Details(Section.LOOKUPS, _lines),
+    unready=runs,
+    files=no_files,
+)

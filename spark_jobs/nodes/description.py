@@ -1,0 +1,114 @@
+"""How a node type is described: what `explain` and lineage show of its steps, and what of them does not run yet.
+
+A type says all of it. What it has nothing to say of, it says by one of the neutral values below, and a test knows who
+does (`tests/nodes/test_descriptions.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from spark_jobs.cxl import typed
+
+
+@dataclass(frozen=True)
+class Around:
+    """What a description may know of the plan around a step.
+
+    Args:
+        size: the bytes of the step's own files; None when that is not known before a run.
+        feeds: the nodes that the inputs come from, by the names that the step gives them.
+        readers: the nodes that read each port.
+    """
+
+    size: int | None
+    feeds: Mapping[str, str]
+    readers: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A program of a step, for `explain`; `title` stands behind the node's name in its text, None: not there at all."""
+
+    label: str
+    program: typed.Program
+    title: str | None = ""
+
+
+@dataclass(frozen=True)
+class Made:
+    """How a column comes about in a step: in a word, and the columns it is made of, each with its input's number."""
+
+    how: str
+    reads: tuple[tuple[int, str], ...] = ()
+
+
+class Section(Enum):
+    """The places in the text of `explain` for what only one type of node has."""
+
+    OUTPUTS = auto()
+    BRANCHES = auto()
+    LOOKUPS = auto()
+
+
+@dataclass(frozen=True)
+class Details:
+    """Lines of a section for a step."""
+
+    section: Section
+    lines: Callable[[Any, Around], Iterable[str]]
+
+
+@dataclass(frozen=True)
+class Description:
+    """What there is to say of the steps of a type.
+
+    Args:
+        parallel: what its tasks divide among them.
+        facts: properties of a step, by their names.
+        programs: what runs for each record or group.
+        trace: how a column of a step's output comes about.
+        details: lines of a section of the text.
+        unready: what of a step does not run yet, although it binds. These lists may only shrink.
+        files: the files that a step names.
+        slug: the type in `explain`, where that is not the word under `type:`.
+    """
+
+    parallel: str
+    facts: Callable[[Any, Around], Mapping[str, str]]
+    programs: Callable[[Any], Iterable[Expression]]
+    trace: Callable[[Any, str], Made]
+    details: Details | None
+    unready: Callable[[Any], Iterable[str]]
+    files: Callable[[Any], Iterable[str | None]]
+    slug: str = ""
+
+
+def no_facts(step: Any, around: Around) -> Mapping[str, str]:
+    """Nothing that all nodes do not have."""
+    return {}
+
+
+def no_programs(step: Any) -> Iterable[Expression]:
+    """No program."""
+    return ()
+
+
+def passed_on(step: Any, column: str) -> Made:
+    """The column of the first input."""
+    return Made("passed on", ((0, column),))
+
+
+def runs(step: Any) -> Iterable[str]:
+    """All of it runs."""
+    return ()
+
+
+def no_files(step: Any) -> Iterable[str | None]:
+    """No files."""
+    return ()

@@ -1,0 +1,61 @@
+"""What there is to say of an output."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_jobs.nodes.description import Description, Details, Made, Section, no_programs, runs
+from spark_jobs.nodes.output.step import IfExists
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.nodes.description import Around
+    from spark_jobs.nodes.output.step import OutputStep, SortField
+
+
+def _facts(step: OutputStep, around: Around) -> dict[str, str]:
+    return {"format": step.format}
+
+
+def _trace(step: OutputStep, column: str) -> Made:
+    written = next(one for one in step.columns if one.name == column)
+    how = "written" if written.source == column else f"written, renamed from {written.source}"
+    return Made(how, ((0, written.source),))
+
+
+def _lines(step: OutputStep, around: Around) -> Iterator[str]:
+    split = f' (split, naming="{step.split.naming}")' if step.split else ""
+    yield f"  '{step.name}' → {step.path}{split}"
+    meta = str(step.write_meta).lower()
+    suffix = ""
+    if step.if_exists is IfExists.UNIQUE_SUFFIX:
+        width = f":0{step.unique_suffix_width}" if step.unique_suffix_width else ""
+        suffix = f" — collisions append `-{{n{width}}}` before extension"
+    yield f"      [if_exists={step.if_exists}, write_meta={meta}]{suffix}"
+    if step.by_file:
+        yield f"      one file for each input file of '{step.by_file}'"
+    if step.sort_order:
+        order = ", ".join(map(_sort_field, step.sort_order))
+        yield f"      sorted by {order}: tasks write sorted runs, which tasks merge by ranges of the key"
+
+
+def _sort_field(wanted: SortField) -> str:
+    direction = " desc" if wanted.descending else ""
+    nulls = {"last": "", "first": " (nulls first)", "drop": " (nulls dropped)"}[wanted.null_order]
+    return f"{wanted.field.name}{direction}{nulls}"
+
+
+def _files(step: OutputStep) -> tuple[str, ...]:
+    return (step.path,)
+
+
+DESCRIPTION = Description(
+    parallel="part-file",
+    facts=_facts,
+    programs=no_programs,
+    trace=_trace,
+    details=Details(Section.OUTPUTS, _lines),
+    unready=runs,
+    files=_files,
+)

@@ -1,0 +1,56 @@
+"""What there is to say of a source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_jobs.nodes.description import Description, Made, no_programs
+from spark_jobs.scan.network import addresses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.nodes.description import Around
+    from spark_jobs.nodes.source.step import SourceStep
+
+
+def _facts(step: SourceStep, around: Around) -> dict[str, str]:
+    live = [column.name for column in step.columns if column.name in step.live]
+    facts = {
+        "estimated size": "unknown" if around.size is None else f"{around.size} bytes",
+        "columns read": f"{len(live)} of {len(step.columns)}: {', '.join(live) or '<none>'}",
+        "on_unmapped": str(step.on_unmapped),
+    }
+    if step.watermark_column is not None:
+        delay = f", {step.watermark_delay_s:g} s behind" if step.watermark_delay_s else ""
+        facts["watermark"] = f"{step.watermark_column}{delay}"
+        if step.idle_timeout_s is not None:
+            facts["watermark"] += f", a silent file is passed over after {step.idle_timeout_s:g} s"
+    if step.endpoint is not None:
+        address = addresses.shown(step.endpoint.url, step.endpoint.secrets)
+        facts["pages"] = f"{address}, at most {step.endpoint.max_pages}, fetched by the driver"
+    return facts
+
+
+def _trace(step: SourceStep, column: str) -> Made:
+    return Made("read")
+
+
+def _unready(step: SourceStep) -> Iterator[str]:
+    if step.correlation_key:
+        yield "`correlation_key`"
+
+
+def _files(step: SourceStep) -> tuple[str, ...]:
+    return step.match.named
+
+
+DESCRIPTION = Description(
+    parallel="file-split",
+    facts=_facts,
+    programs=no_programs,
+    trace=_trace,
+    details=None,
+    unready=_unready,
+    files=_files,
+)

@@ -211,3 +211,63 @@ def test_formats_are_planned_without_arrow_and_read_without_models() -> None:
     assert loaded(statement, "pyarrow", "numpy", "pydantic") == set()
     statement += "\nfor one in registry.formats().values(): one.load()"
     assert loaded(statement, "pydantic", "lark", "yaml", "urllib3", "airflow") == set()
+
+
+#: The packages of node types, and how many places outside of them may ask which one a node is of.
+KINDS = {path.parent.name for path in (ROOT / "spark_jobs/nodes").glob("*/config.py")}
+MOST_PLACES = 15
+
+
+def asks_for_kinds(tree: ast.AST) -> list[int]:
+    """The lines that compare a node's kind with a word, or test for the class of its step or configuration."""
+    classes: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("spark_jobs.nodes."):
+            parts = (node.module or "").split(".")
+            if len(parts) > 3 and parts[2] in KINDS:
+                classes |= {alias.asname or alias.name for alias in node.names if alias.name[0].isupper()}
+    found = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Compare(left=ast.Attribute(attr="kind"), comparators=[compared]):
+                words = {each.value for each in ast.walk(compared) if isinstance(each, ast.Constant)}
+                asks = bool(words & KINDS)
+            case ast.Call(func=ast.Name(id="isinstance"), args=[_, asked]):
+                asks = bool({each.id for each in ast.walk(asked) if isinstance(each, ast.Name)} & classes)
+            case ast.MatchClass(cls=ast.Name(id=name)):
+                asks = name in classes
+            case ast.match_case(pattern=ast.MatchValue(value=ast.Constant(value=word))):
+                asks = word in KINDS
+            case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Attribute(attr="kind"), *_]):
+                asks = True
+            case _:
+                asks = False
+        if asks:
+            found.append(node.lineno if hasattr(node, "lineno") else node.pattern.lineno)
+    return sorted(found)
+
+
+def test_hardly_anybody_asks_of_which_kind_a_node_is() -> None:
+    """A node says what it is like; who asks for its kind has to learn each new one (see `nodes/terms/shape.py`)."""
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in FILES
+        if RANKS.get(package(path), 0) > RANKS["nodes"]
+        for line in asks_for_kinds(parsed(path))
+    ]
+    assert len(found) <= MOST_PLACES, "\n".join(found)
+
+
+def test_places_that_ask_for_kinds_are_found() -> None:
+    asking = """
+from spark_jobs.nodes.route.step import RouteStep
+if node.kind == "route" or node.kind in ("merge", "output"): pass
+isinstance(step, RouteStep)
+match step:
+    case RouteStep(): pass
+match node.kind:
+    case "source": pass
+table.get(node.kind)
+value.kind == "date"
+"""
+    assert asks_for_kinds(ast.parse(asking)) == [3, 3, 4, 6, 8, 9]

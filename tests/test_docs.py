@@ -338,10 +338,15 @@ def refused() -> set[str]:
     """What plans can say and execution refuses, in the words of its message."""
     found = set()
     for path in (ROOT / "spark_jobs").glob("**/*.py"):
-        if "pending" not in path.read_text(encoding="utf-8"):
+        text = path.read_text(encoding="utf-8")
+        if "pending" not in text and "_unready" not in text:
             continue
         for node in ast.walk(tree_of(path)):
             match node:
+                case ast.FunctionDef(name="_unready"):
+                    # What a type says of its steps (`Description.unready`).
+                    yields = (part for part in ast.walk(node) if isinstance(part, ast.Yield))
+                    found |= {_phrase(part.value) for part in yields if part.value is not None}
                 case ast.Call(func=ast.Attribute(attr="pending"), args=[ast.expr() as what, *_]) if not isinstance(
                     what, ast.Name
                 ):

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.checking import scope
     from spark_jobs.diagnostics.diagnostic import Code, Diagnostic
     from spark_jobs.diagnostics.source import Span, Text
-    from spark_jobs.nodes.description import Description
-    from spark_jobs.nodes.model import Config
+    from spark_jobs.nodes.model import Config, NodeConfig
     from spark_jobs.nodes.node import Step
+    from spark_jobs.nodes.terms.description import Description
 
 #: The engine column that stands for all undeclared columns of an auto-widening source.
 WIDENED = "$widened"
@@ -214,13 +214,14 @@ class NodeType:
         needs_config: whether `config:` must be there.
         check: finds what is wrong without knowing the inputs; runs for every node before any is bound.
         spellings: further names of keys of `config:`, with the usual ones (decision 100).
+        is_end: whether a node is of use that nothing reads from.
         parts: models of values whose shape depends on other values, by their path below `config:`; takes the plain
             values of `config:`.
     """
 
     kind: str
     wiring: Wiring
-    config: type[Config]
+    config: type[NodeConfig]
     bind: Callable[[Any, BindScope], Bound | None]
     reads: Reads
     description: Description | None
@@ -228,6 +229,7 @@ class NodeType:
     check: Callable[[Any, BindScope], None] | None = None
     spellings: Mapping[str, str] = field(default_factory=dict)
     parts: Callable[[Mapping[str, Any]], Mapping[Path, type[Config]]] | None = None
+    is_end: bool = False
 
     @property
     def article(self) -> str:

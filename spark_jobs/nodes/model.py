@@ -30,6 +30,30 @@ class Config(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, arbitrary_types_allowed=True)
 
 
+class NodeConfig(Config):
+    """The `config:` of a node, and what has to be known of it before any node is bound."""
+
+    @property
+    def is_init(self) -> bool:
+        """Whether the node runs before everything else."""
+        return False
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """The paths of the variables that the node sets."""
+        return ()
+
+    @property
+    def collects(self) -> bool:
+        """Whether the node gathers whole records in arrays."""
+        return False
+
+    @property
+    def ranges_over(self) -> str | None:
+        """The source that the node reads beside its inputs."""
+        return None
+
+
 def unfit(message: str, code: str = "E007") -> PydanticCustomError:
     """The error for a value that does not fit; `code` is the diagnostic's id."""
     return PydanticCustomError(code, "{message}", {"message": message})

@@ -11,13 +11,14 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from spark_jobs.nodes import shape
+from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from spark_jobs.nodes.aggregate.totals import Totals
-    from spark_jobs.nodes.needs import Need
+    from spark_jobs.nodes.terms.demand import Demand
+    from spark_jobs.nodes.terms.needs import Need
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,45 @@ class Step:
     def needs(self) -> tuple[Need, ...]:
         """What earlier jobs find out for the step."""
         return ()
+
+    def asked(self, demand: Demand) -> Step:
+        """The step, when it is known what others read of what it gives."""
+        return self
+
+    @property
+    def hands_on(self) -> bool:
+        """Whether what comes out are the records that came in, with their undeclared columns and their origin."""
+        return True
+
+    @property
+    def may_multiply(self) -> bool:
+        """Whether more records can come out than went in."""
+        return False
+
+    @property
+    def names_undeclared(self) -> bool:
+        """Whether the step names columns that no schema declares, and files may have."""
+        return False
+
+    @property
+    def reads_undeclared(self) -> bool:
+        """Whether the step needs undeclared columns of the files by itself."""
+        return self.names_undeclared
+
+    @property
+    def lays_over(self) -> tuple[str, ...]:
+        """The columns that the step lays over those of its records, which all go on."""
+        return ()
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """The paths of the variables that the step sets."""
+        return ()
+
+    @property
+    def ranges_over(self) -> str | None:
+        """The source whose records the step needs beside those of its inputs."""
+        return None
 
     @property
     def told(self) -> Totals | None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_jobs.cxl import typed
     from spark_jobs.cxl.failures import Failures
     from spark_jobs.nodes import node, spill
-    from spark_jobs.nodes.needs import Rows
+    from spark_jobs.nodes.terms.needs import Rows
 
 #: Begins a file under a path.
 Create: TypeAlias = "Callable[[str], IO[bytes]]"

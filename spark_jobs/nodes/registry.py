@@ -12,7 +12,7 @@ import spark_jobs.nodes
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.binding import NodeType
-    from spark_jobs.nodes.description import Description
+    from spark_jobs.nodes.terms.description import Description
 
 
 @cache

@@ -14,7 +14,7 @@ from spark_jobs.cxl import types
 from spark_jobs.cxl.checking.scope import Mode, Scope
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes import tree
-from spark_jobs.nodes.binding import Bound, Feed, Flow
+from spark_jobs.nodes.binding import Bound, Feed, Flow, Wiring
 from spark_jobs.plan import paths
 from spark_jobs.plan.expanding.expand import Expansion
 from spark_jobs.plan.reading import reader
@@ -174,9 +174,9 @@ class NodeScope:
             node = graph.nodes[name]
             feeds = self.feeds if name == self.name else self.bindings.feeds.get(name, ())
             labels: list[tuple[str, tuple[str, ...]]] = []
-            if node.kind == "source":
+            if node.is_source:
                 labels = [(name, (name,))]
-            elif node.kind in ("merge", "combine"):
+            elif node.type.wiring in (Wiring.LIST, Wiring.NAMED):
                 labels = [(feed.qualifier or feed.node, feed.flow.sources) for feed in feeds]
             for label, sources in labels:
                 local = label.removeprefix(mine)
@@ -196,12 +196,8 @@ class NodeScope:
 
     def _is_written(self, namespace: str, name: str) -> bool:
         """Whether a state node of the pipeline sets a variable."""
-        states = (node.config for node in self.bindings.graph.nodes.values() if node.kind == "state")
-        return any(
-            str(getattr(config, "scope", "")) == namespace
-            and name in [entry.var for entry in getattr(config, "set", ())]
-            for config in states
-        )
+        configs = (node.config for node in self.bindings.graph.nodes.values())
+        return any(config is not None and f"{namespace}.{name}" in config.sets for config in configs)
 
     def _sealed_reads(self, text: Text) -> list[Diagnostic]:
         """Reads of the pipeline's variables in a composition's body that its signature does not expose."""
@@ -223,7 +219,7 @@ class NodeScope:
         """The sources of the node's file by their names there."""
         prefix = "".join(f"{call}/" for call in self.node.instance)
         nodes = self.bindings.graph.nodes.values()
-        mine = [node for node in nodes if node.kind == "source" and node.instance == self.node.instance]
+        mine = [node for node in nodes if node.is_source and node.instance == self.node.instance]
         return tuple(node.name.removeprefix(prefix) for node in mine)
 
     def source_flow(self, name: str) -> Flow | None:
@@ -235,7 +231,7 @@ class NodeScope:
     def collects(self, node: str) -> bool:
         """Whether a node is a combine that gathers its matches in arrays."""
         target = self.bindings.graph.nodes.get(node)
-        return target is not None and target.kind == "combine" and getattr(target.config, "match", "") == "collect"
+        return target is not None and target.config is not None and target.config.collects
 
     def has_watermark(self, source: str) -> bool:
         """Whether a source declares the event time of its records."""
@@ -307,8 +303,8 @@ def _same_place(left: Diagnostic, right: Diagnostic) -> bool:
 def bind(bindings: Bindings) -> None:
     """Bind every node of the graph; what cannot be bound is noted, and its consumers are left out silently."""
     graph = bindings.graph
-    sources = [name for name in graph.order if graph.nodes[name].kind == "source"]
-    others = [name for name in graph.order if graph.nodes[name].kind != "source"]
+    sources = [name for name in graph.order if graph.nodes[name].is_source]
+    others = [name for name in graph.order if not graph.nodes[name].is_source]
     columns = 0
     for name in (*sources, *others):
         node = graph.nodes[name]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.diagnostics.diagnostic import Label
+from spark_jobs.nodes.binding import Wiring
 
 if TYPE_CHECKING:
     from spark_jobs.diagnostics.diagnostic import Diagnostics
@@ -90,10 +91,11 @@ def _is_known(reference: Reference, node: NodeSource, graph: Graph, found: Diagn
     if reference.node in broken:
         return False
     if reference.node not in graph.nodes:
-        code = codes.E307 if node.kind == "combine" else codes.E004
+        is_named = node.type.wiring is Wiring.NAMED
+        code = codes.E307 if is_named else codes.E004
         what = (
-            f"combine '{node.name}' input '{reference.qualifier}' references undeclared upstream '{reference.node}'"
-            if node.kind == "combine"
+            f"{node.kind} '{node.name}' input '{reference.qualifier}' references undeclared upstream '{reference.node}'"
+            if is_named
             else f'node "{node.name}" input "{reference.node}" references an undeclared node'
         )
         hint = nearest.hint(reference.node, graph.nodes) or f"nodes here: {', '.join(list(graph.nodes)[:12])}"

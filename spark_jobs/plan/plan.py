@@ -11,7 +11,7 @@ from spark_jobs.nodes.output.step import OutputStep
 from spark_jobs.nodes.source.step import SourceStep
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from spark_jobs.cxl import schema
@@ -102,6 +102,16 @@ class PlannedNode:
     origins: tuple[binding.ColumnOrigin, ...] = ()
 
 
+def sources(nodes: Iterable[PlannedNode]) -> dict[str, SourceStep]:
+    """The sources among nodes that are bound, by name."""
+    return {planned.name: planned.step for planned in nodes if isinstance(planned.step, SourceStep)}
+
+
+def outputs(nodes: Iterable[PlannedNode]) -> dict[str, OutputStep]:
+    """The outputs among nodes that are bound, by name."""
+    return {planned.name: planned.step for planned in nodes if isinstance(planned.step, OutputStep)}
+
+
 @dataclass(frozen=True)
 class Plan:
     """A pipeline that has passed every check.
@@ -140,12 +150,12 @@ class Plan:
     @cached_property
     def sources(self) -> dict[str, SourceStep]:
         """The sources that are bound, by name."""
-        return {planned.name: planned.step for planned in self.nodes if isinstance(planned.step, SourceStep)}
+        return sources(self.nodes)
 
     @cached_property
     def outputs(self) -> dict[str, OutputStep]:
         """The outputs that are bound, by name."""
-        return {planned.name: planned.step for planned in self.nodes if isinstance(planned.step, OutputStep)}
+        return outputs(self.nodes)
 
     @cached_property
     def consumers(self) -> dict[str, list[tuple[PlannedNode, Input]]]:

@@ -117,9 +117,8 @@ def _default_correlation(read: Document, expansion: expand.Expansion, found: Dia
     place = reader.value_span(read.tree, ("error_handling", "correlation_key"))
     without = []
     for node in expansion.nodes:
-        if node.kind != "source" or node.config is None or getattr(node.config, "correlation_key", None):
+        if not isinstance(node.config, SourceConfig) or node.config.correlation_key:
             continue
-        assert isinstance(node.config, SourceConfig)
         columns = layout.declared(node.config, node.parts.get(("format_schema",))).columns
         if {column.name for column in columns}.issuperset(key):
             node.config = node.config.model_copy(update={"correlation_key": list(key)})
@@ -191,7 +190,7 @@ def _finished(
         warnings=tuple(bindings.found.sorted()),
         storage=storage,
         parameters=expand.provenance(bindings.expansion),
-        places={node.name: _matcher_place(node) for node in bindings.graph.nodes.values() if node.kind == "source"},
+        places={node.name: _matcher_place(node) for node in bindings.graph.nodes.values() if node.is_source},
     )
 
 

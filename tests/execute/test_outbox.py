@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from spark_jobs.execute.tasks import envelopes, outbox, spill
-from spark_jobs.nodes import memory, shape
+from spark_jobs.nodes import memory
+from spark_jobs.nodes.terms import shape
 from spark_jobs.plan.physical import regions
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from spark_jobs import plan as planning
 from spark_jobs.execute.run import partitions, work
-from spark_jobs.nodes.shape import Role
+from spark_jobs.nodes.terms.shape import Role
 from spark_jobs.plan.options import PlanOptions
 from spark_jobs.plan.physical import regions
 from tests.execute import pipelines, without_spark

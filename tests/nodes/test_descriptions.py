@@ -11,8 +11,9 @@ import yaml
 
 from spark_jobs import plan as planning
 from spark_jobs.cxl import typed
-from spark_jobs.nodes import description, registry, tree
-from spark_jobs.nodes.description import Description
+from spark_jobs.nodes import registry, tree
+from spark_jobs.nodes.terms import description
+from spark_jobs.nodes.terms.description import Description
 
 if TYPE_CHECKING:
     from spark_jobs.plan.plan import Plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_jobs.contract import ExitCode
 from spark_jobs.execute.delivery import chunks
@@ -116,16 +116,14 @@ def resolve(
     }
     outputs: list[Target] = []
     taken: set[Path] = set()
-    for planned in plan.nodes:
-        if planned.kind == "output":
-            step: Any = planned.step
-            deliveries = [
-                Delivery(Path(plan.base_dir, paths.render(step.path, {**values, **tokens})), file)
-                for file, tokens in _files(step, files)
-            ]
-            if step.if_exists is IfExists.UNIQUE_SUFFIX and step.split is None:
-                deliveries = [Delivery(free(there, each.path, step, taken), each.source_file) for each in deliveries]
-            outputs.append(Target(planned.name, step, tuple(deliveries)))
+    for name, step in plan.outputs.items():
+        deliveries = [
+            Delivery(Path(plan.base_dir, paths.render(step.path, {**values, **tokens})), file)
+            for file, tokens in _files(step, files)
+        ]
+        if step.if_exists is IfExists.UNIQUE_SUFFIX and step.split is None:
+            deliveries = [Delivery(free(there, each.path, step, taken), each.source_file) for each in deliveries]
+        outputs.append(Target(name, step, tuple(deliveries)))
     errors = plan.errors
     letters = {
         name: str(Path(plan.base_dir, paths.render(target.path, values)))

@@ -14,10 +14,8 @@ from spark_jobs.execute import verdict
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats import columns, splits
 from spark_jobs.formats.names import search_here
-from spark_jobs.nodes.aggregate.step import AggregateStep
-from spark_jobs.nodes.combine.step import CombineStep
-from spark_jobs.nodes.output.step import OutputStep
 from spark_jobs.nodes.source.split_origin import SplitInput
+from spark_jobs.plan.physical import regions
 from spark_jobs.scan import changes, matching
 from spark_jobs.scan.files import FormatError
 from spark_jobs.scan.staging import staging
@@ -129,7 +127,7 @@ def find(
     Raises:
         RunFailed: a file is missing or unreadable, cannot be staged, or its columns are refused.
     """
-    sources = [planned for planned in plan.nodes if planned.kind == "source"]
+    sources = [planned for planned in plan.nodes if planned.name in plan.sources]
     sources.sort(key=lambda planned: planned.span.start if planned.span else 0)
     steps: dict[str, Any] = {planned.name: planned.step for planned in sources}
     found: dict[str, matching.Matched] = {}
@@ -236,15 +234,9 @@ def asked_for(plan: plans.Plan) -> frozenset[str]:
     """The nodes whose undeclared columns somebody downstream writes or reads."""
     asked: set[str] = set()
     for planned in reversed(plan.nodes):
-        step = planned.step
-        if isinstance(step, OutputStep):
-            is_asked = step.widened or any(each.type is None for each in step.fields)
-        elif isinstance(step, AggregateStep):
-            is_asked = bool(step.undeclared)
-        else:
-            # A combine hands on those of its driver alone; asking for those of its other inputs costs time only.
-            is_asked = planned.name in asked or (isinstance(step, CombineStep) and bool(step.undeclared))
-        if is_asked:
+        step = regions.step(planned)
+        # A combine hands on those of its driver alone; asking for those of its other inputs costs time only.
+        if step.reads_undeclared or (step.hands_on and planned.name in asked):
             asked.update(edge.node for edge in planned.inputs)
     return frozenset(asked)
 
@@ -253,13 +245,11 @@ def widened(plan: plans.Plan, inputs: Inputs) -> dict[str, tuple[str, ...]]:
     """The undeclared columns that records carry at each node, in first-seen order (decision 25)."""
     found: dict[str, tuple[str, ...]] = {}
     for planned in plan.nodes:
-        if planned.kind == "source":
+        if not planned.inputs:
             found[planned.name] = inputs.scans[planned.name].widened
-        elif planned.kind == "aggregate":
+        elif not regions.step(planned).hands_on:
             found[planned.name] = ()
-        elif planned.kind == "combine":
-            driver = next(edge for edge in planned.inputs if edge.qualifier == planned.step.driver)  # type: ignore[union-attr]
-            found[planned.name] = found[driver.node]
         else:
-            found[planned.name] = tuple(dict.fromkeys(name for edge in planned.inputs for name in found[edge.node]))
+            names = (name for edge in regions.streams(planned) for name in found[edge.node])
+            found[planned.name] = tuple(dict.fromkeys(names))
     return found

@@ -14,7 +14,6 @@ from spark_jobs import contract, result
 from spark_jobs.execute import logs
 from spark_jobs.execute.spark import processes
 from spark_jobs.nodes.operator import Counters
-from spark_jobs.nodes.source.step import SourceStep
 from spark_jobs.plan.physical import regions
 
 if TYPE_CHECKING:
@@ -148,7 +147,9 @@ def _document(run: Facts, finished: datetime, exit_code: ExitCode, error: result
         "finished_at": finished.isoformat(),
         "exit_code": int(exit_code),
         "error": str(error) if error else None,
-        "execution_mode": "batch" if any(planned.kind == "aggregate" for planned in run.plan.nodes) else "streaming",
+        "execution_mode": "batch"
+        if any(not regions.step(planned).hands_on for planned in run.plan.nodes)
+        else "streaming",
         "thread_count": run.threads,
         "spark": run.application,
         "input_files": [plan.file.name for scan in scans.values() for plan in scan.files],
@@ -173,9 +174,8 @@ def _document(run: Facts, finished: datetime, exit_code: ExitCode, error: result
 def _nodes(run: Facts) -> dict[str, dict[str, Any]]:
     """What each node did, in the order of the plan; one that no record reached did nothing."""
     found = {p.name: replace(run.tally.counters.get(p.name, Counters())) for p in run.plan.nodes}
-    for planned in run.plan.nodes:
-        if isinstance(planned.step, SourceStep):
-            _hand_on(found[planned.name], run.plan.by_name[planned.step.failure_node], planned.name, found)
+    for name, step in run.plan.sources.items():
+        _hand_on(found[name], run.plan.by_name[step.failure_node], name, found)
     spilled = run.tally.spilled
     return {
         p.name: {"kind": p.kind, **_node(found[p.name]), "spilled_bytes": spilled.get(p.name, 0)}

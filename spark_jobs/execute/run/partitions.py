@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_jobs.execute.run.inputs import Inputs
-    from spark_jobs.nodes.needs import Rows
+    from spark_jobs.nodes.terms.needs import Rows
 
 #: For tests and tuning: what a partition of an exchange gets, in bytes of input. Results never depend on it.
 PARTITION_BYTES_VARIABLE = "CLINKER_PARTITION_BYTES"

@@ -14,7 +14,7 @@ from spark_jobs.execute.run.partitions import Sizes
 from spark_jobs.execute.run.products import Products
 from spark_jobs.execute.spark import chain
 from spark_jobs.execute.tasks import spec
-from spark_jobs.nodes.shape import Role
+from spark_jobs.nodes.terms.shape import Role
 from spark_jobs.plan.physical import regions
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from spark_jobs.execute.run.inputs import Inputs
     from spark_jobs.execute.run.stopwatch import Stopwatch
     from spark_jobs.execute.tasks.report import Measure, Part, TaskReport
-    from spark_jobs.nodes.needs import Rows
     from spark_jobs.nodes.operator import Counters
+    from spark_jobs.nodes.terms.needs import Rows
     from spark_jobs.plan import plan as plans
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.run.inputs import Inputs
     from spark_jobs.execute.tasks.report import Letters, Measure, Part, Placed, TaskReport
-    from spark_jobs.nodes.needs import Rows
+    from spark_jobs.nodes.terms.needs import Rows
 
 
 @dataclass

@@ -16,7 +16,6 @@ from spark_jobs.execute.tasks import spec
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats import splits
 from spark_jobs.nodes.output import run as output_run
-from spark_jobs.nodes.output.step import OutputStep
 from spark_jobs.plan import plan as plans
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.run.passes import Pass
     from spark_jobs.execute.run.stopwatch import Stopwatch
     from spark_jobs.execute.tasks import spill
+    from spark_jobs.nodes.output.step import OutputStep
     from spark_jobs.plan.options import RunOptions
 
 #: For tests and tuning: the nominal size of splits, in bytes. Results never depend on it.
@@ -94,7 +94,7 @@ def _filed(plan: plans.Plan, options: RunOptions, found: inputs.Inputs) -> froze
 
 def branches(plan: plans.Plan) -> tuple[str, ...]:
     """The branches of all routes as records and dead letters count them, with none before them."""
-    return ("", *dict.fromkeys(name for node in plan.nodes if node.kind == "route" for name in node.outputs))
+    return ("", *dict.fromkeys(name for node in plan.nodes for name in node.outputs if name))
 
 
 def run_values(plan: plans.Plan, identity: Identity) -> dict[str, Any]:
@@ -166,14 +166,13 @@ class Work:
     def _check_names(self) -> None:
         """Undeclared columns are known by now: an output's encoding must have what their names are written with."""
         run, plan = self.wanted.run, self.wanted.plan
-        for planned in plan.nodes:
-            if isinstance(planned.step, OutputStep):
-                known = run.widened[planned.name]
-                _warn_of_absent(planned.step, known)
-                _, written = output_run.columns(planned.step, known, run.widened_type)
-                for _, message in planned.step.unwritable(column.name for column in written):
-                    help_text = "name it under `mapping`, leave it out by `exclude`, or choose another encoding"
-                    raise verdict.broken(plan, "E900", f"{message}; {help_text}", planned.name)
+        for name, step in plan.outputs.items():
+            known = run.widened[name]
+            _warn_of_absent(step, known)
+            _, written = output_run.columns(step, known, run.widened_type)
+            for _, message in step.unwritable(column.name for column in written):
+                help_text = "name it under `mapping`, leave it out by `exclude`, or choose another encoding"
+                raise verdict.broken(plan, "E900", f"{message}; {help_text}", name)
 
 
 def _warn_of_absent(step: OutputStep, known: Sequence[str]) -> None:

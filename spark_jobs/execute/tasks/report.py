@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.nodes.needs import Rows
 from spark_jobs.nodes.operator import Counters
+from spark_jobs.nodes.terms.needs import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from spark_jobs.cxl import types
     from spark_jobs.execute.delivery.destination import Parts
     from spark_jobs.execute.tasks import spill
-    from spark_jobs.nodes.needs import Rows
     from spark_jobs.nodes.operator import Counters
     from spark_jobs.nodes.source.split_origin import SplitInput
     from spark_jobs.nodes.source.step import SourceStep
+    from spark_jobs.nodes.terms.needs import Rows
     from spark_jobs.plan import plan
     from spark_jobs.plan.physical import regions
 

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.failures import Failures
     from spark_jobs.execute.letters.letters import Entries, Site
     from spark_jobs.execute.tasks.spec import JobSpec
-    from spark_jobs.nodes.needs import Rows
     from spark_jobs.nodes.source.run import Source
     from spark_jobs.nodes.source.split_origin import SplitInput
+    from spark_jobs.nodes.terms.needs import Rows
     from spark_jobs.plan.physical import regions
 
 

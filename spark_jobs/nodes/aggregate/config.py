@@ -15,7 +15,7 @@ from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes.aggregate.describe import DESCRIPTION
 from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.binding import CORRELATION, WIDENED, BindScope, Bound, Feed, Flow, NodeType, Wiring, report
-from spark_jobs.nodes.model import Config, Duration, Name, PositiveDuration, Text, choice
+from spark_jobs.nodes.model import Config, Duration, Name, NodeConfig, PositiveDuration, Text, choice
 
 
 class StrategyHint(StrEnum):
@@ -53,7 +53,7 @@ class TimeWindowConfig(Config):
     session: Session | None = None
 
 
-class AggregateConfig(Config):
+class AggregateConfig(NodeConfig):
     """`config:` of an aggregate."""
 
     name: Name | None = None

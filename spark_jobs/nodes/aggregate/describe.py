@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.nodes import tree
-from spark_jobs.nodes.description import Description, Expression, Made, no_files
+from spark_jobs.nodes.terms.description import Description, Expression, Made, no_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_jobs.nodes.aggregate.step import AggregateStep
-    from spark_jobs.nodes.description import Around
+    from spark_jobs.nodes.terms.description import Around
 
 
 def _facts(step: AggregateStep, around: Around) -> dict[str, str]:

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure
-from spark_jobs.nodes import meeting, memory, operator, ordering, shape, spill
+from spark_jobs.nodes import meeting, memory, operator, ordering, spill
 from spark_jobs.nodes.aggregate import partial
+from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.aggregate.step import AggregateStep

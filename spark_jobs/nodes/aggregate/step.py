@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from spark_jobs.nodes import node, shape
+from spark_jobs.nodes import node
+from spark_jobs.nodes.aggregate.totals import COUNTERS, Totals
+from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import schema, typed
-    from spark_jobs.nodes.aggregate.totals import Totals
+    from spark_jobs.nodes.terms.demand import Demand
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,25 @@ class AggregateStep(node.Step):
         meet = shape.Stop(shape.ExchangeKind.GROUP, shape.Role.FINAL, "merged", "groups", by)
         arrival = shape.Arrival(shape.Passage.SHUFFLED, why, stage)
         return (shape.Meet(self, partitions, arrival, "partial", (meet, shape.home())),)
+
+    def asked(self, demand: Demand) -> AggregateStep:
+        """The groups know the counters that are read, so nobody upstream is asked for them."""
+        read = demand.values & COUNTERS
+        if not read:
+            return self
+        above = demand.above()
+        totals = Totals(tuple(sorted(read)), above.nodes, above.sources, above.streams)
+        return replace(self, totals=totals)
+
+    @property
+    def hands_on(self) -> bool:
+        """Groups are records of no file."""
+        return False
+
+    @property
+    def names_undeclared(self) -> bool:
+        """Where a key is undeclared."""
+        return bool(self.undeclared)
 
     @property
     def told(self) -> Totals | None:

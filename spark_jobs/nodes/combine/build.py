@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_jobs.nodes.combine.step import CombineStep, Equality
-    from spark_jobs.nodes.needs import Rows
+    from spark_jobs.nodes.terms.needs import Rows
 
 
 def key_type(program_emits: tuple[tuple[str, types.Type], ...]) -> types.Type:

@@ -16,7 +16,7 @@ from spark_jobs.nodes.binding import CORRELATION, WIDENED, BindScope, Bound, Fee
 from spark_jobs.nodes.combine import predicate
 from spark_jobs.nodes.combine.describe import DESCRIPTION
 from spark_jobs.nodes.combine.step import CombineStep, Match, OnMiss
-from spark_jobs.nodes.model import Config, Name, Text, choice, kind_of, unfit
+from spark_jobs.nodes.model import Name, NodeConfig, Text, choice, kind_of, unfit
 from spark_jobs.nodes.output.config import FanoutPolicy
 
 MAX_INPUTS = 8
@@ -64,7 +64,7 @@ _PROPAGATION_SCHEMA = {
 }
 
 
-class CombineConfig(Config):
+class CombineConfig(NodeConfig):
     """`config:` of a combine."""
 
     name: Name | None = None
@@ -78,6 +78,11 @@ class CombineConfig(Config):
         Propagation()
     )
     correlation_fanout_policy: choice(FanoutPolicy) | None = None  # type: ignore[valid-type]
+
+    @property
+    def collects(self) -> bool:
+        """With `match: collect`."""
+        return self.match is Match.COLLECT
 
 
 def check(config: CombineConfig, scope: BindScope) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_jobs.nodes import tree
-from spark_jobs.nodes.description import Description, Details, Expression, Made, Section, no_files, runs
+from spark_jobs.nodes.terms.description import Description, Details, Expression, Made, Section, no_files, runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_jobs.cxl import typed
     from spark_jobs.nodes.combine.step import CombineStep
-    from spark_jobs.nodes.description import Around
+    from spark_jobs.nodes.terms.description import Around
 
 
 def _strategy(step: CombineStep) -> str:

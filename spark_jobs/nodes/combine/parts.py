@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from spark_jobs.nodes import meeting, shape
+from spark_jobs.nodes import meeting
 from spark_jobs.nodes.combine import build, run, shuffled
+from spark_jobs.nodes.terms import shape
 
 #: The operators of a combine by their roles.
 OPERATORS = {

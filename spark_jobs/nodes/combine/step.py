@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
-from spark_jobs.nodes import node, shape
-from spark_jobs.nodes.needs import Rows
+from spark_jobs.nodes import node
+from spark_jobs.nodes.terms import shape
+from spark_jobs.nodes.terms.needs import Rows
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import schema, typed
@@ -95,6 +96,16 @@ class CombineStep(node.Step):
     def needs(self) -> tuple[Rows, ...]:
         """The build sides, written down."""
         return tuple(self.build(qualifier) for qualifier in self.builds)
+
+    @property
+    def may_multiply(self) -> bool:
+        """A driver record can have many matches."""
+        return True
+
+    @property
+    def names_undeclared(self) -> bool:
+        """Where a program reads an undeclared column."""
+        return bool(self.undeclared)
 
     def build(self, qualifier: str) -> Rows:
         """A build side, as it is written down."""

@@ -7,10 +7,10 @@ from typing import Any
 from pydantic import ConfigDict
 
 from spark_jobs.nodes.binding import BindScope, Bound, NodeType, Wiring, passes_through
-from spark_jobs.nodes.model import Config
+from spark_jobs.nodes.model import NodeConfig
 
 
-class CompositionConfig(Config):
+class CompositionConfig(NodeConfig):
     """`config:` of a call: values of the composition's parameters, by their names."""
 
     model_config = ConfigDict(extra="allow")

@@ -10,9 +10,9 @@ from spark_jobs.cxl import types
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes
 from spark_jobs.nodes.binding import CORRELATION, BindScope, Bound, Flow, NodeType, Wiring, report
-from spark_jobs.nodes.description import Around, Description, Made, no_files, no_programs
 from spark_jobs.nodes.merge.step import MergeStep
-from spark_jobs.nodes.model import Config, Name, Natural, choice
+from spark_jobs.nodes.model import Name, Natural, NodeConfig, choice
+from spark_jobs.nodes.terms.description import Around, Description, Made, no_files, no_programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ class MergeMode(StrEnum):
     INTERLEAVE = "interleave"
 
 
-class MergeConfig(Config):
+class MergeConfig(NodeConfig):
     """`config:` of a merge, which may be left out."""
 
     name: Name | None = None

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spark_jobs.cxl import values
-from spark_jobs.nodes import operator, shape
+from spark_jobs.nodes import operator
+from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.merge.step import MergeStep

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from spark_jobs.nodes import node, shape
+from spark_jobs.nodes import node
+from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import types

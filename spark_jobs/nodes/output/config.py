@@ -12,7 +12,20 @@ from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.formats import registry
 from spark_jobs.nodes import formats
 from spark_jobs.nodes.binding import CORRELATION, META, BindScope, Bound, Flow, NodeType, Wiring, plain, report
-from spark_jobs.nodes.model import Config, Flag, Name, Natural, Order, Positive, Size, SortFields, Text, choice, unfit
+from spark_jobs.nodes.model import (
+    Config,
+    Flag,
+    Name,
+    Natural,
+    NodeConfig,
+    Order,
+    Positive,
+    Size,
+    SortFields,
+    Text,
+    choice,
+    unfit,
+)
 from spark_jobs.nodes.output.describe import DESCRIPTION
 from spark_jobs.nodes.output.step import Field as RecordField
 from spark_jobs.nodes.output.step import IfExists, OutputColumn, OutputStep, Oversize, SortField, Split
@@ -50,7 +63,7 @@ def _metadata(value: Any) -> Any:
     return value
 
 
-class OutputConfig(Config):
+class OutputConfig(NodeConfig):
     """`config:` of an output (spec/formats.md 11.1)."""
 
     name: Name | None = None
@@ -256,4 +269,4 @@ def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
     return (frozenset({c.source for c in step.columns} | {f.name for f in step.fields if f.type is not None}),)
 
 
-NODE = NodeType("output", Wiring.ONE, OutputConfig, bind, _reads, DESCRIPTION, check=check, parts=_parts)
+NODE = NodeType("output", Wiring.ONE, OutputConfig, bind, _reads, DESCRIPTION, check=check, parts=_parts, is_end=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_jobs.nodes.description import Description, Details, Made, Section, no_programs, runs
 from spark_jobs.nodes.output.step import IfExists
+from spark_jobs.nodes.terms.description import Description, Details, Made, Section, no_programs, runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.nodes.description import Around
     from spark_jobs.nodes.output.step import OutputStep, SortField
+    from spark_jobs.nodes.terms.description import Around
 
 
 def _facts(step: OutputStep, around: Around) -> dict[str, str]:

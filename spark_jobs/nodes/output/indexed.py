@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.formats import cell_text, format
-from spark_jobs.nodes import keys, operator, shape, sorting
+from spark_jobs.nodes import keys, operator, sorting
 from spark_jobs.nodes.output import records, run
+from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import types

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import schema, types
 from spark_jobs.formats import format, registry
-from spark_jobs.nodes import operator, shape
+from spark_jobs.nodes import operator
+from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

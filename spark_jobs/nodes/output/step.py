@@ -7,7 +7,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from spark_jobs.formats import options
-from spark_jobs.nodes import node, shape
+from spark_jobs.nodes import node
+from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -131,6 +132,16 @@ class OutputStep(node.Step):
     def module(self) -> str:
         """Parts with an index have operators of their own."""
         return "indexed" if self.is_indexed else "run"
+
+    @property
+    def names_undeclared(self) -> bool:
+        """Where `mapping` or `exclude` name undeclared columns."""
+        return bool(self.undeclared)
+
+    @property
+    def reads_undeclared(self) -> bool:
+        """Where undeclared columns are written, or records are sorted or split by one."""
+        return self.widened or any(each.type is None for each in self.fields)
 
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
         """Records are written where they are; sorted ones are runs, which tasks merge when all are written."""

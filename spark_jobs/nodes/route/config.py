@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.cxl.checking import scope as cxl_scope
 from spark_jobs.diagnostics import codes
 from spark_jobs.nodes.binding import BindScope, Bound, NodeType, Wiring, report
-from spark_jobs.nodes.description import (
+from spark_jobs.nodes.model import Name, NodeConfig, Text, choice
+from spark_jobs.nodes.route.step import RouteStep
+from spark_jobs.nodes.terms.description import (
     Around,
     Description,
     Details,
@@ -19,8 +21,6 @@ from spark_jobs.nodes.description import (
     passed_on,
     runs,
 )
-from spark_jobs.nodes.model import Config, Name, Text, choice
-from spark_jobs.nodes.route.step import RouteStep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,7 @@ class RouteMode(StrEnum):
     INCLUSIVE = "inclusive"
 
 
-class RouteConfig(Config):
+class RouteConfig(NodeConfig):
     """`config:` of a route; `conditions` are in order."""
 
     name: Name | None = None

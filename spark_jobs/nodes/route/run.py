@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.cxl import engine
-from spark_jobs.nodes import operator, shape
+from spark_jobs.nodes import operator
+from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.route.step import RouteStep

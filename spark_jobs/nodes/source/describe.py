@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_jobs.nodes.description import Description, Made, no_programs
+from spark_jobs.nodes.terms.description import Description, Made, no_programs
 from spark_jobs.scan.network import addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.nodes.description import Around
     from spark_jobs.nodes.source.step import SourceStep
+    from spark_jobs.nodes.terms.description import Around
 
 
 def _facts(step: SourceStep, around: Around) -> dict[str, str]:

@@ -18,6 +18,7 @@ from spark_jobs.nodes.model import (
     Name,
     Names,
     Natural,
+    NodeConfig,
     Order,
     Positive,
     Size,
@@ -176,7 +177,7 @@ def _transport(value: Any) -> Any:
     return {"kind": value}
 
 
-class SourceConfig(Config):
+class SourceConfig(NodeConfig):
     """`config:` of a source (spec/formats.md 1.2)."""
 
     name: Name | None = None

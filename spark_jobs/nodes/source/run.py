@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 from spark_jobs.cxl import failure, types, values
 from spark_jobs.formats import format
 from spark_jobs.formats.reading import SplitOutcome
-from spark_jobs.nodes import memory, operator, shape
+from spark_jobs.nodes import memory, operator
 from spark_jobs.nodes.source.split_origin import Pack, PackOrigin, SplitOrigin
+from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from spark_jobs.formats import registry
 from spark_jobs.formats.columns import OnUnmapped, ScanPlan, refuse_taken
 from spark_jobs.formats.names import search_here
 from spark_jobs.nodes import node
+from spark_jobs.nodes.binding import META
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.format import ArrayPath, Format, SourceColumn
     from spark_jobs.formats.names import Search
     from spark_jobs.formats.reader import Reader
+    from spark_jobs.nodes.terms.demand import Demand
     from spark_jobs.scan.files import InputFile
     from spark_jobs.scan.network.endpoint import Endpoint
 
@@ -107,6 +109,22 @@ class SourceStep(node.Step):
         """Tasks read files: the endpoint, which has credentials, stays at home."""
         return {**self.__dict__, "endpoint": None}
 
+    def asked(self, demand: Demand) -> SourceStep:
+        """Only columns that anybody reads are carried; what does not convert fails at the first reader."""
+        live = demand.columns & set(self.column_names) | frozenset(self.correlation_key)
+        reader = demand.reader or self
+        return replace(
+            self,
+            live=live | {self.watermark_column} if self.watermark_column else live,
+            provenance=frozenset(
+                key for key in PROVENANCE if META + key in demand.columns or f"meta.{key}" in demand.values
+            ),
+            reads_source=frozenset(_source_members(demand.values)),
+            failure_stage=reader.stage,
+            failure_node=reader.name,
+            lifted=demand.lifts,
+        )
+
     @property
     def file_format(self) -> Format:
         """The format of the source's files."""
@@ -141,3 +159,9 @@ class SourceStep(node.Step):
     def renamed(self) -> frozenset[str]:
         """The declared columns that are called otherwise in the files, and whose names no column of these has."""
         return frozenset(self.column_names).difference(self.keys)
+
+
+def _source_members(values: frozenset[str]) -> set[str]:
+    """What programs read of `$source`; and the record's position, which is a matter of the source as well."""
+    found = {path.removeprefix("source.") for path in values if path.startswith("source.")}
+    return found | ({"total_count"} if "pipeline.total_count" in values else set())

@@ -8,9 +8,9 @@ from spark_jobs.cxl import typed, types
 from spark_jobs.cxl.checking import scope as cxl_scope
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes.binding import BindScope, Bound, NodeType, Wiring, report
-from spark_jobs.nodes.description import Description, Expression, no_facts, no_files, passed_on, runs
-from spark_jobs.nodes.model import Config, Name, Text, choice
+from spark_jobs.nodes.model import Config, Name, NodeConfig, Text, choice
 from spark_jobs.nodes.state.step import Assignment, StateStep
+from spark_jobs.nodes.terms.description import Description, Expression, no_facts, no_files, passed_on, runs
 from spark_jobs.nodes.transform.config import Phase, VariableScope
 
 if TYPE_CHECKING:
@@ -24,13 +24,23 @@ class AssignmentConfig(Config):
     cxl: Text
 
 
-class StateConfig(Config):
+class StateConfig(NodeConfig):
     """`config:` of a state node."""
 
     name: Name | None = None
     scope: choice(VariableScope)  # type: ignore[valid-type]
     phase: choice(Phase) = Phase.RUNTIME  # type: ignore[valid-type]
     set: list[AssignmentConfig]
+
+    @property
+    def is_init(self) -> bool:
+        """With `phase: init`."""
+        return self.phase is Phase.INIT
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """Those under `set`."""
+        return tuple(f"{self.scope}.{entry.var}" for entry in self.set)
 
 
 def bind(config: StateConfig, scope: BindScope) -> Bound | None:
@@ -93,4 +103,4 @@ DESCRIPTION = Description(
     unready=runs,
     files=no_files,
 )
-NODE = NodeType("state", Wiring.ONE, StateConfig, bind, _reads, DESCRIPTION)
+NODE = NodeType("state", Wiring.ONE, StateConfig, bind, _reads, DESCRIPTION, is_end=True)

@@ -32,3 +32,8 @@ class StateStep(node.Step):
     scope: str
     assignments: tuple[Assignment, ...]
     is_init: bool = False
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """Those of the assignments."""
+        return tuple(assignment.path for assignment in self.assignments)

@@ -16,7 +16,19 @@ from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.diagnostics.source import Text as Text_
 from spark_jobs.nodes import tree
 from spark_jobs.nodes.binding import BindScope, Bound, Flow, NodeType, Wiring, emitted_schema, report
-from spark_jobs.nodes.model import ColumnType, Config, Flag, Integer, Name, Order, Positive, SortFields, Text, choice
+from spark_jobs.nodes.model import (
+    ColumnType,
+    Config,
+    Flag,
+    Integer,
+    Name,
+    NodeConfig,
+    Order,
+    Positive,
+    SortFields,
+    Text,
+    choice,
+)
 from spark_jobs.nodes.transform.describe import DESCRIPTION
 from spark_jobs.nodes.transform.step import LogDirective, TransformStep, Validation
 from spark_jobs.nodes.transform.window import Window
@@ -115,7 +127,7 @@ class WindowConfig(Config):
     requires_buffer_recompute: Flag = False
 
 
-class TransformConfig(Config):
+class TransformConfig(NodeConfig):
     """`config:` of a transform."""
 
     name: Name | None = None
@@ -127,6 +139,16 @@ class TransformConfig(Config):
     phase: choice(Phase) = Phase.RUNTIME  # type: ignore[valid-type]
     max_expansion: Positive = 10_000
     batch_size: Positive | None = None
+
+    @property
+    def is_init(self) -> bool:
+        """With `phase: init`."""
+        return self.phase is Phase.INIT
+
+    @property
+    def ranges_over(self) -> str | None:
+        """With `analytic_window` over another source."""
+        return self.analytic_window.source if self.analytic_window else None
 
 
 def check(config: TransformConfig, scope: BindScope) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_jobs.nodes import tree
-from spark_jobs.nodes.description import Description, Expression, Made, no_facts, no_files, passed_on
+from spark_jobs.nodes.terms.description import Description, Expression, Made, no_facts, no_files, passed_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

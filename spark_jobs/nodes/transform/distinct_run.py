@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure
-from spark_jobs.nodes import keys, meeting, memory, operator, shape, spill
+from spark_jobs.nodes import keys, meeting, memory, operator, spill
+from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import typed
-from spark_jobs.nodes import shape
+from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.transform.distinct_step import DistinctStep
 
 if TYPE_CHECKING:

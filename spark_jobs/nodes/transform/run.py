@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure, failures, types, values
-from spark_jobs.nodes import operator, shape
+from spark_jobs.nodes import operator
+from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.transform import directives
 
 if TYPE_CHECKING:

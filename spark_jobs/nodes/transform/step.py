@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from spark_jobs.nodes import node, shape
+from spark_jobs.cxl import typed
+from spark_jobs.nodes import node, tree
 
 if TYPE_CHECKING:
-    from spark_jobs.cxl import typed
+    from spark_jobs.nodes.terms import shape
+    from spark_jobs.nodes.transform.window import Window
 
 
 #: The values of the surroundings that log messages can show, by their placeholders.
@@ -66,7 +68,22 @@ class TransformStep(node.Step):
     validations: tuple[Validation, ...] = ()
     log: tuple[LogDirective, ...] = ()
     max_expansion: int = 10_000
-    window: Any = None
+    window: Window | None = None
+
+    @property
+    def may_multiply(self) -> bool:
+        """`emit each` makes several records of one."""
+        return any(isinstance(part, typed.Each) for part in tree.parts(self.program))
+
+    @property
+    def lays_over(self) -> tuple[str, ...]:
+        """What the program emits."""
+        return tuple(name for name, _ in self.program.emits)
+
+    @property
+    def ranges_over(self) -> str | None:
+        """That of a window over another source."""
+        return self.window.source if self.window is not None else None
 
     def partitions(self, sizes: shape.Sizes) -> int:
         """As many as the records are worth that `distinct` compares."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
-from spark_jobs.nodes.output.step import SIDECAR, OutputStep
+from spark_jobs.nodes.output.step import SIDECAR
 from spark_jobs.plan import paths
+from spark_jobs.plan import plan as plans
 from spark_jobs.plan.reading import reader
 
 if TYPE_CHECKING:
@@ -62,16 +63,13 @@ def check_targets(
 
 def _outputs(nodes: tuple[PlannedNode, ...], written: list[NodeSource], base_dir: Path) -> Iterator[_Claim]:
     by_name = {node.name: node for node in written}
-    for planned in nodes:
-        step = planned.step
-        if isinstance(step, OutputStep):
-            tree = by_name[planned.name].tree
-            place = reader.value_span(tree, ("config", "path"))
-            owner = f"output '{planned.name}' path"
-            yield _Claim(_real(step.path, base_dir), step.path, owner, place)
-            if step.write_meta:
-                sidecar = step.path + SIDECAR
-                yield _Claim(_real(sidecar, base_dir), sidecar, f"the `write_meta` file of {owner}", place)
+    for name, step in plans.outputs(nodes).items():
+        place = reader.value_span(by_name[name].tree, ("config", "path"))
+        owner = f"output '{name}' path"
+        yield _Claim(_real(step.path, base_dir), step.path, owner, place)
+        if step.write_meta:
+            sidecar = step.path + SIDECAR
+            yield _Claim(_real(sidecar, base_dir), sidecar, f"the `write_meta` file of {owner}", place)
 
 
 def _letters(errors: ErrorHandling, base_dir: Path) -> Iterator[_Claim]:
@@ -95,10 +93,7 @@ def check_shadows(bindings: Bindings) -> None:
     passing = _passing(bindings)
     for name, node in bindings.graph.nodes.items():
         bound = bindings.bound.get(name)
-        program = getattr(bound.step, "program", None) if bound else None
-        if node.kind != "transform" or program is None:
-            continue
-        for column, _ in program.emits:
+        for column in bound.step.lays_over if bound and bound.step else ():
             if column in passing.get("/".join(node.instance), ()):
                 message = f"composition body node '{name}' emits '{column}', which also passes through from upstream"
                 help_text = "the body's value wins; declare the column in the port's schema to say so"

@@ -27,14 +27,10 @@ def check(read: Document, wiring: Graph, found: Diagnostics) -> None:
         _, key, depth = reader.locate(read.tree, where)
         if depth == len(where):
             found.add(codes.W003.at(key, f"`{'.'.join(path)}` has no effect: {why}"))
-    windowed = {
-        window.source
-        for node in wiring.nodes.values()
-        if (window := getattr(node.config, "analytic_window", None)) is not None
-    }
+    windowed = {node.config.ranges_over for node in wiring.nodes.values() if node.config is not None}
     consumers = wiring.consumers()
     for name, node in wiring.nodes.items():
-        ends = node.kind in ("output", "state") or node.instance or name in windowed
+        ends = node.type.is_end or node.instance or name in windowed
         if not ends and not consumers[name]:
             message = f"nothing reads '{name}': its records are written nowhere"
             found.add(codes.W004.at(node.span, message, help="write them to an output, or remove the node"))

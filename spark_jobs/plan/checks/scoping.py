@@ -9,8 +9,7 @@ from spark_jobs.cxl import typed
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.diagnostic import Label
 from spark_jobs.nodes import tree
-from spark_jobs.nodes.state.step import StateStep
-from spark_jobs.nodes.transform.step import TransformStep
+from spark_jobs.nodes.binding import Wiring
 from spark_jobs.plan.reading import reader
 
 if TYPE_CHECKING:
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.diagnostics.source import Span
     from spark_jobs.plan.binder import Bindings
+    from spark_jobs.plan.reading.document import NodeSource
 
 
 @dataclass(frozen=True)
@@ -55,17 +55,20 @@ def _writers(bindings: Bindings) -> dict[str, list[str]]:
     writers: dict[str, list[str]] = {}
     for name in bindings.graph.order:
         bound = bindings.bound.get(name)
-        if bound is not None and isinstance(bound.step, StateStep):
-            for assignment in bound.step.assignments:
-                writers.setdefault(assignment.path, []).append(name)
+        for path in bound.step.sets if bound is not None and bound.step is not None else ():
+            writers.setdefault(path, []).append(name)
     return writers
 
 
 def _init_nodes(bindings: Bindings) -> set[str]:
     """The nodes that declare the init phase, and all they depend on."""
     graph = bindings.graph
-    declared = {name for name in graph.order if str(getattr(graph.nodes[name].config, "phase", "")) == "init"}
+    declared = {name for name in graph.order if _is_init(graph.nodes[name])}
     return declared.union(*(graph.ancestors(name) for name in declared))
+
+
+def _is_init(node: NodeSource) -> bool:
+    return node.config is not None and node.config.is_init
 
 
 def _check_init_edges(bindings: Bindings, init: set[str]) -> None:
@@ -75,7 +78,7 @@ def _check_init_edges(bindings: Bindings, init: set[str]) -> None:
             continue
         for reference in graph.inputs[name]:
             producer = graph.nodes[reference.node]
-            if str(getattr(producer.config, "phase", "")) == "init":
+            if _is_init(producer):
                 message = (
                     f'init-phase node "{reference.node}" has runtime descendant "{name}": init nodes must be terminal'
                 )
@@ -92,13 +95,13 @@ def _check_init_windows(bindings: Bindings, init: set[str]) -> None:
     for name in bindings.graph.order:
         bound = bindings.bound.get(name)
         step = bound.step if bound is not None else None
-        window = step.window if isinstance(step, TransformStep) else None
-        if name not in init or window is None or window.source is None or window.source in init:
+        source = step.ranges_over if step is not None else None
+        if name not in init or source is None or source in init:
             continue
-        readers = consumers[window.source]
+        readers = consumers[source]
         if readers:
             message = (
-                f"cross-source window references source '{window.source}' whose ingestion tier is downstream of "
+                f"cross-source window references source '{source}' whose ingestion tier is downstream of "
                 f"'{name}': '{readers[0]}' reads the source in the runtime phase, and '{name}' runs in the init phase"
             )
             place = reader.value_span(bindings.graph.nodes[name].tree, ("config", "analytic_window", "source"))
@@ -135,7 +138,9 @@ def _check_input(read: _Read, bindings: Bindings) -> None:
 def _check_joined(read: _Read, bindings: Bindings) -> None:
     node = bindings.graph.nodes[read.node]
     feeds = bindings.feeds.get(read.node, ())
-    joined = read.node if node.kind == "combine" else next((f.flow.joined for f in feeds if f.flow.joined), None)
+    joined = (
+        read.node if node.type.wiring is Wiring.NAMED else next((f.flow.joined for f in feeds if f.flow.joined), None)
+    )
     if joined is not None:
         name = read.path.removeprefix("source.")
         message = (

@@ -74,7 +74,7 @@ class Expansion:
     @property
     def sources(self) -> list[str]:
         """The names of all sources."""
-        return [node.name for node in self.nodes if node.kind == "source"]
+        return [node.name for node in self.nodes if node.is_source]
 
     def may_have(self, name: str) -> bool:
         """Whether a node that is not known may stand in a call that could not be opened."""
@@ -122,7 +122,7 @@ class Expander:
 
     def run(self, nodes: list[NodeSource], folder: Path) -> Expansion:
         """The expansion of a pipeline's nodes."""
-        if not any(node.kind == "composition" for node in nodes):
+        if not any(node.is_call for node in nodes):
             self.result.nodes = list(nodes)
             return self.result
         self.nodes = len(nodes)
@@ -133,10 +133,10 @@ class Expander:
 
     def _level(self, nodes: list[NodeSource], level: _Level, stack: tuple[Path, ...]) -> list[NodeSource]:
         """The flat nodes of one file; references to ports are still placeholders."""
-        bodies = {id(node): self._call(node, level, stack) for node in nodes if node.kind == "composition"}
+        bodies = {id(node): self._call(node, level, stack) for node in nodes if node.is_call}
         flat: list[NodeSource] = []
         for node in nodes:
-            if node.kind == "composition":
+            if node.is_call:
                 self._bind_ports(node, level)
                 flat += bodies[id(node)]
             else:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.diagnostics.visible import visible
 from spark_jobs.nodes import registry
 from spark_jobs.nodes.binding import CORRELATION
-from spark_jobs.nodes.description import Around, Section
-from spark_jobs.nodes.shape import Passage
+from spark_jobs.nodes.terms.description import Around, Section
+from spark_jobs.nodes.terms.shape import Passage
 from spark_jobs.plan.explain import columns, retraction, storage
 from spark_jobs.plan.physical import edges, inputs, physical
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.binding import CORRELATION
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ def block(plan: Plan) -> list[str]:
     ]
     for planned in found:
         step: Any = planned.step
-        assert isinstance(step, AggregateStep)
         buffered = [call.function for call in step.program.calls if call.function not in REVERSIBLE]
         path = "BufferRequired" if buffered else "Reversible"
         memory = (
@@ -57,4 +55,4 @@ def _outputs_below(plan: Plan, name: str) -> list[str]:
     for planned in plan.nodes:
         if any(edge.node in reached for edge in planned.inputs):
             reached.add(planned.name)
-    return [planned.name for planned in plan.nodes if planned.name in reached and planned.kind == "output"]
+    return [planned.name for planned in plan.nodes if planned.name in reached and planned.name in plan.outputs]

@@ -14,7 +14,7 @@ from spark_jobs.scan.staging import staged_copy
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_jobs.nodes.shape import Arrival
+    from spark_jobs.nodes.terms.shape import Arrival
     from spark_jobs.plan.physical.inputs import Discovered
     from spark_jobs.plan.plan import Plan, PlannedNode
     from spark_jobs.plan.reading.workspace import Storage

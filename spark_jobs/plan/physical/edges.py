@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import typed
 from spark_jobs.cxl.builtins import declare
-from spark_jobs.nodes import shape, tree
-from spark_jobs.nodes.shape import Arrival, Local, Passage
+from spark_jobs.nodes import tree
+from spark_jobs.nodes.terms import shape
+from spark_jobs.nodes.terms.shape import Arrival, Local, Passage
 from spark_jobs.plan.physical import physical, regions
 
 if TYPE_CHECKING:

@@ -6,10 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_jobs.nodes import registry
-from spark_jobs.nodes.aggregate.step import AggregateStep
-from spark_jobs.nodes.aggregate.totals import COUNTERS, Totals
-from spark_jobs.nodes.binding import META
-from spark_jobs.nodes.source.step import PROVENANCE, SourceStep
+from spark_jobs.nodes.terms.demand import Above, Demand
 from spark_jobs.plan.physical import regions
 
 if TYPE_CHECKING:
@@ -23,9 +20,7 @@ if TYPE_CHECKING:
 def prune(
     nodes: tuple[PlannedNode, ...], programs: Mapping[str, list[Compiled]], declared: Sequence[str]
 ) -> tuple[PlannedNode, ...]:
-    """The nodes with `live`, `reads_source`, `failure_stage` of sources filled in.
-
-    And with the `totals` of aggregates: their groups know these, so nobody upstream is asked for them.
+    """The nodes with steps that know what is asked of them (see `Step.asked`).
 
     Args:
         nodes: the nodes in topological order.
@@ -44,7 +39,7 @@ def prune(
             continue
         sets = kinds[planned.kind].reads(planned.step, frozenset(wanted[planned.name]))
         own = _system(programs.get(planned.name, []), "before") | planned.step.shown
-        behind = set() if isinstance(planned.step, AggregateStep) else members[planned.name]
+        behind = members[planned.name] if planned.step.hands_on else set()
         streams = regions.streams(planned)
         for index, edge in enumerate(planned.inputs):
             if sets:
@@ -54,10 +49,18 @@ def prune(
             known = first.get(edge.node)
             if known is None or number[planned.name] < number[known.name]:
                 first[edge.node] = planned.step
-    found = tuple(_with_live(planned, wanted, members, first.get(planned.name)) for planned in nodes)
-    if any(getattr(planned.step, "undeclared", ()) for planned in nodes):
-        found = tuple(_lifted(planned) for planned in found)
-    return tuple(_with_totals(planned, members[planned.name], found) for planned in found)
+    lifts = any(planned.step is not None and planned.step.names_undeclared for planned in nodes)
+    by_name = {planned.name: planned for planned in nodes}
+
+    def asked(planned: PlannedNode) -> PlannedNode:
+        if planned.step is None:
+            return planned
+        name = planned.name
+        values = frozenset(members[name])
+        demand = Demand(frozenset(wanted[name]), values, first.get(name), lifts, lambda: _above(planned, by_name))
+        return replace(planned, step=planned.step.asked(demand))
+
+    return tuple(asked(planned) for planned in nodes)
 
 
 def _set_for(planned: PlannedNode, index: int, sets: tuple[frozenset[str], ...]) -> frozenset[str]:
@@ -75,51 +78,11 @@ def _system(programs: list[Compiled], part: str) -> set[str]:
     return found
 
 
-def _with_live(
-    planned: PlannedNode, wanted: Mapping[str, set[str]], members: Mapping[str, set[str]], first: node.Step | None
-) -> PlannedNode:
-    step = planned.step
-    if not isinstance(step, SourceStep):
-        return planned
-    declared = {column.name for column in step.columns}
-    live = frozenset(wanted[planned.name]) & declared | frozenset(step.correlation_key)
-    if step.watermark_column:
-        live |= {step.watermark_column}
-    live_step = replace(
-        step,
-        live=live,
-        provenance=frozenset(
-            key for key in PROVENANCE if META + key in wanted[planned.name] or f"meta.{key}" in members[planned.name]
-        ),
-        reads_source=frozenset(_source_members(members[planned.name])),
-        failure_stage=(first or step).stage,
-        failure_node=(first or step).name,
-    )
-    return replace(planned, step=live_step)
-
-
-def _lifted(planned: PlannedNode) -> PlannedNode:
-    """A source of a pipeline that reads undeclared columns somewhere."""
-    step = planned.step
-    return replace(planned, step=replace(step, lifted=True)) if isinstance(step, SourceStep) else planned
-
-
-def _source_members(paths: set[str]) -> set[str]:
-    """What programs read of `$source`; and the record's position, which is a matter of the source as well."""
-    found = {path.removeprefix("source.") for path in paths if path.startswith("source.")}
-    return found | ({"total_count"} if "pipeline.total_count" in paths else set())
-
-
-def _with_totals(planned: PlannedNode, members: set[str], nodes: tuple[PlannedNode, ...]) -> PlannedNode:
-    read = members & COUNTERS
-    if not isinstance(planned.step, AggregateStep) or not read:
-        return planned
-    by_name = {each.name: each for each in nodes}
-    everything = _upstream(planned, by_name, lambda each: list(each.inputs))
-    grouped = _upstream(planned, by_name, regions.streams)
-    sources = frozenset(name for name in everything if by_name[name].kind == "source")
-    totals = Totals(tuple(sorted(read)), frozenset(everything), sources, sources & grouped)
-    return replace(planned, step=replace(planned.step, totals=totals))
+def _above(planned: PlannedNode, nodes: Mapping[str, PlannedNode]) -> Above:
+    everything = _upstream(planned, nodes, lambda each: list(each.inputs))
+    streams = _upstream(planned, nodes, regions.streams)
+    sources = frozenset(name for name in everything if not nodes[name].inputs)
+    return Above(frozenset(everything), sources, sources & streams)
 
 
 def _upstream(

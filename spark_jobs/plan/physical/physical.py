@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.plan.physical import regions
 
 if TYPE_CHECKING:
-    from spark_jobs.nodes import node, shape
-    from spark_jobs.nodes.needs import Rows
+    from spark_jobs.nodes import node
+    from spark_jobs.nodes.terms import shape
+    from spark_jobs.nodes.terms.needs import Rows
     from spark_jobs.plan.physical.regions import Box, Exchange, Job
     from spark_jobs.plan.plan import Plan
 

@@ -14,14 +14,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, assert_never
 
-from spark_jobs.nodes.shape import ExchangeKind, Local, Meet, Role
+from spark_jobs.nodes.terms.shape import ExchangeKind, Local, Meet, Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_jobs.nodes import node
     from spark_jobs.nodes.aggregate.totals import Totals
-    from spark_jobs.nodes.needs import Rows
+    from spark_jobs.nodes.terms.needs import Rows
     from spark_jobs.plan import plan as plans
 
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import typed
 from spark_jobs.diagnostics import codes
-from spark_jobs.nodes import tree
 from spark_jobs.nodes.combine.step import CombineStep
 from spark_jobs.nodes.source.step import SourceStep
-from spark_jobs.nodes.transform.step import TransformStep
 from spark_jobs.plan import plan as plans
 from spark_jobs.plan.reading import reader
 
@@ -20,9 +17,6 @@ if TYPE_CHECKING:
 
     from spark_jobs.diagnostics.diagnostic import Diagnostics
     from spark_jobs.plan.graph import Graph
-
-#: Nodes that give no more than they get.
-_KEEPING = frozenset({"aggregate", "merge", "route", "state"})
 
 
 def source_bytes(step: SourceStep, base_dir: Path) -> int | None:
@@ -56,13 +50,12 @@ def _bytes_above(name: str, wiring: Graph, by_name: dict[str, plans.PlannedNode]
     total = 0
     for producer in wiring.ancestors(name):
         planned = by_name[producer]
-        match planned.step:
-            case SourceStep() as step if (size := source_bytes(step, base_dir)) is not None:
-                total += size
-            case TransformStep(program=program) if not any(isinstance(p, typed.Each) for p in tree.parts(program)):
-                continue
-            case _ if planned.kind in _KEEPING:
-                continue
-            case _:
+        step = planned.step
+        if isinstance(step, SourceStep):
+            size = source_bytes(step, base_dir)
+            if size is None:
                 return None
+            total += size
+        elif step is None or step.may_multiply:
+            return None
     return total

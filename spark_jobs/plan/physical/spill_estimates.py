@@ -14,7 +14,7 @@ from spark_jobs.plan.physical import edges
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_jobs.nodes.shape import Arrival
+    from spark_jobs.nodes.terms.shape import Arrival
     from spark_jobs.plan.physical.inputs import Discovered
     from spark_jobs.plan.plan import Plan
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spark_jobs.diagnostics.diagnostic import Diagnostic, Diagnostics
-    from spark_jobs.nodes.model import Config
+    from spark_jobs.nodes.model import NodeConfig
 
 _WIRING_KEYS = {
     Wiring.NONE: (),
@@ -61,7 +61,7 @@ class NodeSource:
     name: str
     type: NodeType
     tree: Mapping
-    config: Config | None
+    config: NodeConfig | None
     inputs: tuple[Reference, ...]
     parts: dict[tuple[str | int, ...], Any] = field(default_factory=dict)
     description: str | None = None
@@ -71,6 +71,16 @@ class NodeSource:
     def kind(self) -> str:
         """The word under `type:`."""
         return self.type.kind
+
+    @property
+    def is_source(self) -> bool:
+        """Whether records begin here."""
+        return self.type.wiring is Wiring.NONE
+
+    @property
+    def is_call(self) -> bool:
+        """Whether a composition's body takes its place."""
+        return self.type.wiring is Wiring.CALL
 
     @property
     def span(self) -> Span:
@@ -290,7 +300,7 @@ def _twice(key: str, here: Span, there: Span) -> Diagnostic:
     return codes.E008.at(second, message, help="keep one of the two", labels=(Label(first, "also here"),))
 
 
-def _config(item: Mapping, kind: NodeType, found: Diagnostics) -> Config | None:
+def _config(item: Mapping, kind: NodeType, found: Diagnostics) -> NodeConfig | None:
     entry = item.entries.get("config")
     if entry is None or _is_null(entry.value):
         if kind.needs_config:

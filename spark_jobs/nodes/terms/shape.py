@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from spark_jobs.nodes.needs import Rows
     from spark_jobs.nodes.node import Step
+    from spark_jobs.nodes.terms.needs import Rows
 
 
 class Role(StrEnum):

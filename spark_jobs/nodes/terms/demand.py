@@ -1,0 +1,45 @@
+"""What is asked of a step by the steps behind it: the columns and values that anybody reads of what it gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_jobs.nodes.node import Step
+
+
+@dataclass(frozen=True)
+class Above:
+    """What a step's records come from.
+
+    Args:
+        nodes: the step's node and all above it, those included whose records are only looked up.
+        sources: the sources among them.
+        streams: the sources whose records go on to the step.
+    """
+
+    nodes: frozenset[str]
+    sources: frozenset[str]
+    streams: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What is asked of a step.
+
+    Args:
+        columns: the columns that are read of what it gives.
+        values: the values behind `$…` that are read on its records, by path.
+        reader: the first step in the order of the file that takes its records; None when none does.
+        lifts: whether programs of the pipeline read undeclared columns.
+        above: what the step's records come from, for those who have to know.
+    """
+
+    columns: frozenset[str]
+    values: frozenset[str]
+    reader: Step | None
+    lifts: bool
+    above: Callable[[], Above]

@@ -147,6 +147,40 @@ def test_no_modules_import_each_other() -> None:
     assert {name: sorted(needs & waiting.keys()) for name, needs in waiting.items()} == {}
 
 
+#: What asks a destination, and so touches no file by itself.
+ASKING = [
+    *ROOT.glob("spark_jobs/execute/delivery/*.py"),
+    *ROOT.glob("spark_jobs/nodes/output/*.py"),
+    *(ROOT / f"spark_jobs/execute/letters/{name}.py" for name in ("files", "rows")),
+]
+#: The run chooses the destination; what stays inside a run is on a file system that all its machines share.
+MAY_KNOW_LOCAL_FILES = {"executor.py", "passes.py"}
+_OF_FILES = {
+    *("exists", "getsize", "is_dir", "is_file", "iterdir", "lexists", "listdir", "lstat", "scandir", "stat"),
+    *("link", "makedirs", "mkdir", "rename", "rmdir", "unlink"),
+    *("memory_map", "read_bytes", "read_text", "sendfile", "write_bytes", "write_text"),
+}
+
+
+@pytest.mark.parametrize("path", ASKING, ids=lambda path: str(path.relative_to(ROOT / "spark_jobs")))
+def test_outputs_are_written_and_looked_at_through_their_destination(path: Path) -> None:
+    calls = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)]
+    named = {call.func.id for call in calls if isinstance(call.func, ast.Name)}
+    asked = {call.func.attr for call in calls if isinstance(call.func, ast.Attribute)}
+    assert "open" not in named
+    assert not asked & _OF_FILES
+
+
+def test_nobody_but_a_run_knows_local_files() -> None:
+    local = "spark_jobs.execute.delivery.local"
+    known = {
+        path.name
+        for path in FILES
+        if "delivery/local" not in str(path) and any(name.startswith(local) for name in imports(path))
+    }
+    assert known == MAY_KNOW_LOCAL_FILES
+
+
 def test_planning_loads_neither_spark_nor_arrow() -> None:
     statement = "import spark_jobs.plan, spark_jobs.plan.planner, spark_jobs.cli.clinker, spark_jobs.cli.cxl.command"
     assert loaded(statement, "pyspark", "airflow", "pyarrow", "numpy", "pandas") == set()
@@ -184,7 +218,7 @@ def test_tests_change_no_limits_or_surroundings_of_their_own_process() -> None:
 KNOWN_FORMATS = {
     "spark_jobs/plan/explain/explain.py": {"json"},
     "spark_jobs/execute/logs.py": {"json"},
-    "spark_jobs/execute/letters/dead_letter.py": {"spark_jobs.formats.csv"},
+    "spark_jobs/execute/letters/rows.py": {"spark_jobs.formats.csv"},
     "spark_jobs/formats/pages.py": {"spark_jobs.formats.json"},
 }
 

@@ -220,7 +220,7 @@ def _memory(text: str) -> int:
 
 
 def _execution_id(text: str) -> str:
-    """The id is part of the names of the staging folder, the result record and the metrics file."""
+    """The id is part of the names of the draft's folders, the result record and the metrics file."""
     is_name = Path(text).name == text and text not in ("", "..") and text.isprintable()
     if not is_name or len(text.encode("utf-8", "surrogateescape")) > _LONGEST_ID_BYTES:
         message = f"expected a name of at most {_LONGEST_ID_BYTES} bytes without `/`, found '{text}'"

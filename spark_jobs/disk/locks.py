@@ -73,7 +73,7 @@ class FileLock:
         The kernel frees the lock for a moment: what it guards may have changed.
         """
         hold(self._descriptor, fcntl.LOCK_SH, self.path)
-        return _has_name(self.path, self._descriptor)
+        return has_name(self._descriptor, self.path)
 
     def strengthen(self) -> bool:
         """Hold a shared lock alone, without waiting. False: others hold it too, or hold it alone by now."""
@@ -81,7 +81,7 @@ class FileLock:
             hold(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, self.path)
         except BlockingIOError:
             return False
-        return _has_name(self.path, self._descriptor)
+        return has_name(self._descriptor, self.path)
 
     def close(self) -> None:
         """Let go."""
@@ -93,7 +93,7 @@ def _locked(path: Path, how: int) -> FileLock | None:
         descriptor = ownership.open_file(path, flags=os.O_RDWR | os.O_CREAT)
         try:
             hold(descriptor, how, path)
-            if _has_name(path, descriptor):
+            if has_name(descriptor, path):
                 return FileLock(path, descriptor)
         except BlockingIOError:
             os.close(descriptor)
@@ -104,9 +104,10 @@ def _locked(path: Path, how: int) -> FileLock | None:
         os.close(descriptor)
 
 
-def _has_name(path: Path, descriptor: int) -> bool:
-    """Whether an open file is still the one with this name."""
+def has_name(descriptor: int, path: str | Path, folder: int | None = None) -> bool:
+    """Whether an open file is still the one with this name; a relative one is that in an open folder."""
     try:
-        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+        found = os.stat(path, dir_fd=folder, follow_symlinks=False)
+        return os.path.samestat(found, os.fstat(descriptor))
     except FileNotFoundError:
         return False

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.execute import logs
-from spark_jobs.execute.delivery import journal, publish, recovery
+from spark_jobs.execute.delivery.local import journal, publish, recovery
 from tests.attack import rounds
 
 if TYPE_CHECKING:
@@ -79,17 +79,17 @@ def prepare(folder: Path) -> None:
 
 
 def publishing(folder: Path) -> None:
-    """What a run does from its first staging folder to its last."""
-    staging = publish.Staging.open("dead", folder / "out")
+    """What a run does from its first draft folder to its last."""
+    draft = publish.DraftFolders.open("dead", folder / "out")
     renames = []
     for name, content in _NEW.items():
         target = folder / name
-        source = staging.folder(target.parent) / target.name
+        source = draft.folder(target.parent) / target.name
         source.write_text(content)
         renames.append(journal.Rename(str(source), str(target)))
     renames.append(journal.Rename(None, str(folder / "out/letters")))
-    staging.publish(renames)
-    staging.close(failed=False)
+    draft.publish(renames)
+    draft.close(failed=False)
 
 
 def recovering(folder: Path, first: str) -> None:

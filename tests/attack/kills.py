@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from spark_jobs.cli import clinker
-from spark_jobs.execute.delivery import recovery
+from spark_jobs.execute.delivery.local import recovery
 from spark_jobs.execute.run import partitions, work
 from tests.attack import rounds
 from tests.execute import without_spark

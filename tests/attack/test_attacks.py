@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.execute.delivery import publish, recovery
+from spark_jobs.execute.delivery.local import publish, recovery
 from tests.attack import crash_points, data_files, hostile_texts, kills, pipelines, programs, rounds
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 
 from spark_jobs import result
 from spark_jobs.disk import durable
-from spark_jobs.execute.delivery import publish, recovery
+from spark_jobs.execute.delivery.local import publish, recovery
 from tests.execute import without_spark
 from tests.execute.bad_runs import prepare, run
 
@@ -42,8 +42,8 @@ def always(*_: Any, **__: Any) -> bool:
 TROUBLE: dict[str, tuple[Any, str, Callable[..., bool]]] = {
     "the folders cannot be synced": (durable, "sync_folders", always),
     "the journal cannot be removed": (os, "unlink", lambda path, **_: str(path).endswith("journal.json")),
-    "nothing in the staging folders can be removed": (os, "unlink", lambda path, **options: "dir_fd" in options),
-    "the staging folders cannot be removed": (os, "rmdir", always),
+    "nothing in the draft folders can be removed": (os, "unlink", lambda path, **options: "dir_fd" in options),
+    "the draft folders cannot be removed": (os, "rmdir", always),
     "a folder's lock cannot be let go": (publish.os, "close", lambda number: _is_folder(number)),
     "the result cannot be written": (result, "write", always),
     "the metrics cannot be written": (Path, "rename", lambda path, _: str(path).endswith(".json.tmp")),

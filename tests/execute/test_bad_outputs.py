@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from spark_jobs.disk import durable
-from spark_jobs.execute.delivery import joining
-from spark_jobs.execute.delivery.local_depot import LocalDepot
-from spark_jobs.execute.letters import letters
+from spark_jobs.execute.delivery.local import joining
+from spark_jobs.execute.delivery.local.depot import LocalDepot
+from spark_jobs.execute.letters import gather
 from spark_jobs.execute.run import work
 from tests.execute import pipelines, without_spark
 from tests.execute.bad_runs import GOOD, LIMITED, PIPELINE, prepare, run, tree
@@ -152,7 +152,7 @@ def test_the_disk_is_full_while_parts_are_written(
 
 @pytest.mark.parametrize(
     ("where", "name"),
-    [(joining, "join"), (durable, "_sync"), (letters.Gathered, "write"), (LocalDepot, "size"), (os, "fsync")],
+    [(joining, "join"), (durable, "_sync"), (gather.Gathered, "write"), (LocalDepot, "size"), (os, "fsync")],
 )
 def test_the_disk_is_full_later(
     where: Any, name: str, tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch

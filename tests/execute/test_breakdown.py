@@ -15,8 +15,8 @@ import pytest
 
 from spark_jobs.contract import ExitCode
 from spark_jobs.execute import logs
-from spark_jobs.execute.delivery import joining
 from spark_jobs.execute.delivery.destination import Content
+from spark_jobs.execute.delivery.local import joining
 from spark_jobs.execute.run import breakdown
 from spark_jobs.execute.spark import session
 from spark_jobs.execute.tasks import spill
@@ -288,7 +288,7 @@ def test_a_bug_on_the_driver_has_its_place() -> None:
         divide()
     told = explained(TypeError("two\nlines").with_traceback(caught.value.__traceback__))
     assert told.code == "E905"
-    assert told.message.startswith("internal error: TypeError: two (spark_jobs/execute/delivery/joining.py:")
+    assert told.message.startswith("internal error: TypeError: two (spark_jobs/execute/delivery/local/joining.py:")
 
 
 # ---- with Spark --------------------------------------------------------------------------------------------------

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types
-from spark_jobs.execute.delivery import chunks, joining
+from spark_jobs.execute.delivery import chunks
 from spark_jobs.execute.delivery.destination import Content, Piece, whole
-from spark_jobs.execute.delivery.local import LocalFiles
-from spark_jobs.execute.delivery.local_depot import LocalDepot
+from spark_jobs.execute.delivery.local import joining
+from spark_jobs.execute.delivery.local.depot import LocalDepot
+from spark_jobs.execute.delivery.local.files import LocalFiles
 from spark_jobs.nodes import sorting
 from spark_jobs.nodes.output import records
 from spark_jobs.nodes.output.step import Field, Oversize, Split

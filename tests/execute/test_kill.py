@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from spark_jobs.execute.delivery import recovery
+from spark_jobs.execute.delivery.local import recovery
 from tests.execute import pipelines
 
 if TYPE_CHECKING:
@@ -148,15 +148,15 @@ def test_publishing_survives_a_kill_at_every_step(tmp_path: Path) -> None:
     out.mkdir()
     random.seed(20)
     publisher = (
-        "import sys\nfrom pathlib import Path\nfrom spark_jobs.execute.delivery import journal, publish\n"
+        "import sys\nfrom pathlib import Path\nfrom spark_jobs.execute.delivery.local import journal, publish\n"
         "out = Path(sys.argv[1]); number = int(sys.argv[2])\nprint('ready', flush=True)\n"
         "while True:\n"
-        "    staging = publish.Staging.open(f'run-{number}', out)\n"
+        "    draft = publish.DraftFolders.open(f'run-{number}', out)\n"
         "    renames = []\n"
         "    for name in 'abc':\n"
-        "        path = staging.home / name\n        path.write_text(f'{number}\\n' * 1000)\n"
+        "        path = draft.home / name\n        path.write_text(f'{number}\\n' * 1000)\n"
         "        renames.append(journal.Rename(str(path), str(out / name)))\n"
-        "    staging.publish(renames)\n    staging.close(failed=False)\n    number += 1\n"
+        "    draft.publish(renames)\n    draft.close(failed=False)\n    number += 1\n"
     )
     root = Path(__file__).resolve().parents[2]
     seen = set()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.execute import verdict
-from spark_jobs.execute.delivery import descriptors
+from spark_jobs.execute.delivery.local import descriptors
 from tests.execute import pipelines
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_jobs.execute.tasks import envelopes, outbox, spill
+from spark_jobs.execute.tasks import outbox, parcels, spill
 from spark_jobs.nodes import memory
 from spark_jobs.nodes.terms import shape
 from spark_jobs.plan.physical import regions
@@ -30,7 +30,7 @@ def _outbox(folder: Path, share: int) -> tuple[outbox.Outbox, spill.Space]:
 
 def _sent(box: outbox.Outbox) -> list[dict[str, Any]]:
     batches = list(box.batches())
-    assert all(batch.num_rows <= envelopes.BATCH for batch in batches)
+    assert all(batch.num_rows <= parcels.BATCH for batch in batches)
     return [row for batch in batches for row in batch.to_pylist()]
 
 

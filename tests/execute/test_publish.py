@@ -1,4 +1,4 @@
-"""Staging, the journal, and what a dead run leaves."""
+"""Drafts, the journal, and what a dead run leaves."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.execute.delivery import joining, journal, publish, recovery, staging_folder
 from spark_jobs.execute.delivery.destination import Content, Piece, whole
+from spark_jobs.execute.delivery.local import draft_folder, joining, journal, publish, recovery
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-def staged(staging: publish.Staging, name: str, content: bytes) -> str:
-    path = staging.home / name
+def staged(draft: publish.DraftFolders, name: str, content: bytes) -> str:
+    path = draft.home / name
     path.write_bytes(content)
     return str(path)
 
 
 def test_nothing_is_visible_before_publishing(tmp_path: Path) -> None:
-    staging = publish.Staging.open("one", tmp_path / "out")
-    source = staged(staging, "a", b"new")
+    draft = publish.DraftFolders.open("one", tmp_path / "out")
+    source = staged(draft, "a", b"new")
     visible = [p for p in (tmp_path / "out").iterdir() if not p.name.startswith(".")]
     assert visible == []
-    staging.publish([journal.Rename(source, str(tmp_path / "out" / "a.csv"))])
-    staging.close(failed=False)
+    draft.publish([journal.Rename(source, str(tmp_path / "out" / "a.csv"))])
+    draft.close(failed=False)
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["a.csv"]
 
 
 def test_a_failed_run_leaves_neither_files_nor_folders(tmp_path: Path) -> None:
-    staging = publish.Staging.open("one", tmp_path / "deep" / "out")
-    staging.folder(tmp_path / "other")
-    staged(staging, "a", b"half")
-    staging.close(failed=True)
+    draft = publish.DraftFolders.open("one", tmp_path / "deep" / "out")
+    draft.folder(tmp_path / "other")
+    staged(draft, "a", b"half")
+    draft.close(failed=True)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_failed_run_keeps_folders_that_were_there(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "old.csv").write_text("old")
-    publish.Staging.open("one", tmp_path / "out").close(failed=True)
+    publish.DraftFolders.open("one", tmp_path / "out").close(failed=True)
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["old.csv"]
 
 
@@ -68,14 +68,14 @@ def dies(number: int, files: Mapping[Path, str], home: Path, gone: Sequence[Path
             rename(each)
 
         publish._rename = dying
-        staging = publish.Staging.open("dead", home)
+        draft = publish.DraftFolders.open("dead", home)
         renames = []
         for target, content in files.items():
-            source = staging.folder(target.parent) / target.name
+            source = draft.folder(target.parent) / target.name
             source.write_text(content)
             renames.append(journal.Rename(str(source), str(target)))
         if number >= 0:
-            staging.publish(renames + [journal.Rename(None, str(each)) for each in gone])
+            draft.publish(renames + [journal.Rename(None, str(each)) for each in gone])
         os._exit(9)
     finally:
         os._exit(1)
@@ -146,10 +146,10 @@ def test_what_is_not_ours_is_left_alone(tmp_path: Path, how: str) -> None:
             (folder / "lock").write_text("of mine")
     before = everything(tmp_path)
     assert recovery.recover(tmp_path) == []
-    publish.Staging.open("one", tmp_path).close(failed=True)
+    publish.DraftFolders.open("one", tmp_path).close(failed=True)
     assert everything(tmp_path) == before
     with pytest.raises(FileExistsError):
-        publish.Staging.open("notes", tmp_path)
+        publish.DraftFolders.open("notes", tmp_path)
 
 
 @pytest.mark.parametrize("left", ["nothing", "an empty lock"])
@@ -165,10 +165,10 @@ def test_a_folder_has_one_lock_however_it_is_spelled(tmp_path: Path, monkeypatch
     (tmp_path / "out").mkdir()
     (tmp_path / "link").symlink_to("out")
     monkeypatch.chdir(tmp_path)
-    staging = publish.Staging.open("one", Path("out"))
-    assert staging.folder(tmp_path / "link").samefile(staging.home)
-    assert staging.folder(tmp_path / "out/../link") == staging.home
-    staging.close(failed=True)
+    draft = publish.DraftFolders.open("one", Path("out"))
+    assert draft.folder(tmp_path / "link").samefile(draft.home)
+    assert draft.folder(tmp_path / "out/../link") == draft.home
+    draft.close(failed=True)
     assert everything(tmp_path) == {}
 
 
@@ -197,7 +197,7 @@ def test_runs_publish_one_after_another(tmp_path: Path, caplog: pytest.LogCaptur
 
 
 def test_a_living_run_is_left_alone(tmp_path: Path) -> None:
-    living = publish.Staging.open("living", tmp_path)
+    living = publish.DraftFolders.open("living", tmp_path)
     staged(living, "a", b"half")
     assert recovery.recover(tmp_path) == []
     assert (living.home / "a").exists()
@@ -207,9 +207,9 @@ def test_a_living_run_is_left_alone(tmp_path: Path) -> None:
 def test_a_removal_is_part_of_publishing(tmp_path: Path) -> None:
     old = tmp_path / "dead.csv"
     old.write_text("old letters")
-    staging = publish.Staging.open("one", tmp_path)
-    staging.publish([journal.Rename(None, str(old))])
-    staging.close(failed=False)
+    draft = publish.DraftFolders.open("one", tmp_path)
+    draft.publish([journal.Rename(None, str(old))])
+    draft.close(failed=False)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -233,7 +233,7 @@ def test_parts_are_joined_in_order(tmp_path: Path, start: bytes, separator: byte
 def test_a_folder_that_another_run_takes_for_a_dead_ones_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between making a staging folder and locking it, another run may look at it."""
+    """Between making a draft folder and locking it, another run may look at it."""
     flock = fcntl.flock
     seen: list[list[Path]] = []
 
@@ -244,17 +244,17 @@ def test_a_folder_that_another_run_takes_for_a_dead_ones_is_made_again(
         flock(lock, operation)  # type: ignore[arg-type]
 
     monkeypatch.setattr(fcntl, "flock", meanwhile)
-    staging = publish.Staging.open("one", tmp_path)
-    assert seen == [[staging.home]], "the other run removed the folder"
-    assert (staging.home / "lock").exists()
+    draft = publish.DraftFolders.open("one", tmp_path)
+    assert seen == [[draft.home]], "the other run removed the folder"
+    assert (draft.home / "lock").exists()
     assert recovery.recover(tmp_path) == [], "now it is locked"
-    staging.close(failed=False)
+    draft.close(failed=False)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
 def test_tasks_that_still_write_do_not_keep_a_folder_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "staging"
+    folder = tmp_path / "draft"
     folder.mkdir()
     rmdir, late = os.rmdir, [0, 1, 2]
 
@@ -264,17 +264,17 @@ def test_tasks_that_still_write_do_not_keep_a_folder_alive(tmp_path: Path, monke
         rmdir(path, **options)  # type: ignore[call-overload]
 
     monkeypatch.setattr(os, "rmdir", written_into)
-    staging_folder.remove(folder)
+    draft_folder.remove(folder)
     assert late == []
     assert not folder.exists()
 
 
-def two_files(folder: Path) -> tuple[publish.Staging, list[journal.Rename]]:
+def two_files(folder: Path) -> tuple[publish.DraftFolders, list[journal.Rename]]:
     """Old files `a` and `b`, and a run that has new ones, and a new file `c`."""
     for name in "ab":
         (folder / name).write_text("old")
-    staging = publish.Staging.open("one", folder)
-    return staging, [journal.Rename(staged(staging, name, b"new"), str(folder / name)) for name in "abc"]
+    draft = publish.DraftFolders.open("one", folder)
+    return draft, [journal.Rename(staged(draft, name, b"new"), str(folder / name)) for name in "abc"]
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -286,7 +286,7 @@ def contents(folder: Path) -> dict[str, str]:
 def test_a_rename_that_fails_undoes_those_before_it(
     at: str, has_links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    staging, renames = two_files(tmp_path)
+    draft, renames = two_files(tmp_path)
     replace = os.replace
 
     def refused(source: str, target: str) -> None:
@@ -302,9 +302,9 @@ def test_a_rename_that_fails_undoes_those_before_it(
         if not has_links:
             broken.setattr(os, "link", unlinked)
         with pytest.raises(OSError, match="Input/output"):
-            staging.publish(renames)
+            draft.publish(renames)
     assert contents(tmp_path) == {"a": "old", "b": "old"}
-    staging.close(failed=True)
+    draft.close(failed=True)
     assert recovery.recover(tmp_path) == []
     assert contents(tmp_path) == {"a": "old", "b": "old"}
 
@@ -314,11 +314,11 @@ def test_renames_replace_old_files(has_links: bool, tmp_path: Path, monkeypatch:
     def unlinked(*arguments: object, **options: object) -> None:
         raise OSError(errno.EPERM, "Operation not permitted")
 
-    staging, renames = two_files(tmp_path)
+    draft, renames = two_files(tmp_path)
     if not has_links:
         monkeypatch.setattr(os, "link", unlinked)
-    staging.publish(renames)
-    staging.close(failed=False)
+    draft.publish(renames)
+    draft.close(failed=False)
     assert contents(tmp_path) == {"a": "new", "b": "new", "c": "new"}
     assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
 
@@ -326,10 +326,10 @@ def test_renames_replace_old_files(has_links: bool, tmp_path: Path, monkeypatch:
 def test_folders_that_could_not_all_be_made_are_removed(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(OSError, match="file"):
-        publish.Staging.open("one", tmp_path / "file" / "deep")
-    staging = publish.Staging.open("one", tmp_path / "new")
+        publish.DraftFolders.open("one", tmp_path / "file" / "deep")
+    draft = publish.DraftFolders.open("one", tmp_path / "new")
     with pytest.raises(OSError, match="file"):
-        staging.folder(tmp_path / "file" / "deep")
-    staging.close(failed=True)
+        draft.folder(tmp_path / "file" / "deep")
+    draft.close(failed=True)
     assert contents(tmp_path) == {"file": "no folder"}
     assert [path for path in tmp_path.iterdir() if path.is_dir()] == []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.execute.delivery import journal, publish, recovery, staging_folder
+from spark_jobs.execute.delivery.local import draft_folder, journal, publish, recovery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,27 +29,27 @@ def _ends() -> Iterator[None]:
 
 
 class Planted:
-    """A staging folder as a run leaves it that died before its first rename; tests spoil one thing."""
+    """A draft folder as a run leaves it that died before its first rename; tests spoil one thing."""
 
     def __init__(self, root: Path) -> None:
         self.out = root / "out"
-        self.staging = self.out / RUN
-        self.staging.mkdir(parents=True, mode=0o700)
+        self.draft = self.out / RUN
+        self.draft.mkdir(parents=True, mode=0o700)
         self.victim = root / "victim"
         self.victim.mkdir()
         (self.victim / "keys").write_text("precious")
         (self.out / "a.csv").write_text("old")
-        (self.staging / "lock").write_bytes(staging_folder.MARK)
-        (self.staging / "key").write_text("new")
-        self.point(self.staging)
+        (self.draft / "lock").write_bytes(draft_folder.MARK)
+        (self.draft / "key").write_text("new")
+        self.point(self.draft)
         self.entries([[0, "key", "a.csv", None]])
 
     def point(self, place: object) -> None:
-        (self.staging / "journal.at").write_text(str(place))
+        (self.draft / "journal.at").write_text(str(place))
 
     def entries(self, entries: Any, folders: list[str] | None = None) -> None:
         known = {"folders": folders or [str(self.out)], "entries": entries}
-        (self.staging / "journal.json").write_text(json.dumps(known))
+        (self.draft / "journal.json").write_text(json.dumps(known))
 
 
 @pytest.fixture
@@ -70,9 +70,9 @@ def everything(folder: Path) -> dict[str, str]:
 
 def test_what_is_not_spoilt_is_completed(planted: Planted) -> None:
     """The floor of the tests below."""
-    assert recovery.recover(planted.out) == [planted.staging]
+    assert recovery.recover(planted.out) == [planted.draft]
     assert (planted.out / "a.csv").read_text() == "new"
-    assert not planted.staging.exists()
+    assert not planted.draft.exists()
 
 
 def linked(path: Path, target: Path) -> None:
@@ -109,31 +109,31 @@ SPOILT: dict[str, Callable[[Planted], object]] = {
     "the folder itself": lambda p: p.entries([[0, "key", ".", None]]),
     "no name": lambda p: p.entries([[0, "key", "", None]]),
     "a name with NUL": lambda p: p.entries([[0, "key", "a\0b", None]]),
-    "the old form": lambda p: (p.staging / "journal.json").write_text('[["key", "../victim/keys", null]]'),
+    "the old form": lambda p: (p.draft / "journal.json").write_text('[["key", "../victim/keys", null]]'),
     "no list": lambda p: p.entries({"0": "key"}),
     "entries of numbers": lambda p: p.entries([1, 2]),
-    "no JSON": lambda p: (p.staging / "journal.json").write_text("{"),
-    "deep JSON": lambda p: (p.staging / "journal.json").write_text("[" * 200_000),
-    "no text": lambda p: (p.staging / "journal.json").write_bytes(b"\xff\xfe"),
-    "a huge journal": lambda p: huge(p.staging / "journal.json"),
-    "a huge pointer": lambda p: huge(p.staging / "journal.at"),
-    "a journal that is a link": lambda p: linked(p.staging / "journal.json", p.victim / "keys"),
-    "a pointer that is a link": lambda p: linked(p.staging / "journal.at", p.victim / "keys"),
-    "a lock that is a link": lambda p: linked(p.staging / "lock", p.victim / "keys"),
-    "a journal that is a FIFO": lambda p: fifo(p.staging / "journal.json"),
-    "a pointer that is a FIFO": lambda p: fifo(p.staging / "journal.at"),
-    "a lock that is a FIFO": lambda p: fifo(p.staging / "lock"),
-    "a journal that is a folder": lambda p: folder_instead(p.staging / "journal.json"),
-    "a journal with a second name": lambda p: hard_linked(p.staging / "journal.json", p.victim / "other"),
-    "a lock with a second name": lambda p: hard_linked(p.staging / "lock", p.victim / "other"),
+    "no JSON": lambda p: (p.draft / "journal.json").write_text("{"),
+    "deep JSON": lambda p: (p.draft / "journal.json").write_text("[" * 200_000),
+    "no text": lambda p: (p.draft / "journal.json").write_bytes(b"\xff\xfe"),
+    "a huge journal": lambda p: huge(p.draft / "journal.json"),
+    "a huge pointer": lambda p: huge(p.draft / "journal.at"),
+    "a journal that is a link": lambda p: linked(p.draft / "journal.json", p.victim / "keys"),
+    "a pointer that is a link": lambda p: linked(p.draft / "journal.at", p.victim / "keys"),
+    "a lock that is a link": lambda p: linked(p.draft / "lock", p.victim / "keys"),
+    "a journal that is a FIFO": lambda p: fifo(p.draft / "journal.json"),
+    "a pointer that is a FIFO": lambda p: fifo(p.draft / "journal.at"),
+    "a lock that is a FIFO": lambda p: fifo(p.draft / "lock"),
+    "a journal that is a folder": lambda p: folder_instead(p.draft / "journal.json"),
+    "a journal with a second name": lambda p: hard_linked(p.draft / "journal.json", p.victim / "other"),
+    "a lock with a second name": lambda p: hard_linked(p.draft / "lock", p.victim / "other"),
     "a relative pointer": lambda p: p.point(f"out/{RUN}"),
     "a pointer to itself by another way": lambda p: p.point(f"{p.out}/../out/{RUN}"),
     "a pointer to itself through a link": lambda p: (linked(p.victim / "way", p.out), p.point(p.victim / "way" / RUN)),
     "a pointer to another name": lambda p: p.point(p.victim),
-    "a folder that others can write": lambda p: p.staging.chmod(0o777),
-    "a folder that its group can write": lambda p: p.staging.chmod(0o770),
-    "a journal that others can write": lambda p: (p.staging / "journal.json").chmod(0o666),
-    "a lock that others can write": lambda p: (p.staging / "lock").chmod(0o666),
+    "a folder that others can write": lambda p: p.draft.chmod(0o777),
+    "a folder that its group can write": lambda p: p.draft.chmod(0o770),
+    "a journal that others can write": lambda p: (p.draft / "journal.json").chmod(0o666),
+    "a lock that others can write": lambda p: (p.draft / "lock").chmod(0o666),
 }  # fmt: skip
 
 
@@ -150,7 +150,7 @@ def test_what_somebody_planted_renames_and_removes_nothing(
     assert everything(tmp_path) == before
     if "lock that is a" not in how:  # without a lock of a run it is nobody's business
         assert "is left as it is" in caplog.text
-    publish.Staging.open("mine", planted.out).close(failed=True)
+    publish.DraftFolders.open("mine", planted.out).close(failed=True)
     assert everything(tmp_path) == before
 
 
@@ -161,7 +161,7 @@ def test_another_users_folder_is_left_alone(planted: Planted, tmp_path: Path, mo
     assert recovery.recover(planted.out) == []
     assert everything(tmp_path) == before
     with pytest.raises(FileExistsError, match="choose another execution id"):
-        publish.Staging.open("a", planted.out)
+        publish.DraftFolders.open("a", planted.out)
 
 
 @pytest.mark.parametrize("source", ["key", None])
@@ -179,26 +179,26 @@ def test_a_journal_of_folders_in_which_its_run_was_not_changes_nothing_there(
 
 @pytest.mark.parametrize("name", ["key", "key.old"])
 def test_a_link_among_the_finished_files_is_renamed_and_never_followed(planted: Planted, name: str) -> None:
-    linked(planted.staging / name, planted.victim / "keys")
+    linked(planted.draft / name, planted.victim / "keys")
     recovery.recover(planted.out)
     assert (planted.victim / "keys").read_text() == "precious"
-    assert not planted.staging.exists()
+    assert not planted.draft.exists()
 
 
-def test_folders_in_a_staging_folder_go_and_what_they_link_to_stays(planted: Planted) -> None:
-    (planted.staging / "deep/er").mkdir(parents=True)
-    linked(planted.staging / "deep/er/link", planted.victim)
+def test_folders_in_a_draft_folder_go_and_what_they_link_to_stays(planted: Planted) -> None:
+    (planted.draft / "deep/er").mkdir(parents=True)
+    linked(planted.draft / "deep/er/link", planted.victim)
     recovery.recover(planted.out)
-    assert not planted.staging.exists()
+    assert not planted.draft.exists()
     assert (planted.victim / "keys").read_text() == "precious"
 
 
 def test_a_journal_reaches_all_folders_of_its_run_and_no_other(planted: Planted, tmp_path: Path) -> None:
-    """The second folder has a staging folder of the run that points to the journal; the third points elsewhere."""
+    """The second folder has a draft folder of the run that points to the journal; the third points elsewhere."""
     second, third = tmp_path / "second", tmp_path / "third"
-    for folder, place in ((second, planted.staging), (third, third / RUN)):
+    for folder, place in ((second, planted.draft), (third, third / RUN)):
         (folder / RUN).mkdir(parents=True, mode=0o700)
-        (folder / RUN / "lock").write_bytes(staging_folder.MARK)
+        (folder / RUN / "lock").write_bytes(draft_folder.MARK)
         (folder / RUN / "journal.at").write_text(str(place))
         (folder / RUN / "key").write_text("new")
         (folder / "b.csv").write_text("old")
@@ -215,26 +215,26 @@ def test_a_folder_that_is_swapped_for_a_link_is_not_emptied(
     planted: Planted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between taking a folder and removing it, somebody who may write beside it puts a link in its place."""
-    (planted.staging / "journal.at").unlink()
+    (planted.draft / "journal.at").unlink()
     complete = recovery._complete
 
-    def swapped(found: staging_folder.StagingFolder) -> None:
+    def swapped(found: draft_folder.DraftFolder) -> None:
         complete(found)
-        planted.staging.rename(planted.out / "aside")
-        planted.staging.symlink_to(planted.victim)
+        planted.draft.rename(planted.out / "aside")
+        planted.draft.symlink_to(planted.victim)
 
     monkeypatch.setattr(recovery, "_complete", swapped)
     recovery.recover(planted.out)
     assert (planted.victim / "keys").read_text() == "precious"
 
 
-def test_staging_folders_are_their_users_alone_and_files_as_the_umask_says(tmp_path: Path) -> None:
+def test_draft_folders_are_their_users_alone_and_files_as_the_umask_says(tmp_path: Path) -> None:
     (tmp_path / "other").touch()
-    staging = publish.Staging.open("one", tmp_path)
-    assert oct(staging.home.stat().st_mode & 0o777) == "0o700"
-    (staging.home / "a").write_text("new")
-    staging.publish([journal.Rename(str(staging.home / "a"), str(tmp_path / "a"))])
-    staging.close(failed=False)
+    draft = publish.DraftFolders.open("one", tmp_path)
+    assert oct(draft.home.stat().st_mode & 0o777) == "0o700"
+    (draft.home / "a").write_text("new")
+    draft.publish([journal.Rename(str(draft.home / "a"), str(tmp_path / "a"))])
+    draft.close(failed=False)
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
@@ -242,18 +242,18 @@ def test_a_file_system_without_owners_can_be_published_to(tmp_path: Path, monkey
     """As shares have that give every file to one user: nothing on them is believed, but runs work."""
     mine = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
-    staging = publish.Staging.open("one", tmp_path)
-    (staging.home / "a").write_text("new")
-    staging.publish([journal.Rename(str(staging.home / "a"), str(tmp_path / "a"))])
-    staging.close(failed=False)
+    draft = publish.DraftFolders.open("one", tmp_path)
+    (draft.home / "a").write_text("new")
+    draft.publish([journal.Rename(str(draft.home / "a"), str(tmp_path / "a"))])
+    draft.close(failed=False)
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_a_folder_that_was_renamed_meanwhile_is_removed_where_it_is(tmp_path: Path) -> None:
-    staging = publish.Staging.open("one", tmp_path / "out")
-    (staging.home / "a.part").write_text("half")
+    draft = publish.DraftFolders.open("one", tmp_path / "out")
+    (draft.home / "a.part").write_text("half")
     (tmp_path / "out").rename(tmp_path / "archived")
-    staging.close(failed=True)
+    draft.close(failed=True)
     assert list((tmp_path / "archived").iterdir()) == []
 
 

@@ -18,7 +18,8 @@ from spark_jobs import result
 from spark_jobs.cli import clinker
 from spark_jobs.disk import durable
 from spark_jobs.execute import interrupts
-from spark_jobs.execute.delivery import joining, outputs, staging_folder, targets
+from spark_jobs.execute.delivery import outputs, targets
+from spark_jobs.execute.delivery.local import draft_folder, joining
 from spark_jobs.execute.run import metrics, work
 from tests import connect
 from tests.execute import pipelines, without_spark
@@ -38,7 +39,7 @@ nodes:
   - {type: output, name: copy, input: more, config: {name: copy, type: csv, path: out/copy.csv}}
   - {type: output, name: sums, input: all, config: {name: sums, type: csv, path: new/sums.csv}}
 """
-_PARTS = f"out/{staging_folder.PREFIX}*/*.part"
+_PARTS = f"out/{draft_folder.PREFIX}*/*.part"
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
 
@@ -96,7 +97,7 @@ def test_before_the_renames_nothing_is_published(
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize(
     ("where", "name"),
-    [(durable, "_sync"), (os, "replace"), (staging_folder, "_remove"), (metrics, "conclude"), (result, "write")],
+    [(durable, "_sync"), (os, "replace"), (draft_folder, "_remove"), (metrics, "conclude"), (result, "write")],
 )
 def test_after_the_first_rename_the_run_has_succeeded(
     where: Any, name: str, number: int, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -118,7 +119,7 @@ def test_after_the_first_rename_the_run_has_succeeded(
     assert ended == 0
     assert (folder / "out/copy.csv").read_text().startswith("a,b,c\n0,text 0,TEXT 0\n")
     assert (folder / "new/sums.csv").exists()
-    assert not [name for name in names(folder) if staging_folder.PREFIX in name]
+    assert not [name for name in names(folder) if draft_folder.PREFIX in name]
 
 
 def test_signals_are_as_before_after_a_run(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Jobs in this process, level by level, envelopes sorted as Spark would: for tests of everything but Spark."""
+"""Jobs in this process, level by level, parcels sorted as Spark would: for tests of everything but Spark."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from spark_jobs.execute.run import executor, passes
 from spark_jobs.execute.spark import spread
-from spark_jobs.execute.tasks import envelopes, report
 from spark_jobs.execute.tasks import level as levels
+from spark_jobs.execute.tasks import parcels, report
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,8 +30,8 @@ def run_chain(spark: object, spec: JobSpec) -> list[report.TaskReport]:
             mine = sorted(
                 (row for row in rows if row["slot"] == slot), key=lambda row: (row["exchange"], row["ordinal"])
             )
-            batches = [pa.RecordBatch.from_pylist([row], schema=envelopes.SCHEMA) for row in mine]
-            given += _rows(levels.open_envelopes(spec, level, slot, f"{level}-{slot}", iter(batches)))
+            batches = [pa.RecordBatch.from_pylist([row], schema=parcels.SCHEMA) for row in mine]
+            given += _rows(levels.open_parcels(spec, level, slot, f"{level}-{slot}", iter(batches)))
         rows = given
     reports = [report.TaskReport.decode(row["payload"]) for row in rows]
     return sorted(reports, key=lambda each: (each.level, each.number))

@@ -1,7 +1,7 @@
 """Merges the sorted runs of outputs that have an order: by tasks of their own, each for a range of the sort keys.
 
 The runs are part files with an index (see `nodes/output/records.py`). The ranges are chosen from the first key of each
-index block, so that each has about as many bytes; a task reads the stretches of all runs that belong to its range, and
+index block, so that each has about as many bytes; a task reads the blocks of all runs that belong to its range, and
 writes them in order. No key is in two runs, so where equal records are cut does not matter.
 """
 
@@ -40,11 +40,11 @@ _LEAST_RANGE_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """Blocks of a run, and where the first of them begins in its file."""
+class Blocks:
+    """Neighbouring blocks of a run, and where the first of them begins in its file."""
 
     run: str
-    blocks: range
+    numbers: range
     start: int
 
 
@@ -52,7 +52,7 @@ class Stretch:
 class Range:
     """The records with `low <= key < high` of some runs (None: no bound), and the file that they are written to."""
 
-    stretches: tuple[Stretch, ...]
+    sources: tuple[Blocks, ...]
     low: bytes | None
     high: bytes | None
     target: str
@@ -111,7 +111,7 @@ def _ranges(depot: Depot, runs: Sequence[Piece], columns: Sequence[str], folder:
     edges = [None, *bounds, None]
     return [
         Range(
-            tuple(stretch for run in known if (stretch := run.stretch(low, high)).blocks),
+            tuple(found for run in known if (found := run.between(low, high)).numbers),
             low,
             high,
             os.path.join(folder, f"merged-{uuid.uuid4().hex}.part"),
@@ -149,16 +149,16 @@ class _Run:
         firsts = [block.column(records.KEY)[0].as_py() for block in blocks]
         return cls(run.path, firsts, sizes, [block.nbytes for block in blocks])
 
-    def stretch(self, low: bytes | None, high: bytes | None) -> Stretch:
+    def between(self, low: bytes | None, high: bytes | None) -> Blocks:
         """The blocks that may have keys of a range."""
         first = 0 if low is None else max(bisect.bisect_right(self.firsts, low) - 1, 0)
         last = len(self.firsts) if high is None else bisect.bisect_left(self.firsts, high)
-        return Stretch(self.path, range(first, last), sum(self.sizes[:first]))
+        return Blocks(self.path, range(first, last), sum(self.sizes[:first]))
 
 
 def _write(depot: Depot, wanted: Range) -> Piece:
     """Write a range; gives the part, whose path is another one where a task is tried again."""
-    found = [each for stretch in wanted.stretches for each in _read(depot, stretch, wanted.low, wanted.high)]
+    found = [each for blocks in wanted.sources for each in _read(depot, blocks, wanted.low, wanted.high)]
     path = f"{wanted.target}.{uuid.uuid4().hex}"
     with durable.about(path), closing(records.IndexedFile(depot.create, path, wanted.columns)) as file:
         if found:
@@ -169,12 +169,12 @@ def _write(depot: Depot, wanted: Range) -> Piece:
 
 
 def _read(
-    depot: Depot, stretch: Stretch, low: bytes | None, high: bytes | None
+    depot: Depot, blocks: Blocks, low: bytes | None, high: bytes | None
 ) -> Iterator[tuple[pa.Array, dict[str, pa.Array]]]:
     """A run's records in a range with what the index says of them, block by block."""
-    at = stretch.start
-    with depot.open(stretch.run) as data, records.index(depot.arrow, stretch.run) as file:
-        for number in stretch.blocks:
+    at = blocks.start
+    with depot.open(blocks.run) as data, records.index(depot.arrow, blocks.run) as file:
+        for number in blocks.numbers:
             block = file.get_batch(number)
             ends = at + np.concatenate([[0], np.cumsum(block.column(records.SIZE).to_numpy())])
             at = int(ends[-1])
@@ -183,10 +183,10 @@ def _read(
             last = len(keys) if high is None else _place(keys, high)
             if first < last:
                 data.seek(int(ends[first]))
-                with durable.about(stretch.run):
+                with durable.about(blocks.run):
                     texts = data.read(int(ends[last] - ends[first]))
                 if len(texts) < ends[last] - ends[first]:
-                    raise OSError(errno.EIO, "is shorter than what was written to it; run again", stretch.run)
+                    raise OSError(errno.EIO, "is shorter than what was written to it; run again", blocks.run)
                 found = sorting.binary(ends[first : last + 1] - ends[first], texts)
                 known = block.slice(first, last - first)
                 yield found, {name: known.column(name) for name in known.schema.names if name != records.SIZE}

@@ -72,17 +72,17 @@ def sidecar(path: Path) -> Path:
 
 @dataclass(frozen=True)
 class Targets:
-    """All files that a run publishes; `letters` has the dead-letter files by source, the common one under `""`."""
+    """All files that a run publishes; `letter_paths` has the dead-letter files by source, the common one under `""`."""
 
     there: Destination
     outputs: tuple[Target, ...]
-    letters: dict[str, str] = field(default_factory=dict)
+    letter_paths: dict[str, str] = field(default_factory=dict)
     home: Path = field(default_factory=Path)
 
     @property
     def paths(self) -> list[Path]:
         """All of them."""
-        return [path for target in self.outputs for path in target.paths] + [*map(Path, self.letters.values())]
+        return [path for target in self.outputs for path in target.paths] + [*map(Path, self.letter_paths.values())]
 
     @property
     def folders(self) -> list[Path]:
@@ -95,7 +95,7 @@ class Targets:
 
     def letters_in_the_way(self) -> list[Path]:
         """The dead-letter files of an earlier run."""
-        return _standing(self.there, map(Path, self.letters.values()))
+        return _standing(self.there, map(Path, self.letter_paths.values()))
 
 
 def resolve(
@@ -183,7 +183,7 @@ def _refuse_same(found: Targets) -> None:
             writers.setdefault(found.there.real(each.path), []).append(f"the records of output '{target.name}'{of}")
         for path in target.sidecars:
             writers.setdefault(found.there.real(path), []).append(f"the facts of output '{target.name}'")
-    for real in {found.there.real(Path(path)) for path in found.letters.values()}:
+    for real in {found.there.real(Path(path)) for path in found.letter_paths.values()}:
         writers.setdefault(real, []).append("dead letters")
     several = any(target.step.by_file for target in found.outputs)
     for real, what in writers.items():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from spark_jobs.cxl.failures import Rows
-    from spark_jobs.execute.letters.letters import Why
+    from spark_jobs.execute.letters.gather import Why
     from spark_jobs.execute.letters.reread import Rereader
     from spark_jobs.execute.run.inputs import Inputs
 

@@ -5,26 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_jobs.execute import logs
-from spark_jobs.execute.letters import letters, runs
+from spark_jobs.execute.letters import gather, runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_jobs.execute.letters.dead_letter import Assembly
+    from spark_jobs.execute.letters.rows import Rows
     from spark_jobs.execute.tasks.report import Letters
 
     #: Stage, category and field.
     Reason = tuple[str, str, str]
 
 
-def tell(assembly: Assembly, reports: Sequence[Letters]) -> None:
+def tell(rows: Rows, reports: Sequence[Letters]) -> None:
     """Write the warnings about records that a run has dropped, in the order of the records."""
     left: dict[Reason, int] = {}
     for report in reports:
         for stage, category, field, count in report.dropped:
             key = (stage, category, field)
             left[key] = left.get(key, 0) + count
-    for line, reason in _named(assembly, reports):
+    for line, reason in _named(rows, reports):
         logs.LOG.warning("%s", line)
         left[reason] -= 1
     for (stage, category, field), count in left.items():
@@ -34,20 +34,20 @@ def tell(assembly: Assembly, reports: Sequence[Letters]) -> None:
             logs.LOG.warning("%s", f"{records} dropped: {place}{stage}, {category}")
 
 
-def _named(assembly: Assembly, reports: Sequence[Letters]) -> list[tuple[str, Reason]]:
+def _named(rows: Rows, reports: Sequence[Letters]) -> list[tuple[str, Reason]]:
     """The first records with their places and what was wrong with them."""
     # Each file has an entry of its first split: what comes behind a hundred files comes behind a hundred entries.
     first = sorted((entry for entry in reports if entry.dropped_path), key=lambda entry: entry.dropped_splits)
-    files = [entry.dropped_path for entry in first[: letters.NAMED] if entry.dropped_path]
+    files = [entry.dropped_path for entry in first[: gather.NAMED] if entry.dropped_path]
     if not files:
         return []
     found: list[tuple[str, Reason]] = []
     merged = runs.Merged(files, (-1, max(entry.dropped_splits[1] for entry in first)))
     for part in merged.parts():
-        shown = assembly.shown(part.slice(0, letters.NAMED - len(found)), merged.whys)
+        shown = rows.shown(part.slice(0, gather.NAMED - len(found)), merged.whys)
         texts = (shown.files, shown.details(names_validations=True), *map(shown.each, ("stage", "category", "field")))
         for file, detail, stage, category, field in zip(*(column.to_pylist() for column in texts), strict=True):
             found.append((f"dropped {file}, {detail} ({stage}, {category})", (stage, category, field or "")))
-        if len(found) >= letters.NAMED:
+        if len(found) >= gather.NAMED:
             break
     return found

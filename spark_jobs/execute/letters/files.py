@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.disk import durable
 from spark_jobs.execute.delivery import destination
-from spark_jobs.execute.letters import dead_letter
+from spark_jobs.execute.letters.rows import letterboxes
 from spark_jobs.execute.spark import spread
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_jobs.execute.delivery.destination import Depot, Draft, Piece
-    from spark_jobs.execute.letters.dead_letter import Assembly, Letterbox
+    from spark_jobs.execute.letters.rows import Letterbox, Rows
     from spark_jobs.execute.tasks.report import Letters
 
 #: Up to this many entries the driver writes itself: a job costs more than some megabytes of text.
@@ -38,22 +38,22 @@ class Stretch:
 
 
 def deliver(
-    spark: SparkSession, assembly: Assembly, letters: Sequence[Letters], paths: Mapping[str, str], draft: Draft
+    spark: SparkSession, made: Rows, letters: Sequence[Letters], paths: Mapping[str, str], draft: Draft
 ) -> str | None:
     """The dead-letter files of a run, in place of an older run's; gives the path of the first, the common one if it is.
 
     Args:
         spark: runs tasks, where there is much to write.
-        assembly: makes the rows.
+        made: makes the rows.
         letters: what tasks have left.
         paths: each source's own file, and the common one under `""`.
         draft: gets the files.
     """
-    boxes = dead_letter.letterboxes(assembly.errors, assembly.inputs, paths)
+    boxes = letterboxes(made.errors, made.inputs, paths)
     written: list[str] = []
-    for box, rows in zip(boxes, write(spark, assembly, boxes, letters, draft), strict=True):
-        if rows:
-            content = destination.Content(tuple(rows), assembly.header(box), uses_up=True)
+    for box, pieces in zip(boxes, write(spark, made, boxes, letters, draft), strict=True):
+        if pieces:
+            content = destination.Content(tuple(pieces), made.header(box), uses_up=True)
             draft.assemble(Path(box.path), content)
             written.append(box.path)
         else:
@@ -62,14 +62,14 @@ def deliver(
 
 
 def write(
-    spark: SparkSession, assembly: Assembly, boxes: Sequence[Letterbox], letters: Sequence[Letters], draft: Draft
+    spark: SparkSession, made: Rows, boxes: Sequence[Letterbox], letters: Sequence[Letters], draft: Draft
 ) -> list[list[Piece]]:
     """Write the rows of all dead letters; gives the parts of each letterbox, in record order."""
     found = [entry for entry in letters if entry.path]
     if not boxes or not found:
         return [[] for _ in boxes]
     stretches = _stretches(found, [draft.parts(Path(box.path)) for box in boxes])
-    writing = partial(_write_stretch, draft.depot, assembly, tuple(boxes))
+    writing = partial(_write_stretch, draft.depot, made, tuple(boxes))
     if sum(entry.count for entry in found) <= DRIVER_ENTRIES:
         written = [writing(stretch) for stretch in stretches]
     else:
@@ -93,12 +93,12 @@ def _stretches(letters: Sequence[Letters], folders: Sequence[str]) -> tuple[Stre
     return tuple(stretches)
 
 
-def _write_stretch(depot: Depot, assembly: Assembly, boxes: Sequence[Letterbox], stretch: Stretch) -> list[Piece]:
+def _write_stretch(depot: Depot, made: Rows, boxes: Sequence[Letterbox], stretch: Stretch) -> list[Piece]:
     """Write the rows of a stretch; gives the part of each letterbox, which has another path when a task tries again."""
     pieces = []
     for box, part in zip(boxes, stretch.parts, strict=True):
         path = f"{part}.{uuid.uuid4().hex}.rows"
         with durable.about(path), depot.create(path) as file:
-            size = assembly.write(box, stretch.files, stretch.splits, file)
+            size = made.write(box, stretch.files, stretch.splits, file)
         pieces.append(destination.whole(path, size))
     return pieces

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.execute.letters import letters
-from spark_jobs.execute.letters.letters import Why
+from spark_jobs.execute.letters import gather
+from spark_jobs.execute.letters.gather import Why
 from spark_jobs.execute.tasks import part_file
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Merged:
         """
         waiting = [(run[0].first, number, 0, run) for number, run in enumerate(self._runs())]
         heapq.heapify(waiting)
-        held = letters.SCHEMA.append(_RUN).empty_table()
+        held = gather.SCHEMA.append(_RUN).empty_table()
         while waiting:
             _, number, at, run = heapq.heappop(waiting)
             if at + 1 < len(run):
@@ -63,12 +63,12 @@ class Merged:
             block = self._read(run[at])
             block = block.append_column(_RUN, pa.array(np.full(block.num_rows, number, dtype=np.int32)))
             held = pa.concat_tables([held, block]).combine_chunks()
-            if not letters.is_sorted(held, (_RUN.name,)):
-                held = held.sort_by([*letters.ORDER, (_RUN.name, "ascending")])
+            if not gather.is_sorted(held, (_RUN.name,)):
+                held = held.sort_by([*gather.ORDER, (_RUN.name, "ascending")])
             ready = held.num_rows
             if waiting:
                 bound = waiting[0][0]
-                ready = bisect.bisect_left(range(held.num_rows), bound, key=lambda row: letters.key_at(held, row))
+                ready = bisect.bisect_left(range(held.num_rows), bound, key=lambda row: gather.key_at(held, row))
             if (part := self._chosen(held.slice(0, ready).drop_columns([_RUN.name]))).num_rows:
                 yield part
             held = held.slice(ready)
@@ -78,7 +78,7 @@ class Merged:
         found: list[list[Block]] = []
         for path in self._files:
             blocks = part_file.mapped(path)
-            with part_file.unchanged(path), open(path + letters.INDEX, encoding="utf-8") as file:
+            with part_file.unchanged(path), open(path + gather.INDEX, encoding="utf-8") as file:
                 told = json.load(file)
             runs: dict[int, list[Block]] = {}
             for number, block in enumerate(told):
@@ -95,7 +95,7 @@ class Merged:
         with part_file.unchanged(block.path):
             table = pa.Table.from_batches([block.file.get_batch(block.number)])
         reason = pa.array(numbers[table.column("reason").to_numpy()])
-        return table.set_column(table.schema.get_field_index("reason"), letters.SCHEMA.field("reason"), reason)
+        return table.set_column(table.schema.get_field_index("reason"), gather.SCHEMA.field("reason"), reason)
 
     def _chosen(self, table: pa.Table) -> pa.Table:
         splits = table.column("split").to_numpy()

@@ -12,8 +12,9 @@ from spark_jobs import result
 from spark_jobs.contract import ExitCode
 from spark_jobs.disk import durable
 from spark_jobs.execute import interrupts, logs, tolerance
-from spark_jobs.execute.delivery import local, outputs, targets
-from spark_jobs.execute.letters import dead_letter, dropped, files
+from spark_jobs.execute.delivery import outputs, targets
+from spark_jobs.execute.delivery.local.files import LocalFiles, Preview
+from spark_jobs.execute.letters import dropped, files, rows
 from spark_jobs.execute.run import breakdown, inputs, metrics, name_search, progress, work
 from spark_jobs.execute.run.passes import Pass
 from spark_jobs.execute.run.stopwatch import Stopwatch
@@ -136,7 +137,7 @@ def execute(
 
 def _publishing(run: _Run) -> ExitCode:
     """All of a run inside its draft."""
-    there = local.LocalFiles()
+    there = LocalFiles()
     targets.check(targets.resolve(run.plan, run.identity, run.options, there), run.options)
     opening = _begin(run)
     assert run.inputs is not None
@@ -154,8 +155,8 @@ def _publishing(run: _Run) -> ExitCode:
             targets.refuse_existing(wanted, run.options)
             material = outputs.Material(run.plan, run.identity, done.wanted.run, products)
             run.output_files = outputs.assemble(material, spark, wanted, draft)
-            letters = _assembly(run.plan, products)
-            run.dlq_path = files.deliver(spark, letters, products.letters, wanted.letters, draft)
+            letters = _rows(run.plan, products)
+            run.dlq_path = files.deliver(spark, letters, products.letters, wanted.letter_paths, draft)
             for warning in inputs.still_there(run.plan, run.inputs):
                 logs.LOG.warning("%s", warning)
             with interrupts.ignored():
@@ -170,8 +171,8 @@ def _publishing(run: _Run) -> ExitCode:
 def _previewing(run: _Run, show: Callable[[str, str], None]) -> ExitCode:
     """A few records through the whole pipeline, to `show`; everything else happens in a folder that is thrown away."""
     opening = _begin(run)
-    wanted = targets.resolve(run.plan, run.identity, run.options, local.LocalFiles(), run.inputs)
-    draft = local.Preview(Path(tempfile.mkdtemp(prefix="clinker-preview-")))
+    wanted = targets.resolve(run.plan, run.identity, run.options, LocalFiles(), run.inputs)
+    draft = Preview(Path(tempfile.mkdtemp(prefix="clinker-preview-")))
     try:
         _fetch(run, draft.home)
         spark, done = _work(run, opening, wanted, draft)
@@ -264,7 +265,7 @@ def _work(run: _Run, opening: _SessionOpening, wanted: targets.Targets, draft: D
         if run.work:
             logs.write(run.tally.logs, run.work.products.inputs.file_name, run.work.products.rows_before)
     products = run.work.products
-    dropped.tell(_assembly(run.plan, products), products.letters)
+    dropped.tell(_rows(run.plan, products), products.letters)
     _log_around(run, transform.AFTER)
     tolerance.judge(run.plan.errors, products, run.options.error_threshold)
     return spark, run.work
@@ -312,5 +313,5 @@ class _SessionOpening:
         return self._session
 
 
-def _assembly(plan: plans.Plan, products: Products) -> dead_letter.Assembly:
-    return dead_letter.Assembly(plan.errors, products.inputs, products.rows_before, work.branches(plan))
+def _rows(plan: plans.Plan, products: Products) -> rows.Rows:
+    return rows.Rows(plan.errors, products.inputs, products.rows_before, work.branches(plan))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.disk import durable
 from spark_jobs.execute import tolerance, verdict
 from spark_jobs.execute.delivery import destination
-from spark_jobs.execute.delivery.local_depot import LocalDepot
+from spark_jobs.execute.delivery.local.depot import LocalDepot
 from spark_jobs.execute.letters import failed_record
 from spark_jobs.execute.run.partitions import Sizes
 from spark_jobs.execute.run.products import Products

@@ -1,4 +1,4 @@
-"""A level of a job inside one Spark task: splits read, or envelopes opened, and what comes of them sent on."""
+"""A level of a job inside one Spark task: splits read, or parcels opened, and what comes of them sent on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from spark_jobs.execute.spark import spread
-from spark_jobs.execute.tasks import envelopes
+from spark_jobs.execute.tasks import parcels
 from spark_jobs.execute.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ def run_level(pickled: bytes, level: int, batches: Iterator[pa.RecordBatch]) -> 
 
     Args:
         pickled: the job's `JobSpec`.
-        level: 0 gets rows with the numbers of packs to read; later levels get envelopes, sorted by exchange and
+        level: 0 gets rows with the numbers of packs to read; later levels get parcels, sorted by exchange and
             ordinal.
         batches: the task's rows.
 
     Yields:
-        Envelopes.
+        Parcels.
     """
     from pyspark import TaskContext
 
@@ -40,7 +40,7 @@ def run_level(pickled: bytes, level: int, batches: Iterator[pa.RecordBatch]) -> 
         for pack in spread.numbers_in(batches):
             yield from read_pack(spec, spec.packs[pack], attempt)
         return
-    yield from open_envelopes(spec, level, number, attempt, batches)
+    yield from open_parcels(spec, level, number, attempt, batches)
 
 
 def read_pack(spec: JobSpec, pack: range, attempt: str) -> Iterator[pa.RecordBatch]:
@@ -55,11 +55,11 @@ def read_pack(spec: JobSpec, pack: range, attempt: str) -> Iterator[pa.RecordBat
     yield from _sent(unit)
 
 
-def open_envelopes(
+def open_parcels(
     spec: JobSpec, level: int, slot: int, attempt: str, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """A task of a later level: its own envelopes are opened, all others go on."""
-    starts = envelopes.slot_starts(spec.job, level)
+    """A task of a later level: its own parcels are opened, all others go on."""
+    starts = parcels.slot_starts(spec.job, level)
     own = next(e for e in spec.job.at(level) if 0 <= slot - starts[e.id] < e.partitions)
     unit = Task(spec, level, slot - starts[own.id], attempt)
 
@@ -82,11 +82,11 @@ def _sent(unit: Task) -> Iterator[pa.RecordBatch]:
     """What a task gives: its payloads, then its report."""
     unit.close()
     number = unit.report.number
-    target = envelopes.slot(unit.spec.job, unit.level + 1, envelopes.REPORTS, number)
+    target = parcels.slot(unit.spec.job, unit.level + 1, parcels.REPORTS, number)
     yield from unit.passing.batches()
     yield from unit.outbox.batches()
     unit.release()
-    yield envelopes.batch([(target, envelopes.REPORTS, number, 0, unit.report.encode())])
+    yield parcels.batch([(target, parcels.REPORTS, number, 0, unit.report.encode())])
 
 
 _SPECS: dict[tuple[int, int], JobSpec] = {}

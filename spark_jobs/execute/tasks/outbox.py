@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark_jobs.execute.tasks import envelopes
+from spark_jobs.execute.tasks import parcels
 from spark_jobs.nodes import memory, spill
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 class Outbox:
-    """Envelopes of one task.
+    """Parcels of one task.
 
     Args:
         job: whose exchanges they go to.
@@ -58,7 +58,7 @@ class Outbox:
 
     def add(self, exchange: int, partition: int, ordinal: int, payload: bytes) -> None:
         """A payload on its way to its exchange, or another task's report on its way to the driver."""
-        slot = envelopes.slot(self._job, self._level + 1, exchange, partition)
+        slot = parcels.slot(self._job, self._level + 1, exchange, partition)
         self._waiting.append((slot, exchange, partition, ordinal, payload))
         if exchange in self._nodes:
             self._place.add(len(payload))
@@ -79,17 +79,17 @@ class Outbox:
         self._place.close()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """What Spark gets, a few envelopes at a time."""
-        rows: list[envelopes.Envelope] = []
+        """What Spark gets, a few parcels at a time."""
+        rows: list[parcels.Parcel] = []
         size = 0
         for i, (slot, exchange, partition, ordinal, kept) in enumerate(self._waiting):
             payload = kept if isinstance(kept, bytes) else kept.bytes()
             self._waiting[i] = (slot, exchange, partition, ordinal, b"")
-            if rows and (len(rows) == envelopes.BATCH or size + len(payload) > self._payload_bytes):
-                yield envelopes.batch(rows)
+            if rows and (len(rows) == parcels.BATCH or size + len(payload) > self._payload_bytes):
+                yield parcels.batch(rows)
                 rows, size = [], 0
             rows.append((slot, exchange, partition, ordinal, payload))
             size += len(payload)
         if rows:
-            yield envelopes.batch(rows)
+            yield parcels.batch(rows)
         self.clear()

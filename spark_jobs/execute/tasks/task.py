@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from spark_jobs.disk import durable, refusals
 from spark_jobs.execute import logs
-from spark_jobs.execute.letters import failed_record, letters
+from spark_jobs.execute.letters import failed_record, gather
 from spark_jobs.execute.tasks import part_file, report
 from spark_jobs.execute.tasks import spill as disk
-from spark_jobs.execute.tasks.envelopes import COUNTS
 from spark_jobs.execute.tasks.outbox import Outbox
+from spark_jobs.execute.tasks.parcels import COUNTS
 from spark_jobs.formats import reading
 from spark_jobs.nodes import memory, node, operator, ordering, spill
 from spark_jobs.nodes.source import record_origin as origins
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spark_jobs.cxl.failures import Failures
-    from spark_jobs.execute.letters.letters import Entries, Site
+    from spark_jobs.execute.letters.gather import Entries, Site
     from spark_jobs.execute.tasks.spec import JobSpec
     from spark_jobs.nodes.source.run import Source
     from spark_jobs.nodes.source.split_origin import SplitInput
@@ -57,7 +57,7 @@ class Task:
         #: What this task makes, and what it only passes on to later levels.
         self.outbox = Outbox(spec.job, level, self.account, lambda: self._disk)
         self.passing = Outbox(spec.job, level, self.account, lambda: self._disk)
-        self.gathered = letters.Gathered(
+        self.gathered = gather.Gathered(
             os.path.join(spec.run.scratch, f"letters-{spec.job.number}-{level}-{number}-{attempt}.arrow"),
             spec.run.filed,
             spec.run.named,
@@ -97,25 +97,25 @@ class Task:
         texts = batch.origin.texts(batch, indices) if self.spec.run.keep_texts else None
         places = batch.origin.identify(batch, indices)
         if cause is None:
-            causes = letters.own(ordering.of(batch.data).take(indices))
+            causes = gather.own(ordering.of(batch.data).take(indices))
         else:
             driver = cause.origin.identify(cause, pa.array(range(cause.count), pa.int64()))
             causes = (*driver, ordering.of(cause.data))
-        entries = letters.Entries(failing, places, causes, batch.branches.take(indices), texts)
+        entries = gather.Entries(failing, places, causes, batch.branches.take(indices), texts)
         stages = [operator_.step.stage] * len(failing.reasons)
-        self._note(operator_, entries, letters.Site(stages, operator_.number, trigger), batch.data)
+        self._note(operator_, entries, gather.Site(stages, operator_.number, trigger), batch.data)
 
     def letters(
         self,
         operator_: operator.Operator,
         failing: Failures,
-        places: letters.Places,
+        places: gather.Places,
         texts: pa.RecordBatch | None,
         stages: Sequence[str],
     ) -> None:
         """Note dead letters by the places of their records; each reason has its stage."""
-        entries = letters.Entries(failing, places, texts=texts)
-        self._note(operator_, entries, letters.Site(stages, operator_.number))
+        entries = gather.Entries(failing, places, texts=texts)
+        self._note(operator_, entries, gather.Site(stages, operator_.number))
 
     def _note(
         self, operator_: operator.Operator, entries: Entries, site: Site, data: pa.RecordBatch | None = None
@@ -266,13 +266,13 @@ class Task:
             size = max(found.end - found.start, 0)
             self.report.splits.append(report.Measure(place.number, found.records, size, found.is_consistent))
 
-    def receive(self, exchange: regions.Exchange, envelopes: Iterator[tuple[int, bytes]]) -> None:
+    def receive(self, exchange: regions.Exchange, parcels: Iterator[tuple[int, bytes]]) -> None:
         """Push a partition of an exchange through its region."""
         started = time.perf_counter()
         operators = self._region([exchange.consumer])
         root: Any = operators[0]
         with self._stoppable(operators[0].step.name):
-            for ordinal, payload in envelopes:
+            for ordinal, payload in parcels:
                 if ordinal == COUNTS:
                     for name, counters in report.decode_counters(payload).items():
                         self._counted.setdefault(name, operator.Counters()).add(counters)

@@ -1,8 +1,8 @@
-"""Rows between the levels of a job: envelopes around Arrow payloads.
+"""Rows between the levels of a job: parcels around Arrow payloads.
 
-`slot` says which task of the next level gets an envelope, `exchange` and `partition` whom it is for, `ordinal` its
-place in the order of records, `payload` is an Arrow IPC stream, or counts. Envelopes for later levels are passed on
-unopened; reports travel as envelopes of exchange -1.
+`slot` says which task of the next level gets a parcel, `exchange` and `partition` whom it is for, `ordinal` its
+place in the order of records, `payload` is an Arrow IPC stream, or counts. Parcels for later levels are passed on
+unopened; reports travel as parcels of exchange -1.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.physical import regions
 
 #: (slot, exchange, partition, ordinal, payload).
-Envelope = tuple[int, int, int, int, bytes]
+Parcel = tuple[int, int, int, int, bytes]
 SCHEMA = pa.schema(
     [
         ("slot", pa.int32()),
@@ -30,7 +30,7 @@ SCHEMA = pa.schema(
 #: The same for Spark's `mapInArrow`.
 DDL = "slot int, exchange int, partition int, ordinal long, payload binary"
 REPORTS = -1
-#: The ordinal of an envelope that has no rows but what a task of an earlier level counted: it comes before all rows.
+#: The ordinal of a parcel that has no rows but what a task of an earlier level counted: it comes before all rows.
 COUNTS = -1
 #: Payloads are some megabytes: a batch has few of them.
 BATCH = 8
@@ -46,13 +46,13 @@ def slot_starts(job: regions.Job, level: int) -> dict[int, int]:
 
 
 def slot(job: regions.Job, level: int, exchange: int, partition: int) -> int:
-    """The task of a level that gets an envelope: the exchange's own, or any that passes it on."""
+    """The task of a level that gets a parcel: the exchange's own, or any that passes it on."""
     start = slot_starts(job, level).get(exchange)
     return partition % max(job.slots(level), 1) if start is None else start + partition
 
 
-def batch(rows: Sequence[Envelope]) -> pa.RecordBatch:
-    """Envelopes as Spark gets them; at most `BATCH`."""
+def batch(rows: Sequence[Parcel]) -> pa.RecordBatch:
+    """Parcels as Spark gets them; at most `BATCH`."""
     columns = zip(*rows, strict=True)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

@@ -18,7 +18,7 @@ from spark_jobs.formats.csv.write import CsvWriter
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spark_jobs.execute.letters.letters import Why
+    from spark_jobs.execute.letters.gather import Why
     from spark_jobs.execute.run.inputs import Inputs
     from spark_jobs.formats import format
     from spark_jobs.plan import plan as plans
@@ -53,7 +53,7 @@ def letterboxes(errors: plans.ErrorHandling, inputs: Inputs, paths: Mapping[str,
 
 
 @dataclass(frozen=True)
-class Assembly:
+class Rows:
     """Turns gathered entries into dead-letter files. Travels to executors.
 
     Args:

@@ -1,8 +1,8 @@
 """The journal of a run that publishes: what is to be renamed, so that another run can complete it.
 
-It lies in one of the run's staging folders, and every one of them says in which. It has names and no paths but those of
-the folders that get files: a file comes from the run's staging folder in such a folder, and goes into the folder
-itself. So the worst that a false journal could do is to publish what lies in staging folders of this user, beside them.
+It lies in one of the run's draft folders, and every one of them says in which. It has names and no paths but those of
+the folders that get files: a file comes from the run's draft folder in such a folder, and goes into the folder
+itself. So the worst that a false journal could do is to publish what lies in draft folders of this user, beside them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs import ownership
 from spark_jobs.disk import durable
-from spark_jobs.execute.delivery.staging_folder import JOURNAL
+from spark_jobs.execute.delivery.local.draft_folder import JOURNAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ class Entry:
 
     Args:
         folder: the number of the folder that gets the file.
-        source: the file's name in the staging folder there; None removes the target.
+        source: the file's name in the draft folder there; None removes the target.
         target: the name that it gets.
         identity: device, inode and time of what is to be removed: another file of that name is a later run's.
     """
@@ -62,7 +62,7 @@ class Journal:
 
     @classmethod
     def of(cls, renames: Sequence[Rename]) -> Journal:
-        """The journal of some renames; their sources lie in staging folders beside their targets."""
+        """The journal of some renames; their sources lie in draft folders beside their targets."""
         numbers: dict[str, int] = {}
         entries = []
         for rename in renames:
@@ -73,7 +73,7 @@ class Journal:
         return cls(tuple(numbers), tuple(entries))
 
     def write(self, place: Path) -> None:
-        """Write it down in a staging folder.
+        """Write it down in a draft folder.
 
         Raises:
             OSError: it cannot be written, or is too long to be read again.
@@ -87,7 +87,7 @@ class Journal:
 
     @classmethod
     def read(cls, folder: int) -> Journal | None:
-        """The journal in an open staging folder; None when there is none.
+        """The journal in an open draft folder; None when there is none.
 
         Raises:
             NotOwnError: others may have written it, or it is no journal.
@@ -106,19 +106,19 @@ class Journal:
 
 
 def point(folder: Path, place: str) -> None:
-    """Say in a staging folder which one has the journal."""
+    """Say in a draft folder which one has the journal."""
     durable.write_down(folder / POINTER, os.fsencode(place))
 
 
 def pointed(folder: int, run: str) -> str | None:
-    """Where the journal of an open staging folder's run is; None when the run had not got so far.
+    """Where the journal of an open draft folder's run is; None when the run had not got so far.
 
     Args:
-        folder: a descriptor of the staging folder.
-        run: its name, which all staging folders of a run share.
+        folder: a descriptor of the draft folder.
+        run: its name, which all draft folders of a run share.
 
     Raises:
-        NotOwnError: others may have written it, or it names no staging folder of this run.
+        NotOwnError: others may have written it, or it names no draft folder of this run.
         OSError: it cannot be read.
     """
     try:

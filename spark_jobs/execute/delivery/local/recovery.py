@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from spark_jobs import ownership
 from spark_jobs.disk import durable
 from spark_jobs.execute import logs
-from spark_jobs.execute.delivery import journal
-from spark_jobs.execute.delivery.staging_folder import JOURNAL, PREFIX, StagingFolder
+from spark_jobs.execute.delivery.local import journal
+from spark_jobs.execute.delivery.local.draft_folder import JOURNAL, PREFIX, DraftFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,9 +23,9 @@ _PATIENCE_S = 60.0
 
 
 def recover(beside: Path) -> list[Path]:
-    """Complete or remove what runs that died left in a folder; gives the staging folders that were cleared.
+    """Complete or remove what runs that died left in a folder; gives the draft folders that were cleared.
 
-    A staging folder whose lock is held belongs to a living run and is left alone, and so is what is not ours. An empty
+    A draft folder whose lock is held belongs to a living run and is left alone, and so is what is not ours. An empty
     folder was left by a run that died making or removing it; should it be one that is being made, its run makes it
     again. A marked folder that others may have made is left too, with a warning.
 
@@ -56,7 +56,7 @@ def _warn(path: str, reason: str) -> None:
 
 
 def _is_cleared(path: Path) -> bool:
-    found = StagingFolder.of_dead(path)
+    found = DraftFolder.of_dead(path)
     if found is None:
         return False
     try:
@@ -68,7 +68,7 @@ def _is_cleared(path: Path) -> bool:
     return True
 
 
-def _complete(found: StagingFolder) -> None:
+def _complete(found: DraftFolder) -> None:
     """Do what the run of a folder had still to rename, if it had got so far."""
     with ExitStack() as held:
         folder = _opened(found, held)
@@ -76,7 +76,7 @@ def _complete(found: StagingFolder) -> None:
         if folder is None or place is None:
             return
         if place != os.path.realpath(found.path):
-            home = StagingFolder.of_dead(Path(place), patience_s=_PATIENCE_S)
+            home = DraftFolder.of_dead(Path(place), patience_s=_PATIENCE_S)
             if home is None:  # the files have their names already
                 return
             held.callback(home.close)
@@ -90,8 +90,8 @@ def _complete(found: StagingFolder) -> None:
         logs.LOG.warning("%s: completed the files of a run that had died while it published them", found.path.parent)
 
 
-def _opened(staging: StagingFolder, held: ExitStack) -> int | None:
-    folder = staging.open()
+def _opened(draft: DraftFolder, held: ExitStack) -> int | None:
+    folder = draft.open()
     if folder is not None:
         held.callback(os.close, folder)
     return folder
@@ -110,7 +110,7 @@ class Redoing:
         A folder is opened twice, once to look and once to work, so that thousands of them need no descriptors.
 
         Raises:
-            NotOwnError: the run's staging folder in some folder may be somebody else's.
+            NotOwnError: the run's draft folder in some folder may be somebody else's.
             OSError: a file cannot get its name.
         """
         for path in self.known.folders:
@@ -132,20 +132,20 @@ class Redoing:
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[tuple[int, int] | None]:
-        """A folder that gets files and the run's staging folder in it; None when that is gone, its files published."""
+        """A folder that gets files and the run's draft folder in it; None when that is gone, its files published."""
         with ExitStack() as held:
             try:
                 folder = ownership.open_folder(path)
                 held.callback(os.close, folder)
-                staging = ownership.open_folder(self.place.name, folder)
+                draft = ownership.open_folder(self.place.name, folder)
             except FileNotFoundError:
                 yield None
                 return
-            held.callback(os.close, staging)
-            ownership.check(staging, os.path.join(path, self.place.name))
-            if journal.pointed(staging, self.place.name) != str(self.place):
+            held.callback(os.close, draft)
+            ownership.check(draft, os.path.join(path, self.place.name))
+            if journal.pointed(draft, self.place.name) != str(self.place):
                 raise ownership.NotOwnError(os.path.join(path, self.place.name), "does not belong to the journal")
-            yield folder, staging
+            yield folder, draft
 
     def _stuck(self, error: OSError, entry: journal.Entry) -> OSError:
         text = (
@@ -155,12 +155,12 @@ class Redoing:
         return OSError(error.errno, text, os.path.join(self.known.folders[entry.folder], entry.target))
 
 
-def _redo(entry: journal.Entry, folder: int, staging: int) -> None:
+def _redo(entry: journal.Entry, folder: int, draft: int) -> None:
     if entry.source is None:
         if entry.identity is not None and journal.identity(entry.target, folder) == entry.identity:
             os.unlink(entry.target, dir_fd=folder)  # else it is a later run's
         return
     try:
-        os.rename(entry.source, entry.target, src_dir_fd=staging, dst_dir_fd=folder)
+        os.rename(entry.source, entry.target, src_dir_fd=draft, dst_dir_fd=folder)
     except FileNotFoundError:
         return  # an earlier attempt has done it

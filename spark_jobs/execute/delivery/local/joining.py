@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING
 
 from spark_jobs.disk import durable
 from spark_jobs.execute.delivery import destination
-from spark_jobs.execute.delivery.local_depot import LocalDepot
+from spark_jobs.execute.delivery.local.depot import LocalDepot
 
 if TYPE_CHECKING:
     from spark_jobs.execute.delivery.destination import Content, Piece

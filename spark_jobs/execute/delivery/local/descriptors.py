@@ -8,7 +8,7 @@ import resource
 from spark_jobs.contract import ExitCode
 from spark_jobs.execute.verdict import RunFailed
 
-#: The lock of the staging folder, and the folder while the run publishes.
+#: The lock of the draft folder, and the folder while the run publishes.
 OF_A_FOLDER = 2
 #: What a run needs besides: Spark's connections, files that are read and written, libraries.
 _BESIDE = 256

@@ -7,10 +7,10 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_jobs.execute.delivery import descriptors, joining, publish, recovery, staging_folder
 from spark_jobs.execute.delivery.destination import Content, Standing
-from spark_jobs.execute.delivery.journal import Rename
-from spark_jobs.execute.delivery.local_depot import LocalDepot
+from spark_jobs.execute.delivery.local import descriptors, draft_folder, joining, publish, recovery
+from spark_jobs.execute.delivery.local.depot import LocalDepot
+from spark_jobs.execute.delivery.local.journal import Rename
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class LocalDraft:
     """Files in the folders of a run, and what is to be renamed."""
 
-    folders: publish.Staging
+    folders: publish.DraftFolders
     changes: list[Rename] = field(default_factory=list)
     depot: LocalDepot = field(default_factory=LocalDepot)
 
@@ -89,7 +89,7 @@ class LocalFiles:
         """See `Destination`."""
         wanted = [*folders]
         descriptors.provide(len({*wanted, home}))
-        return LocalDraft(publish.Staging.open(run, home, wanted))
+        return LocalDraft(publish.DraftFolders.open(run, home, wanted))
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Preview:
 
     def close(self) -> None:
         """Throw the folder away."""
-        staging_folder.remove(self.home)
+        draft_folder.remove(self.home)
 
 
 def _name(target: Path) -> str:

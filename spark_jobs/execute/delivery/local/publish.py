@@ -1,6 +1,6 @@
 """Publishing: everything is written aside, and becomes visible by renames when the run has succeeded.
 
-Each run has a staging folder beside every file it will publish, so that the last step is a rename within one file
+Each run has a draft folder beside every file it will publish, so that the last step is a rename within one file
 system. Before the first rename the list of renames is written down as a *journal*; a run that dies among the renames
 is completed by the next run that touches any of the folders, one that dies earlier leaves only folders without owner,
 which the next run removes. So a reader sees the old files or the new ones. Once the renames are done the run has
@@ -18,42 +18,42 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.disk import durable, locks
 from spark_jobs.execute import logs
-from spark_jobs.execute.delivery import journal
-from spark_jobs.execute.delivery.journal import Journal, Rename
-from spark_jobs.execute.delivery.recovery import recover
-from spark_jobs.execute.delivery.staging_folder import JOURNAL, StagingFolder
+from spark_jobs.execute.delivery.local import journal
+from spark_jobs.execute.delivery.local.draft_folder import JOURNAL, DraftFolder
+from spark_jobs.execute.delivery.local.journal import Journal, Rename
+from spark_jobs.execute.delivery.local.recovery import recover
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 
 @dataclass
-class Staging:
-    """The staging folders of a run. `home` is the one for what stays inside the run."""
+class DraftFolders:
+    """The draft folders of a run. `home` is the one for what stays inside the run."""
 
     run: str
     home: Path
-    _known: dict[str, StagingFolder] = field(default_factory=dict)
+    _known: dict[str, DraftFolder] = field(default_factory=dict)
     _made: list[Path] = field(default_factory=list)
     #: A failed run could not take its renames back: the next one completes them, and needs what is here.
     _is_stuck: bool = False
 
     @classmethod
-    def open(cls, run: str, home: Path, folders: Iterable[Path] = ()) -> Staging:
-        """Lock a staging folder under `home` and each of some folders, after clearing what dead runs left there.
+    def open(cls, run: str, home: Path, folders: Iterable[Path] = ()) -> DraftFolders:
+        """Lock a draft folder under `home` and each of some folders, after clearing what dead runs left there.
 
         Raises:
             OSError: a folder cannot be made or written.
         """
-        staging = cls(run, home)
+        draft = cls(run, home)
         try:
-            staging.home = staging.folder(home)
+            draft.home = draft.folder(home)
             for folder in folders:
-                staging.folder(folder)
+                draft.folder(folder)
         except BaseException:
-            staging.close(failed=True)
+            draft.close(failed=True)
             raise
-        return staging
+        return draft
 
     @property
     def folders(self) -> list[Path]:
@@ -61,13 +61,13 @@ class Staging:
         return [each.path for each in self._known.values()]
 
     def folder(self, beside: Path) -> Path:
-        """The run's staging folder in a folder; missing folders are made."""
+        """The run's draft folder in a folder; missing folders are made."""
         real = os.path.realpath(beside)  # one folder has one lock, however it is spelled
         if real not in self._known:
             self._made += [parent for parent in (beside, *beside.parents) if not parent.exists()]
             beside.mkdir(parents=True, exist_ok=True)
             recover(beside)
-            self._known[real] = StagingFolder.make(beside, self.run)
+            self._known[real] = DraftFolder.make(beside, self.run)
         return self._known[real].path
 
     def publish(self, renames: Sequence[Rename]) -> None:
@@ -106,7 +106,7 @@ class Staging:
             logs.LOG.warning("the next run that writes there publishes the files of this run, from %s", place)
 
     def close(self, *, failed: bool) -> None:
-        """Remove the staging folders, and after a failure the empty folders that the run made. Does not fail."""
+        """Remove the draft folders, and after a failure the empty folders that the run made. Does not fail."""
         for folder in self._known.values():
             try:
                 if self._is_stuck:
@@ -185,7 +185,7 @@ def _undo(rename: Rename, old: str | None) -> None:
 
 
 def _kept(rename: Rename) -> str | None:
-    """A second name, in the staging folder, for the file that is about to be replaced; None when there is none."""
+    """A second name, in the draft folder, for the file that is about to be replaced; None when there is none."""
     if rename.source is None or not os.path.lexists(rename.target) or os.path.isdir(rename.target):
         return None
     kept = f"{rename.source}.old"

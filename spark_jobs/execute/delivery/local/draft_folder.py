@@ -1,4 +1,4 @@
-"""A run's staging folder: `.clinker-<execution id>` beside files that it will publish, locked while the run lives.
+"""A run's draft folder: `.clinker-<execution id>` beside files that it will publish, locked while the run lives.
 
 It is for its user alone (0700), for it says what is to be renamed when its run dies. So a folder that is found counts
 only when nobody else can have made it (`spark_jobs/ownership.py`), and is looked at through a descriptor: nobody can
@@ -21,6 +21,7 @@ from spark_jobs.disk import durable, locks
 
 PREFIX = ".clinker-"
 LOCK = "lock"
+#: In each lock; older runs have written the same.
 MARK = b"the staging folder of a clinker run\n"
 #: What says what a dead run had still to rename; it goes first, so that what is left can never be half of a run.
 JOURNAL = "journal.json"
@@ -30,18 +31,18 @@ _PAUSE_S = 0.05
 
 
 @dataclass
-class StagingFolder:
-    """A staging folder that this process holds: its path when it was taken, and the descriptor of its lock."""
+class DraftFolder:
+    """A draft folder that this process holds: its path when it was taken, and the descriptor of its lock."""
 
     path: Path
     lock: int
 
     @classmethod
-    def make(cls, beside: Path, run: str) -> StagingFolder:
+    def make(cls, beside: Path, run: str) -> DraftFolder:
         """Make and lock a run's folder; waits while another process has it.
 
         Raises:
-            FileExistsError: the name is taken by what is no staging folder of this user.
+            FileExistsError: the name is taken by what is no draft folder of this user.
             OSError: it cannot be made or locked.
         """
         path = beside / f"{PREFIX}{run}"
@@ -57,8 +58,8 @@ class StagingFolder:
                 return cls(path, lock)
 
     @classmethod
-    def of_dead(cls, path: Path, *, patience_s: float | None = None) -> StagingFolder | None:
-        """Take the folder of a run that died; None when its run lives, or when it is gone or no staging folder.
+    def of_dead(cls, path: Path, *, patience_s: float | None = None) -> DraftFolder | None:
+        """Take the folder of a run that died; None when its run lives, or when it is gone or no draft folder.
 
         Args:
             path: the folder.
@@ -82,7 +83,7 @@ class StagingFolder:
             os.close(folder)
 
     @classmethod
-    def _of_dead(cls, path: Path, folder: int, patience_s: float | None) -> StagingFolder | None:
+    def _of_dead(cls, path: Path, folder: int, patience_s: float | None) -> DraftFolder | None:
         try:
             lock = ownership.open_file(LOCK, folder, os.O_RDWR)
         except FileNotFoundError:
@@ -92,7 +93,7 @@ class StagingFolder:
         except ownership.NotOwnError:  # no run has made it
             return None
         try:
-            if _held(lock, path, patience_s) and _is_at(lock, folder) and _has_mark(lock, folder):
+            if _held(lock, path, patience_s) and locks.has_name(lock, LOCK, folder) and _has_mark(lock, folder):
                 ownership.check(folder, path)
                 ownership.check(lock, path / LOCK)
                 return cls(path, lock)
@@ -111,7 +112,7 @@ class StagingFolder:
                 folder = ownership.open_folder(path)
             except OSError:
                 continue
-            if _is_at(self.lock, folder):
+            if locks.has_name(self.lock, LOCK, folder):
                 self.path = path
                 return folder
             os.close(folder)
@@ -226,7 +227,7 @@ def _locked_new(path: Path, *, is_new: bool) -> int | None:
 def _is_locked_new(path: Path, lock: int, folder: int, *, is_new: bool) -> bool:
     locks.hold(lock, fcntl.LOCK_EX, path / LOCK)
     with durable.about(path / LOCK):
-        if not _is_at(lock, folder) or not _has_mark(lock, folder, make=True):
+        if not locks.has_name(lock, LOCK, folder) or not _has_mark(lock, folder, make=True):
             return False
     keeps_owners = ownership.is_own(os.fstat(lock))
     if (keeps_owners or not is_new) and not ownership.is_own(os.fstat(folder)):
@@ -264,14 +265,6 @@ def _held(lock: int, path: Path, patience_s: float | None) -> bool:
             time.sleep(_PAUSE_S)
         else:
             return True
-
-
-def _is_at(lock: int, folder: int) -> bool:
-    """Whether an open lock is still the one in an open folder."""
-    try:
-        return os.path.samestat(os.fstat(lock), os.stat(LOCK, dir_fd=folder, follow_symlinks=False))
-    except FileNotFoundError:
-        return False
 
 
 def _has_mark(lock: int, folder: int, *, make: bool = False) -> bool:

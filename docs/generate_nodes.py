@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,7 @@ def _of_options() -> dict[str, dict[str, str]]:
         options.__name__: dict(re.findall(r"^ {8}(\w+): (.*)$", options.__doc__ or "", re.MULTILINE))
         for one in known_formats.formats().values()
         for options in (one.read_options, one.write_options)
+        if fields(options)
     }
 
 
@@ -204,7 +206,9 @@ def _formats() -> Iterator[str]:
     for one in known:
         yield f"### {one.name}"
         for verb, options in (("read", one.read_options), ("written", one.write_options)):
-            yield f"Options of a {one.name} file that is {verb}:\n\n{_table(options.__name__)}"
+            has_some = bool(fields(options))
+            about = f"Options of a {one.name} file that is {verb}"
+            yield f"{about}:\n\n{_table(options.__name__)}" if has_some else f"{about}: none."
     yield "### layout"
     yield "A format schema, under `format_schema:` of a source or `schema:` of an output, or in a file of its own."
     yield _table("Layout")

@@ -12,7 +12,20 @@ STUBS = Path(__file__).resolve().parent.parent / "stubs"
 #: Kinds of columns that the stubs tell apart and Arrow does not.
 OWN = {"StringType", "BoolType", "Int64Type", "Float64Type"}
 #: What lists, structs and dictionaries have, and the stub of their common class too.
-OF_SOME = {f"DataType.{name}" for name in ("value_type", "value_field", "index_type", "get_field_index")} | {
+OF_SOME = {
+    f"DataType.{name}"
+    for name in (
+        "value_type",
+        "value_field",
+        "index_type",
+        "key_type",
+        "item_type",
+        "scale",
+        "unit",
+        "tz",
+        "get_field_index",
+    )
+} | {
     "Array.flatten",
     "Scalar.values",
 }

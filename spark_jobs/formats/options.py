@@ -42,9 +42,9 @@ Name = Annotated[str, NotEmpty()]
 
 
 class Options:
-    """Options of one format for one direction; a frozen dataclass with an `encoding` among its fields."""
+    """Options of one format for one direction; a frozen dataclass, with an `encoding` among its fields for texts."""
 
-    encoding: Any
+    encoding: Any = None
 
     def problems(self) -> list[tuple[str, str]]:
         """What is wrong with the options: pairs of an option's key and a message."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.format import FileColumns, Reading, SourceColumn
 
 
-class _Problems:
+class Problems:
     """The records that some column fails: the first column counts, and why it does."""
 
     def __init__(self, count: int) -> None:
@@ -93,7 +93,7 @@ class RecordShape:
         """
         size = count if rows is None else len(rows)
         converted: list[pa.Array | None] = []
-        problems = _Problems(size)
+        problems = Problems(size)
         for position, field in enumerate(self._columns.declared):
             text = texts.get(field) if field is not None else None
             converted.append(self._column(position, text, size, problems))
@@ -101,7 +101,7 @@ class RecordShape:
             return format.Block(first, count, self._batch(converted, texts, size))
         return self._with_failures(first, count, texts, rows, malformed, converted, problems)
 
-    def _column(self, position: int, text: pa.StringArray | None, size: int, problems: _Problems) -> pa.Array | None:
+    def _column(self, position: int, text: pa.StringArray | None, size: int, problems: Problems) -> pa.Array | None:
         """A declared column's values; notes the rows that fail. None when nobody needs it."""
         column = self._reading.columns[position]
         if self._columns.declared[position] is None:
@@ -143,7 +143,7 @@ class RecordShape:
         rows: Rows | None,
         malformed: Failures,
         converted: list[pa.Array | None],
-        problems: _Problems,
+        problems: Problems,
     ) -> format.Block:
         places = np.arange(first, first + count, dtype=np.int64) if rows is None else rows
         bad = problems.rows

@@ -1,0 +1,1 @@
+"""Parquet: columns in row groups, with names and types of their own."""

@@ -1,0 +1,199 @@
+"""The Parquet files of a source: their columns told by their footers, row groups read in parallel.
+
+A split has the row groups whose middle lies in its bytes. Only columns that somebody needs are read.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from spark_jobs.cxl import types
+from spark_jobs.formats import names, reader
+from spark_jobs.formats.columns import MISFIT, ColumnTracker, FilePlan, OnUnmapped
+from spark_jobs.formats.parquet import natural
+from spark_jobs.formats.parquet.typed_records import TypedShape
+from spark_jobs.scan import changes
+from spark_jobs.scan.files import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from spark_jobs.formats.columns import ScanPlan
+    from spark_jobs.formats.format import ArrayPath, Block, Reading
+    from spark_jobs.formats.names import Search
+    from spark_jobs.formats.reading import SplitOutcome
+    from spark_jobs.formats.splits import Split
+    from spark_jobs.scan.files import InputFile
+
+#: A file begins with four bytes that say what it is.
+_START = 4
+
+
+class _Bytes:
+    """A file for Arrow, which has the bytes that it had when it was looked at."""
+
+    closed = False
+
+    def __init__(self, stream: changes.Stream) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        base = (0, self._stream.tell(), self._stream.size())[whence]
+        return self._stream.seek(base + position)
+
+    def read(self, size: int = -1) -> bytes:
+        left = self._stream.size() - self._stream.tell() if size < 0 else size
+        data = self._stream.read(left)
+        while len(data) < left and (more := self._stream.read(left - len(data))):
+            data += more
+        return data
+
+    def close(self) -> None:
+        """Whoever opened the stream closes it."""
+
+    def flush(self) -> None:
+        """Nothing is written."""
+
+
+@contextmanager
+def _opened(file: InputFile) -> Iterator[parquet.ParquetFile]:
+    """A file with its footer read.
+
+    Raises:
+        FormatError: it cannot be read, changed (E907), or is no Parquet file.
+    """
+    with changes.opened(file) as stream:
+        try:
+            yield parquet.ParquetFile(pa.PythonFile(_Bytes(stream), mode="r"))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as problem:
+            raise FormatError(f"is no Parquet file that can be read: {problem}", file.name) from problem
+
+
+@dataclass(frozen=True)
+class ParquetReader(reader.Reader):
+    """Reads Parquet files."""
+
+    def plan(
+        self,
+        declared: Sequence[str],
+        inputs: Iterable[InputFile],
+        on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
+        search: Search = names.search_here,
+    ) -> ScanPlan:
+        """Match the columns in the footers with the declared ones.
+
+        Raises:
+            FormatError: a file cannot be read, an undeclared column is rejected, or nothing stands for the type of one
+                that is read.
+        """
+        tracker = ColumnTracker(declared, on_unmapped)
+        seen: list[tuple[InputFile, dict[str, pa.DataType], bool]] = []
+        skipped: list[str] = []
+        for file in inputs:
+            if not file.size:
+                skipped.append(file.name)
+                continue
+            with _opened(file) as opened:
+                kinds = dict(natural.leaves(iter(opened.schema_arrow)))
+                seen.append((file, kinds, opened.num_row_groups > 1))
+            tracker.see(file.name, list(kinds))
+        plans = []
+        for file, kinds, is_splittable in seen:
+            columns = tracker.columns(list(kinds))
+            _refuse_unknown(file, kinds, {*columns.declared, *columns.widened} - {None})
+            plans.append(FilePlan(file, columns, _START, is_splittable))
+        return tracker.plan(tuple(plans), skipped, types.ANY)
+
+    def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
+        """The blocks of a split's row groups."""
+        outcome.start, outcome.end = split.start, split.end
+        shape = TypedShape(wanted, file_plan.columns)
+        needed = _needed(wanted, file_plan)
+        with _opened(file_plan.file) as opened:
+            groups = _groups(split, opened.metadata)
+            chosen = _top_level(opened.schema_arrow, needed)
+            fields = [field for field in opened.schema_arrow if field.name in chosen]
+            places = [at for at, (top, _) in enumerate(_with_tops(opened.schema_arrow)) if top in chosen]
+            rows = _rows_of_a_block(opened.metadata, groups, wanted.block_bytes)
+            batches = opened.iter_batches(rows, groups, columns=list(chosen), use_threads=False) if groups else ()
+            for batch in batches:
+                arrays = natural.arrays(batch.columns, fields)
+                found = {at: natural.natural(array) for at, array in zip(places, arrays, strict=True) if at in needed}
+                first, outcome.records = outcome.records, outcome.records + batch.num_rows
+                yield shape.block(first, batch.num_rows, found)
+
+    def counts(self, split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> bool:
+        """The footer has the numbers."""
+        outcome.start, outcome.end = split.start, split.end
+        with _opened(file_plan.file) as opened:
+            metadata = opened.metadata
+            outcome.records = sum(metadata.row_group(number).num_rows for number in _groups(split, metadata))
+        return True
+
+
+def _refuse_unknown(file: InputFile, kinds: dict[str, pa.DataType], fields: set[int | None]) -> None:
+    for at, (name, kind) in enumerate(kinds.items()):
+        if at in fields and natural.type_of(kind) is None:
+            message = (
+                f"column '{name}' is of the Parquet type {kind}, for which there is no type here; "
+                "leave it out (`on_unmapped: drop`, and no declaration), or write the file with another type"
+            )
+            raise FormatError(message, file.name, MISFIT)
+
+
+def _needed(wanted: Reading, file_plan: FilePlan) -> set[int]:
+    """The columns of a file that must be read: all declared ones are checked in every record."""
+    widened = file_plan.columns.widened if wanted.widened else ()
+    declared = file_plan.columns.declared[: len(wanted.columns)]
+    return {field for field in (*declared, *widened) if field is not None}
+
+
+def _with_tops(schema: pa.Schema) -> list[tuple[str, str]]:
+    """The leaves of a file, each with the column that it belongs to."""
+    return [(field.name, name) for field in schema for name, _ in natural.leaves(iter([field]))]
+
+
+def _top_level(schema: pa.Schema, needed: set[int]) -> dict[str, None]:
+    return {top: None for at, (top, _) in enumerate(_with_tops(schema)) if at in needed}
+
+
+def _groups(split: Split, metadata: parquet.FileMetaData) -> list[int]:
+    """The row groups of a split: those whose middle lies in it."""
+    if split.index == 0 and split.is_last:
+        return list(range(metadata.num_row_groups))
+    groups = []
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        column = group.column(0)
+        start = min(column.dictionary_page_offset or column.data_page_offset, column.data_page_offset)
+        size = sum(group.column(at).total_compressed_size for at in range(group.num_columns))
+        middle = start + size // 2
+        if (split.start <= middle or split.index == 0) and (middle < split.end or split.is_last):
+            groups.append(number)
+    return groups
+
+
+def _rows_of_a_block(metadata: parquet.FileMetaData, groups: list[int], block_bytes: int) -> int:
+    """So many rows that they are about as large as a block."""
+    rows = sum(metadata.row_group(number).num_rows for number in groups)
+    size = sum(metadata.row_group(number).total_byte_size for number in groups)
+    return max(1024, min(1 << 17, rows * block_bytes // max(size, 1))) if rows else 1024
+
+
+def open_reader(options: Any, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> ParquetReader:
+    """The reader of a source's files."""
+    return ParquetReader(options, arrays, layout)

@@ -1,0 +1,180 @@
+"""Columns that have types of their own to the declared types of a source, by columns.
+
+What is of the declared type is taken as it is, numbers and bools as decision 47 has it for JSON, and everything else by
+its text, as text cells are (spec/formats.md 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import failures, values
+from spark_jobs.cxl.types import Kind, Type
+from spark_jobs.formats import cell_text, coerce, format
+from spark_jobs.formats.json import spelling
+from spark_jobs.formats.records import Problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.cxl.failures import Rows
+    from spark_jobs.formats.format import FileColumns, Reading, SourceColumn
+
+#: Floats from here on are no ints of 64 bits.
+_TOO_LARGE = float(1 << 63)
+
+#: A column as a file has it.
+Found = tuple[pa.Array, Type]
+
+
+class TypedShape:
+    """How the columns of a file become those of its source."""
+
+    def __init__(self, reading: Reading, columns: FileColumns) -> None:
+        self._reading = reading
+        self._columns = columns
+
+    def block(self, first: int, count: int, found: Mapping[int, Found]) -> format.Block:
+        """The block of some records.
+
+        Args:
+            first: the place of the first record in the split.
+            count: how many records there are.
+            found: the columns of the file that are needed, by their places.
+        """
+        problems = Problems(count)
+        converted: list[pa.Array | None] = []
+        for column, field in zip(self._reading.columns, self._columns.declared, strict=True):
+            converted.append(self._column(column, field, found, count, problems))
+        batch = self._batch(converted, found, count)
+        if not problems.reasons:
+            return format.Block(first, count, batch)
+        texts = _Texts(found)
+        bad = problems.rows
+        places = np.arange(first, first + count, dtype=np.int64)
+        good = np.delete(np.arange(count, dtype=np.int64), bad)
+        return format.Block(
+            first,
+            count,
+            batch.take(pa.array(good)),
+            pa.array(places[good], pa.int64()),
+            failures.joined([problems.failures(texts, places)]),
+            self._shown(bad, texts, converted) if self._reading.failure_texts else None,
+        )
+
+    def _column(
+        self, column: SourceColumn, field: int | None, found: Mapping[int, Found], count: int, problems: Problems
+    ) -> pa.Array | None:
+        """A declared column's values; notes the rows that fail. None when nobody needs it."""
+        if field is None:
+            if column.required:
+                problems.note(np.arange(count), coerce.absence(column), None)
+            return pa.nulls(count, values.arrow_type(column.type))
+        if field not in found:
+            return None
+        array, static = found[field]
+        done = convert(array, static, column.type, self._reading.forms(column))
+        problems.note(done.failed, coerce.no_conversion(column), field)
+        if column.required and array.null_count:
+            problems.note(_rows(array.is_null()), coerce.absence(column), None)
+        return done.array
+
+    def _batch(self, converted: list[pa.Array | None], found: Mapping[int, Found], count: int) -> pa.RecordBatch:
+        names, arrays = [], []
+        for column, array in zip(self._reading.columns, converted, strict=True):
+            if array is not None and self._reading.carries(column.name):
+                names.append(column.name)
+                arrays.append(array)
+        widened = self._columns.widened if self._reading.widened else ()
+        for name, field in zip(self._reading.widened, widened, strict=True):
+            names.append(format.WIDENED + name)
+            arrays.append(pa.nulls(count, pa.string()) if field is None else tagged(*found[field]))
+        if arrays:
+            return pa.RecordBatch.from_arrays(arrays, names=names)
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
+
+    def _shown(self, bad: Rows, texts: _Texts, converted: list[pa.Array | None]) -> pa.RecordBatch:
+        """The failing records as dead letters show them."""
+        chosen = pa.array(bad, pa.int64())
+        arrays: list[pa.Array] = []
+        for column, field, array in zip(self._reading.columns, self._columns.declared, converted, strict=True):
+            if field is None or array is None:
+                arrays.append(pa.nulls(len(bad), pa.string()))
+                continue
+            shown = cell_text.texts(array.take(chosen), column.type)
+            arrays.append(pc.coalesce(shown, texts[field].take(chosen)))
+        return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self._reading.columns])
+
+
+class _Texts(Mapping[int, pa.StringArray]):
+    """The texts of columns, made when somebody wants them."""
+
+    def __init__(self, found: Mapping[int, Found]) -> None:
+        self._found = found
+        self._made: dict[int, pa.StringArray] = {}
+
+    def __getitem__(self, field: int) -> pa.StringArray:
+        if field not in self._made:
+            self._made[field] = cell_text.texts(*self._found[field])
+        return self._made[field]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+def convert(array: pa.Array, static: Type, wanted: Type, date_formats: tuple[str, ...]) -> coerce.Converted:
+    """A column under a declared type; a value that does not convert is null and listed."""
+    if wanted.is_dynamic and wanted.kind is not Kind.NUMERIC:
+        return _containers(tagged(array, static), wanted.kind)
+    match static.kind, wanted.kind:
+        case (given, declared) if given is declared and not static.is_dynamic:
+            return coerce.Converted(array, coerce.NO_ROWS)
+        case (Kind.INT | Kind.FLOAT, Kind.NUMERIC):
+            return coerce.Converted(tagged(array, static), coerce.NO_ROWS)
+        case (Kind.INT | Kind.BOOL, Kind.FLOAT):
+            return coerce.Converted(array.cast(pa.int64()).cast(pa.float64(), safe=False), coerce.NO_ROWS)
+        case (Kind.DATE, Kind.DATETIME):
+            return coerce.Converted(array.cast(pa.timestamp("us")), coerce.NO_ROWS)
+        case (Kind.BOOL, Kind.INT):
+            return coerce.Converted(array.cast(pa.int64()), coerce.NO_ROWS)
+        case (Kind.INT, Kind.BOOL):
+            return coerce.Converted(pc.not_equal(array, 0), coerce.NO_ROWS)
+        case (Kind.FLOAT, Kind.INT):
+            is_int = pc.and_(pc.equal(pc.trunc(array), array), pc.less(pc.abs(array), _TOO_LARGE))
+            failed = _rows(pc.fill_null(pc.invert(is_int), False))
+            return coerce.Converted(pc.cast(pc.if_else(is_int, array, None), pa.int64()), failed)
+    return coerce.convert(cell_text.texts(array, static), wanted, date_formats)
+
+
+def _containers(array: pa.StringArray, wanted: Kind) -> coerce.Converted:
+    """Values of any kind under a dynamic type; where that is a container, all others fail."""
+    opening = {Kind.ARRAY: "[", Kind.MAP: "{"}.get(wanted)
+    if opening is None:
+        return coerce.Converted(array, coerce.NO_ROWS)
+    is_other = pc.fill_null(pc.invert(pc.starts_with(array, opening)), False)
+    failed = _rows(is_other)
+    return coerce.Converted(pc.if_else(is_other, None, array) if len(failed) else array, failed)
+
+
+def tagged(array: pa.Array, static: Type) -> pa.StringArray:
+    """A column as values of any kind hold it (`values.encode`)."""
+    if static.is_dynamic:
+        assert isinstance(array, pa.StringArray)
+        return array
+    is_plain = static.kind in (Kind.STRING, Kind.INT, Kind.BOOL)
+    if is_plain or (static.kind is Kind.FLOAT and pc.all(pc.is_finite(array), min_count=0).as_py()):
+        return spelling.tagged(array)
+    return pa.array(map(values.encode, values.from_arrow(array, static)), pa.string())
+
+
+def _rows(mask: pa.BooleanArray) -> Rows:
+    rows: Rows = pc.indices_nonzero(mask).to_numpy().astype(np.int64)
+    return rows

@@ -1,0 +1,176 @@
+"""Parquet files as sources: types, declared columns, row groups, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_jobs.cxl import types, values
+from spark_jobs.formats import registry, splits
+from spark_jobs.formats.columns import OnUnmapped
+from spark_jobs.formats.format import Reading, SourceColumn
+from spark_jobs.formats.reading import SplitOutcome
+from spark_jobs.scan import files
+from spark_jobs.scan.files import FormatError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FORMAT = registry.named("parquet")
+
+
+def read(
+    path: Path, *columns: SourceColumn, split_bytes: int = 64 << 20, block_bytes: int = 4 << 20, drops: bool = False
+) -> tuple[list[dict[str, Any]], list[tuple[int, str]]]:
+    """The good records with their undeclared values, and the bad ones by place in the file."""
+    reader = FORMAT.reader(FORMAT.read_options())
+    unmapped = OnUnmapped.DROP if drops else OnUnmapped.AUTO_WIDEN
+    scan = reader.plan([column.key for column in columns], [files.describe(str(path), path.name)], unmapped)
+    wanted = Reading(columns, scan.widened, failure_texts=True, block_bytes=block_bytes)
+    good, bad, before = [], [], 0
+    for split in splits.plan(scan.files, split_bytes):
+        outcome, counted = SplitOutcome(), SplitOutcome()
+        for block in reader.read(split, scan.files[split.file], wanted, outcome):
+            names = block.batch.schema.names
+            kinds = [*(column.type for column in columns), *[types.ANY] * len(scan.widened)]
+            found = [values.from_arrow(block.batch.column(name), kind) for name, kind in zip(names, kinds, strict=True)]
+            short = [name.removeprefix("$widened.") for name in names]
+            good += [dict(zip(short, row, strict=True)) for row in zip(*found, strict=True)]
+            bad += [(before + failed.row, str(failed.failure)) for failed in block.failures]
+        reader.count(split, scan.files[split.file], counted)
+        assert counted.records == outcome.records
+        before += outcome.records
+    assert before == pq.read_metadata(path).num_rows
+    return good, bad
+
+
+def column(name: str, static: types.Type, **more: Any) -> SourceColumn:
+    return SourceColumn(name, static, **more)
+
+
+@pytest.mark.parametrize(
+    ("array", "expected"),
+    [
+        (pa.array([1, None], pa.int8()), [1, None]),
+        (pa.array([1, None], pa.uint32()), [1, None]),
+        (pa.array([1.5, None], pa.float32()), [1.5, None]),
+        (pa.array([True, None]), [True, None]),
+        (pa.array(["é", "", None]), ["é", "", None]),
+        (pa.array(["a", None, "a"]).dictionary_encode(), ["a", None, "a"]),
+        (pa.array(["a"], pa.large_string()), ["a"]),
+        (pa.array([Decimal("1.50"), None], pa.decimal128(10, 2)), ["1.50", None]),
+        (pa.array([Decimal(10**17)], pa.decimal128(30, 0)), [10**17]),
+        (pa.array([Decimal(10**25)], pa.decimal128(30, 0)), [str(10**25)]),
+        (pa.array([date(2024, 2, 29), None]), [date(2024, 2, 29), None]),
+        (pa.array([datetime(2024, 2, 29, 1, 2, 3, 4)], pa.timestamp("us")), [datetime(2024, 2, 29, 1, 2, 3, 4)]),
+        (pa.array([-1], pa.timestamp("ns")), [datetime(1969, 12, 31, 23, 59, 59, 999999)]),
+        (pa.array([0], pa.timestamp("ms", "Europe/Berlin")), [datetime(1970, 1, 1)]),
+        (pa.array([["a", None], [], None]), [["a", None], [], None]),
+        (pa.array([[("k", 1)], [], None], pa.map_(pa.string(), pa.int64())), [{"k": 1}, {}, None]),
+        (pa.array([[{"x": date(2024, 1, 1)}]]), [[{"x": date(2024, 1, 1)}]]),
+        (pa.nulls(2), [None, None]),
+    ],
+    ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
+)
+def test_undeclared_columns_keep_their_values(tmp_path: Path, array: pa.Array, expected: list[Any]) -> None:
+    pq.write_table(pa.table({"v": array}), tmp_path / "a.parquet")
+    good, bad = read(tmp_path / "a.parquet")
+    assert ([record["v"] for record in good], bad) == (expected, [])
+
+
+def test_members_of_structures_are_columns(tmp_path: Path) -> None:
+    rows = [{"s": {"x": 1, "y": {"z": "a"}}}, {"s": None}, {"s": {"x": None, "y": None}}]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    good, _ = read(tmp_path / "a.parquet", column("s.y.z", types.STRING))
+    assert good == [{"s.y.z": "a", "s.x": 1}, {"s.y.z": None, "s.x": None}, {"s.y.z": None, "s.x": None}]
+
+
+@pytest.mark.parametrize(
+    ("array", "static", "expected", "failed"),
+    [
+        (pa.array([3, 4]), types.FLOAT, [3.0, 4.0], []),
+        (pa.array([3.0, 3.5, math.nan, 1e19]), types.INT, [3], [1, 2, 3]),
+        (pa.array([7, 0]), types.BOOL, [True, False], []),
+        (pa.array([True]), types.INT, [1], []),
+        (pa.array([2**63], pa.uint64()), types.INT, [], [0]),
+        (pa.array(["12", "x", ""]), types.INT, [12], [1, 2]),
+        (pa.array([1, 2]), types.STRING, ["1", "2"], []),
+        (pa.array([1.0, 2.5]), types.STRING, ["1", "2.5"], []),
+        (pa.array([date(2024, 1, 2)]), types.STRING, ["2024-01-02"], []),
+        (pa.array([date(2024, 1, 2)]), types.DATETIME, [datetime(2024, 1, 2)], []),
+        (pa.array([Decimal("0.1")], pa.decimal128(3, 1)), types.FLOAT, [0.1], []),
+        (pa.array([1, 2]), types.NUMERIC, [1, 2], []),
+        (pa.array([["a"]]), types.ARRAY, [["a"]], []),
+        (pa.array(["[1]"]), types.ARRAY, [], [0]),
+    ],
+)
+def test_values_under_declared_types(
+    tmp_path: Path, array: pa.Array, static: types.Type, expected: list[Any], failed: list[int]
+) -> None:
+    pq.write_table(pa.table({"v": array}), tmp_path / "a.parquet")
+    good, bad = read(tmp_path / "a.parquet", column("v", static))
+    assert [record["v"] for record in good] == expected
+    assert [row for row, _ in bad] == failed
+    assert all("conversion failed: cannot convert" in text for _, text in bad)
+
+
+def test_required_columns(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1, None, 3]}), tmp_path / "a.parquet")
+    good, bad = read(tmp_path / "a.parquet", column("a", types.INT, required=True))
+    assert ([record["a"] for record in good], bad) == ([1, 3], [(1, "missing required field 'a'")])
+    _, bad = read(tmp_path / "a.parquet", column("b", types.INT, required=True))
+    assert [row for row, _ in bad] == [0, 1, 2]
+
+
+@given(
+    st.lists(st.tuples(st.integers(-5, 5) | st.none(), st.text(max_size=3) | st.none()), max_size=40),
+    st.integers(1, 10),
+    st.sampled_from([64, 300, 1000]),
+)
+def test_records_do_not_depend_on_row_groups_splits_and_blocks(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Any, Any]], group: int, split_bytes: int
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "same.parquet"
+    table = pa.table(
+        {"n": pa.array([n for n, _ in rows], pa.int64()), "t": pa.array([t for _, t in rows], pa.string())}
+    )
+    columns = (column("n", types.INT, required=True), column("t", types.INT))
+    pq.write_table(table, path)
+    whole = read(path, *columns)
+    pq.write_table(table, path, row_group_size=group)
+    assert read(path, *columns, split_bytes=split_bytes, block_bytes=100) == whole
+
+
+def test_types_without_a_counterpart_are_refused_by_name(tmp_path: Path) -> None:
+    table = pa.table({"ok": [1], "raw": pa.array([b"x"]), "deep": pa.array([[b"x"]])})
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(FormatError, match="column 'raw' is of the Parquet type binary"):
+        read(tmp_path / "a.parquet", column("ok", types.INT))
+    assert read(tmp_path / "a.parquet", column("ok", types.INT), drops=True)[0] == [{"ok": 1}]
+    with pytest.raises(FormatError, match="column 'deep' is of the Parquet type list"):
+        read(tmp_path / "a.parquet", column("deep", types.ARRAY), drops=True)
+
+
+@pytest.mark.parametrize("data", [b"PAR1", b"no Parquet at all", b"PAR1" + b"\0" * 50 + b"PAR1"])
+def test_broken_files_end_with_their_name(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a.parquet").write_bytes(data)
+    with pytest.raises(FormatError, match="is no Parquet file that can be read") as caught:
+        read(tmp_path / "a.parquet")
+    assert "a.parquet" in str(caught.value)
+
+
+def test_pages_that_are_broken_end_with_the_name_of_their_file(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": list(range(1000))}), tmp_path / "a.parquet", compression="zstd")
+    data = bytearray((tmp_path / "a.parquet").read_bytes())
+    data[40:400] = bytes(360)
+    (tmp_path / "a.parquet").write_bytes(data)
+    with pytest.raises(FormatError, match="is no Parquet file that can be read"):
+        read(tmp_path / "a.parquet", column("a", types.INT))

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
     from spark_jobs.cxl.failure import Failure
+    from spark_jobs.cxl.failures import Failures
 
 
 @dataclass
@@ -73,7 +74,7 @@ class BatchResult:
     emitted: dict[str, pa.Array] = field(default_factory=dict)
     filtered: int = 0
     duplicates: int = 0
-    failures: list[RowFailure] = field(default_factory=list)
+    failures: Sequence[RowFailure] | Failures = ()
 
 
 class BatchProgram(Protocol):

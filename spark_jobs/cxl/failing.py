@@ -31,16 +31,21 @@ _TOTAL = {Kind.STRING: frozenset("+"), Kind.FLOAT: frozenset("+-*")}
 
 def may_fail(expression: typed.Expression) -> bool:
     """Whether some record may make this expression fail; true where that is not known."""
-    return any(_may_fail(node) for node in trees.walk(expression))
+    return any(may_fail_itself(node) for node in trees.walk(expression))
 
 
 def does_nothing(expression: typed.Expression) -> bool:
     """Whether evaluating this expression for its own sake is in vain: it cannot fail and logs nothing."""
-    logs = any(isinstance(node, typed.Call) and node.builtin.endswith(".debug") for node in trees.walk(expression))
-    return not logs and not may_fail(expression)
+    return not logs(expression) and not may_fail(expression)
 
 
-def _may_fail(node: object) -> bool:
+def logs(expression: typed.Expression) -> bool:
+    """Whether evaluating this expression may write a line of the log."""
+    return any(isinstance(node, typed.Call) and node.builtin.endswith(".debug") for node in trees.walk(expression))
+
+
+def may_fail_itself(node: object) -> bool:
+    """Whether an expression may fail where its parts have values."""
     match node:
         case typed.Binary(operator=operator, left=left, right=right):
             if left.type.is_dynamic or right.type.is_dynamic:

@@ -7,6 +7,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from spark_jobs.cxl import types, values
@@ -21,9 +22,20 @@ _DATETIME = r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{
 Converter = Callable[..., Any]
 
 
+@dataclass(frozen=True)
+class Strict:
+    """A kernel whose unconvertible rows are failures; its mask has them all, and no others."""
+
+    convert: Converter
+
+    def __call__(self, pc: Any, *arguments: Any) -> Any:
+        """The converted array and the mask, None where everything converts."""
+        return self.convert(pc, *arguments)
+
+
 def strict(convert: Converter) -> Any:
     """A kernel whose unconvertible rows are failures."""
-    return convert
+    return Strict(convert)
 
 
 def lenient(convert: Converter) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.cxl import engine, tracing, trees, typed, types, values
+from spark_jobs.cxl import engine, failures, tracing, trees, typed, types, values
 from spark_jobs.cxl.failure import Failure
 from spark_jobs.cxl.interpreter import interpreter
 from spark_jobs.cxl.interpreter.interpreter import Stop
@@ -33,6 +33,8 @@ class Finished:
     def __init__(self, program: typed.Program) -> None:
         self.rows: list[int] = []
         self.failures: list[engine.RowFailure] = []
+        #: Failures that kernels know without the interpreter.
+        self.settled: list[failures.Failures] = []
         self.filtered = 0
         self.duplicates = 0
         self._emits = program.emits
@@ -52,6 +54,12 @@ class Finished:
             items.append(fields.get(name))
         for key, items in self._entries.items():
             items.append(metas.get(key))
+
+    def all_failures(self) -> list[engine.RowFailure] | failures.Failures:
+        """The failing rows, ascending."""
+        if not self.settled:
+            return self.failures
+        return failures.joined([failures.of(self.failures), *self.settled])
 
     def merged_into(self, result: engine.BatchResult) -> engine.BatchResult:
         """The kernels' result with the interpreter's records put between by row."""
@@ -98,6 +106,10 @@ class Deferred:
         self._finished = Finished(program)
         distinct = [number for number, one in enumerate(program.statements) if isinstance(one, typed.Distinct)]
         self._last_distinct = distinct[-1] if distinct else -1
+
+    def settle(self, positions: pa.Array, texts: pa.StringArray, reason: failures.Reason) -> None:
+        """Note rows that fail for a reason, each with a text of its own."""
+        self._finished.settled.append(failures.alike(positions.to_numpy(), reason, texts))
 
     def add(self, positions: list[int], number: int) -> None:
         """Take rows over, at the statement of this number."""

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, tracing, trees, typed, types, values
 from spark_jobs.cxl.interpreter import interpreter
-from spark_jobs.cxl.kernels import distinct, each
+from spark_jobs.cxl.kernels import distinct, each, settled
 from spark_jobs.cxl.kernels.deferred import Deferred
 from spark_jobs.cxl.kernels.expressions import ExpressionCompiler
 from spark_jobs.cxl.kernels.frames import Evaluate, Frame, as_array
@@ -58,7 +58,7 @@ class KernelProgram:
         compiler.repeated = _repeated(program, compiler)
         self._program = program
         self._interpreter = interpreter.compile(program)
-        self._steps = [_statement(statement, number, compiler) for number, statement in enumerate(program.statements)]
+        self._steps = [_step(program, number, compiler) for number in range(len(program.statements))]
         self.interpreted = tuple(compiler.interpreted)
 
     def __call__(self, batch: pa.RecordBatch, surroundings: engine.Surroundings) -> engine.BatchResult:
@@ -106,6 +106,14 @@ def _repeated(program: typed.Program, compiler: ExpressionCompiler) -> set[Any]:
     compiler.analysis.versions.clear()
     compiler.constants.clear()
     return {key for key, count in counts.items() if count > 1}
+
+
+def _step(program: typed.Program, number: int, compiler: ExpressionCompiler) -> Step:
+    """A statement of a program, of which conversions that fail are settled at once."""
+    statement = program.statements[number]
+    settling = settled.conversions_of(statement, program.expression(number), compiler)
+    step = _statement(statement, number, compiler)
+    return settled.behind(step, settling) if settling else step
 
 
 def _statement(statement: typed.Statement, number: int, compiler: ExpressionCompiler) -> Step:
@@ -268,7 +276,7 @@ def _result(program: typed.Program, state: State, count: int) -> engine.BatchRes
         metas={key: _typed(state.metas.get(key), static, state.frame.count) for key, static in program.metas},
         filtered=state.filtered + finished.filtered,
         duplicates=state.duplicates + finished.duplicates,
-        failures=finished.failures,
+        failures=finished.all_failures(),
     )
     return finished.merged_into(result) if finished.rows else result
 

@@ -20,7 +20,7 @@ from spark_jobs.nodes.combine.pairs import Pairs
 from spark_jobs.nodes.combine.step import KEY, Match, OnMiss
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from spark_jobs.cxl import typed
     from spark_jobs.nodes.combine.step import CombineStep
@@ -278,7 +278,7 @@ class Combine(operator.Operator):
         return kept, failed
 
     def _of_drivers(
-        self, batch: operator.Batch, pairs: Pairs, failures: Sequence[engine.RowFailure]
+        self, batch: operator.Batch, pairs: Pairs, failures: Iterable[engine.RowFailure]
     ) -> list[engine.RowFailure]:
         """Failures of pairs as failures of their drivers, the first of each, with the build rows that took part."""
         found: dict[int, engine.RowFailure] = {}

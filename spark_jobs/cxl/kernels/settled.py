@@ -59,7 +59,8 @@ def conversions_of(
     slot = None if isinstance(statement, typed.Evaluate) else statement.slot
     if any(isinstance(node, typed.Local) and node.slot == slot for call in calls for node in trees.walk(call)):
         return []
-    field = statement.name if isinstance(statement, typed.Emit) else None
+    # A name with a dollar sign is a value on its way to another part of the node, not a field.
+    field = statement.name if isinstance(statement, typed.Emit) and not statement.name.startswith("$") else None
     return [_conversion(call, field, expression, compiler) for call in calls]
 
 

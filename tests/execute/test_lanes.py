@@ -72,7 +72,7 @@ def _expected(order: list[int], ids: dict[int, list[int]], last: dict[str, Any])
 
 
 @pytest.mark.parametrize("last", [AGGREGATE, DISTINCT, COMBINE], ids=["aggregate", "distinct", "combine"])
-@pytest.mark.parametrize(("branches", "size"), [(129, 10**9), (200, 1500), (256, 4000)])
+@pytest.mark.parametrize(("branches", "size"), [(129, 10**9), (200, 3000), (256, 4000)])
 def test_many_branches_meet_in_the_order_of_their_merge(
     branches: int, size: int, last: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,19 @@ def test_what_goes_on_is_waited_for_anew(monkeypatch: pytest.MonkeyPatch, caplog
     assert caplog.messages[:2] == ["for 10 s none; waiting, for 90 s more", "the work goes on"]
 
 
+def test_nothing_is_ended_that_was_not_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """A busy computer may look too late."""
+    clock = Clock(monkeypatch)
+    patience = Patience(lambda: 20.0)
+    patience.look("none")
+    clock.now += 25
+    patience.look("none")
+    assert caplog.messages == ["for 25 s none; waiting, for 0 s more"]
+    clock.now += 1
+    with pytest.raises(RunFailed, match="for 26 s none"):
+        patience.look("none")
+
+
 def test_no_limit_is_for_ever(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock(monkeypatch)
     patience = Patience(lambda: 0.0)

@@ -45,7 +45,7 @@ def limit_s(setting: str | None) -> float:
 
 
 class Patience:
-    """How long something has been waited for: told now and then, and ended when it has been long enough."""
+    """How long something has been waited for: told now and then, and ended when it has been long enough and told."""
 
     def __init__(self, limit: Callable[[], float], tell_after_s: float = TELL_AFTER_S) -> None:
         self._limit = limit
@@ -70,12 +70,12 @@ class Patience:
         if waited < self._tell_after_s:
             return
         limit = self._limit()
-        if limit and waited >= limit:
+        if limit and waited >= limit and self._told is not None:
             advice = f"--conf {LIMIT_SETTING}=… waits longer"
             raise RunFailed(ExitCode.IO, "E904", f"for {waited:.0f} s {waits_for}; {advice}")
         if self._told is None or now - self._told >= _TELL_EVERY_S:
             self._told = now
-            until = f", for {limit - waited:.0f} s more" if limit else ""
+            until = f", for {max(limit - waited, 0):.0f} s more" if limit else ""
             logs.LOG.warning("for %.0f s %s; waiting%s", waited, waits_for, until)
 
 

@@ -55,7 +55,7 @@ def run_chain(_: object, spec: JobSpec) -> list[report.TaskReport]:
     """Run a job's levels: what `chain.run` has Spark do."""
     pickled = pickle.dumps(spec, protocol=pickle.HIGHEST_PROTOCOL)
     rows: list[dict[str, Any]] = []
-    for index in range(len(spec.packs)):
+    for index in range(len(spec.loads)):
         batch = pa.RecordBatch.from_pydict({"id": pa.array([index])})
         rows += _timed(f"level 0, task {index}", levels.run_level(pickled, 0, iter([batch])))
     for level in range(1, spec.job.levels):
@@ -68,7 +68,7 @@ def run_chain(_: object, spec: JobSpec) -> list[report.TaskReport]:
             batches = (pa.RecordBatch.from_pylist([row], schema=parcels.SCHEMA) for row in mine)
             found = levels.open_parcels(levels.unpickled(pickled), level, slot, "0", batches)
             rows += _timed(f"level {level}, slot {slot}", found)
-    reports = [report.TaskReport.decode(row["payload"]) for row in rows]
+    reports = [each for row in rows for each in report.decode(row["payload"])]
     return sorted(reports, key=lambda each: (each.level, each.number))
 
 

@@ -9,9 +9,22 @@ from spark_jobs.execute.tasks.report import LogLine
 from spark_jobs.nodes.operator import Counters
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from spark_jobs.execute.tasks.report import Broken, FirstFailure, Letters, TaskReport
+
+
+@dataclass
+class Stage:
+    """The tasks of a level."""
+
+    tasks: int = 0
+    seconds: float = 0.0
+    payload_bytes: int = 0
+
+    def add(self, report: TaskReport) -> None:
+        """Add one."""
+        self.tasks += 1
+        self.seconds += report.seconds
+        self.payload_bytes += report.payload_bytes
 
 
 @dataclass
@@ -26,37 +39,42 @@ class Tally:
     payload_bytes: int = 0
     spilled: dict[str, int] = field(default_factory=dict)
     peak_task_bytes: int = 0
-    levels: list[dict[str, float]] = field(default_factory=list)
+    stages: dict[tuple[int, int], Stage] = field(default_factory=dict)
     failures: list[FirstFailure] = field(default_factory=list)
     broken: list[Broken] = field(default_factory=list)
     logs: list[LogLine] = field(default_factory=list)
 
-    def add(self, job: int, reports: Sequence[TaskReport]) -> None:
-        """Add the reports of a job."""
-        for report in reports:
-            for name, counters in report.counters.items():
-                self.counters.setdefault(name, Counters()).add(counters)
-            for split in report.splits:
-                self.input_bytes += split.bytes
-            if report.letters:
-                self._add_letters(report.letters)
-            if report.failure:
-                self.failures.append(replace(report.failure, level=report.level))
-            if report.broken:
-                self.broken.append(report.broken)
-            self.logs += report.logs
-            if report.logs_left_out:
-                self.logs.append(LogLine("warn", f"{report.logs_left_out} more log lines of this task are left out"))
-            self.payload_bytes += report.payload_bytes
-            for name, size in report.spilled.items():
-                self.spilled[name] = self.spilled.get(name, 0) + size
-            self.peak_task_bytes = max(self.peak_task_bytes, report.peak_bytes)
-        for level in sorted({report.level for report in reports}):
-            mine = [report for report in reports if report.level == level]
-            self.levels.append({
-                "job": job, "level": level, "tasks": len(mine), "seconds": round(sum(r.seconds for r in mine), 3),
-                "payload_bytes": sum(r.payload_bytes for r in mine),
-            })  # fmt: skip
+    def add(self, job: int, report: TaskReport) -> None:
+        """Add the report of a task."""
+        for name, counters in report.counters.items():
+            self.counters.setdefault(name, Counters()).add(counters)
+        for split in report.splits:
+            self.input_bytes += split.bytes
+        if report.letters:
+            self._add_letters(report.letters)
+        if report.failure:
+            self.failures.append(replace(report.failure, level=report.level))
+        if report.broken:
+            self.broken.append(report.broken)
+        self.logs += report.logs
+        if report.logs_left_out:
+            self.logs.append(LogLine("warn", f"{report.logs_left_out} more log lines of this task are left out"))
+        self.payload_bytes += report.payload_bytes
+        for name, size in report.spilled.items():
+            self.spilled[name] = self.spilled.get(name, 0) + size
+        self.peak_task_bytes = max(self.peak_task_bytes, report.peak_bytes)
+        self.stages.setdefault((job, report.level), Stage()).add(report)
+
+    @property
+    def levels(self) -> list[dict[str, float]]:
+        """What metrics tell of the levels of each job."""
+        return [
+            {
+                "job": job, "level": level, "tasks": stage.tasks, "seconds": round(stage.seconds, 3),
+                "payload_bytes": stage.payload_bytes,
+            }
+            for (job, level), stage in self.stages.items()
+        ]  # fmt: skip
 
     def _add_letters(self, letters: Letters) -> None:
         self.dead += letters.count

@@ -55,7 +55,7 @@ def judge(errors: plans.ErrorHandling, products: Products, error_threshold: int 
 def _totals(products: Products) -> Mapping[int, int]:
     totals: dict[int, int] = {}
     for _, place in products.inputs.splits:
-        totals[place.source] = totals.get(place.source, 0) + products.records(place.number)
+        totals[place.source] = totals.get(place.source, 0) + products.records[place.number]
     return totals
 
 

@@ -30,7 +30,7 @@ _PROBE_BYTES = 64 << 10
 _MOST_PROBED_BYTES = 4 << 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Split:
     """A part of a file.
 

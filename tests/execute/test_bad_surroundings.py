@@ -72,15 +72,15 @@ def test_an_input_that_no_descriptor_is_left_for_is_no_fault_of_its_source(
         def open_input_file(self, path: str) -> None:
             raise OSError(errno.EMFILE, f"Failed to open local file '{path}'. Detail: Too many open files")
 
-    read_pack = level.read_pack
+    read_loads = level.read_loads
 
     def within_a_task(*arguments: Any) -> Any:
         with monkeypatch.context() as patch:
             patch.setattr(files, "_filesystem", lambda path, name: (NoDescriptors(), path))
-            yield from read_pack(*arguments)
+            yield from read_loads(*arguments)
 
     prepare(tmp_path)
-    monkeypatch.setattr(level, "read_pack", within_a_task)
+    monkeypatch.setattr(level, "read_loads", within_a_task)
     told = refused(4, "error[E900]: ", "in/rows.csv", "raise it (ulimit -n)")
     assert "source 'rows'" not in told
 

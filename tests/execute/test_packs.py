@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import pickle
+import tempfile
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.execute.run import passes, work
-from spark_jobs.execute.tasks import spec
+from spark_jobs.execute.tasks import roots, spec
 from spark_jobs.formats.json import arrow
 from tests.execute import pipelines, without_spark
 from tests.few import VERY_FEW
@@ -32,36 +34,33 @@ class _Split:
 
 @dataclass(frozen=True)
 class _Place:
+    number: int
     split: _Split
-
-
-@dataclass
-class _RunSpec:
-    pack_bytes: int
-
-
-@dataclass
-class _Spec:
-    splits: list[tuple[str, _Place]]
-    run: _RunSpec
 
 
 @given(st.lists(st.tuples(st.sampled_from("st"), st.integers(0, 50))), st.integers(0, 100), st.integers(1, 9))
 def test_packs_cover_all_splits(splits: list[tuple[str, int]], limit: int, most: int) -> None:
     splits = sorted(splits, key=lambda each: each[0])
     sizes = [size for _, size in splits]
-    given_ = _Spec([(name, _Place(_Split(7, 7 + size))) for name, size in splits], _RunSpec(limit))
+    places: list[Any] = [(name, _Place(i, _Split(7, 7 + size))) for i, (name, size) in enumerate(splits)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spec, "PACK_SPLITS", most)
-        packs = spec.JobSpec.packs.func(given_)  # type: ignore[attr-defined]
-    assert [index for pack in packs for index in pack] == list(range(len(sizes)))
-    for pack in packs:
+        patch.setattr(roots, "PACK_SPLITS", most)
+        packs = roots.packed(places, limit)
+    numbers = [[place.number for place in pack.splits] for pack in packs]
+    assert [number for pack in numbers for number in pack] == list(range(len(sizes)))
+    assert [pack.number for pack in packs] == [pack[0] for pack in numbers]
+    for pack in numbers:
         assert len(pack) == 1 or sum(sizes[i] for i in pack) <= limit
         assert len(pack) <= most
         assert len({splits[i][0] for i in pack}) == 1
-    for pack, following in itertools.pairwise(packs):
-        is_full = sum(sizes[i] for i in pack) + sizes[following.start] > limit or len(pack) == most
-        assert is_full or splits[pack.start][0] != splits[following.start][0]
+    for pack, following in itertools.pairwise(numbers):
+        is_full = sum(sizes[i] for i in pack) + sizes[following[0]] > limit or len(pack) == most
+        assert is_full or splits[pack[0]][0] != splits[following[0]][0]
+    for at_hand in (0, len(packs)):
+        with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+            patch.setattr(roots, "MOST_AT_HAND", at_hand)
+            patch.setattr(roots, "_BLOCK_LOADS", 3)
+            assert [*pickle.loads(pickle.dumps(roots.provide(packs, folder)))] == packs
 
 
 PIPELINE = """
@@ -79,7 +78,7 @@ def test_many_small_files_are_read_by_few_tasks(tmp_path: Path, monkeypatch: pyt
     run = passes.chain.run
 
     def counted(spark: object, wanted: spec.JobSpec) -> list[TaskReport]:
-        packs.append(len(wanted.packs))
+        packs.append(len(wanted.loads))
         return run(spark, wanted)  # type: ignore[arg-type]
 
     monkeypatch.setattr(passes.chain, "run", counted)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.execute.run import passes
 from spark_jobs.execute.run.inputs import Inputs
 from spark_jobs.execute.run.products import Products
-from spark_jobs.execute.tasks.report import Part, Placed, TaskReport
+from spark_jobs.execute.tasks.report import Part, Placed, TaskReport, decode, encode
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def reports() -> list[TaskReport]:
 def test_the_value_of_the_last_record_is_final_whatever_task_told_first() -> None:
     for told in (reports(), reports()[::-1]):
         products = Products(Inputs({}, {}, {}, ()))
-        products.add(0, [TaskReport.decode(report.encode()) for report in told])
+        products.add(0, decode(encode(told)))
         assert {path: placed.value for path, placed in products.values.items()} == {
             "$pipeline.last": "b", "$pipeline.of_1": 1,
         }  # fmt: skip

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def run_chain(spark: object, spec: JobSpec) -> list[report.TaskReport]:
     """What `chain.run` does, without Spark."""
     rows: list[dict[str, Any]] = []
-    for number, pack in enumerate(spec.packs):
-        rows += _rows(levels.read_pack(spec, pack, f"0-{number}"))
+    for number in range(len(spec.loads)):
+        rows += _rows(levels.read_loads(spec, [number], f"0-{number}"))
     for level in range(1, spec.job.levels):
         given: list[dict[str, Any]] = []
         for slot in range(spec.job.slots(level)):
@@ -33,7 +33,7 @@ def run_chain(spark: object, spec: JobSpec) -> list[report.TaskReport]:
             batches = [pa.RecordBatch.from_pylist([row], schema=parcels.SCHEMA) for row in mine]
             given += _rows(levels.open_parcels(spec, level, slot, f"{level}-{slot}", iter(batches)))
         rows = given
-    reports = [report.TaskReport.decode(row["payload"]) for row in rows]
+    reports = [each for row in rows for each in report.decode(row["payload"])]
     return sorted(reports, key=lambda each: (each.level, each.number))
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_jobs.contract import MERGED, ExitCode
 from spark_jobs.cxl import types
@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.plan import plan as plans
     from spark_jobs.scan.files import InputFile
+
+
+class Start(NamedTuple):
+    """How many records come before a split: of its file, and of its source."""
+
+    in_file: int
+    in_source: int
 
 
 @dataclass(frozen=True)
@@ -98,18 +105,27 @@ class Inputs:
         """The same with the first split of each file alone."""
         return replace(self, splits=tuple(item for item in self.splits if item[1].split.index == 0))
 
-    def with_rows(self, rows: Mapping[int, int]) -> Inputs:
-        """The same with the number of each split's first record in its file; `rows` has the records per split."""
-        found: list[tuple[str, SplitInput]] = []
-        seen: dict[tuple[str, int], int] = {}
-        of_source: dict[str, int] = {}
+    def with_rows(self, records: Mapping[int, int]) -> Inputs:
+        """The same with the number of each split's first record in its file; `records` has those of each split."""
+        starts = zip(self.splits, self.starts(records), strict=True)
+        return replace(
+            self,
+            splits=tuple(
+                (name, replace(place, first_row=start.in_file, first_of_source=start.in_source))
+                for (name, place), (_, start) in starts
+            ),
+        )
+
+    def starts(self, records: Mapping[int, int]) -> Iterator[tuple[int, Start]]:
+        """Where each split's records begin, by its number; `records` has those of each split."""
+        in_file: dict[tuple[str, int], int] = {}
+        in_source: dict[str, int] = {}
         for name, place in self.splits:
             key = (name, place.split.file)
-            known = replace(place, first_row=seen.get(key, 0), first_of_source=of_source.get(name, 0))
-            found.append((name, known))
-            seen[key] = seen.get(key, 0) + rows[place.number]
-            of_source[name] = of_source.get(name, 0) + rows[place.number]
-        return replace(self, splits=tuple(found))
+            start = Start(in_file.get(key, 0), in_source.get(name, 0))
+            yield place.number, start
+            in_file[key] = start.in_file + records[place.number]
+            in_source[name] = start.in_source + records[place.number]
 
 
 def find(

@@ -13,18 +13,20 @@ from spark_jobs.execute.letters import failed_record
 from spark_jobs.execute.run.partitions import Sizes
 from spark_jobs.execute.run.products import Products
 from spark_jobs.execute.spark import chain
-from spark_jobs.execute.tasks import spec
+from spark_jobs.execute.tasks import roots, spec
+from spark_jobs.nodes.source import record_origin as origins
 from spark_jobs.nodes.terms.shape import Role
 from spark_jobs.plan.physical import regions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
     from spark_jobs.execute.run.inputs import Inputs
+    from spark_jobs.execute.run.measures import Measures
     from spark_jobs.execute.run.stopwatch import Stopwatch
-    from spark_jobs.execute.tasks.report import Measure, Part, TaskReport
+    from spark_jobs.execute.tasks.report import Part, TaskReport
     from spark_jobs.nodes.operator import Counters
     from spark_jobs.nodes.terms.needs import Rows
     from spark_jobs.plan import plan as plans
@@ -52,7 +54,7 @@ class Pass:
         """The same, when more groups have turned out to be dirty."""
         return replace(self, excluded=(*self.excluded, *dirty))
 
-    def measure(self, spark: SparkSession) -> tuple[Inputs, dict[int, Measure]]:
+    def measure(self, spark: SparkSession) -> tuple[Inputs, Measures]:
         """Measure all splits; gives the inputs with their true borders, and what each split told."""
         steps = self.inputs.steps.items()
         boxes = {name: regions.Box(name, step, Role.WHOLE, 0, silent=True) for name, step in steps}
@@ -84,22 +86,27 @@ class Pass:
         return spec.JobSpec(
             run=self.run,
             job=job,
-            splits=products.inputs.splits_of(job.sources),
+            loads=self._loads(job, products),
             values={**self.values, **{path: placed.value for path, placed in products.values.items()}},
             excluded=self.excluded,
             materialized={rows: tuple(part.path for part in parts) for rows, parts in written.items()},
             numbers=_numbers(job, products.inputs),
+            places=origins.Places.of(products.inputs.splits_of(job.sources)) if job.exchanges else None,
             counted=_counted(job, products),
         )
 
-    def _reports(self, spark: SparkSession, wanted: spec.JobSpec, products: Products) -> list[TaskReport]:
+    def _loads(self, job: regions.Job, products: Products) -> Sequence[roots.Load]:
+        loads = roots.packed(products.inputs.splits_of(job.sources), self.run.pack_bytes)
+        return roots.provide(loads, self.run.scratch)
+
+    def _reports(self, spark: SparkSession, wanted: spec.JobSpec, products: Products) -> Iterable[TaskReport]:
         """Run a job; once more with exact borders when a split was cut inside quotes."""
         reports = chain.run(spark, wanted)
         wrong = {split.number for report in reports for split in report.splits if not split.is_consistent}
         if not wrong:
             return reports
         products.inputs = products.inputs.with_exact(wrong)
-        return chain.run(spark, replace(wanted, splits=products.inputs.splits_of(wanted.job.sources)))
+        return chain.run(spark, replace(wanted, loads=self._loads(wanted.job, products)))
 
     def _check(self, parts: Iterable[Part], node: str) -> None:
         """Build sides are what their tasks wrote, before other tasks map them."""

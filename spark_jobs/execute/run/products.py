@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from spark_jobs.execute.run.measures import ByNumber, Measures
 from spark_jobs.execute.tally import Tally
 from spark_jobs.nodes.operator import Counters
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping
 
     from spark_jobs.execute.run.inputs import Inputs
-    from spark_jobs.execute.tasks.report import Letters, Measure, Part, Placed, TaskReport
+    from spark_jobs.execute.tasks.report import Letters, Part, Placed, TaskReport
     from spark_jobs.nodes.terms.needs import Rows
 
 
@@ -24,7 +25,7 @@ class Products:
         inputs: what was read; with exact borders where splits turned out to be cut wrongly.
         tally: what was counted, and what would end the run.
         parts: the part files of outputs, and of what later jobs need.
-        measures: what each split told, by its number.
+        measures: what each split told.
         letters: the files of dead letters.
         values: the final values that tasks told, by path: those of the last record (spec/exec.md 12).
         dirty: files with the keys of groups whose records have to be read as if they were not there.
@@ -34,20 +35,20 @@ class Products:
     inputs: Inputs
     tally: Tally = field(default_factory=Tally)
     parts: dict[str | Rows, list[Part]] = field(default_factory=dict)
-    measures: dict[int, Measure] = field(default_factory=dict)
+    measures: Measures = field(default_factory=Measures)
     letters: list[Letters] = field(default_factory=list)
     values: dict[str, Placed] = field(default_factory=dict)
     dirty: list[str] = field(default_factory=list)
     counted: dict[str, Counters] = field(default_factory=dict)
 
-    def add(self, job: int, reports: Sequence[TaskReport]) -> None:
-        """Add what the tasks of a job told."""
-        self.tally.add(job, reports)
+    def add(self, job: int, reports: Iterable[TaskReport]) -> None:
+        """Add what the tasks of a job told, by level and number."""
         for report in reports:
+            self.tally.add(job, report)
             for part in report.parts:
                 self.parts.setdefault(part.box, []).append(part)
             for measure in report.splits:
-                self.measures[measure.number] = measure
+                self.measures.add(measure)
             if report.letters and (report.letters.path or report.letters.dropped_path):
                 self.letters.append(report.letters)
             for path, placed in report.values.items():
@@ -65,18 +66,12 @@ class Products:
         """The parts of an output, or of what a later job needs, in record order."""
         return sorted(self.parts.get(box, ()), key=lambda part: (part.lane, part.number))
 
-    def records(self, split: int) -> int:
-        """How many records a split has."""
-        measure = self.measures.get(split)
-        return measure.records if measure else 0
+    @property
+    def records(self) -> Mapping[int, int]:
+        """How many records each split has, by its number."""
+        return self.measures.of("records")
 
     @property
-    def rows_before(self) -> dict[int, int]:
+    def rows_before(self) -> Mapping[int, int]:
         """The records of each split's file before the split, by its number; known after the pass."""
-        before: dict[int, int] = {}
-        seen: dict[tuple[str, int], int] = {}
-        for name, place in self.inputs.splits:
-            key = (name, place.split.file)
-            before[place.number] = seen.get(key, 0)
-            seen[key] = before[place.number] + self.records(place.number)
-        return before
+        return ByNumber((number, start.in_file) for number, start in self.inputs.starts(self.records))

@@ -137,7 +137,7 @@ class Work:
         if self.preview is not None or self._reads_rows():
             with self.clock.phase("count"):
                 exact, measures = self.wanted.measure(spark)
-                self._read(exact.with_rows({number: measure.records for number, measure in measures.items()}))
+                self._read(exact.with_rows(measures.of("records")))
         if self.preview is not None:
             self._read(self.wanted.inputs.limited(self.preview))
         self._settle(spark)

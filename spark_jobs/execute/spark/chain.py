@@ -11,28 +11,29 @@ from spark_jobs.execute.tasks import level as levels
 from spark_jobs.execute.tasks import parcels, report
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_jobs.execute.tasks.spec import JobSpec
 
 
-def run(spark: SparkSession, spec: JobSpec) -> list[report.TaskReport]:
-    """Run a job; gives the reports of its tasks, by level and number. An interrupt cancels it.
+def run(spark: SparkSession, spec: JobSpec) -> Iterable[report.TaskReport]:
+    """Run a job; gives the reports of its tasks, by level and number, as often as asked. An interrupt cancels it.
 
     All that comes to the driver are the reports: records stay in part files and shuffles.
     """
     return cancellation.cancellable(spark, partial(_reports, spark, spec))
 
 
-def _reports(spark: SparkSession, spec: JobSpec) -> list[report.TaskReport]:
+def _reports(spark: SparkSession, spec: JobSpec) -> Iterable[report.TaskReport]:
     job = spec.job
     pickled = pickle.dumps(spec, protocol=pickle.HIGHEST_PROTOCOL)
-    frame: DataFrame = spread.numbers(spark, len(spec.packs))
+    frame: DataFrame = spread.numbers(spark, len(spec.loads))
     frame = frame.mapInArrow(partial(levels.run_level, pickled, 0), parcels.DDL)
     for level in range(1, job.levels):
         # A payload is some megabytes: the row count that Spark moves at once must be small.
         frame = frame.repartitionById(job.slots(level), "slot").sortWithinPartitions("exchange", "ordinal")
         frame = frame.mapInArrow(partial(levels.run_level, pickled, level), parcels.DDL)
-    payloads = frame.select("payload").toArrow().column("payload").to_pylist()
-    reports = [report.TaskReport.decode(payload) for payload in payloads]
-    return sorted(reports, key=lambda each: (each.level, each.number))
+    told = frame.select("ordinal", "partition", "payload").toArrow()
+    return report.Reports(*(told.column(name).combine_chunks() for name in ("ordinal", "partition", "payload")))

@@ -24,6 +24,8 @@ _Answer = TypeVar("_Answer")
 _ANSWERS = pa.schema({"number": pa.int64(), "answer": pa.binary()})
 #: The same for Spark's `mapInArrow`.
 _DDL = "number long, answer binary"
+#: Spark's driver keeps a few kilobytes of each task, so a task may do several numbers, which are neighbours.
+MOST_TASKS = 1 << 16
 
 
 def spread(
@@ -56,8 +58,8 @@ def spread(
 
 
 def numbers(spark: SparkSession, count: int) -> DataFrame:
-    """The numbers from 0 on, each in a partition of its own: a task for each."""
-    return spark.range(0, count, 1, max(count, 1))
+    """The numbers from 0 on, each in a partition of its own: a task for each, unless there are very many."""
+    return spark.range(0, count, 1, min(max(count, 1), MOST_TASKS))
 
 
 def numbers_in(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:

@@ -7,11 +7,11 @@ import uuid
 from typing import TYPE_CHECKING
 
 from spark_jobs.execute.spark import spread
-from spark_jobs.execute.tasks import parcels
+from spark_jobs.execute.tasks import parcels, report
 from spark_jobs.execute.tasks.task import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -23,7 +23,7 @@ def run_level(pickled: bytes, level: int, batches: Iterator[pa.RecordBatch]) -> 
 
     Args:
         pickled: the job's `JobSpec`.
-        level: 0 gets rows with the numbers of packs to read; later levels get parcels, sorted by exchange and
+        level: 0 gets rows with the numbers of loads to read; later levels get parcels, sorted by exchange and
             ordinal.
         batches: the task's rows.
 
@@ -37,22 +37,25 @@ def run_level(pickled: bytes, level: int, batches: Iterator[pa.RecordBatch]) -> 
     number = context.partitionId() if context else 0
     attempt = f"{context.attemptNumber() if context else 0}-{uuid.uuid4().hex[:8]}"
     if level == 0:
-        for pack in spread.numbers_in(batches):
-            yield from read_pack(spec, spec.packs[pack], attempt)
+        yield from read_loads(spec, spread.numbers_in(batches), attempt)
         return
     yield from open_parcels(spec, level, number, attempt, batches)
 
 
-def read_pack(spec: JobSpec, pack: range, attempt: str) -> Iterator[pa.RecordBatch]:
-    """A split of level 0, or several small ones of one source, which count as one task by the number of the first."""
-    name = spec.splits[pack.start][0]
-    places = [spec.splits[index][1] for index in pack]
-    unit = Task(spec, 0, places[0].number, attempt)
-    if spec.measures_only:
-        unit.measure(name, places)
-    else:
-        unit.read(name, places)
-    yield from _sent(unit)
+def read_loads(spec: JobSpec, numbers: Iterable[int], attempt: str) -> Iterator[pa.RecordBatch]:
+    """Tasks of level 0, one after the other; a single one, unless there are very many. Their reports go together."""
+    told: list[report.TaskReport] = []
+    for number in numbers:
+        load = spec.loads[number]
+        unit = Task(spec, 0, load.number, attempt)
+        if spec.measures_only:
+            unit.measure(load.source, load.splits)
+        else:
+            unit.read(load.source, load.splits)
+        yield from _sent(unit)
+        told.append(unit.report)
+    if told:
+        yield _reports(spec, told)
 
 
 def open_parcels(
@@ -76,17 +79,22 @@ def open_parcels(
 
     unit.receive(own, mine())
     yield from _sent(unit)
+    yield _reports(spec, [unit.report])
 
 
 def _sent(unit: Task) -> Iterator[pa.RecordBatch]:
-    """What a task gives: its payloads, then its report."""
+    """The payloads of a task; its report is complete then."""
     unit.close()
-    number = unit.report.number
-    target = parcels.slot(unit.spec.job, unit.level + 1, parcels.REPORTS, number)
     yield from unit.passing.batches()
     yield from unit.outbox.batches()
     unit.release()
-    yield parcels.batch([(target, parcels.REPORTS, number, 0, unit.report.encode())])
+
+
+def _reports(spec: JobSpec, told: Sequence[report.TaskReport]) -> pa.RecordBatch:
+    """Reports on their way to the driver, by the level and the number of the first."""
+    level, number = told[0].level, told[0].number
+    target = parcels.slot(spec.job, level + 1, parcels.REPORTS, number)
+    return parcels.batch([(target, parcels.REPORTS, number, level, report.encode(told))])
 
 
 _SPECS: dict[tuple[int, int], JobSpec] = {}

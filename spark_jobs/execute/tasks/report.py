@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
+import zlib
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from spark_jobs.nodes.operator import Counters
 from spark_jobs.nodes.terms.needs import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+#: How hard reports are compressed: there is little to win.
+_LEVEL = 1
 
 
-@dataclass
+@dataclass(slots=True)
 class Part:
     """A part file. `box` is the output's name, or the rows that a later job needs; order: lane, then number.
 
@@ -29,7 +37,7 @@ class Part:
     source_file: str | None = None
 
 
-@dataclass
+@dataclass(slots=True)
 class Measure:
     """What reading a split told: its number over all sources, the records in it, and whether it was cut rightly."""
 
@@ -147,14 +155,9 @@ class TaskReport:
     spilled: dict[str, int] = field(default_factory=dict)
     peak_bytes: int = 0
 
-    def encode(self) -> bytes:
-        """The report as JSON."""
-        return json.dumps(asdict(self), separators=(",", ":")).encode()
-
     @classmethod
-    def decode(cls, data: bytes) -> TaskReport:
-        """The report that `encode` wrote."""
-        fields: dict[str, Any] = json.loads(data)
+    def of(cls, fields: dict[str, Any]) -> TaskReport:
+        """A report from what JSON has of it."""
         fields["counters"] = {name: Counters(**counters) for name, counters in fields["counters"].items()}
         fields["parts"] = [_part(part) for part in fields["parts"]]
         fields["splits"] = [Measure(**split) for split in fields["splits"]]
@@ -178,3 +181,32 @@ class TaskReport:
 def _part(told: dict[str, Any]) -> Part:
     box = told["box"]
     return Part(**{**told, "lane": tuple(told["lane"]), "box": box if isinstance(box, str) else Rows(**box)})
+
+
+def encode(reports: Sequence[TaskReport]) -> bytes:
+    """Some reports as JSON, compressed: they are much alike."""
+    return zlib.compress(json.dumps([asdict(each) for each in reports], separators=(",", ":")).encode(), _LEVEL)
+
+
+def decode(data: bytes) -> list[TaskReport]:
+    """The reports that `encode` wrote."""
+    return [TaskReport.of(fields) for fields in json.loads(zlib.decompress(data))]
+
+
+class Reports:
+    """The reports of a job as its tasks wrote them: each is decoded where it is looked at, for there may be very many.
+
+    Args:
+        level: of the first report of each piece.
+        number: its number.
+        payload: the pieces.
+    """
+
+    def __init__(self, level: pa.Array, number: pa.Array, payload: pa.Array) -> None:
+        self._order = np.lexsort((number.to_numpy(), level.to_numpy()))
+        self._payload = payload
+
+    def __iter__(self) -> Iterator[TaskReport]:
+        """By level and number."""
+        for place in self._order.tolist():
+            yield from decode(self._payload[place].as_py())

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from spark_jobs.cxl import types
     from spark_jobs.execute.delivery.destination import Parts
     from spark_jobs.execute.tasks import spill
+    from spark_jobs.execute.tasks.roots import Load
     from spark_jobs.nodes.operator import Counters
-    from spark_jobs.nodes.source.split_origin import SplitInput
+    from spark_jobs.nodes.source.record_origin import Places
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.nodes.terms.needs import Rows
     from spark_jobs.plan import plan
     from spark_jobs.plan.physical import regions
-
-
-#: At most so many splits are read by one task: opening files takes time, which others could share.
-PACK_SPLITS = 500
 
 
 @dataclass(frozen=True)
@@ -69,38 +65,23 @@ class JobSpec:
     Args:
         run: what is the same for all jobs.
         job: operators and exchanges.
-        splits: what level 0 reads, one per task; (source name, split).
+        loads: what level 0 reads, one per task.
         values: run-wide values behind `$...`.
         measures_only: whether level 0 only measures its splits.
         excluded: files with the keys of groups whose records count as not read.
         materialized: files of earlier jobs by what they have, in record order.
         numbers: those of the splits and partitions that records can come from: home partitions share them.
+        places: what is known of splits by their numbers, for records that an exchange brought.
         counted: what nodes counted in earlier jobs, as far as groups know of it and this job does not count it again.
     """
 
     run: RunSpec
     job: regions.Job
-    splits: tuple[tuple[str, SplitInput], ...]
+    loads: Sequence[Load]
     values: Mapping[str, Any]
     measures_only: bool = False
     excluded: tuple[str, ...] = ()
     materialized: Mapping[Rows, tuple[str, ...]] = field(default_factory=dict)
     numbers: range = range(1)
+    places: Places | None = None
     counted: Mapping[str, Counters] = field(default_factory=dict)
-
-    @cached_property
-    def packs(self) -> tuple[range, ...]:
-        """The splits that a task of level 0 reads, by their places in `splits`: small files of a source share a task.
-
-        Sizes and numbers alone decide, so results are the same on any cluster.
-        """
-        found: list[range] = []
-        size, last = 0, None
-        for i, (name, place) in enumerate(self.splits):
-            length = place.split.end - place.split.start
-            if name != last or size + length > self.run.pack_bytes or len(found[-1]) >= PACK_SPLITS:
-                found.append(range(i, i))
-                size, last = 0, name
-            found[-1] = range(found[-1].start, i + 1)
-            size += length
-        return tuple(found)

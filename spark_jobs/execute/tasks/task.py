@@ -176,11 +176,8 @@ class Task:
 
     def record_origin(self, number: int) -> operator.Origin:
         """The origin of records that an exchange brought to a partition."""
-        return origins.RecordOrigin(number, self._places)
-
-    @cached_property
-    def _places(self) -> origins.Places:
-        return origins.Places.of(self.spec.splits)
+        assert self.spec.places is not None, "only exchanges bring records whose split is another task's"
+        return origins.RecordOrigin(number, self.spec.places)
 
     def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:
         """Give rows to an exchange."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,8 +20,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Places:
-    """What is known of each split, by its number: the file and its path, the source, the rows before it."""
+    """What is known of splits by their numbers. Those of a file stand together, and have its names.
 
+    Args:
+        firsts: the number of the first split of each file, ascending; a gap in the numbers stands for no file.
+        files: what `$source.file` is there.
+        paths: what `$source.path` is there.
+        sources: the source's name.
+        rows: for each split the rows of its file before it, where they are known.
+        totals: for each split the rows of its source before it, where they are known.
+    """
+
+    firsts: np.ndarray
     files: pa.Array
     paths: pa.Array
     sources: pa.Array
@@ -29,19 +40,39 @@ class Places:
 
     @classmethod
     def of(cls, splits: Iterable[tuple[str, SplitInput]]) -> Places:
-        """The places of a job's splits."""
-        known = {place.number: (name, place) for name, place in splits}
-        entries = [known.get(number) for number in range(max(known, default=-1) + 1)]
-        files = [entry[1].file_plan.file if entry else None for entry in entries]
-        rows = [entry[1].first_row if entry else None for entry in entries]
-        totals = [entry[1].first_of_source if entry else None for entry in entries]
+        """The places of a job's splits, which come by their numbers."""
+        firsts: list[int] = [0]
+        entries: list[tuple[str, SplitInput] | None] = [None]
+        rows: list[int | None] = []
+        totals: list[int | None] = []
+        for name, place in splits:
+            if place.number > len(rows):
+                gap = [None] * (place.number - len(rows))
+                firsts.append(len(rows))
+                entries.append(None)
+                rows += gap
+                totals += gap
+            last = entries[-1]
+            if last is None or last[1].file_plan is not place.file_plan or last[0] != name:
+                firsts.append(place.number)
+                entries.append((name, place))
+            rows.append(place.first_row)
+            totals.append(place.first_of_source)
+        files = [entry and entry[1].file_plan.file for entry in entries]
         return cls(
+            np.array(firsts, dtype=np.int64),
             pa.array([file and (file.source_file or file.name) for file in files], pa.string()),
             pa.array([file and file.name for file in files], pa.string()),
-            pa.array([entry[0] if entry else None for entry in entries], pa.string()),
+            pa.array([entry and entry[0] for entry in entries], pa.string()),
             pa.array(rows, pa.int64()) if any(row is not None for row in rows) else None,
             pa.array(totals, pa.int64()) if any(total is not None for total in totals) else None,
         )
+
+    def file_of(self, split: pa.Array) -> pa.Array:
+        """The place in `files` of each split; null where there is none."""
+        numbers = pc.fill_null(split, 0).to_numpy(zero_copy_only=False)
+        found = np.searchsorted(self.firsts, numbers, side="right") - 1
+        return pc.if_else(split.is_valid(), pa.array(found), None)
 
 
 @dataclass(frozen=True)
@@ -57,8 +88,9 @@ class RecordOrigin(operator.GroupOrigin):
             is_group = batch.data.column(operator.IS_GROUP).fill_null(False)
             split = pc.if_else(is_group, pa.scalar(None, split.type), split)
         places = {"file": self.places.files, "path": self.places.paths, "name": self.places.sources}
+        file = self.places.file_of(split)
         known: dict[str, Any] = {
-            f"source.{key}": pc.fill_null(column.take(split), MERGED) for key, column in places.items()
+            f"source.{key}": pc.fill_null(column.take(file), MERGED) for key, column in places.items()
         }
         if self.places.rows is not None:
             known["source.row"] = pc.add(pc.add(self.places.rows.take(split), row), 1)

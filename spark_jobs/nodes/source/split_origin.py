@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.source.step import SourceStep
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SplitInput:
     """A split to read.
 

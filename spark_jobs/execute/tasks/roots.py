@@ -1,0 +1,103 @@
+"""What the tasks of a job's first level read: splits of files, small ones of a source together."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from spark_jobs.nodes.source.split_origin import SplitInput
+
+#: At most so many splits are read by one task: opening files takes time, which others could share.
+PACK_SPLITS = 500
+#: Up to so many loads travel with their job; more are in a file, of which each task reads a block.
+MOST_AT_HAND = 4096
+_BLOCK_LOADS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one task reads: splits of a source, one after the other. It has the number of the first."""
+
+    source: str
+    splits: tuple[SplitInput, ...]
+
+    @property
+    def number(self) -> int:
+        """The number of the task, over all sources."""
+        return self.splits[0].number
+
+
+def packed(splits: Iterable[tuple[str, SplitInput]], most_bytes: int) -> list[Load]:
+    """Splits as tasks read them: those of a source that have no more bytes together share a task.
+
+    Sizes and numbers alone decide, so results are the same on any cluster.
+    """
+    loads: list[Load] = []
+    pack: list[SplitInput] = []
+    size, last = 0, ""
+    for name, place in splits:
+        length = place.split.end - place.split.start
+        if pack and (name != last or size + length > most_bytes or len(pack) >= PACK_SPLITS):
+            loads.append(Load(last, tuple(pack)))
+            pack, size = [], 0
+        last = name
+        pack.append(place)
+        size += length
+    if pack:
+        loads.append(Load(last, tuple(pack)))
+    return loads
+
+
+def provide(loads: Sequence[Load], folder: str) -> Sequence[Load]:
+    """The same for tasks: as they are, or in a file of a folder that all machines can read."""
+    if len(loads) <= MOST_AT_HAND:
+        return tuple(loads)
+    path = os.path.join(folder, f"loads-{uuid.uuid4().hex}")
+    starts = [0]
+    with open(path, "xb") as file:
+        for first in range(0, len(loads), _BLOCK_LOADS):
+            file.write(pickle.dumps(loads[first : first + _BLOCK_LOADS], protocol=pickle.HIGHEST_PROTOCOL))
+            starts.append(file.tell())
+    return LoadFile(path, len(loads), tuple(starts))
+
+
+class LoadFile(Sequence[Load]):
+    """Loads in a file, in blocks.
+
+    Args:
+        path: the file.
+        count: how many loads there are.
+        starts: where the blocks begin, and the last one ends.
+    """
+
+    def __init__(self, path: str, count: int, starts: tuple[int, ...]) -> None:
+        self._path = path
+        self._count = count
+        self._starts = starts
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, number: int) -> Load:  # type: ignore[override]  # nobody asks for slices
+        if not 0 <= number < self._count:
+            raise IndexError(number)
+        block, place = divmod(number, _BLOCK_LOADS)
+        with open(self._path, "rb") as file:
+            return self._read(file, block)[place]
+
+    def __iter__(self) -> Iterator[Load]:
+        with open(self._path, "rb") as file:
+            for block in range(len(self._starts) - 1):
+                yield from self._read(file, block)
+
+    def _read(self, file: IO[bytes], block: int) -> list[Load]:
+        file.seek(self._starts[block])
+        found: list[Load] = pickle.loads(file.read(self._starts[block + 1] - self._starts[block]))
+        return found

@@ -6,8 +6,8 @@ The planner supplies the surroundings as a `BindScope`; nodes never see YAML.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -56,6 +56,9 @@ class Flow:
         ordered_by: the declared order of the records, as far as it holds here.
         lifts: whether combines and `group_by` may name undeclared columns (decision 99): a source says that it widens.
         files_of: the source of whose files each record is of one; None behind a merge or an aggregate.
+
+    A source makes a flow; all others derive theirs, by one of the methods below: what becomes of a field on its way
+    stands there.
     """
 
     schema: Schema
@@ -66,6 +69,34 @@ class Flow:
     ordered_by: tuple[str, ...] = ()
     files_of: str | None = None
     lifts: bool = False
+
+    def with_row(self, row: Schema, emitted: frozenset[str] | None = None, *, in_order: bool = True) -> Flow:
+        """The same records with other columns; `in_order`: those that they are sorted by are as they were."""
+        return replace(self, schema=row, emitted=emitted, ordered_by=self.ordered_by if in_order else ())
+
+    def grouped(self, row: Schema, ordered_by: tuple[str, ...]) -> Flow:
+        """Groups of the records, which are of no file and no document."""
+        return replace(self, schema=row, emitted=None, documents={}, ordered_by=ordered_by, files_of=None, lifts=False)
+
+    def merged(self, others: Iterable[Flow], row: Schema, merge: str) -> Flow:
+        """The records of this and of other flows behind a merge; a section comes from the first that has it."""
+        flows = (self, *others)
+        is_one_order = all(flow.ordered_by == self.ordered_by for flow in flows)
+        return replace(
+            self,
+            schema=row,
+            emitted=None,
+            sources=_sources(flows),
+            documents={name: section for flow in reversed(flows) for name, section in flow.documents.items()},
+            joined=merge,
+            ordered_by=self.ordered_by if is_one_order else (),
+            files_of=None,
+            lifts=all(flow.lifts for flow in flows),
+        )
+
+    def combined(self, flows: Iterable[Flow], row: Schema, combine: str) -> Flow:
+        """What a combine of the name makes of its inputs `flows`, of which this one drives."""
+        return replace(self, schema=row, emitted=None, sources=_sources(flows), joined=combine, ordered_by=())
 
     @property
     def widens(self) -> bool:
@@ -82,6 +113,10 @@ class Flow:
         """The correlation key fields that flow along, `aggregate.<name>` entries included."""
         engine = self.schema.engine_columns
         return tuple(c.name.removeprefix(CORRELATION) for c in engine if c.name.startswith(CORRELATION))
+
+
+def _sources(flows: Iterable[Flow]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for flow in flows for name in flow.sources))
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,13 @@ def node_types() -> dict[str, NodeType]:
     return found
 
 
+def runners() -> list[str]:
+    """The names of the modules that run the types of nodes, in name order."""
+    packages = (module.name for module in pkgutil.iter_modules(spark_jobs.nodes.__path__) if module.ispkg)
+    names = (f"spark_jobs.nodes.{name}.run" for name in sorted(packages))
+    return [name for name in names if importlib.util.find_spec(name) is not None]
+
+
 def described(kind: str) -> Description:
     """What there is to say of the steps of a type."""
     found = node_types()[kind].description

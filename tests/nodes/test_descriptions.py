@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,46 +13,14 @@ import yaml
 from spark_jobs import plan as planning
 from spark_jobs.cxl import typed
 from spark_jobs.nodes import registry, tree
-from spark_jobs.nodes.terms import description
-from spark_jobs.nodes.terms.description import Description
+from spark_jobs.nodes.terms.description import Around, Description
+from spark_jobs.plan.explain import explain
 
 if TYPE_CHECKING:
-    from spark_jobs.plan.plan import Plan
+    from collections.abc import Iterator
 
-#: What types have nothing to say of: a new type, or a new field of descriptions, has something to say, or stands here.
-NEUTRAL = {
-    ("aggregate", "details", None),
-    ("aggregate", "files", description.no_files),
-    ("combine", "files", description.no_files),
-    ("combine", "unready", description.runs),
-    ("merge", "details", None),
-    ("merge", "files", description.no_files),
-    ("merge", "programs", description.no_programs),
-    ("output", "programs", description.no_programs),
-    ("output", "unready", description.runs),
-    ("route", "facts", description.no_facts),
-    ("route", "files", description.no_files),
-    ("route", "trace", description.passed_on),
-    ("route", "unready", description.runs),
-    ("source", "details", None),
-    ("source", "programs", description.no_programs),
-    ("state", "details", None),
-    ("state", "facts", description.no_facts),
-    ("state", "files", description.no_files),
-    ("state", "trace", description.passed_on),
-    ("state", "unready", description.runs),
-    ("transform", "details", None),
-    ("transform", "facts", description.no_facts),
-    ("transform", "files", description.no_files),
-}
-NEUTRAL_VALUES = {
-    None,
-    description.no_facts,
-    description.no_files,
-    description.no_programs,
-    description.passed_on,
-    description.runs,
-}
+    from spark_jobs.plan.plan import Plan, PlannedNode
+
 #: Programs that no description shows: conditions of log lines, and the parts of a residual that is shown as a whole.
 UNSHOWN = {("transform", "log"), ("combine", "residuals")}
 
@@ -80,30 +49,41 @@ nodes:
 """
 
 
-@pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    path = tmp_path_factory.mktemp("all") / "pipeline.yaml"
-    path.write_text(PIPELINE)
-    return planning.load(path)
-
-
 def described() -> dict[str, Description]:
+    """The descriptions of all types that a plan can have; a type leaves none out, it says that there is nothing."""
     return {kind: each.description for kind, each in registry.node_types().items() if each.description is not None}
 
 
-def test_the_pipeline_has_a_node_of_each_type(plan: Plan) -> None:
-    assert {planned.kind for planned in plan.nodes} == set(described())
+def test_only_calls_have_no_description() -> None:
     assert [kind for kind in registry.node_types() if kind not in described()] == ["composition"]
 
 
-def test_what_a_type_says_nothing_of_is_known() -> None:
-    found = {
-        (kind, each.name, getattr(given, each.name))
-        for kind, given in described().items()
-        for each in fields(Description)
-        if each.name not in ("parallel", "slug") and getattr(given, each.name) in NEUTRAL_VALUES
-    }
-    assert found == NEUTRAL
+def pipelines() -> Iterator[str]:
+    """The pipeline above, and of types that it does not have their cases."""
+    yield PIPELINE
+    known = {node["type"] for node in yaml.safe_load(PIPELINE)["nodes"]}
+    for path in sorted((Path(__file__).parent / "cases").glob("*.yaml")):
+        for case in yaml.safe_load_all(path.read_text()):
+            if not known >= {node["type"] for node in case["nodes"]}:
+                yield yaml.safe_dump({"pipeline": {"name": "case"}, "nodes": case["nodes"]})
+
+
+@pytest.fixture(scope="module")
+def plans(tmp_path_factory: pytest.TempPathFactory) -> list[Plan]:
+    folder = tmp_path_factory.mktemp("described")
+    found = []
+    for number, text in enumerate(pipelines()):
+        path = folder / f"pipeline_{number}.yaml"
+        path.write_text(text)
+        found.append(planning.load(path))
+    return found
+
+
+def nodes(plans: list[Plan], kind: str) -> list[tuple[Plan, PlannedNode]]:
+    """All nodes of a type; there is one at least."""
+    found = [(plan, planned) for plan in plans for planned in plan.nodes if planned.kind == kind]
+    assert found, f"write a case for {kind}: cases/{kind}.yaml"
+    return found
 
 
 def programs(value: Any) -> set[int]:
@@ -113,37 +93,31 @@ def programs(value: Any) -> set[int]:
 
 
 @pytest.mark.parametrize("kind", sorted(described()))
-def test_explain_shows_every_program_of_a_step(kind: str, plan: Plan) -> None:
-    for planned in plan.nodes:
-        if planned.kind == kind:
-            step: Any = planned.step
-            shown = {id(each.program) for each in described()[kind].programs(step)}
-            of_step = [getattr(step, field.name) for field in fields(step) if (kind, field.name) not in UNSHOWN]
-            assert programs(tuple(of_step)) == shown
+def test_explain_shows_every_program_of_a_step(kind: str, plans: list[Plan]) -> None:
+    for _, planned in nodes(plans, kind):
+        step: Any = planned.step
+        shown = {id(each.program) for each in described()[kind].programs(step)}
+        of_step = [getattr(step, field.name) for field in fields(step) if (kind, field.name) not in UNSHOWN]
+        assert programs(tuple(of_step)) == shown
 
 
 @pytest.mark.parametrize("kind", sorted(described()))
-def test_every_column_can_be_traced(kind: str, plan: Plan) -> None:
-    for planned in plan.nodes:
-        if planned.kind != kind:
-            continue
+def test_every_column_can_be_traced(kind: str, plans: list[Plan]) -> None:
+    for plan, planned in nodes(plans, kind):
         for row in planned.outputs.values():
             for column in row.user_columns:
                 made = described()[kind].trace(planned.step, column.name)
                 assert made.how
-                assert made.reads or kind == "source"
                 for number, name in made.reads:
                     edge = planned.inputs[number]
                     assert name in plan.by_name[edge.node].outputs[edge.port]
 
 
-def test_all_cases_of_nodes_are_described(plan: Plan) -> None:
-    """A type without a case would be described by nobody's example."""
-    cases = Path(__file__).parent / "cases"
-    used = {
-        node["type"]
-        for path in cases.glob("*.yaml")
-        for case in yaml.safe_load_all(path.read_text())
-        for node in case["nodes"]
-    }
-    assert used >= set(described()) - {"state"}
+@pytest.mark.parametrize("kind", sorted(described()))
+def test_every_type_is_shown_in_explain(kind: str, plans: list[Plan]) -> None:
+    for plan, planned in nodes(plans, kind):
+        assert described()[kind].parallel
+        facts = json.loads(explain.as_json(plan))["nodes"]
+        (mine,) = [each for each in facts if each["name"] == planned.name]
+        for name in described()[kind].facts(planned.step, Around(None, {}, {})):
+            assert name in mine["properties"]

@@ -12,16 +12,11 @@ import os
 import sys
 from pathlib import Path
 
-#: What every task imports.
+#: What every task imports, beside the operators of all nodes.
 _AHEAD = (
     "pyspark.worker",
     "spark_jobs.execute.tasks.task",
     "spark_jobs.cxl.kernels.kernels",
-    "spark_jobs.nodes.source.run",
-    "spark_jobs.nodes.transform.run",
-    "spark_jobs.nodes.output.run",
-    "spark_jobs.nodes.aggregate.run",
-    "spark_jobs.nodes.combine.run",
 )
 
 
@@ -37,10 +32,17 @@ def _site(entry: str) -> str | None:
     return str(parents[3]) if len(parents) > 3 and parents[2].name == "pyspark" else None
 
 
+def ahead() -> list[str]:
+    """The modules to import before the fork."""
+    from spark_jobs.nodes import registry
+
+    return [*_AHEAD, *registry.runners()]
+
+
 def main() -> None:
     """Import ahead, then serve Spark."""
     sys.path[:] = without_zip(sys.path)
-    for name in _AHEAD:
+    for name in ahead():
         importlib.import_module(name)
     from spark_jobs.formats import registry
 

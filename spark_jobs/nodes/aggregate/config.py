@@ -119,12 +119,7 @@ def bind(config: AggregateConfig, scope: BindScope) -> Bound | None:
         return None
     output = _output(config, feed.flow, program, scope.name)
     streams = config.group_by and set(feed.flow.ordered_by[: len(config.group_by)]) == set(config.group_by)
-    flow = Flow(
-        output,
-        sources=feed.flow.sources,
-        joined=feed.flow.joined,
-        ordered_by=feed.flow.ordered_by[: len(config.group_by)] if streams else (),
-    )
+    flow = feed.flow.grouped(output, feed.flow.ordered_by[: len(config.group_by)] if streams else ())
     step = AggregateStep(
         name=scope.name,
         group_by=tuple(config.group_by),

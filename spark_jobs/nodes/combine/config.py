@@ -12,7 +12,7 @@ from spark_jobs.cxl import typed, types
 from spark_jobs.cxl.checking import scope as cxl_scope
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes, nearest
-from spark_jobs.nodes.binding import CORRELATION, WIDENED, BindScope, Bound, Feed, Flow, NodeType, Wiring, report
+from spark_jobs.nodes.binding import CORRELATION, WIDENED, BindScope, Bound, Feed, NodeType, Wiring, report
 from spark_jobs.nodes.combine import predicate
 from spark_jobs.nodes.combine.describe import DESCRIPTION
 from spark_jobs.nodes.combine.step import CombineStep, Match, OnMiss
@@ -128,10 +128,9 @@ def bind(config: CombineConfig, scope: BindScope) -> Bound | None:
     driver = config.drive or scope.feeds[0].qualifier
     builds = tuple(feed.qualifier for feed in scope.feeds if feed.qualifier != driver)
     rows = {feed.qualifier: _visible(feed, feed.qualifier == driver, config.on_miss) for feed in scope.feeds}
-    qualified = Flow(
-        Schema(tuple(Column(f"{q}.{c.name}", c.type, c.origin) for q, row in rows.items() for c in row)),
-        documents=next(feed.flow.documents for feed in scope.feeds if feed.qualifier == driver),
-        joined=scope.name,
+    driving = next(feed for feed in scope.feeds if feed.qualifier == driver)
+    qualified = driving.flow.with_row(
+        Schema(tuple(Column(f"{q}.{c.name}", c.type, c.origin) for q, row in rows.items() for c in row))
     )
     lifting = frozenset(feed.qualifier for feed in scope.feeds if feed.flow.lifts)
     around: dict[str, Any] = {"flow": qualified, "inputs": rows, "open_inputs": lifting}
@@ -166,15 +165,7 @@ def bind(config: CombineConfig, scope: BindScope) -> Bound | None:
         wants_shuffle=config.strategy is CombineStrategy.GRACE_HASH,
         undeclared=_undeclared(rows, [program for program in (where, body) if program is not None]),
     )
-    driving = next(feed for feed in scope.feeds if feed.qualifier == driver)
-    flow = Flow(
-        output,
-        sources=tuple(dict.fromkeys(name for feed in scope.feeds for name in feed.flow.sources)),
-        documents=driving.flow.documents,
-        joined=scope.name,
-        files_of=driving.flow.files_of,
-        lifts=driving.flow.lifts,
-    )
+    flow = driving.flow.combined([feed.flow for feed in scope.feeds], output, scope.name)
     return Bound(step, {"": flow})
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.cxl import types
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes
-from spark_jobs.nodes.binding import CORRELATION, BindScope, Bound, Flow, NodeType, Wiring, report
+from spark_jobs.nodes.binding import CORRELATION, BindScope, Bound, NodeType, Wiring, report
 from spark_jobs.nodes.merge.step import MergeStep
 from spark_jobs.nodes.model import Name, Natural, NodeConfig, choice
 from spark_jobs.nodes.terms.description import Around, Description, Made, no_files, no_programs
@@ -53,14 +53,7 @@ def bind(config: MergeConfig, scope: BindScope) -> Bound | None:
     if not fits:
         return None
     row = _unified([feed.flow.schema for feed in scope.feeds])
-    flow = Flow(
-        row,
-        sources=tuple(dict.fromkeys(name for feed in scope.feeds for name in feed.flow.sources)),
-        documents={key: value for feed in reversed(scope.feeds) for key, value in feed.flow.documents.items()},
-        joined=scope.name,
-        lifts=all(feed.flow.lifts for feed in scope.feeds),
-        ordered_by=first.flow.ordered_by if len({feed.flow.ordered_by for feed in scope.feeds}) == 1 else (),
-    )
+    flow = first.flow.merged([feed.flow for feed in others], row, scope.name)
     step = MergeStep(
         name=scope.name,
         columns=tuple(names),

@@ -182,21 +182,11 @@ def bind(config: TransformConfig, scope: BindScope) -> Bound | None:
     if not isinstance(program, typed.Program) or (window and not window.is_complete):
         return None
     row = emitted_schema(feed.flow.schema, program, scope.name)
-    after = Flow(row, sources=feed.flow.sources, documents=feed.flow.documents, joined=feed.flow.joined)
-    validations = [_validation(index, entry, scope, after) for index, entry in enumerate(config.validations)]
-    log = [_directive(index, entry, scope, after) for index, entry in enumerate(config.log)]
     written = {name for name, _ in program.emits}
     kept_order = not written & set(feed.flow.ordered_by) and not _has_distinct(program.statements)
-    flow = Flow(
-        row,
-        emitted=frozenset(written),
-        sources=feed.flow.sources,
-        documents=feed.flow.documents,
-        joined=feed.flow.joined,
-        ordered_by=feed.flow.ordered_by if kept_order else (),
-        files_of=feed.flow.files_of,
-        lifts=feed.flow.lifts,
-    )
+    flow = feed.flow.with_row(row, frozenset(written), in_order=kept_order)
+    validations = [_validation(index, entry, scope, flow) for index, entry in enumerate(config.validations)]
+    log = [_directive(index, entry, scope, flow) for index, entry in enumerate(config.log)]
     if window:
         if not _holds_values(program, window.scope.row, scope):
             return None

@@ -212,4 +212,7 @@ class ColumnTracker:
         if self._first is None:
             return []
         nowhere = [column for column in self._declared if self._missing.get(column) == self._files]
-        return [misread.missing(column, *self._first, self._extras) for column in nowhere]
+        file, header = self._first
+        if not header:
+            return [misread.missing_member(column, self._extras) for column in nowhere]
+        return [misread.missing(column, file, header, self._extras) for column in nowhere]

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     import numpy as np
     import pyarrow as pa
 
@@ -197,6 +199,10 @@ def concatenated(first: Encoded, second: Encoded, start: int, separator: bytes =
     return Encoded(data, first.rows + second.rows, failures, ends)
 
 
+class Unfit(Exception):
+    """A record that must not be written, for it would be cut: the run ends (spec/formats.md 6.3)."""
+
+
 class Writer(Protocol):
     """Records of one output to bytes.
 
@@ -212,7 +218,11 @@ class Writer(Protocol):
     empty: bytes
 
     def encode(self, batch: pa.RecordBatch, *, ends: bool = False) -> Encoded:
-        """The bytes of a batch that has the writer's columns, in their order; with `ends` where its records end."""
+        """The bytes of a batch that has the writer's columns, in their order; with `ends` where its records end.
+
+        Raises:
+            Unfit: a record must not be written as it is, and ends the run.
+        """
 
 
 @dataclass(frozen=True)
@@ -221,6 +231,19 @@ class SectionPlace:
 
     key: str
     only: str | None = None
+
+
+@dataclass(frozen=True)
+class LayoutRules:
+    """What a format wants of a format schema, which it gets as plain nested tuples.
+
+    Args:
+        problems: what is wrong with one.
+        unbuilt: what one asks for that is not built yet; None where that is nothing.
+    """
+
+    problems: Callable[[Any], Iterable[str]]
+    unbuilt: Callable[[Any], str | None]
 
 
 @dataclass(frozen=True)
@@ -240,7 +263,7 @@ class Format:
             the columns of a file.
         has_arrays: whether values can be arrays, which `array_paths` explode or join.
         comes_in_pages: whether network sources have it.
-        needs_layout: whether a format schema says where the fields are.
+        layout: what a format schema may say, in formats that need one to know where the fields are.
         sections: where the sections of its envelope are; None where it has none.
         documents: the sections of `$doc` that every file has, with their fields, which are texts.
         is_one_file: the diagnostic of an output that is split, in formats whose files cannot be cut.
@@ -255,7 +278,7 @@ class Format:
     names_in_records: bool = False
     has_arrays: bool = False
     comes_in_pages: bool = False
-    needs_layout: bool = False
+    layout: LayoutRules | None = None
     sections: SectionPlace | None = None
     documents: tuple[tuple[str, tuple[str, ...]], ...] = ()
     is_one_file: Code | None = None
@@ -276,7 +299,13 @@ class Format:
         return reader
 
     def writer(
-        self, schema: Schema, options: Any, *, include_header: bool = True, preserve_nulls: bool = False
+        self,
+        schema: Schema,
+        options: Any,
+        *,
+        include_header: bool = True,
+        preserve_nulls: bool = False,
+        layout: Any = None,
     ) -> Writer:
         """The writer for an output's columns, named as they are written.
 
@@ -285,10 +314,11 @@ class Format:
             options: the format's write options.
             include_header: whether files begin with the names, in formats that have a header.
             preserve_nulls: whether nulls are written, in formats that can leave them out.
+            layout: the format schema, in formats that have one.
         """
         module = importlib.import_module(self._module("write"))
         writer: Writer = module.open_writer(
-            schema, options, include_header=include_header, preserve_nulls=preserve_nulls
+            schema, options, include_header=include_header, preserve_nulls=preserve_nulls, layout=layout
         )
         return writer
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from spark_jobs.scan.changes import Stream
 
 
+BLOCK_BYTES = format.BLOCK_BYTES
+
+
 @dataclass
 class SplitOutcome:
     """What reading a split told, complete once all blocks were taken.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -144,6 +144,8 @@ def _others(rows: int, failures: list[RowFailure]) -> pa.Int64Array:
     return pa.array([row for row in range(rows) if row not in failed], pa.int64())
 
 
-def open_writer(schema: Schema, options: CsvWrite, *, include_header: bool, preserve_nulls: bool) -> CsvWriter:
+def open_writer(
+    schema: Schema, options: CsvWrite, *, include_header: bool, preserve_nulls: bool, layout: Any
+) -> CsvWriter:
     """The writer of an output."""
     return CsvWriter(schema, options, include_header=include_header)

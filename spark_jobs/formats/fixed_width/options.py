@@ -1,4 +1,4 @@
-"""Fixed width: what its options are. Neither read nor written yet."""
+"""Fixed width: what its options are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from spark_jobs.formats.format import Format
+from spark_jobs.formats.fixed_width import layout
+from spark_jobs.formats.format import Format, LayoutRules
 from spark_jobs.formats.options import Options, Words
 
 
@@ -18,8 +19,17 @@ class LineSeparator(StrEnum):
     NONE = "none"
 
 
+class _FixedWidthOptions(Options):
+    def problems(self) -> list[tuple[str, str]]:
+        """Places count bytes, so that line ends and fillers have to be the same bytes everywhere."""
+        problems = super().problems()
+        if not problems and "\r\n 0".encode(self.encoding) not in (b"\r\n 0", b"\xef\xbb\xbf\r\n 0"):
+            problems.append(("encoding", f"fixed-width files have ASCII line ends and blanks: not '{self.encoding}'"))
+        return problems
+
+
 @dataclass(frozen=True)
-class FixedWidthRead(Options):
+class FixedWidthRead(_FixedWidthOptions):
     """`options:` of a fixed-width source.
 
     Args:
@@ -32,7 +42,7 @@ class FixedWidthRead(Options):
 
 
 @dataclass(frozen=True)
-class FixedWidthWrite(Options):
+class FixedWidthWrite(_FixedWidthOptions):
     """`options:` of a fixed-width output.
 
     Args:
@@ -50,5 +60,6 @@ FORMAT = Format(
     chapter=6,
     read_options=FixedWidthRead,
     write_options=FixedWidthWrite,
-    needs_layout=True,
+    values_are_text=True,
+    layout=LayoutRules(layout.problems, layout.unbuilt),
 )

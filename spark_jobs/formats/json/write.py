@@ -160,6 +160,8 @@ def _pretty(value: Any, indent: str = "") -> str:
     return values.json_text(value)
 
 
-def open_writer(schema: Schema, options: JsonWrite, *, include_header: bool, preserve_nulls: bool) -> JsonWriter:
+def open_writer(
+    schema: Schema, options: JsonWrite, *, include_header: bool, preserve_nulls: bool, layout: Any
+) -> JsonWriter:
     """The writer of an output."""
     return JsonWriter(schema, options, preserve_nulls=preserve_nulls)

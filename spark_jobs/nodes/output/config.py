@@ -103,7 +103,11 @@ def check(config: OutputConfig, scope: BindScope) -> None:
         report(
             scope, format.is_one_file, message, "config", "split", help="an interchange is one file; remove `split:`"
         )
-    if format.needs_layout and config.layout is None:
+    layout = scope.part("schema")
+    if format.layout and layout is not None:
+        for problem in format.layout.problems(plain(layout)):
+            report(scope, codes.E007, f"output '{scope.name}': {problem}", "config", "schema")
+    if format.layout and config.layout is None:
         message = f"output '{scope.name}': {format.name} needs a format schema, and the key `schema` is missing"
         report(scope, codes.E006, message, "config", help="add `schema:` with a path or with `fields:`")
     if config.split:
@@ -196,7 +200,11 @@ def _pending(config: OutputConfig, scope: BindScope) -> Any:
     format = registry.named(config.type)
     if not format.can_write:
         return scope.pending(f"writing {config.type} files", "config", "type")
-    if config.layout is not None and not format.needs_layout:
+    layout = scope.part("schema")
+    unbuilt = format.layout.unbuilt(plain(layout)) if format.layout and layout else None
+    if unbuilt:
+        return scope.pending(f"{unbuilt} of {config.type} files", "config", "schema")
+    if config.layout is not None and not format.layout:
         return scope.pending("the `schema` of an output", "config", "schema")
     return None
 

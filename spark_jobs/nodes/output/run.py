@@ -12,6 +12,7 @@ from spark_jobs.cxl import schema, types
 from spark_jobs.formats import format, registry
 from spark_jobs.nodes import operator
 from spark_jobs.nodes.terms import shape
+from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +46,11 @@ def writer(step: OutputStep, widened: Sequence[str], kind: types.Type) -> format
     """The writer of an output's files."""
     _, written = columns(step, widened, kind)
     return registry.named(step.format).writer(
-        written, step.options, include_header=step.include_header, preserve_nulls=step.preserve_nulls
+        written,
+        step.options,
+        include_header=step.include_header,
+        preserve_nulls=step.preserve_nulls,
+        layout=step.layout,
     )
 
 
@@ -109,7 +114,10 @@ class Output(operator.Operator):
         """The bytes of the records that can be written, and those records."""
         arrays = [self.column(batch, source) for source, _ in self.pairs]
         data = pa.RecordBatch.from_arrays(arrays, names=self.names) if arrays else batch.data.select([])
-        encoded = self.writer.encode(data, ends=ends)
+        try:
+            encoded = self.writer.encode(data, ends=ends)
+        except format.Unfit as problem:
+            raise FormatError(str(problem), self.step.path) from problem
         self.counters.records_out += encoded.rows
         if not encoded.failures:
             return encoded, batch

@@ -48,10 +48,13 @@ def check(config: SourceConfig, scope: BindScope) -> None:
     _check_patterns(config, scope)
     _check_envelope(config, scope)
     format = registry.named(config.type)
-    if format.needs_layout and config.format_schema is None:
+    if format.layout and config.format_schema is None:
         message = f"source '{scope.name}': {format.name} needs a layout, and the key `format_schema` is missing"
         report(scope, codes.E006, message, "config", help="add `format_schema:` with a path or with `fields:`")
     formats.check(format.read_options, scope)
+    if format.layout and declared.layout is not None:
+        for message in format.layout.problems(plain(declared.layout)):
+            report(scope, codes.E007, f"source '{scope.name}': {message}", "config", "format_schema")
 
 
 def _parts(values: Mapping[str, Any]) -> dict[tuple[str | int, ...], type[Config]]:
@@ -316,7 +319,10 @@ def _pending(config: SourceConfig, declared: Declared, scope: BindScope) -> Any:
         return scope.pending(f"reading {config.type} files", "config", "type")
     if config.array_paths and not format.has_arrays:
         return scope.pending("`array_paths`", "config", "array_paths")
-    if not declared.is_plain and not format.needs_layout:
+    unbuilt = format.layout.unbuilt(plain(declared.layout)) if format.layout and declared.layout else None
+    if unbuilt:
+        return scope.pending(f"{unbuilt} of {config.type} files", "config", "format_schema")
+    if not (declared.is_plain or format.layout):
         return scope.pending("`format_schema`", "config", "format_schema")
     if config.envelope:
         return scope.pending("`envelope`", "config", "envelope")

@@ -1,0 +1,120 @@
+"""The fixed-width files of a source: splits at line ends or at multiples of the record, fields cut out by columns."""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.formats import encoding, names, reader, reading, splits
+from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped
+from spark_jobs.formats.fixed_width import layout as layouts
+from spark_jobs.formats.fixed_width import parser
+from spark_jobs.formats.fixed_width.options import LineSeparator
+from spark_jobs.scan import changes
+from spark_jobs.scan.files import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from spark_jobs.formats.columns import ScanPlan
+    from spark_jobs.formats.fixed_width.layout import Field
+    from spark_jobs.formats.fixed_width.options import FixedWidthRead
+    from spark_jobs.formats.format import ArrayPath, Block, Reading
+    from spark_jobs.formats.names import Search
+    from spark_jobs.formats.reading import SplitOutcome
+    from spark_jobs.formats.splits import Split
+    from spark_jobs.scan.changes import Stream
+    from spark_jobs.scan.files import InputFile
+
+
+@dataclass(frozen=True)
+class FixedWidthReader(reader.Reader):
+    """Reads fixed-width files."""
+
+    options: FixedWidthRead
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields of a record."""
+        return layouts.fields_of(self.layout)
+
+    @property
+    def _record_bytes(self) -> int | None:
+        """How long each record is; None where a line end tells."""
+        if self.options.line_separator is not LineSeparator.NONE:
+            return None
+        return max(field.end for field in self.fields)
+
+    def plan(
+        self,
+        declared: Sequence[str],
+        inputs: Iterable[InputFile],
+        on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
+        search: Search = names.search_here,
+    ) -> ScanPlan:
+        """All files have the columns of the layout.
+
+        Raises:
+            FormatError: a file cannot be read, ends within a record, or an undeclared column is rejected.
+        """
+        tracker = ColumnTracker(declared, on_unmapped)
+        found: list[tuple[InputFile, int]] = []
+        skipped: list[str] = []
+        known = tuple(field.name for field in self.fields)
+        for file in inputs:
+            start, edges = self._start(file)
+            if file.size <= start:
+                skipped.append(file.name)
+                continue
+            size = self._record_bytes
+            if size is not None and (file.size - start) % size:
+                rest = (file.size - start) % size
+                raise FormatError(f"incomplete record: expected {size} bytes, got {rest}", file.name)
+            tracker.see(file.name, known)
+            found.append((replace(file, edges=edges), start))
+        columns = tracker.columns(known)
+        return tracker.plan(tuple(FilePlan(file, columns, start, is_splittable=True) for file, start in found), skipped)
+
+    def _start(self, file: InputFile) -> tuple[int, int]:
+        """Where the first record begins, after a byte order mark of UTF-8, and a digest of the file's edges."""
+        with changes.opened(file) as stream:
+            edges = stream.edges()
+            mark = stream.read(len(codecs.BOM_UTF8))
+        is_marked = mark == codecs.BOM_UTF8 and encoding.is_utf8(self.options.encoding)
+        return len(mark) if is_marked else 0, edges
+
+    def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
+        """The blocks of a split; its records begin in it."""
+        parsed = parser.FixedWidthParser(self.fields, self.options, file_plan.columns, wanted)
+        with changes.opened(file_plan.file) as stream:
+            for records in self._records(split, file_plan, stream, outcome, wanted.block_bytes):
+                block = parsed.block(outcome.records, records)
+                outcome.records += len(records)
+                yield block
+
+    def counts(self, split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> bool:
+        """Records are counted by their ends."""
+        with changes.opened(file_plan.file) as stream:
+            outcome.records = sum(map(len, self._records(split, file_plan, stream, outcome)))
+        return True
+
+    def _records(
+        self, split: Split, file_plan: FilePlan, stream: Stream, outcome: SplitOutcome, size: int = reading.BLOCK_BYTES
+    ) -> Iterator[parser.Records]:
+        longest = max(field.end for field in self.fields)
+        if self._record_bytes is not None:
+            first = file_plan.data_start
+            outcome.start, outcome.end = (first - (first - at) // longest * longest for at in (split.start, split.end))
+            stream.seek(outcome.start)
+            return parser.by_size(stream, outcome.end - outcome.start, longest, size)
+        outcome.start, outcome.end = splits.actual_range(split, stream, parser.next_line)
+        stream.seek(outcome.start)
+        is_crlf = self.options.line_separator is LineSeparator.CR_LF
+        return parser.by_line(stream, outcome.end - outcome.start, longest, size, is_crlf=is_crlf)
+
+
+def open_reader(options: FixedWidthRead, arrays: tuple[ArrayPath, ...], layout: Any) -> FixedWidthReader:
+    """The reader of a source's files."""
+    return FixedWidthReader(options, arrays, layout)

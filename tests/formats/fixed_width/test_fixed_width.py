@@ -1,0 +1,249 @@
+"""Fixed-width files: what is read of them in any splits, what is written, and that the one is the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_jobs.cxl import types, values
+from spark_jobs.cxl.schema import Column, Schema
+from spark_jobs.formats import registry, splits
+from spark_jobs.formats.columns import OnUnmapped
+from spark_jobs.formats.fixed_width import layout as layouts
+from spark_jobs.formats.fixed_width.options import FixedWidthRead, FixedWidthWrite, LineSeparator
+from spark_jobs.formats.format import Reading, Unfit
+from spark_jobs.formats.reading import SplitOutcome
+from spark_jobs.plan import pending
+from spark_jobs.scan import files
+from spark_jobs.scan.files import FormatError
+from tests.formats.csv.files import source_columns
+from tests.plan import pipelines as plans
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FORMAT = registry.named("fixed_width")
+
+
+def layout(*fields: dict[str, Any]) -> Any:
+    return (("fields_", tuple(tuple(one.items()) for one in fields)),)
+
+
+NAMES = layout({"name": "id", "start": 0, "width": 3}, {"name": "text", "start": 3, "width": 4})
+DECLARED = {"id": types.INT, "text": types.STRING}
+
+
+def read(
+    path: Path,
+    data: bytes,
+    declared: dict[str, types.Type] | None = None,
+    fields: Any = NAMES,
+    *,
+    split_bytes: int = 1 << 20,
+    block_bytes: int = 1 << 20,
+    **options: Any,
+) -> tuple[list[Any], list[Any]]:
+    """The good records as tuples with their places, and the bad ones as (place, detail, value)."""
+    path.write_bytes(data)
+    kinds = DECLARED if declared is None else declared
+    reader = FORMAT.reader(FixedWidthRead(**options), layout=fields)
+    scan = reader.plan(tuple(kinds), [files.describe(str(path), path.name)], OnUnmapped.AUTO_WIDEN)
+    wanted = Reading(source_columns(kinds), scan.widened, failure_texts=True, block_bytes=block_bytes)
+    good, bad, count = [], [], 0
+    for split in splits.plan(scan.files, split_bytes):
+        outcome, counted = SplitOutcome(), SplitOutcome()
+        for block in reader.read(split, scan.files[0], wanted, outcome):
+            first = block.first_row
+            rows = range(first, first + block.count) if block.rows is None else block.rows.to_pylist()
+            records = zip(*(block.batch.column(name).to_pylist() for name in block.batch.schema.names), strict=True)
+            good += [(count + row, *record) for row, record in zip(rows, records, strict=True)]
+            bad += [(count + one.row, one.failure.detail, one.failure.value) for one in block.failures]
+        reader.count(split, scan.files[0], counted)
+        assert counted == outcome
+        count += outcome.records
+    assert len(good) + len(bad) == count
+    return good, bad
+
+
+def write(columns: dict[str, tuple[types.Type, list[Any]]], fields: Any, **options: Any) -> tuple[bytes, list[Any]]:
+    schema = Schema(tuple(Column(name, kind) for name, (kind, _) in columns.items()))
+    arrays = [values.to_arrow(found, kind) for kind, found in columns.values()]
+    writer = FORMAT.writer(schema, FixedWidthWrite(**options), layout=fields)
+    encoded = writer.encode(pa.RecordBatch.from_arrays(arrays, names=list(columns)), ends=True)
+    data = bytes(encoded.data)
+    if encoded.rows:
+        assert encoded.ends is not None
+        assert encoded.ends[-1] == len(data)
+        assert len(encoded.ends) == encoded.rows
+    return writer.start + data, [(one.row, one.failure.detail) for one in encoded.failures]
+
+
+@given(
+    lines=st.lists(st.binary(max_size=12).filter(lambda line: not {10, 13}.intersection(line)), max_size=12),
+    end=st.sampled_from([b"\n", b"\r\n"]),
+    is_ended=st.booleans(),
+    split_bytes=st.integers(1, 40),
+    block_bytes=st.integers(1, 40),
+)
+def test_records_do_not_depend_on_splits_and_blocks(
+    lines: list[bytes], end: bytes, is_ended: bool, split_bytes: int, block_bytes: int, tmp_path: Path
+) -> None:
+    data = end.join(lines) + (end if is_ended and lines else b"")
+    separator = LineSeparator.CR_LF if end == b"\r\n" else LineSeparator.LF
+    whole = read(tmp_path / "in", data, line_separator=separator)
+    cut = read(tmp_path / "in", data, line_separator=separator, split_bytes=split_bytes, block_bytes=block_bytes)
+    assert cut == whole
+    ends = data.count(b"\n")
+    records = data.removeprefix(b"\xef\xbb\xbf")
+    has_rest = bool(records) and not records.endswith(b"\n")
+    assert len(whole[0]) + len(whole[1]) == ends + has_rest
+
+
+@given(
+    records=st.lists(st.tuples(st.integers(0, 999), st.text("abZ é€", max_size=4)), max_size=12),
+    separator=st.sampled_from(LineSeparator),
+    encoding=st.sampled_from(["utf-8", "utf-8-sig", "latin-1", "windows-1252"]),
+    split_bytes=st.integers(1, 40),
+)
+def test_what_was_written_is_read(
+    records: list[tuple[int, str]], separator: LineSeparator, encoding: str, split_bytes: int, tmp_path: Path
+) -> None:
+    texts = [(number, text.strip()) for number, text in records]
+    if encoding == "latin-1":
+        texts = [(number, text.replace("€", "ä")) for number, text in texts]
+    fields = layout({"name": "id", "start": 0, "width": 3}, {"name": "text", "start": 3, "end": 15})
+    columns = {"id": (types.INT, [n for n, _ in texts]), "text": (types.STRING, [t for _, t in texts])}
+    data, failed = write(columns, fields, line_separator=separator, encoding=encoding)
+    assert failed == []
+    good, bad = read(
+        tmp_path / "in", data, fields=fields, line_separator=separator, encoding=encoding, split_bytes=split_bytes
+    )
+    assert (good, bad) == ([(row, *record) for row, record in enumerate(texts)], [])
+
+
+def test_bytes_that_are_no_text_make_a_malformed_record(tmp_path: Path) -> None:
+    good, bad = read(tmp_path / "in", b"001ab\xe9\n002abcd\n0\xff3x\n")
+    assert good == [(1, 2, "abcd")]
+    assert [(row, detail) for row, detail, _ in bad] == [
+        (0, "malformed record: bytes are no utf-8 text"),
+        (2, "malformed record: bytes are no utf-8 text"),
+    ]
+    assert bad[0][2] == "001ab\ufffd"
+
+
+def test_a_line_without_end_is_read_to_its_last_field(tmp_path: Path) -> None:
+    data = b"001abcd" + b"x" * 5000 + b"\r\n002efgh\n"
+    for separator in ("lf", "cr_lf"):
+        got = read(tmp_path / "in", data, line_separator=LineSeparator(separator), block_bytes=16)
+        assert got == ([(0, 1, "abcd"), (1, 2, "efgh")], [])
+
+
+def test_a_file_that_ends_within_a_record_is_broken(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"^in: incomplete record: expected 7 bytes, got 3"):
+        read(tmp_path / "in", b"001abcd002", line_separator=LineSeparator.NONE)
+
+
+def test_files_of_nothing_but_a_mark_have_no_record(tmp_path: Path) -> None:
+    assert read(tmp_path / "in", b"\xef\xbb\xbf") == ([], [])
+    assert read(tmp_path / "in", b"\xef\xbb\xbf1\n") == ([(0, 1, "")], [])
+
+
+@pytest.mark.parametrize(("text", "value"), [("y", True), ("N", False), ("Yes", True), ("0", False), (" ", None)])
+def test_flags_have_their_letters_too(text: str, value: bool | None, tmp_path: Path) -> None:
+    fields = layout({"name": "flag", "start": 0, "width": 3})
+    assert read(tmp_path / "in", text.encode() + b"\n", {"flag": types.BOOL}, fields) == ([(0, value)], [])
+
+
+def test_a_text_that_is_too_long_is_cut_at_a_whole_character_or_ends_the_run() -> None:
+    field = {"name": "a", "start": 0, "width": 4}
+    columns = {"a": (types.STRING, ["abcé", "xy"])}
+    assert write(columns, layout(field)) == (b"abc \nxy  \n", [])
+    assert write(columns, layout(field), encoding="latin-1") == ("abcé\nxy  \n".encode("latin-1"), [])
+    with pytest.raises(Unfit, match=r"field 'a': value 'abcé' \(5 bytes\) exceeds width 4"):
+        write(columns, layout(field | {"truncation": "error"}))
+    numbers = {"a": (types.INT, [12345])}
+    with pytest.raises(Unfit, match="value '12345'"):
+        write(numbers, layout(field))
+    assert write(numbers, layout(field | {"truncation": "silent"})) == (b"1234\n", [])
+
+
+def test_what_has_no_place_in_a_field_fails_alone() -> None:
+    columns = {"a": (types.STRING, ["x\ny", "ok"]), "b": (types.ANY, [1, {"k": 1}])}
+    fields = layout({"name": "a", "start": 0, "width": 3}, {"name": "b", "start": 3, "width": 2})
+    data, failed = write(columns, fields)
+    assert data == b""
+    assert [row for row, _ in failed] == [0, 1]
+    assert write({"a": columns["a"]}, layout({"name": "a", "start": 0, "width": 3}), line_separator=LineSeparator.NONE)
+
+
+def test_fields_without_a_column_are_filled_and_columns_without_a_field_left_out() -> None:
+    fields = layout({"name": "x", "start": 0, "width": 2, "pad": "-"}, {"name": "a", "start": 2, "width": 1})
+    assert write({"a": (types.STRING, ["1"]), "b": (types.INT, [2])}, fields) == (b"--1\n", [])
+
+
+@pytest.mark.parametrize(
+    ("field", "says"),
+    [
+        ({"name": "a", "width": 1}, "`start` is missing"),
+        ({"name": "a", "start": 1}, "`width` is missing"),
+        ({"name": "a", "start": 2, "end": 2}, "`end` must be greater than `start`"),
+        ({"name": "a", "start": 0, "width": 1, "pad": "ab"}, "`pad` is one ASCII character"),
+        ({"name": "a", "start": 0, "width": 1, "pad": "é"}, "`pad` is one ASCII character"),
+    ],
+)
+def test_a_layout_says_where_its_fields_are(field: dict[str, Any], says: str) -> None:
+    (problem,) = layouts.problems(layout(field))
+    assert problem.startswith("field `a`")
+    assert says in problem
+
+
+def test_what_a_layout_asks_for_and_is_not_built_is_told() -> None:
+    assert layouts.unbuilt(NAMES) is None
+    assert layouts.unbuilt(layout({"name": "a", "start": 0, "width": 1, "scale": 2})) == "`scale` in a `format_schema`"
+    assert layouts.unbuilt((("records", ()), ("discriminator", ()))) is None
+    assert layouts.unbuilt((("records", ((),)),)) == "a `format_schema` with `records`"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "cp037"])
+def test_places_are_bytes_so_that_encodings_have_ascii(encoding: str) -> None:
+    assert [key for key, _ in FixedWidthRead(encoding=encoding).problems()] == ["encoding"]
+    assert FixedWidthRead(encoding="gb18030").problems() == []
+
+
+PIPELINE = """
+    pipeline: {{ name: p }}
+    nodes:
+      - type: source
+        name: s
+        config: {{ type: fixed_width, path: in.txt, schema: [{{ name: id, type: int }}], format_schema: {layout} }}
+      - type: output
+        name: o
+        input: s
+        config: {{ type: fixed_width, path: out.txt, schema: {layout} }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("layout", "code", "says"),
+    [
+        ("{ fields: [{ name: id, start: 0 }] }", "E007", "field `id`: `width` is missing"),
+        ("{ fields: [{ name: id, start: 0, width: 1, default: 5 }] }", "E400", "`default` in a `format_schema`"),
+        (
+            "{ discriminator: { start: 0, width: 1 }, records: [{ id: a, tag: A, fields: [{ name: id }] }] }",
+            "E400",
+            "a `format_schema` with `records`",
+        ),
+    ],
+)
+def test_layouts_are_checked_in_both_directions(layout: str, code: str, says: str, tmp_path: Path) -> None:
+    text = PIPELINE.format(layout=layout)
+    if code == "E400":
+        found = pending.pending(plans.planned(tmp_path, text))
+    else:
+        found = plans.problems(tmp_path, text)
+    assert [item.code.id for item in found] == [code, code]
+    assert all(says in item.message for item in found)

@@ -80,6 +80,8 @@ def fields_of(layout: Any) -> tuple[Field, ...]:
 
 def problems(layout: Any) -> Iterator[str]:
     """What is wrong with the places and fillers of a layout."""
+    if not _written(layout) and not dict(layout).get("records"):
+        yield "the format schema has no fields"
     names: set[str] = set()
     for one in _written(layout):
         what = f"field `{one['name']}`"

@@ -230,6 +230,7 @@ PIPELINE = """
 @pytest.mark.parametrize(
     ("layout", "code", "says"),
     [
+        ("{ fields: [] }", "E007", "the format schema has no fields"),
         ("{ fields: [{ name: id, start: 0 }] }", "E007", "field `id`: `width` is missing"),
         ("{ fields: [{ name: id, start: 0, width: 1, default: 5 }] }", "E400", "`default` in a `format_schema`"),
         (

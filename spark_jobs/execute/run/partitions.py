@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 #: For tests and tuning: what a partition of an exchange gets, in bytes of input. Results never depend on it.
 PARTITION_BYTES_VARIABLE = "CLINKER_PARTITION_BYTES"
-_MOST_PARTITIONS = 512
+#: A task can have a payload for each partition at hand, of so many bytes: smaller ones would cost more than they carry.
+_PAYLOAD_BYTES = 16 << 10
+#: So many are well under any limit.
+_ALWAYS_ALLOWED = 512
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,9 @@ class Sizes:
         return 1 if min(size, self.written.get(rows, size)) <= fits else size // fits + 1
 
     def _share(self, size: int) -> int:
-        """How many partitions of the usual size there are in some bytes."""
-        return max(1, min(size // self._unit, _MOST_PARTITIONS))
+        """How many partitions of the usual size there are in some bytes, as far as tasks can send to all of them."""
+        most = max(_ALWAYS_ALLOWED, self.memory_share // _PAYLOAD_BYTES)
+        return max(1, min(size // self._unit, most))
 
     @property
     def _unit(self) -> int:

@@ -48,6 +48,7 @@ class JsonParser:
         self._options = options
         self._arrays = tuple(arrays)
         self._columns = reading.columns
+        self._portion_bytes = min(portions.PORTION_BYTES, reading.block_bytes)
         self._exact = exact.ExactRecords(reading)
         in_columns = quick.QuickRecords(reading)
         self._attempts = attempts.Attempts(in_columns) if in_columns.is_possible else None
@@ -61,7 +62,8 @@ class JsonParser:
         if self._layout is JsonLayout.ARRAY and not self._arrays:
             blocks = self._of_array(stretch, array.ArrayText(stream, stretch))
         elif self._layout is JsonLayout.NDJSON and not self._arrays:
-            blocks = (self._of_lines(stretch, lines) for lines in portions.portions(stream, stretch))
+            lines_of = portions.portions(stream, stretch, self._portion_bytes)
+            blocks = (self._of_lines(stretch, lines) for lines in lines_of)
         else:
             blocks = (self._of_items(stretch, items) for items in self._batches(stream, stretch))
         for block in blocks:
@@ -147,7 +149,7 @@ class JsonParser:
     def _batches(self, stream: ByteStream, stretch: Stretch) -> Iterator[list[Item]]:
         """Records and malformed ones, by portions; a malformed one is a `RowFailure` without its row."""
         if self._layout is JsonLayout.NDJSON:
-            for lines in portions.portions(stream, stretch):
+            for lines in portions.portions(stream, stretch, self._portion_bytes):
                 yield list(self._spread(exact.of_lines(lines.singly, self._options.encoding)))
             return
         records = self._spread(self._elements(array.ArrayText(stream, stretch)))

@@ -97,10 +97,10 @@ def count(data: bytes) -> int:
     return sum(1 for line in data.splitlines() if line.strip())
 
 
-def portions(stream: ByteStream, stretch: Stretch) -> Iterator[Lines]:
-    """The lines of a stream; notes in `stretch` how much was read."""
+def portions(stream: ByteStream, stretch: Stretch, size: int = PORTION_BYTES) -> Iterator[Lines]:
+    """The lines of a stream, so many bytes at once; notes in `stretch` how much was read."""
     rest = b""
-    while chunk := stream.read(max(PORTION_BYTES, len(rest))):
+    while chunk := stream.read(max(size, len(rest))):
         stretch.bytes_read += len(chunk)
         data = rest + chunk
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.cxl import types
-from spark_jobs.formats.format import Reading, SourceColumn
+from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
 from spark_jobs.formats.json import exact, parser, quick
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.formats.stretch import Stretch
@@ -117,3 +117,18 @@ def test_many_odd_records_do_not_make_many_attempts(monkeypatch: pytest.MonkeyPa
     broken = [line[:-1] if i % 2 else line for i, line in enumerate(LINES * 20)]
     assert sum(batch.num_rows for batch in read("\n".join(broken))) == 4000
     assert len(attempts) <= 40
+
+
+@pytest.mark.parametrize("arrays", [(), (ArrayPath("extra"),)])
+def test_blocks_of_lines_are_as_small_as_memory_asks(arrays: tuple[ArrayPath, ...]) -> None:
+    text = "".join(f"{line}\n" for line in LINES).encode()
+    columns = tuple(SourceColumn(name, static) for name, static in COLUMNS.items())
+
+    def found(block_bytes: int) -> list[list[dict[str, object]]]:
+        wanted = Reading(columns, block_bytes=block_bytes)
+        reader = parser.JsonParser("in.ndjson", JsonLayout.NDJSON, JsonRead(), wanted, arrays)
+        return [block.batch.to_pylist() for block in reader.blocks(io.BytesIO(text), Stretch())]
+
+    whole, cut = found(1 << 30), found(len(text) // 9)
+    assert (len(whole), len(cut)) == (1, 10)
+    assert [record for block in cut for record in block] == whole[0]

@@ -129,7 +129,7 @@ class ColumnTracker:
         return any(field is not None for field in self._match(names))
 
     def see(self, file: str, names: Sequence[str], header: str = "") -> None:
-        """Note a file's columns; `header` is what names them.
+        """Note a file's columns; `header` is what names them, if its records do not do so by their places.
 
         Raises:
             FormatError: an undeclared column is rejected (E217).

@@ -24,7 +24,7 @@ def missing(column: str, file: str, header: str, names: Iterable[str]) -> str:
 
 
 def missing_member(column: str, names: Iterable[str]) -> str:
-    """What to say of a declared column that no record of any JSON file has."""
+    """What to say of a declared column that no record of any file has."""
     hint = nearest.hint(column, names)
     text = f"{MISSING}: no file has the declared column '{column}', which is null in every record"
     return f"{text}{f'; {hint}' if hint else ''}"

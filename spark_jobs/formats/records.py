@@ -57,11 +57,18 @@ class Problems:
 
 
 class RecordShape:
-    """How the fields of a file's records become the columns of its source."""
+    """How the fields of a file's records become the columns of its source.
 
-    def __init__(self, reading: Reading, columns: FileColumns) -> None:
+    Args:
+        reading: what is wanted.
+        columns: which field feeds which column.
+        has_nulls: whether an empty cell is null in columns of texts too, where it else is the empty text.
+    """
+
+    def __init__(self, reading: Reading, columns: FileColumns, *, has_nulls: bool = False) -> None:
         self._reading = reading
         self._columns = columns
+        self._has_nulls = has_nulls
         self._widened = columns.widened if reading.widened else ()
         self.needed = self._fields_needed()
 
@@ -70,9 +77,12 @@ class RecordShape:
         reading = self._reading
         fields = {field for field in self._widened if field is not None}
         for column, field in zip(reading.columns, self._columns.declared, strict=True):
-            if field is not None and (reading.failure_texts or reading.carries(column.name) or _can_fail(column)):
+            if field is not None and (reading.failure_texts or reading.carries(column.name) or self._can_fail(column)):
                 fields.add(field)
         return sorted(fields)
+
+    def _can_fail(self, column: SourceColumn) -> bool:
+        return column.type.kind is not Kind.STRING or (column.required and self._has_nulls)
 
     def block(
         self,
@@ -111,13 +121,18 @@ class RecordShape:
         if text is None:
             return None
         if column.type.kind is Kind.STRING:
-            return pc.fill_null(text, "") if text.null_count else text
-        done = coerce.convert(text, column.type, self._reading.forms(column))
-        problems.note(done.failed, coerce.no_conversion(column), self._columns.declared[position])
-        if column.required and text.null_count:
+            found: pa.Array = self._texts(text)
+        else:
+            done = coerce.convert(text, column.type, self._reading.forms(column))
+            problems.note(done.failed, coerce.no_conversion(column), self._columns.declared[position])
+            found = done.array
+        if column.required and text.null_count and self._can_fail(column):
             missing = pc.indices_nonzero(pc.is_null(text)).to_numpy().astype(np.int64)
             problems.note(missing, coerce.absence(column), None)
-        return done.array
+        return found
+
+    def _texts(self, text: pa.StringArray) -> pa.StringArray:
+        return text if self._has_nulls or not text.null_count else pc.fill_null(text, "")
 
     def _batch(
         self, converted: list[pa.Array | None], texts: Mapping[int, pa.StringArray], size: int
@@ -129,7 +144,7 @@ class RecordShape:
                 arrays.append(array)
         for name, field in zip(self._reading.widened, self._widened, strict=True):
             names.append(format.WIDENED + name)
-            arrays.append(pa.nulls(size, pa.string()) if field is None else pc.fill_null(texts[field], ""))
+            arrays.append(pa.nulls(size, pa.string()) if field is None else self._texts(texts[field]))
         if arrays:
             return pa.RecordBatch.from_arrays(arrays, names=names)
         # Without columns the number of rows is all there is: a batch of an empty struct keeps it.
@@ -172,10 +187,6 @@ class RecordShape:
             as_read = texts[field].take(chosen)
             arrays.append(pa.concat_arrays([pa.nulls(malformed, pa.string()), pc.coalesce(shown, as_read)]))
         return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self._reading.columns])
-
-
-def _can_fail(column: SourceColumn) -> bool:
-    return column.type.kind is not Kind.STRING
 
 
 def malformed(detail: str, raw: str | bytes) -> Failure:

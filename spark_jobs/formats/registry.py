@@ -1,8 +1,9 @@
-"""The formats, found by their place: every package beside this module has its `FORMAT` in `options.py`."""
+"""The formats, found by their place: packages beside this module that have an `options.py` with their `FORMAT`."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pkgutil
 from functools import cache
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ def formats() -> dict[str, Format]:
     found: list[Format] = [
         importlib.import_module(f"spark_jobs.formats.{module.name}.options").FORMAT
         for module in pkgutil.iter_modules(spark_jobs.formats.__path__)
-        if module.ispkg
+        if module.ispkg and importlib.util.find_spec(f"spark_jobs.formats.{module.name}.options")
     ]
     return {one.name: one for one in sorted(found, key=lambda one: one.chapter)}
 

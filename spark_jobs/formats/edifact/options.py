@@ -1,4 +1,4 @@
-"""EDIFACT: what its options are. Neither read nor written yet."""
+"""EDIFACT: what its options are. Not written yet."""
 
 from __future__ import annotations
 

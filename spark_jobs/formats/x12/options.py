@@ -1,4 +1,4 @@
-"""X12: what its options are. Neither read nor written yet."""
+"""X12: what its options are. Not written yet."""
 
 from __future__ import annotations
 

@@ -1,0 +1,94 @@
+"""The envelope of EDIFACT interchanges: UNB, messages from UNH to UNT, UNZ (spec/formats.md 7.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_jobs.formats.edi import interchanges
+from spark_jobs.formats.edi.interchanges import Broken, element
+from spark_jobs.formats.edi.segments import Signs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: The delimiters where no UNA says others.
+LEVEL_A = Signs(ord("+"), ord("'"), ord("?"))
+_ADVICE = b"UNA"
+_ADVICE_BYTES = 9
+
+
+class EdifactEnvelope(interchanges.Envelope):
+    """See `interchanges.Envelope`."""
+
+    wrapper = "a message"
+    header, opening, trailer = "UNB", "UNH", "UNZ"
+    services = ("UNB", "UNZ", "UNG", "UNE", "UNH", "UNT")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reference = ""
+        self._messages = 0
+        self._opened = 0
+
+    def signs(self, head: bytes) -> tuple[Signs, int]:
+        """Those of the service string advice, if there is one. A blank for the release character says there is none."""
+        if not head.startswith(_ADVICE):
+            if not head.startswith(b"UNB"):
+                raise Broken(f"expected UNB or UNA, found {head[:3].decode('ascii', 'backslashreplace')!r}")
+            return LEVEL_A, 0
+        if len(head) < _ADVICE_BYTES:
+            raise Broken("the file ends within UNA: it is truncated")
+        _, separator, _, release, _, terminator = head[len(_ADVICE) : _ADVICE_BYTES]
+        signs = Signs(separator, terminator, None if release == ord(" ") else release)
+        return interchanges.check_signs(signs), _ADVICE_BYTES
+
+    def goes_on(self, signs: Signs, segment: Sequence[str]) -> bool:
+        """Without a UNA of its own an interchange has the usual delimiters."""
+        return signs == LEVEL_A and segment[0] == "UNB"
+
+    def take(self, segment: Sequence[str], number: int) -> None:
+        """Follow a service segment."""
+        tag = segment[0]
+        if not self.is_open and tag != "UNB":
+            raise Broken("expected UNB")
+        match tag:
+            case "UNB":
+                self._begin(segment)
+            case "UNH":
+                self._open(segment, number)
+            case "UNT":
+                self._close(segment, number)
+            case "UNZ":
+                self._end(segment)
+            case _:
+                raise Broken("functional groups (UNG and UNE) are not supported")
+
+    def _begin(self, segment: Sequence[str]) -> None:
+        if self.is_open:
+            raise Broken("the interchange before it has no UNZ")
+        self.is_open = True
+        # Syntax, sender, recipient and time come first; an empty element may stand before the reference.
+        self._reference = next(filter(None, segment[5:]), "")
+        self._messages = 0
+
+    def _open(self, segment: Sequence[str], number: int) -> None:
+        if self.message is not None:
+            raise Broken("the message before it has no UNT")
+        self.message = (element(segment, 1) or None, element(segment, 2) or None)
+        self._messages += 1
+        self._opened = number
+
+    def _close(self, segment: Sequence[str], number: int) -> None:
+        if self.message is None:
+            raise Broken("no message is open")
+        interchanges.check_count(segment, number - self._opened + 1, "segments from UNH to UNT")
+        interchanges.check_reference(segment, self.message[0] or "", "reference of the message")
+        self.message = None
+
+    def _end(self, segment: Sequence[str]) -> None:
+        if self.message is not None:
+            raise Broken("the message before it has no UNT")
+        interchanges.check_count(segment, self._messages, "messages")
+        if self._reference:
+            interchanges.check_reference(segment, self._reference, "reference of the interchange")
+        self.is_open = False

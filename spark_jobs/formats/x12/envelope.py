@@ -1,0 +1,104 @@
+"""The envelope of X12 interchanges: ISA, groups from GS to GE, sets from ST to SE, IEA (spec/formats.md 7.3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_jobs.formats.edi import interchanges
+from spark_jobs.formats.edi.interchanges import Broken, element
+from spark_jobs.formats.edi.segments import Signs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_TAG = b"ISA"
+_ELEMENTS = 16
+_HEADER_BYTES = 106
+
+
+class X12Envelope(interchanges.Envelope):
+    """See `interchanges.Envelope`."""
+
+    wrapper = "a transaction set"
+    header, opening, trailer = "ISA", "ST", "IEA"
+    services = ("ISA", "IEA", "GS", "GE", "ST", "SE")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._control = ""
+        self._groups = 0
+        self._group: str | None = None
+        self._sets = 0
+        self._opened = 0
+
+    def signs(self, head: bytes) -> tuple[Signs, int]:
+        """The header tells them by its elements: what is behind the tag, and what is behind the sixteenth element."""
+        if not head.startswith(_TAG):
+            raise Broken(f"expected ISA, found {head[:3].decode('ascii', 'backslashreplace')!r}")
+        if len(head) < _HEADER_BYTES:
+            raise Broken(f"the ISA header has {_HEADER_BYTES} bytes, and the file ends before: it is truncated")
+        separator = head[len(_TAG)]
+        parts = head.split(bytes([separator]), _ELEMENTS)
+        if len(parts) <= _ELEMENTS or len(parts[-1]) < 2:
+            raise Broken(f"the ISA header has {len(parts) - 1} elements instead of {_ELEMENTS}")
+        return interchanges.check_signs(Signs(separator, parts[-1][1])), 0
+
+    def goes_on(self, signs: Signs, segment: Sequence[str]) -> bool:
+        """A header that has its elements where they belong has the same delimiters."""
+        return segment[0] == "ISA" and len(segment) == _ELEMENTS + 1 and len(segment[-1].encode()) == 1
+
+    def take(self, segment: Sequence[str], number: int) -> None:
+        """Follow a service segment."""
+        tag = segment[0]
+        if self.is_open == (tag == "ISA"):
+            raise Broken("the interchange before it has no IEA" if self.is_open else "expected ISA")
+        if self.message is not None and tag != "SE":
+            raise Broken("the transaction set before it has no SE")
+        match tag:
+            case "ISA":
+                self.is_open, self._control, self._groups = True, element(segment, 13), 0
+            case "GS":
+                self._open_group(segment)
+            case "ST":
+                self._open_set(segment, number)
+            case "SE":
+                self._close_set(segment, number)
+            case "GE":
+                self._close_group(segment)
+            case _:
+                self._end(segment)
+
+    def _open_group(self, segment: Sequence[str]) -> None:
+        if self._group is not None:
+            raise Broken("the functional group before it has no GE")
+        self._group = element(segment, 6)
+        self._groups += 1
+        self._sets = 0
+
+    def _open_set(self, segment: Sequence[str], number: int) -> None:
+        if self._group is None:
+            raise Broken("the segment is outside of a functional group, which GS opens")
+        self.message = (element(segment, 2) or None, element(segment, 1) or None)
+        self._sets += 1
+        self._opened = number
+
+    def _close_set(self, segment: Sequence[str], number: int) -> None:
+        if self.message is None:
+            raise Broken("no transaction set is open")
+        interchanges.check_count(segment, number - self._opened + 1, "segments from ST to SE")
+        interchanges.check_reference(segment, self.message[0] or "", "control number of the transaction set")
+        self.message = None
+
+    def _close_group(self, segment: Sequence[str]) -> None:
+        if self._group is None:
+            raise Broken("no functional group is open")
+        interchanges.check_count(segment, self._sets, "transaction sets")
+        interchanges.check_reference(segment, self._group, "control number of the functional group")
+        self._group = None
+
+    def _end(self, segment: Sequence[str]) -> None:
+        if self._group is not None:
+            raise Broken("the functional group before it has no GE")
+        interchanges.check_count(segment, self._groups, "functional groups")
+        interchanges.check_reference(segment, self._control, "control number of the interchange")
+        self.is_open = False

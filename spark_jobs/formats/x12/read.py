@@ -1,0 +1,32 @@
+"""The X12 files of a source (spec/formats.md 7.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.formats.edi import interchanges
+from spark_jobs.formats.x12 import envelope
+
+if TYPE_CHECKING:
+    from spark_jobs.formats.format import ArrayPath
+    from spark_jobs.formats.x12.options import X12Read
+
+
+@dataclass(frozen=True)
+class X12Reader(interchanges.InterchangeReader):
+    """Reads X12 files."""
+
+    options: X12Read
+
+    title = "X12"
+    reference = ("set_ref", "set_type")
+
+    def envelope(self) -> envelope.X12Envelope:
+        """What follows the envelope of a file."""
+        return envelope.X12Envelope()
+
+
+def open_reader(options: X12Read, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> X12Reader:
+    """The reader of a source's files."""
+    return X12Reader(options, arrays, layout)

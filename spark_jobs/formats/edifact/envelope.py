@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_jobs.formats.edi import interchanges
-from spark_jobs.formats.edi.interchanges import Broken, element
+from spark_jobs.formats.edi import envelope
+from spark_jobs.formats.edi.envelope import Broken, element
 from spark_jobs.formats.edi.segments import Signs
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ _ADVICE = b"UNA"
 _ADVICE_BYTES = 9
 
 
-class EdifactEnvelope(interchanges.Envelope):
-    """See `interchanges.Envelope`."""
+class EdifactEnvelope(envelope.Envelope):
+    """See `envelope.Envelope`."""
 
     wrapper = "a message"
     header, opening, trailer = "UNB", "UNH", "UNZ"
@@ -40,7 +40,7 @@ class EdifactEnvelope(interchanges.Envelope):
             raise Broken("the file ends within UNA: it is truncated")
         _, separator, _, release, _, terminator = head[len(_ADVICE) : _ADVICE_BYTES]
         signs = Signs(separator, terminator, None if release == ord(" ") else release)
-        return interchanges.check_signs(signs), _ADVICE_BYTES
+        return envelope.check_signs(signs), _ADVICE_BYTES
 
     def goes_on(self, signs: Signs, segment: Sequence[str]) -> bool:
         """Without a UNA of its own an interchange has the usual delimiters."""
@@ -81,14 +81,14 @@ class EdifactEnvelope(interchanges.Envelope):
     def _close(self, segment: Sequence[str], number: int) -> None:
         if self.message is None:
             raise Broken("no message is open")
-        interchanges.check_count(segment, number - self._opened + 1, "segments from UNH to UNT")
-        interchanges.check_reference(segment, self.message[0] or "", "reference of the message")
+        envelope.check_count(segment, number - self._opened + 1, "segments from UNH to UNT")
+        envelope.check_reference(segment, self.message[0] or "", "reference of the message")
         self.message = None
 
     def _end(self, segment: Sequence[str]) -> None:
         if self.message is not None:
             raise Broken("the message before it has no UNT")
-        interchanges.check_count(segment, self._messages, "messages")
+        envelope.check_count(segment, self._messages, "messages")
         if self._reference:
-            interchanges.check_reference(segment, self._reference, "reference of the interchange")
+            envelope.check_reference(segment, self._reference, "reference of the interchange")
         self.is_open = False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_jobs.formats.edi import interchanges
-from spark_jobs.formats.edi.interchanges import Broken, element
+from spark_jobs.formats.edi import envelope
+from spark_jobs.formats.edi.envelope import Broken, element
 from spark_jobs.formats.edi.segments import Signs
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ _ELEMENTS = 16
 _HEADER_BYTES = 106
 
 
-class X12Envelope(interchanges.Envelope):
-    """See `interchanges.Envelope`."""
+class X12Envelope(envelope.Envelope):
+    """See `envelope.Envelope`."""
 
     wrapper = "a transaction set"
     header, opening, trailer = "ISA", "ST", "IEA"
@@ -41,7 +41,7 @@ class X12Envelope(interchanges.Envelope):
         parts = head.split(bytes([separator]), _ELEMENTS)
         if len(parts) <= _ELEMENTS or len(parts[-1]) < 2:
             raise Broken(f"the ISA header has {len(parts) - 1} elements instead of {_ELEMENTS}")
-        return interchanges.check_signs(Signs(separator, parts[-1][1])), 0
+        return envelope.check_signs(Signs(separator, parts[-1][1])), 0
 
     def goes_on(self, signs: Signs, segment: Sequence[str]) -> bool:
         """A header that has its elements where they belong has the same delimiters."""
@@ -85,20 +85,20 @@ class X12Envelope(interchanges.Envelope):
     def _close_set(self, segment: Sequence[str], number: int) -> None:
         if self.message is None:
             raise Broken("no transaction set is open")
-        interchanges.check_count(segment, number - self._opened + 1, "segments from ST to SE")
-        interchanges.check_reference(segment, self.message[0] or "", "control number of the transaction set")
+        envelope.check_count(segment, number - self._opened + 1, "segments from ST to SE")
+        envelope.check_reference(segment, self.message[0] or "", "control number of the transaction set")
         self.message = None
 
     def _close_group(self, segment: Sequence[str]) -> None:
         if self._group is None:
             raise Broken("no functional group is open")
-        interchanges.check_count(segment, self._sets, "transaction sets")
-        interchanges.check_reference(segment, self._group, "control number of the functional group")
+        envelope.check_count(segment, self._sets, "transaction sets")
+        envelope.check_reference(segment, self._group, "control number of the functional group")
         self._group = None
 
     def _end(self, segment: Sequence[str]) -> None:
         if self._group is not None:
             raise Broken("the functional group before it has no GE")
-        interchanges.check_count(segment, self._groups, "functional groups")
-        interchanges.check_reference(segment, self._control, "control number of the interchange")
+        envelope.check_count(segment, self._groups, "functional groups")
+        envelope.check_reference(segment, self._control, "control number of the interchange")
         self.is_open = False

@@ -1,0 +1,99 @@
+"""The envelope of interchanges: what service segments say, and what has to fit in them (spec/formats.md 7)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_jobs.formats.edi.segments import Signs
+
+
+class Broken(Exception):
+    """A service segment, or another one in its place, that does not fit; the message says why."""
+
+
+class Envelope(ABC):
+    """Follows the envelope of a file's interchanges, service segment by service segment.
+
+    Attributes:
+        is_open: whether an interchange is open.
+        message: the reference and the type of the open message; None outside of messages.
+    """
+
+    #: What wraps records here, the segment that opens it, and all tags that are no data.
+    wrapper: ClassVar[str]
+    opening: ClassVar[str]
+    services: ClassVar[tuple[str, ...]]
+    #: The tags around an interchange.
+    header: ClassVar[str]
+    trailer: ClassVar[str]
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self.message: tuple[str | None, str | None] | None = None
+
+    @abstractmethod
+    def signs(self, head: bytes) -> tuple[Signs, int]:
+        """The delimiters of the interchange that begins here, and how many bytes say nothing else.
+
+        Raises:
+            Broken: none begins here.
+        """
+
+    @abstractmethod
+    def goes_on(self, signs: Signs, segment: Sequence[str]) -> bool:
+        """Whether a segment behind an interchange begins another one with the same delimiters."""
+
+    @abstractmethod
+    def take(self, segment: Sequence[str], number: int) -> None:
+        """Follow a service segment, which has a number in the file.
+
+        Raises:
+            Broken: it does not fit.
+        """
+
+
+def element(segment: Sequence[str], number: int) -> str:
+    """An element of a segment; empty where it is absent."""
+    return segment[number] if number < len(segment) else ""
+
+
+def check_count(segment: Sequence[str], actual: int, what: str) -> None:
+    """The first element of a trailer is how many there are of something.
+
+    Raises:
+        Broken: it is not.
+    """
+    written = element(segment, 1).strip()
+    if not (written.isascii() and written.isdigit()):
+        raise Broken(f"the count of {what} is '{written}', which is no number; there are {actual}")
+    if int(written[-18:]) != actual or written[:-18].strip("0"):
+        raise Broken(f"the count of {what} is {written}, but there are {actual}")
+
+
+def check_reference(segment: Sequence[str], opened: str, what: str) -> None:
+    """The second element of a trailer is the reference of its header.
+
+    Raises:
+        Broken: it is not.
+    """
+    written = element(segment, 2)
+    if written != opened:
+        raise Broken(f"the {what} is '{written}', but '{opened}' was opened")
+
+
+def check_signs(signs: Signs) -> Signs:
+    """Delimiters have to differ, and to be none of the characters that data is made of.
+
+    Raises:
+        Broken: they are not.
+    """
+    found = [signs.element, signs.terminator, *([] if signs.release is None else [signs.release])]
+    for sign in found:
+        character = chr(sign)
+        if sign >= 0x80 or character.isalnum() or character == "\0" or found.count(sign) > 1:
+            raise Broken(f"{character!r} cannot be a delimiter")
+    return signs

@@ -1,0 +1,251 @@
+"""Takes a file of interchanges apart: its segments by portions, with the message that each belongs to.
+
+Segments are found many at a time (`segments.py`); the envelope sees the service segments one by one. Where the
+delimiters change, the rest of what was found is thrown away and found again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spark_jobs.formats.edi import segments
+from spark_jobs.formats.edi.envelope import Broken
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from spark_jobs.formats.edi.envelope import Envelope
+    from spark_jobs.formats.edi.segments import Mask, Places, Segments, Signs
+    from spark_jobs.formats.stretch import ByteStream
+
+#: So many bytes are taken apart at once.
+_WINDOW_BYTES = 1 << 20
+#: Where delimiters have changed, they may soon do so again.
+_FIRST_WINDOW_BYTES = 8 << 10
+#: What is enough to know the delimiters of an interchange.
+HEAD_BYTES = 1024
+
+
+@dataclass(frozen=True)
+class Portion:
+    """Segments of which some are records.
+
+    Args:
+        segments: the segments.
+        which: those that are records.
+        owners: for each of them its message, by its place in `messages`.
+        messages: references and types.
+    """
+
+    segments: Segments
+    which: Places
+    owners: Places
+    messages: list[tuple[str | None, str | None]]
+
+    def column(self, field: int) -> pa.StringArray:
+        """The texts of a field of the records: tag, reference, type, and the elements."""
+        if field in (1, 2):
+            return segments.repeated([message[field - 1] for message in self.messages], self.owners)
+        return self.segments.column(max(field - 2, 0), self.which)
+
+
+class Window:
+    """The bytes of a file that are taken apart."""
+
+    def __init__(self, stream: ByteStream, offset: int) -> None:
+        self._stream = stream
+        self._data = b""
+        self._at = 0
+        self._before = offset
+        self.at_end = False
+
+    @property
+    def offset(self) -> int:
+        """Where in the file the next byte stands."""
+        return self._before + self._at
+
+    def look(self, size: int) -> bytes:
+        """The next bytes, fewer at the end of the file alone."""
+        while len(self._data) - self._at < size and not self.at_end:
+            chunk = self._stream.read(max(size - len(self._data) + self._at, _WINDOW_BYTES))
+            self.at_end = not chunk
+            self._before += self._at
+            self._data = self._data[self._at :] + chunk
+            self._at = 0
+        return self._data[self._at : self._at + size]
+
+    def take(self, size: int) -> None:
+        """Go on behind some bytes."""
+        self._at += size
+
+    def next_head(self) -> bytes:
+        """The beginning of the next segment, line ends before it left out; empty where the file ends."""
+        while True:
+            head = self.look(HEAD_BYTES)
+            rest = head.lstrip(segments.LINE_ENDS)
+            self.take(len(head) - len(rest))
+            if rest or not head:
+                return self.look(HEAD_BYTES)
+
+
+class InterchangeFile:
+    """A file that is taken apart."""
+
+    def __init__(self, stream: ByteStream, offset: int, envelope: Envelope, most_elements: int, window: int) -> None:
+        self._bytes = Window(stream, offset)
+        self._envelope = envelope
+        self._most_elements = most_elements
+        self._codes = np.array([segments.code(tag) for tag in envelope.services], dtype=np.int64)
+        self._opening = segments.code(envelope.opening)
+        self._full = max(1, min(window, _WINDOW_BYTES))
+        #: How many segments there were before the window.
+        self._number = 0
+
+    def portions(self) -> Iterator[Portion]:
+        """The segments of the file.
+
+        Raises:
+            BrokenFile: the file is broken.
+        """
+        signs: Signs | None = None
+        size = self._full
+        while True:
+            if signs is None:
+                head = self._bytes.next_head()
+                if not head:
+                    break
+                signs = self._begin(head)
+            data = self._bytes.look(size)
+            found = segments.find(data, signs)
+            if not len(found):
+                size = self._grown(data, found, size)
+                continue
+            place = _undecodable(found, data)
+            if place == 0:
+                raise self._here("the segment is no text of the encoding of the file", int(found.starts[0]))
+            if place is not None:
+                found = segments.find(data[: found.behind[place - 1]], signs)
+            portion, problem, count = self._walk(found, signs)
+            yield portion
+            if problem is not None:
+                raise problem
+            is_cut = count < len(found)
+            self._number += count
+            self._bytes.take(int(found.behind[count - 1]) if is_cut else found.size)
+            size = min(_FIRST_WINDOW_BYTES if is_cut else size * 2, self._full)
+            if not self._envelope.is_open:
+                signs = None
+        if not self._number:
+            raise self._here(f"the file has no interchange: no {self._envelope.header} segment was found")
+
+    def _begin(self, head: bytes) -> Signs:
+        """Take what says the delimiters of the next interchange."""
+        try:
+            signs, size = self._envelope.signs(head)
+        except Broken as problem:
+            raise self._here(str(problem)) from None
+        self._bytes.take(size)
+        return signs
+
+    def _grown(self, data: bytes, found: Segments, size: int) -> int:
+        """How many bytes to look at where the last ones had no segment."""
+        if found.size:
+            self._bytes.take(found.size)
+            return size
+        if len(data.lstrip(segments.LINE_ENDS)) > segments.MOST_SEGMENT_BYTES:
+            raise self._here(f"the segment has no end within {segments.MOST_SEGMENT_BYTES} bytes")
+        if len(data) < size:
+            if data.strip(segments.LINE_ENDS):
+                raise self._here("the file ends within the segment: it is truncated")
+            raise self._here(f"the file ends without {self._envelope.trailer}: it is truncated")
+        return size * 2
+
+    def _here(self, message: str, after: int = 0) -> BrokenFile:
+        return BrokenFile(message, self._number + 1, "", self._bytes.offset + after)
+
+    def _walk(self, found: Segments, signs: Signs) -> tuple[Portion, BrokenFile | None, int]:
+        """The records among segments, what is wrong with the first one behind them, and how many segments count."""
+        envelope = self._envelope
+        is_service = np.isin(found.codes, self._codes)
+        messages = [envelope.message or (None, None)]
+        count, problem = self._follow(found, signs, is_service, messages)
+        is_record = ~is_service | (found.codes == self._opening)
+        wrong = self._wrong_segment(found, is_record)
+        if wrong is not None and wrong[0] < count + (problem is not None):
+            count, problem = wrong
+        which = np.flatnonzero(is_record[:count])
+        owners = np.cumsum(found.codes[:count] == self._opening)[which]
+        told = None
+        if problem is not None:
+            tag = "" if found.lengths[found.first[count]] == 0 else found.column(0, np.array([count]))[0].as_py()
+            told = BrokenFile(problem, self._number + count + 1, tag, self._bytes.offset + int(found.starts[count]))
+        return Portion(found, which, owners, messages), told, count
+
+    def _follow(
+        self, found: Segments, signs: Signs, is_service: Mask, messages: list[tuple[str | None, str | None]]
+    ) -> tuple[int, str | None]:
+        """Follow the envelope; up to which segment it and the delimiters hold, and what is wrong with that one."""
+        envelope = self._envelope
+        services = np.flatnonzero(is_service)
+        at = 0
+        for place, texts in zip(services.tolist(), found.texts(services), strict=True):
+            if place > at and envelope.message is None:
+                return at, self._outside()
+            try:
+                envelope.take(texts, self._number + place + 1)
+            except Broken as problem:
+                return place, str(problem)
+            if texts[0] == envelope.opening:
+                messages.append(envelope.message or (None, None))
+            at = place + 1
+            is_over = not envelope.is_open and at < len(found)
+            if is_over and not envelope.goes_on(signs, found.texts(np.array([at]))[0]):
+                return at, None
+        if at < len(found) and envelope.message is None:
+            return at, self._outside()
+        return len(found), None
+
+    def _outside(self) -> str:
+        envelope = self._envelope
+        return f"the segment is outside of {envelope.wrapper}, which {envelope.opening} opens"
+
+    def _wrong_segment(self, found: Segments, is_record: Mask) -> tuple[int, str] | None:
+        """The first segment that is none, and why."""
+        wrong: list[tuple[int, str]] = []
+        most, longest = self._most_elements, segments.MOST_SEGMENT_BYTES
+        for is_wrong, why in (
+            (found.lengths[found.first] == 0, "the segment has no tag"),
+            (is_record & (found.counts > most), "the segment has {} elements, and max_elements is {}"),
+            (found.behind - found.starts > longest + 1, f"the segment is longer than {longest} bytes"),
+        ):
+            if is_wrong.any():
+                place = int(np.argmax(is_wrong))
+                wrong.append((place, why.format(found.counts[place], most)))
+        return min(wrong, default=None)
+
+
+def _undecodable(found: Segments, data: bytes) -> int | None:
+    """The first segment that is no UTF-8."""
+    if data.isascii():
+        return None
+    try:
+        data[: found.size].decode()
+    except UnicodeDecodeError as error:
+        return int(np.searchsorted(found.behind, error.start, "right"))
+    return None
+
+
+class BrokenFile(Exception):
+    """What is wrong with a file, and with which segment."""
+
+    def __init__(self, message: str, number: int, tag: str, offset: int) -> None:
+        super().__init__(message, number, tag, offset)
+        self.message = message
+        self.number = number
+        self.tag = tag
+        self.offset = offset

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from spark_jobs.execute.tasks.report import LogLine
-from spark_jobs.nodes.operator import Counters
+from spark_jobs.nodes.records.ledger import Counters
 
 if TYPE_CHECKING:
     from spark_jobs.execute.tasks.report import Broken, FirstFailure, Letters, TaskReport
@@ -85,11 +85,5 @@ class Tally:
 
     def unbalanced(self) -> list[str]:
         """Nodes whose counters do not add up: records were lost or made from nothing, which is a bug."""
-        wrong = []
-        for name, c in self.counters.items():
-            if c.records_in + c.made != c.records_out + c.filtered + c.duplicates + c.dead:
-                wrong.append(
-                    f"{name}: {c.records_in} in and {c.made} made are not {c.records_out} out, {c.filtered} filtered, "
-                    f"{c.duplicates} duplicates and {c.dead} dead"
-                )
-        return wrong
+        found = {name: counters.imbalance for name, counters in self.counters.items()}
+        return [f"{name}: {wrong}" for name, wrong in found.items() if wrong]

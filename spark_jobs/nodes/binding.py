@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_jobs.cxl.schema import Column, Schema
+from spark_jobs.nodes.records import columns
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import typed, types
@@ -22,12 +23,6 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.node import Step
     from spark_jobs.nodes.terms.description import Description
 
-#: The engine column that stands for all undeclared columns of an auto-widening source.
-WIDENED = "$widened"
-#: The prefix of correlation keys' shadow columns.
-CORRELATION = "$ck."
-#: The prefix of metadata columns.
-META = "$meta."
 
 #: The path of a value inside a node: `("config", "schema", 0, "type")`.
 Path = tuple[str | int, ...]
@@ -101,18 +96,17 @@ class Flow:
     @property
     def widens(self) -> bool:
         """Whether undeclared columns flow along."""
-        return WIDENED in self.schema
+        return columns.UNDECLARED in self.schema
 
     @property
     def metas(self) -> dict[str, types.Type]:
         """The metadata keys that flow along."""
-        return {c.name.removeprefix(META): c.type for c in self.schema.engine_columns if c.name.startswith(META)}
+        return {columns.META.key(c.name): c.type for c in self.schema.engine_columns if c.name in columns.META}
 
     @property
     def correlation(self) -> tuple[str, ...]:
         """The correlation key fields that flow along, `aggregate.<name>` entries included."""
-        engine = self.schema.engine_columns
-        return tuple(c.name.removeprefix(CORRELATION) for c in engine if c.name.startswith(CORRELATION))
+        return columns.CORRELATION.keys(column.name for column in self.schema.engine_columns)
 
 
 def _sources(flows: Iterable[Flow]) -> tuple[str, ...]:
@@ -280,7 +274,7 @@ def passes_through(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], .
 def emitted_schema(base: Schema, program: typed.Program, origin: str) -> Schema:
     """A row after a program: emits laid over it, metadata behind it (decision 25; spec/plan.md 3)."""
     emits = [Column(name, kind, origin) for name, kind in program.emits]
-    metas = [Column(META + key, kind, origin) for key, kind in program.metas]
+    metas = [Column(columns.META.of(key), kind, origin) for key, kind in program.metas]
     return base.with_columns(*emits, *metas)
 
 

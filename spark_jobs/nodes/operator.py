@@ -1,9 +1,9 @@
 """Steps at work: batches of records pushed from operator to operator inside one task.
 
 A region is a tree of operators. The task pushes batches into the roots; each operator works on a batch and pushes the
-result to its targets. Failing rows leave the batch through `fail`; nothing else can make a record disappear unseen:
-every operator counts what it takes, gives, filters, drops as a duplicate and loses to dead letters, and the run
-checks that these add up.
+result to its targets. Nothing can make a record disappear unseen: records come in through `take` and leave
+through `push`, `drop` and `fail`, which count them, `become` says how many others are made of them, and the run checks
+that these add up (`ledger.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import pyarrow as pa
 from spark_jobs.contract import MERGED
 from spark_jobs.cxl import engine, failures, types, values
 from spark_jobs.nodes import memory
+from spark_jobs.nodes.records import columns, order
+from spark_jobs.nodes.records.columns import IS_GROUP, ORIGIN_NAMES, ROUTE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,20 +25,13 @@ if TYPE_CHECKING:
     from spark_jobs.cxl import typed
     from spark_jobs.cxl.failures import Failures
     from spark_jobs.nodes import node, spill
+    from spark_jobs.nodes.records.ledger import Counters
     from spark_jobs.nodes.terms.needs import Rows
 
 #: Begins a file under a path.
 Create: TypeAlias = "Callable[[str], IO[bytes]]"
 #: Records per batch that operators cut larger inputs into; small enough for a batch's columns to stay in cache.
 BATCH_ROWS = 65_536
-#: Engine columns that say where the record came from, on records that an exchange brought (see `GroupOrigin`).
-ORIGIN_COLUMNS = ("$origin.source", "$origin.split", "$origin.row")
-#: Prefixes of engine columns with each record's own values of `$…`: metadata, event times, totals.
-VALUES = ("$meta.", "$source.", "$pipeline.")
-#: Beside the origin where a plan has routes: the branch of a record's last route, as its number in `Context.branches`.
-ROUTE = "$origin.route"
-#: Beside them on records that are no longer those of a file: groups.
-IS_GROUP = "$origin.group"
 #: The metadata of a written batch that says whose it is, where a node's records are written in partitions.
 PARTITION = "partition"
 
@@ -68,21 +63,28 @@ class Batch:
     `data` has the columns; `rows` the row of each record in the task's input (a split's or a home partition's),
     ascending, the same number for all children of an `emit each`. `lane` is the path through merges: the inputs
     taken, outermost first. `branch` is that of the last route, as its number in `Context.branches`; where the records
-    differ, they have a column for it.
+    differ, they have a column for it. `at` has their places in the stream that the operator takes (`order.py`).
     """
 
     data: pa.RecordBatch
     rows: pa.Array
     origin: Origin
-    lane: tuple[int, ...] = ()
+    lane: order.Lane = ()
     branch: int = 0
+    at: pa.Array | None = None
 
     @property
     def branches(self) -> pa.Array:
         """The branch of each record's last route (decision 94)."""
-        if ROUTE in self.data.schema.names:
-            return self.data.column(ROUTE)
-        return pa.repeat(pa.scalar(self.branch, pa.int16()), self.count)
+        if ROUTE.name in self.data.schema.names:
+            return self.data.column(ROUTE.name)
+        return pa.repeat(pa.scalar(self.branch, ROUTE.type), self.count)
+
+    @property
+    def places(self) -> pa.Array:
+        """The records' places, which an operator gives them when it takes them."""
+        assert self.at is not None
+        return self.at
 
     @property
     def count(self) -> int:
@@ -91,11 +93,13 @@ class Batch:
 
     def take(self, indices: pa.Array) -> Batch:
         """These records, in this order."""
-        return replace(self, data=self.data.take(indices), rows=self.rows.take(indices))
+        at = None if self.at is None else self.at.take(indices)
+        return replace(self, data=self.data.take(indices), rows=self.rows.take(indices), at=at)
 
     def slice(self, start: int, count: int) -> Batch:
         """Some of its records that stand together."""
-        return replace(self, data=self.data.slice(start, count), rows=self.rows.slice(start, count))
+        at = None if self.at is None else self.at.slice(start, count)
+        return replace(self, data=self.data.slice(start, count), rows=self.rows.slice(start, count), at=at)
 
     def slices(self, size: int = BATCH_ROWS) -> Iterable[Batch]:
         """The batch in pieces of at most `size` records."""
@@ -115,7 +119,7 @@ class GroupOrigin:
 
     def identify(self, batch: Batch, indices: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
         """The first records' source, split and row."""
-        source, split, row = (batch.data.column(name).take(indices) for name in ORIGIN_COLUMNS)
+        source, split, row = (batch.data.column(name).take(indices) for name in ORIGIN_NAMES)
         return source, split, row
 
     def of_rows(self, rows: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
@@ -129,29 +133,6 @@ class GroupOrigin:
     def surroundings(self, batch: Batch) -> dict[str, Any]:
         """A group has no file or row of its own (spec/exec.md 12.7)."""
         return {"source.file": MERGED, "source.name": MERGED, "source.path": MERGED}
-
-
-@dataclass
-class Counters:
-    """What became of the records that reached a node in one task."""
-
-    records_in: int = 0
-    records_out: int = 0
-    filtered: int = 0
-    duplicates: int = 0
-    dead: int = 0
-    #: Those of the dead that left a source with a value that does not convert: the stage of their dead letters is the
-    #: first node downstream (decision 26), and so is the node that shows them.
-    refused: int = 0
-    #: Records that exist only from here on (children of `emit each`, copies of an inclusive route, matches of a
-    #: combine) minus those that a group, a miss or an unread branch absorbed: in + made = out + filtered + duplicates +
-    #: dead.
-    made: int = 0
-
-    def add(self, other: Counters) -> None:
-        """Add another task's counts."""
-        for item in fields(self):
-            setattr(self, item.name, getattr(self, item.name) + getattr(other, item.name))
 
 
 class Context(Protocol):
@@ -180,10 +161,10 @@ class Context(Protocol):
         operator: Operator,
         batch: Batch,
         failing: Failures,
-        trigger: str = "",
-        cause: Batch | None = None,
+        trigger: str,
+        cause: Batch | None,
     ) -> None:
-        """Send rows of a batch to the dead letters; `cause` has the driver of each build record of a combine."""
+        """Send rows of a batch to the dead letters, see `Operator.fail`."""
 
     def pause(self) -> None:
         """Said after each stretch of input. Raises `StopTask` when a failure ends the run."""
@@ -208,7 +189,7 @@ class Context(Protocol):
         """Give rows to an exchange."""
 
     def part(
-        self, output: str, lane: tuple[int, ...], opener: Callable[[Create, str], Any], source_file: str | None = None
+        self, output: str, lane: order.Lane, opener: Callable[[Create, str], Any], source_file: str | None = None
     ) -> Any:
         """A new part of an output. The task closes it and reports it.
 
@@ -219,7 +200,7 @@ class Context(Protocol):
             source_file: the input file that the part is about, where each has an output of its own.
         """
 
-    def materialize(self, rows: Rows, lane: tuple[int, ...], schema: pa.Schema) -> Any:
+    def materialize(self, rows: Rows, lane: order.Lane, schema: pa.Schema) -> Any:
         """A new file of rows that a later job needs. The task closes it and reports it."""
 
     def abort(self, operator: Operator, code: str, message: str, batch: Batch, row: int) -> None:
@@ -242,9 +223,8 @@ class Wiring:
         exchange: where the operator sends records; None when it pushes them on.
         partitions: in how many partitions it sends them, or writes them down.
         rows: what it writes down for a later job.
-        lanes: the lanes that reach it, in record order.
-        incoming_lanes: how many lanes there were before an exchange made one of them.
-        numbers: those of the splits and partitions that records come from.
+        arrivals: where the records come from that are pushed to it.
+        before: where the records behind an exchange came from, before it made one lane of several.
         number_of_partition: which partition of an exchange this is.
         widened: the undeclared columns that reach the node, in first-seen order.
         widened_type: what they hold.
@@ -258,9 +238,8 @@ class Wiring:
     exchange: int | None = None
     partitions: int = 1
     rows: Rows | None = None
-    lanes: tuple[tuple[int, ...], ...] = ((),)
-    incoming_lanes: int = 1
-    numbers: range = range(1)
+    arrivals: order.Arrivals = order.ONE
+    before: order.Arrivals = order.ONE
     number_of_partition: int = 0
     widened: tuple[str, ...] = ()
     widened_type: types.Type = types.STRING
@@ -289,9 +268,12 @@ class Operator:
     #: Whether records enter and leave the node here: a node may be several operators.
     first: bool = True
     last: bool = True
+    #: Where the records come from that are pushed here.
+    arrivals: order.Arrivals = order.ONE
 
     def __post_init__(self) -> None:
         self.counters = self.context.counters(self.step.name, silent=self.silent)
+        self.stream = order.Stream(self.arrivals)
         self.open()
 
     def open(self) -> None:
@@ -304,10 +286,44 @@ class Operator:
     def finish(self) -> None:
         """All batches of this task have been processed."""
 
+    def take(self, batch: Batch) -> Batch:
+        """Records come in; they get their places in the operator's stream."""
+        self.enter(batch.count)
+        return self.placed(batch)
+
+    def placed(self, batch: Batch) -> Batch:
+        """The records with their places."""
+        return replace(batch, at=self.stream.places(batch))
+
+    def enter(self, count: int) -> None:
+        """Count records that come in: from another node, or from an operator of the same."""
+        if self.first:
+            self.counters.records_in += count
+        else:
+            self.counters.received += count
+
+    def leave(self, count: int) -> None:
+        """Count records that go on: to other nodes, or to an operator of the same."""
+        if self.last:
+            self.counters.records_out += count
+        else:
+            self.counters.sent += count
+
+    def become(self, count: int, others: int) -> None:
+        """Records are others from here on, or one and the same in some number: children, copies, matches, groups."""
+        if others > count:
+            self.counters.made += others - count
+        else:
+            self.counters.absorbed += count - others
+
+    def drop(self, *, filtered: int = 0, duplicates: int = 0) -> None:
+        """Records end here, as they should."""
+        self.counters.filtered += filtered
+        self.counters.duplicates += duplicates
+
     def push(self, batch: Batch, port: str = "") -> None:
         """Give records to the consumers of a port."""
-        if self.last:
-            self.counters.records_out += batch.count
+        self.leave(batch.count)
         if batch.count:
             for target, target_port in self.targets.get(port, ()):
                 target.process(batch, target_port)
@@ -317,11 +333,17 @@ class Operator:
         most = memory.step_bytes(self.context.account.share)
         return batch.slices(max(1, min(BATCH_ROWS, batch.count * most // max(batch.data.nbytes, 1))))
 
-    def fail(self, batch: Batch, failing: Sequence[engine.RowFailure] | Failures, trigger: str = "") -> None:
-        """Send rows of a batch to the dead letters."""
+    def fail(
+        self,
+        batch: Batch,
+        failing: Sequence[engine.RowFailure] | Failures,
+        trigger: str = "",
+        cause: Batch | None = None,
+    ) -> None:
+        """Send rows of a batch to the dead letters; `cause` has the driver of each build record of a combine."""
         if len(failing):
             self.counters.dead += len(failing)
-            self.context.fail(self, batch, failures.of(failing), trigger)
+            self.context.fail(self, batch, failures.of(failing), trigger, cause)
 
     def run(self, program: engine.BatchProgram, batch: Batch, state: engine.Surroundings) -> engine.BatchResult:
         """Run a program on a batch with everything `$` around it."""
@@ -332,9 +354,8 @@ class Operator:
         """Everything `$` around a batch, by path: a value, or one for each record."""
         values = dict(self.context.values)
         values.update(batch.origin.surroundings(batch))
-        for name in batch.data.schema.names:
-            if name.startswith(VALUES):
-                values[name[1:]] = batch.data.column(name)
+        for path, name in columns.values(batch.data.schema.names).items():
+            values[path] = batch.data.column(name)
         return values
 
 
@@ -356,12 +377,12 @@ _COMPILED: dict[int, tuple[typed.Program, engine.BatchProgram]] = {}
 MOST_COMPILED = 256
 
 
-def overlay(data: pa.RecordBatch, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+def overlay(data: pa.RecordBatch, laid: dict[str, pa.Array]) -> pa.RecordBatch:
     """The batch with these columns laid over: known names in place, new ones behind (decision 25)."""
-    if not columns:
+    if not laid:
         return data
     merged = dict(zip(data.schema.names, data.columns, strict=True))
-    merged.update(columns)
+    merged.update(laid)
     return pa.RecordBatch.from_arrays(list(merged.values()), names=list(merged))
 
 
@@ -369,7 +390,7 @@ def undeclared(data: pa.RecordBatch, name: str) -> pa.Array:
     """A column that the pipeline does not declare, as values of any kind; null where no file has it."""
     import pyarrow as pa
 
-    position = data.schema.get_field_index(f"$widened.{name}")
+    position = data.schema.get_field_index(columns.WIDENED.of(name))
     return data.column(position) if position >= 0 else pa.nulls(data.num_rows, pa.string())
 
 
@@ -406,11 +427,11 @@ def with_origin(batch: Batch, data: pa.RecordBatch, branches: Sequence[str]) -> 
     import numpy as np
 
     origin = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
-    columns = dict(zip(ORIGIN_COLUMNS, origin, strict=True))
+    known = dict(zip(ORIGIN_NAMES, origin, strict=True))
     if len(branches) > 1:
-        columns[ROUTE] = batch.branches
-    if IS_GROUP in batch.data.schema.names:
-        columns[IS_GROUP] = batch.data.column(IS_GROUP)
+        known[ROUTE.name] = batch.branches
+    if IS_GROUP.name in batch.data.schema.names:
+        known[IS_GROUP.name] = batch.data.column(IS_GROUP.name)
     elif type(batch.origin) is GroupOrigin:
-        columns[IS_GROUP] = pa.array(np.ones(batch.count, dtype=bool))
-    return overlay(data, columns)
+        known[IS_GROUP.name] = pa.array(np.ones(batch.count, dtype=bool))
+    return overlay(data, known)

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.nodes import memory, ordering, partition
+from spark_jobs.nodes import memory, partition
+from spark_jobs.nodes.records import order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -107,10 +108,10 @@ class Ordered:
         table = pa.concat_tables(self._held, promote_options="default")
         self._held = []
         names, columns = table.schema.names, table.columns
-        order = pc.sort_indices(table.column(ordering.AT).combine_chunks())
+        indices = pc.sort_indices(table.column(order.AT).combine_chunks())
         del table
         columns.reverse()
-        return pa.table({name: _ordered(columns, order) for name in names})
+        return pa.table({name: _ordered(columns, indices) for name in names})
 
     def _spill(self, tables: Iterable[pa.Table]) -> list[Spilled]:
         """A sorted run, in blocks small enough for one of each run to be held."""
@@ -118,9 +119,9 @@ class Ordered:
         return [self._room.spill(self._node, piece) for table in tables for piece in pieces(table, block)]
 
 
-def _ordered(columns: list[pa.ChunkedArray], order: pa.Array) -> pa.Array:
+def _ordered(columns: list[pa.ChunkedArray], indices: pa.Array) -> pa.Array:
     """The last of the columns, which goes, in an order."""
-    return columns.pop().combine_chunks().take(order)
+    return columns.pop().combine_chunks().take(indices)
 
 
 def _merged(runs: Sequence[Sequence[Spilled]]) -> Iterator[pa.Table]:
@@ -134,18 +135,18 @@ def _merged(runs: Sequence[Sequence[Spilled]]) -> Iterator[pa.Table]:
             # Rows of one place may go on in the next block: earlier runs come first with all they have.
             while _last(table) == bound and (block := next(rest[i], None)) is not None:
                 table = pa.concat_tables([table, block.read()], promote_options="default").combine_chunks()
-            count = int(np.searchsorted(table.column(ordering.AT).to_numpy(), bound, side="right"))
+            count = int(np.searchsorted(table.column(order.AT).to_numpy(), bound, side="right"))
             ready.append(table.slice(0, count))
             current[i] = table.slice(count)
         going_on = [i for i, table in enumerate(current) if table.num_rows]
         current, rest = [current[i] for i in going_on], [rest[i] for i in going_on]
         joined = _joined(ready)
-        yield joined.take(pc.sort_indices(joined.column(ordering.AT)))
+        yield joined.take(pc.sort_indices(joined.column(order.AT)))
 
 
 def _last(table: pa.Table) -> int:
     """The last place of sorted rows."""
-    last: int = table.column(ordering.AT)[-1].as_py()
+    last: int = table.column(order.AT)[-1].as_py()
     return last
 
 

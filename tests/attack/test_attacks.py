@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.execute.delivery.local import publish, recovery
-from tests.attack import crash_points, data_files, hostile_texts, kills, pipelines, programs, rounds
+from tests.attack import crash_points, data_files, hostile_texts, kills, pipelines, programs, rounds, whole_pipelines
 
 if TYPE_CHECKING:
     import random
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    ("attack", "count"), [(pipelines, 30), (data_files, 25), (hostile_texts, 10), (programs, 2)], ids=str
+    ("attack", "count"),
+    [(pipelines, 30), (data_files, 25), (hostile_texts, 10), (programs, 2), (whole_pipelines, 2)],
+    ids=str,
 )
 def test_an_attack_holds_and_says_so(attack: ModuleType, count: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert attack.main(["--seed", "3", "--count", str(count)]) == 0

@@ -12,7 +12,7 @@ import pytest
 from spark_jobs.cli import clinker
 from spark_jobs.execute import tolerance
 from spark_jobs.execute.run import partitions, work
-from spark_jobs.nodes.operator import Counters
+from spark_jobs.nodes.records.ledger import Counters
 from spark_jobs.plan import plan as plans
 from tests.execute import pipelines, without_spark
 

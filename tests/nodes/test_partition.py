@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.nodes import ordering, partition
+from spark_jobs.nodes import partition
 
 TEXTS = st.lists(st.one_of(st.none(), st.text(max_size=8)), max_size=40)
 
@@ -45,11 +45,3 @@ def test_keys_spread() -> None:
     for keys in (pa.array([f"customer {i}" for i in range(20_000)]), pa.array(np.arange(20_000) * 1024)):
         counts = np.bincount(partition.numbers([keys], 8), minlength=8)
         assert counts.max() < 1.1 * 20_000 / 8
-
-
-@pytest.mark.parametrize("numbers", [range(4), range(20, 60)])
-def test_homes_follow_the_order_of_records_and_have_equal_parts(numbers: range) -> None:
-    at = [ordering.places(ordering.place(lane, number, numbers), 0, 3) for lane in range(2) for number in numbers]
-    homes = ordering.homes(pa.concat_arrays(at), numbers, 2, 4)
-    assert (np.diff(homes) >= 0).all()
-    assert np.bincount(homes).tolist() == [2 * len(numbers) * 3 // 4] * 4

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.nodes import memory, ordering, spill
+from spark_jobs.nodes import memory, spill
+from spark_jobs.nodes.records import order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,17 +41,17 @@ class _Room:
 
 
 def _rows(places: Sequence[int]) -> pa.Table:
-    return pa.table({ordering.AT: pa.array(places, pa.int64())})
+    return pa.table({order.AT: pa.array(places, pa.int64())})
 
 
 def _keyed(places: Sequence[int], keys: Sequence[int | None]) -> pa.Table:
     """A row per place: its key, and a list of places."""
     lists = pa.array([[place] for place in places], pa.list_(pa.int64()))
-    return pa.table({"key": pa.array(keys, pa.int64()), ordering.AT: lists})
+    return pa.table({"key": pa.array(keys, pa.int64()), order.AT: lists})
 
 
 def _found(tables: Iterable[pa.Table]) -> list[tuple[int | None, list[int]]]:
-    columns = [(table.column("key").to_pylist(), table.column(ordering.AT).to_pylist()) for table in tables]
+    columns = [(table.column("key").to_pylist(), table.column(order.AT).to_pylist()) for table in tables]
     return [pair for keys, lists in columns for pair in zip(keys, lists, strict=True)]
 
 
@@ -59,7 +60,7 @@ def _listed(tables: Sequence[pa.Table]) -> pa.Table:
     found: dict[int | None, list[int]] = {}
     for key, places in _found(tables):
         found.setdefault(key, []).extend(places)
-    return pa.table({"key": list(found), ordering.AT: list(found.values())}, tables[0].schema)
+    return pa.table({"key": list(found), order.AT: list(found.values())}, tables[0].schema)
 
 
 @given(st.lists(st.lists(st.integers(0, 500), min_size=1, max_size=60), max_size=60), st.integers(300, 20_000))
@@ -68,7 +69,7 @@ def test_places_come_back_in_order(parts: list[list[int]], share: int) -> None:
     rows = spill.Ordered(room, "n")
     for part in parts:
         rows.add(_rows(part))
-    found = [place for table in rows.tables() for place in table.column(ordering.AT).to_pylist()]
+    found = [place for table in rows.tables() for place in table.column(order.AT).to_pylist()]
     assert found == sorted(place for part in parts for place in part)
 
 
@@ -83,7 +84,7 @@ def test_many_runs_are_merged_within_the_share() -> None:
     tables = list(rows.tables())
     assert len(room.spilled) > 2 * spill.MOST_RUNS
     assert max(table.nbytes for table in tables) <= room.share
-    assert pa.concat_tables(tables).column(ordering.AT).to_pylist() == list(range(20_000))
+    assert pa.concat_tables(tables).column(order.AT).to_pylist() == list(range(20_000))
 
 
 KEYS = st.lists(st.lists(st.one_of(st.none(), st.integers(0, 40)), min_size=1, max_size=40), max_size=40)

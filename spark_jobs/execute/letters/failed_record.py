@@ -11,7 +11,7 @@ from spark_jobs.cxl import values
 from spark_jobs.cxl.failure import Category
 from spark_jobs.execute.letters import reread
 from spark_jobs.execute.verdict import RunFailed
-from spark_jobs.formats import format
+from spark_jobs.nodes.records import columns
 from spark_jobs.scan.files import FormatError
 from spark_jobs.scan.network import addresses
 
@@ -45,10 +45,10 @@ def blamed(first: FirstFailure, inputs: Inputs, rows_before: Mapping[int, int], 
 def at_hand(data: pa.RecordBatch | pa.Table, row: int) -> list[tuple[str, str | None]]:
     """A record of a batch as messages show it; what the engine has beside its columns is left out."""
     found: list[tuple[str, str | None]] = []
-    columns: Sequence[pa.Array | pa.ChunkedArray] = data.columns
-    for name, column in zip(data.schema.names, columns, strict=True):
-        shown = name.removeprefix(format.WIDENED)
-        if shown.startswith("$"):
+    values_of: Sequence[pa.Array | pa.ChunkedArray] = data.columns
+    for name, column in zip(data.schema.names, values_of, strict=True):
+        shown = columns.WIDENED.key(name)
+        if columns.is_engine(shown):
             continue
         if len(found) == _MOST_COLUMNS:
             break

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     Places = tuple[pa.Array, pa.Array, pa.Array]
     Causes = tuple[pa.Array, pa.Array, pa.Array, pa.Array]
 
-#: A dead letter before it has its row number: `number` orders the entries of one record by their node's place in the
-#: plan, then its `cause`: the driver's record of a combine that a build record was refused with, -1 for a record's own
-#: failures, which come first. `at` is the place of the failing record, or of the driver's, where several may be of one
-#: row (see `nodes/ordering.py`), and 0 where they come in their order. `branch` counts the branches of all routes,
-#: `reason` is a position in the block's list of `Why`. `record` has the texts of the source's declared columns, null
-#: where they have to be read again.
+#: A dead letter before it has its row number: `number` orders the entries of one record by their operator's place in
+#: the plan, then its `cause`: the driver's record of a combine that a build record was refused with, -1 for a record's
+#: own failures, which come first. `at` is the place of the failing record at the node, or of the driver's: several may
+#: be of one row (see `nodes/records/order.py`). `branch` counts the branches of all routes, `reason` is a position in
+#: the block's list of `Why`. `record` has the texts of the source's declared columns, null where they have to be read
+#: again.
 SCHEMA = pa.schema(
     [
         ("source", pa.int32()),

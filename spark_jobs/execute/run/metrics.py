@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs import contract, result
 from spark_jobs.execute import logs
 from spark_jobs.execute.spark import processes
-from spark_jobs.nodes.operator import Counters
+from spark_jobs.nodes.records.ledger import Counters
 from spark_jobs.plan.physical import regions
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _hand_on(source: Counters, first: plans.PlannedNode, name: str, found: Mappi
 def _node(counters: Counters) -> dict[str, int]:
     return {
         "records_in": counters.records_in, "records_out": counters.records_out, "filtered": counters.filtered,
-        "deduplicated": counters.duplicates, "dead": counters.dead, "made": counters.made,
+        "deduplicated": counters.duplicates, "dead": counters.dead, "made": counters.more,
     }  # fmt: skip
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.run.measures import Measures
     from spark_jobs.execute.run.stopwatch import Stopwatch
     from spark_jobs.execute.tasks.report import Part, TaskReport
-    from spark_jobs.nodes.operator import Counters
+    from spark_jobs.nodes.records.ledger import Counters
     from spark_jobs.nodes.terms.needs import Rows
     from spark_jobs.plan import plan as plans
 
@@ -91,6 +91,7 @@ class Pass:
             excluded=self.excluded,
             materialized={rows: tuple(part.path for part in parts) for rows, parts in written.items()},
             numbers=_numbers(job, products.inputs),
+            departing=_departing(job, products.inputs),
             places=origins.Places.of(products.inputs.splits_of(job.sources)) if job.exchanges else None,
             counted=_counted(job, products),
         )
@@ -128,11 +129,17 @@ class Pass:
 
 
 def _numbers(job: regions.Job, inputs: Inputs) -> range:
+    """The numbers of all tasks: splits, and behind exchanges partitions."""
+    splits = (place.number for _, place in inputs.splits_of(job.sources))
+    return range(max([0, *splits, *(exchange.partitions for exchange in job.exchanges)]) + 1)
+
+
+def _departing(job: regions.Job, inputs: Inputs) -> range:
     """The numbers of the tasks whose records leave for an exchange: splits, and behind a first one partitions."""
+    if any(each.level > 1 for each in job.exchanges if each.kind.gives_places):
+        return _numbers(job, inputs)
     mine = [place.number for _, place in inputs.splits_of(job.sources)] or [0]
-    if all(each.level == 1 for each in job.exchanges if each.kind.gives_places):
-        return range(min(mine), max(mine) + 1)
-    return range(max([*mine, *(exchange.partitions for exchange in job.exchanges)]) + 1)
+    return range(min(mine), max(mine) + 1)
 
 
 def _counted(job: regions.Job, products: Products) -> dict[str, Counters]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.execute.run.measures import ByNumber, Measures
 from spark_jobs.execute.tally import Tally
-from spark_jobs.nodes.operator import Counters
+from spark_jobs.nodes.records.ledger import Counters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_jobs.nodes.operator import Counters
+from spark_jobs.nodes.records.ledger import Counters
 from spark_jobs.nodes.terms.needs import Rows
 
 if TYPE_CHECKING:
@@ -67,6 +67,16 @@ class FirstFailure:
     record: list[tuple[str, str | None]] | None = None
     #: The level of the task that it ended.
     level: int = 0
+    #: The operator's number, and the record's place there: of one record's children at a node the first is told.
+    number: int = 0
+    at: int = 0
+
+    def precedes(self, other: FirstFailure) -> bool:
+        """Whether it is told instead of one that was met before."""
+        mine, its = (self.source, self.split, self.row), (other.source, other.split, other.row)
+        if mine != its:
+            return mine < its
+        return self.number == other.number and self.at < other.at
 
 
 @dataclass

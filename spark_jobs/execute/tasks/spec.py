@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.delivery.destination import Parts
     from spark_jobs.execute.tasks import spill
     from spark_jobs.execute.tasks.roots import Load
-    from spark_jobs.nodes.operator import Counters
+    from spark_jobs.nodes.records.ledger import Counters
     from spark_jobs.nodes.source.record_origin import Places
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.nodes.terms.needs import Rows
@@ -70,7 +70,8 @@ class JobSpec:
         measures_only: whether level 0 only measures its splits.
         excluded: files with the keys of groups whose records count as not read.
         materialized: files of earlier jobs by what they have, in record order.
-        numbers: those of the splits and partitions that records can come from: home partitions share them.
+        numbers: those of the splits and partitions that records can come from.
+        departing: those of them whose records leave for an exchange: home partitions share them.
         places: what is known of splits by their numbers, for records that an exchange brought.
         counted: what nodes counted in earlier jobs, as far as groups know of it and this job does not count it again.
     """
@@ -83,5 +84,6 @@ class JobSpec:
     excluded: tuple[str, ...] = ()
     materialized: Mapping[Rows, tuple[str, ...]] = field(default_factory=dict)
     numbers: range = range(1)
+    departing: range = range(1)
     places: Places | None = None
     counted: Mapping[str, Counters] = field(default_factory=dict)

@@ -21,7 +21,8 @@ from spark_jobs.execute.tasks import spill as disk
 from spark_jobs.execute.tasks.outbox import Outbox
 from spark_jobs.execute.tasks.parcels import COUNTS
 from spark_jobs.formats import reading
-from spark_jobs.nodes import memory, node, operator, ordering, spill
+from spark_jobs.nodes import memory, node, operator, spill
+from spark_jobs.nodes.records import ledger, order
 from spark_jobs.nodes.source import record_origin as origins
 from spark_jobs.plan import plan as plans
 from spark_jobs.scan.files import FormatError
@@ -66,7 +67,7 @@ class Task:
         self._parts: list[tuple[report.Part, Any]] = []
         self.running: operator.Batch | None = None
         #: What operators count that repeat the work of an earlier job.
-        self._repeated: dict[str, operator.Counters] = {}
+        self._repeated: dict[str, ledger.Counters] = {}
         #: What nodes counted at earlier levels and in earlier jobs.
         self._counted = {name: replace(counters) for name, counters in spec.counted.items()}
         #: Whose the part files are, those too that could not be opened.
@@ -75,12 +76,12 @@ class Task:
     # ---- what operators ask for
     # ----------------------------------------------------------------------------------------
 
-    def counters(self, name: str, *, silent: bool = False) -> operator.Counters:
+    def counters(self, name: str, *, silent: bool = False) -> ledger.Counters:
         """The counters of a node in this task."""
         counters = self._repeated if silent else self.report.counters
-        return counters.setdefault(name, operator.Counters())
+        return counters.setdefault(name, ledger.Counters())
 
-    def counted(self) -> Mapping[str, operator.Counters]:
+    def counted(self) -> Mapping[str, ledger.Counters]:
         """What nodes counted at all levels before this one, as far as an aggregate of this level asks."""
         return self._counted
 
@@ -97,10 +98,10 @@ class Task:
         texts = batch.origin.texts(batch, indices) if self.spec.run.keep_texts else None
         places = batch.origin.identify(batch, indices)
         if cause is None:
-            causes = gather.own(ordering.of(batch.data).take(indices))
+            causes = gather.own(batch.places.take(indices))
         else:
             driver = cause.origin.identify(cause, pa.array(range(cause.count), pa.int64()))
-            causes = (*driver, ordering.of(cause.data))
+            causes = (*driver, cause.places)
         entries = gather.Entries(failing, places, causes, batch.branches.take(indices), texts)
         stages = [operator_.step.stage] * len(failing.reasons)
         self._note(operator_, entries, gather.Site(stages, operator_.number, trigger), batch.data)
@@ -125,16 +126,18 @@ class Task:
         self.gathered.add(entries, site)
         if self.spec.run.strategy is not plans.Strategy.FAIL_FAST:
             return
-        first = int(np.lexsort(tuple(column.to_numpy() for column in reversed(entries.places)))[0])
+        at = np.zeros(len(entries.failing), dtype=np.int64) if entries.causes is None else entries.causes[-1].to_numpy()
+        first = int(np.lexsort((at, *(column.to_numpy() for column in reversed(entries.places))))[0])
         source, split, row = (column[first].as_py() for column in entries.places)
-        known = self.report.failure
-        if known is None or (source, split, row) < (known.source, known.split, known.row):
-            item, stage = entries.failing[first], site.stages[entries.failing.reason[first]]
-            found, (expression, place) = item.failure, item.failure.expression or ("", "")
-            record = None if data is None else failed_record.at_hand(data, item.row)
-            self.report.failure = report.FirstFailure(
-                source, split, row, stage, found.detail, found.field, found.category, expression, place, record
-            )
+        item, stage = entries.failing[first], site.stages[entries.failing.reason[first]]
+        found, (expression, place) = item.failure, item.failure.expression or ("", "")
+        failure = report.FirstFailure(
+            source, split, row, stage, found.detail, found.field, found.category, expression, place,
+            number=site.number, at=int(at[first]),
+        )  # fmt: skip
+        if self.report.failure is None or failure.precedes(self.report.failure):
+            failure.record = None if data is None else failed_record.at_hand(data, item.row)
+            self.report.failure = failure
 
     def pause(self) -> None:
         """Records are through: under fail_fast a failure among them ends the task, the earliest one told."""
@@ -272,7 +275,7 @@ class Task:
             for ordinal, payload in parcels:
                 if ordinal == COUNTS:
                     for name, counters in report.decode_counters(payload).items():
-                        self._counted.setdefault(name, operator.Counters()).add(counters)
+                        self._counted.setdefault(name, ledger.Counters()).add(counters)
                 else:
                     root.receive(pa.ipc.open_stream(payload).read_all())
             self._finish(operators)
@@ -369,6 +372,7 @@ class Task:
 
     def _operator(self, box: regions.Box) -> operator.Operator:
         """The operator of a box."""
+        departs = box.exchange is not None and self.spec.job.exchanges[box.exchange].kind.gives_places
         wiring = operator.Wiring(
             context=self,
             silent=box.silent,
@@ -378,9 +382,8 @@ class Task:
             exchange=box.exchange,
             partitions=box.partitions,
             rows=box.rows,
-            lanes=box.lanes,
-            incoming_lanes=len(box.incoming_lanes),
-            numbers=self.spec.numbers,
+            arrivals=order.Arrivals(box.lanes, self.spec.departing if departs else self.spec.numbers),
+            before=order.Arrivals(box.incoming_lanes, self.spec.departing),
             number_of_partition=self.report.number,
             widened=self.spec.run.widened.get(box.step.name, ()),
             widened_type=self.spec.run.widened_type,

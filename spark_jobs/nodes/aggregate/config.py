@@ -14,8 +14,9 @@ from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes.aggregate.describe import DESCRIPTION
 from spark_jobs.nodes.aggregate.step import AggregateStep
-from spark_jobs.nodes.binding import CORRELATION, WIDENED, BindScope, Bound, Feed, Flow, NodeType, Wiring, report
+from spark_jobs.nodes.binding import BindScope, Bound, Feed, Flow, NodeType, Wiring, report
 from spark_jobs.nodes.model import Config, Duration, Name, NodeConfig, PositiveDuration, Text, choice
+from spark_jobs.nodes.records.columns import CORRELATION, UNDECLARED
 
 
 class StrategyHint(StrEnum):
@@ -203,11 +204,11 @@ def _output(config: AggregateConfig, flow: Flow, program: typed.AggregateProgram
     emits = [Column(emit, kind, name) for emit, kind in program.after.emits]
     row = Schema(tuple(keys)).with_columns(*emits)
     kept = [f for f in flow.correlation if f in config.group_by]
-    engine = [Column(CORRELATION + field, flow.schema.get(field).type, name) for field in kept]  # type: ignore[union-attr]
+    engine = [Column(CORRELATION.of(field), flow.schema.get(field).type, name) for field in kept]  # type: ignore[union-attr]
     if flow.correlation and len(kept) < len(flow.correlation) and config.time_window is None:
-        engine.append(Column(f"{CORRELATION}aggregate.{name}", types.INT, name))
+        engine.append(Column(CORRELATION.of(f"aggregate.{name}"), types.INT, name))
     if flow.widens:
-        engine.append(Column(WIDENED, types.MAP, name))
+        engine.append(Column(UNDECLARED, types.MAP, name))
     return row.with_columns(*engine)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.nodes.aggregate.accumulators import FIRST, LAST
-from spark_jobs.nodes.ordering import AT
+from spark_jobs.nodes.records.order import AT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.cxl import engine, failure
-from spark_jobs.nodes import keys, memory, operator, ordering, partition, spill
+from spark_jobs.nodes import keys, memory, operator, partition, spill
 from spark_jobs.nodes.aggregate import accumulators, groups, numbers
+from spark_jobs.nodes.records import order
+from spark_jobs.nodes.records.columns import ORIGIN_NAMES, ROUTE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +39,7 @@ class Grouping:
             for i, (key, column) in enumerate(zip(self.keys, kinds, strict=True))
         ]
         #: Where a group's first record comes from.
-        self.origin = (*operator.ORIGIN_COLUMNS, *([operator.ROUTE] if len(context.branches) > 1 else []))
+        self.origin = (*ORIGIN_NAMES, *([ROUTE.name] if len(context.branches) > 1 else []))
         self.carried = [*(v for k, v in zip(self.keys, self.values, strict=True) if k != v), *self.origin]
         self.accumulators = [accumulators.accumulator(call, f"call {i}") for i, call in enumerate(step.program.calls)]
         #: What keeps states: calls over the same columns share theirs.
@@ -63,12 +65,11 @@ def array(table: pa.Table, name: str) -> pa.Array:
 
 
 @dataclass
-class _Lane:
-    """What a task has grouped of one lane."""
+class _Grouped:
+    """What a task has grouped of one lane, and the rank of its places."""
 
-    place: int
+    rank: int
     branch: int
-    arrived: int = 0
     raw: list[dict[str, pa.Array]] = field(default_factory=list)
     raw_rows: int = 0
     raw_bytes: int = 0
@@ -99,8 +100,6 @@ class Partial(operator.Operator):
     step: AggregateStep
     exchange: int = 0
     partitions: int = 1
-    lanes: tuple[tuple[int, ...], ...] = ((),)
-    numbers: range = range(1)
 
     def open(self) -> None:
         """Compile the row-wise part."""
@@ -109,35 +108,31 @@ class Partial(operator.Operator):
         self.before = operator.compiled(before) if before.statements else None
         self.numeric = numbers.arguments(self.step)
         self.state = engine.Surroundings()
-        self.found: dict[tuple[int, ...], _Lane] = {}
+        self.found: dict[order.Lane, _Grouped] = {}
         self.place = self.context.account.open(self._release)
 
     def process(self, batch: operator.Batch, port: int) -> None:
         """Prepare keys and arguments; group them when enough have come together."""
-        self.counters.records_in += batch.count
+        batch = self.take(batch)
         if self.step.undeclared:
             lifted = {name: operator.undeclared(batch.data, name) for name in self.step.undeclared}
             batch = replace(batch, data=operator.overlay(batch.data, lifted))
         emits: dict[str, pa.Array] = {}
-        failed = 0
-        arrived = batch.count
         if self.before is not None:
             result = self.run(self.before, batch, self.state)
             self.fail(batch, [self._add_error(item) for item in result.failures])
-            failed, emits = len(result.failures), result.emits
-            batch = batch if result.rows is None else batch.take(result.rows)
-        batch, emits, bad = self._keyed(batch, emits)
-        self.counters.made -= arrived - failed - bad
+            kept = batch if result.rows is None else batch.take(result.rows)
+            self.become(batch.count - len(result.failures) - kept.count, 0)  # a filter left them out
+            batch, emits = kept, result.emits
+        batch, emits = self._keyed(batch, emits)
+        self.become(batch.count, 0)
         if not batch.count:
             return
         lane = self.found.get(batch.lane)
         if lane is None:
-            place = ordering.place(self.lanes.index(batch.lane), batch.origin.number, self.numbers)
-            lane = _Lane(place, batch.branch)
-            self.found[batch.lane] = lane
-        prepared = self._prepared(batch, emits, lane)
+            lane = self.found[batch.lane] = _Grouped(self.stream.rank(batch), batch.branch)
+        prepared = self._prepared(batch, emits)
         lane.raw.append(prepared)
-        lane.arrived += batch.count
         lane.raw_rows += batch.count
         size = sum(column.nbytes for column in prepared.values())
         lane.raw_bytes += size
@@ -149,9 +144,7 @@ class Partial(operator.Operator):
     def _add_error(self, item: engine.RowFailure) -> engine.RowFailure:
         return group_error(self.step.name, item)
 
-    def _keyed(
-        self, batch: operator.Batch, emits: dict[str, pa.Array]
-    ) -> tuple[operator.Batch, dict[str, pa.Array], int]:
+    def _keyed(self, batch: operator.Batch, emits: dict[str, pa.Array]) -> tuple[operator.Batch, dict[str, pa.Array]]:
         """The batch with its key columns, without the rows that have no usable key or argument."""
         columns = dict(emits)
         bad = np.zeros(batch.count, dtype=bool)
@@ -174,9 +167,9 @@ class Partial(operator.Operator):
             self.fail(batch, sorted(failures, key=lambda item: item.row))
             kept = pa.array(np.flatnonzero(~bad))
             batch, columns = batch.take(kept), {name: column.take(kept) for name, column in columns.items()}
-        return batch, columns, len(failures)
+        return batch, columns
 
-    def _prepared(self, batch: operator.Batch, columns: dict[str, pa.Array], lane: _Lane) -> dict[str, pa.Array]:
+    def _prepared(self, batch: operator.Batch, columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
         """Keys, arguments and places of a batch's records."""
         prepared = {name: columns[name] for name in self.grouping.keys}
         prepared |= {
@@ -187,17 +180,17 @@ class Partial(operator.Operator):
         for call in self.step.program.calls:
             for name in call.arguments:
                 prepared[name] = columns[name] if name in columns else batch.data.column(name)
-        prepared[ordering.AT] = ordering.places(lane.place, lane.arrived, batch.count)
-        if operator.ORIGIN_COLUMNS[0] in batch.data.schema.names:
-            prepared |= {name: batch.data.column(name) for name in operator.ORIGIN_COLUMNS}
-            if operator.ROUTE in self.grouping.origin:
-                prepared[operator.ROUTE] = batch.branches
+        prepared[order.AT] = batch.places
+        if ORIGIN_NAMES[0] in batch.data.schema.names:
+            prepared |= {name: batch.data.column(name) for name in ORIGIN_NAMES}
+            if ROUTE.name in self.grouping.origin:
+                prepared[ROUTE.name] = batch.branches
         else:
             self.split_origin = batch.origin
-            prepared[operator.ORIGIN_COLUMNS[2]] = batch.rows
+            prepared[ORIGIN_NAMES[2]] = batch.rows
         return prepared
 
-    def _fills_room(self, lane: _Lane) -> bool:
+    def _fills_room(self, lane: _Grouped) -> bool:
         """Whether grouping the raw records takes all the room there is."""
         if not lane.raw_rows:
             return False
@@ -211,10 +204,10 @@ class Partial(operator.Operator):
         return each * lane.raw_rows * lane.groups_per_row > room
 
     def _sample(self, part: dict[str, pa.Array]) -> pa.Table:
-        rows = pa.array(np.arange(0, len(part[ordering.AT]), _SAMPLED))
-        return pa.table({name: part[name].take(rows) for name in self.grouping.keys or [ordering.AT]})
+        rows = pa.array(np.arange(0, len(part[order.AT]), _SAMPLED))
+        return pa.table({name: part[name].take(rows) for name in self.grouping.keys or [order.AT]})
 
-    def _group(self, lane: _Lane) -> None:
+    def _group(self, lane: _Grouped) -> None:
         """The raw records of a lane become partial groups."""
         raw, lane.raw = lane.raw, []
         columns = {name: pa.chunked_array([part.pop(name) for part in raw]).combine_chunks() for name in list(raw[0])}
@@ -224,7 +217,7 @@ class Partial(operator.Operator):
             states += accumulator.first([columns[name] for name in accumulator.call.arguments], count)
         carried = [name for name in self.grouping.carried if name in columns]
         table = groups.reduce(self.grouping.keys, columns, carried, states)
-        if operator.ORIGIN_COLUMNS[0] not in columns:
+        if ORIGIN_NAMES[0] not in columns:
             table = self._with_origin(table, lane.branch)
         lane.partial.append(table)
         lane.grouped += count
@@ -234,7 +227,7 @@ class Partial(operator.Operator):
     def _count_held(self) -> None:
         self.place.set(sum(lane.bytes for lane in self.found.values()))
 
-    def _merge_where_many(self, lane: _Lane) -> None:
+    def _merge_where_many(self, lane: _Grouped) -> None:
         if lane.partial_rows - lane.merged_rows > MERGE_ROWS:
             self._merge(lane)
 
@@ -250,17 +243,17 @@ class Partial(operator.Operator):
 
     def _with_origin(self, table: pa.Table, branch: int) -> pa.Table:
         """Where the first record of each group was read: the task's split, and the row there."""
-        row = operator.ORIGIN_COLUMNS[2]
+        row = ORIGIN_NAMES[2]
         origin = self.split_origin.of_rows(array(table, row))
         table = table.drop_columns([row])
-        for name, column in zip(operator.ORIGIN_COLUMNS, origin, strict=True):
+        for name, column in zip(ORIGIN_NAMES, origin, strict=True):
             table = table.append_column(name, column)
-        if operator.ROUTE in self.grouping.origin:
-            table = table.append_column(operator.ROUTE, pa.repeat(pa.scalar(branch, pa.int16()), table.num_rows))
-        leading = [*self.grouping.keys, ordering.AT, *self.grouping.carried]
+        if ROUTE.name in self.grouping.origin:
+            table = table.append_column(ROUTE.name, pa.repeat(pa.scalar(branch, ROUTE.type), table.num_rows))
+        leading = [*self.grouping.keys, order.AT, *self.grouping.carried]
         return table.select([*leading, *(name for name in table.schema.names if name not in leading)])
 
-    def _merge(self, lane: _Lane) -> None:
+    def _merge(self, lane: _Grouped) -> None:
         if len(lane.partial) > 1 and not lane.has_unlike:
             merge, room, size = self.grouping.merge, self.place.room, self.grouping.row_bytes
             found = spill.merged(lane.partial, self.grouping.keys, merge, room, size, salt=1)
@@ -268,13 +261,13 @@ class Partial(operator.Operator):
         lane.partial_rows = lane.merged_rows = sum(table.num_rows for table in lane.partial)
         self._count_held()
 
-    def _send(self, lane: _Lane) -> None:
+    def _send(self, lane: _Grouped) -> None:
         """Send the groups to where equal keys meet: at the end, or as soon as they are too many to be held."""
         tables, lane.partial = lane.partial, []
         lane.grouped = lane.partial_rows = lane.merged_rows = 0
         for table in tables:
             for number, part in partition.split(table, self.grouping.keys, self.partitions):
-                self.context.send(self.exchange, number, lane.place, part)
+                self.context.send(self.exchange, number, lane.rank, part)
         self._count_held()
 
     def finish(self) -> None:

@@ -3,7 +3,7 @@
 `Partial`, in `partial.py`, is the end of the region that feeds the aggregate: it groups what its task sees and sends
 the states to the group exchange. `Final` merges the states of its keys, runs the expressions around the accumulators,
 and sends the groups home, to the partition of their first record; with a single partition it pushes them on itself.
-`Home` puts them back into order.
+`meeting.Home` puts them back into order.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure
-from spark_jobs.nodes import meeting, memory, operator, ordering, spill
+from spark_jobs.nodes import meeting, memory, operator, spill
 from spark_jobs.nodes.aggregate import partial
+from spark_jobs.nodes.records import order
+from spark_jobs.nodes.records.columns import ORIGIN, ROUTE, value
 from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ class Final(meeting.Meeting):
             size = memory.step_bytes(self.context.account.share)
             for table in self.groups.tables():
                 for piece in spill.pieces(table, size):
-                    ordered = piece.take(pc.sort_indices(piece.column(ordering.AT)))
+                    ordered = piece.take(pc.sort_indices(piece.column(order.AT)))
                     self.send_home(pa.table(self._evaluate(ordered).data))
             return
         found = spill.Ordered(self.context, self.step.name)
@@ -68,15 +70,15 @@ class Final(meeting.Meeting):
     def push_all(self, batch: operator.Batch) -> None:
         """Give the groups on without their places."""
         for piece in self.portions(batch):
-            self.push(replace(piece, data=piece.data.drop_columns([ordering.AT])))
+            self.push(replace(piece, data=piece.data.drop_columns([order.AT])))
 
     def _no_rows(self) -> pa.Table:
         """The single group of a global aggregate without records (decision 61, spec/exec.md 7.3)."""
-        columns: dict[str, pa.Array] = {ordering.AT: pa.array([0])}
-        for name, kind in zip(operator.ORIGIN_COLUMNS, (pa.int32(), pa.int32(), pa.int64()), strict=True):
-            columns[name] = pa.array([-1], kind)
-        if operator.ROUTE in self.grouping.origin:
-            columns[operator.ROUTE] = pa.array([0], pa.int16())
+        columns: dict[str, pa.Array] = {order.AT: pa.array([0])}
+        for each in ORIGIN:
+            columns[each.name] = pa.array([-1], each.type)
+        if ROUTE.name in self.grouping.origin:
+            columns[ROUTE.name] = pa.array([0], ROUTE.type)
         for accumulator in self.grouping.keepers:
             empty = [_no_values(static) for static in accumulator.call.argument_types]
             for state in accumulator.first(empty, 0):
@@ -90,16 +92,16 @@ class Final(meeting.Meeting):
             return {}
         if self.counted is None:
             self.counted = self.step.totals.values(self.context.counted())
-        return {f"${path}": pa.repeat(pa.scalar(value), count) for path, value in self.counted.items()}
+        return {value(path): pa.repeat(pa.scalar(total), count) for path, total in self.counted.items()}
 
     def _evaluate(self, table: pa.Table, first_row: int = 0) -> operator.Batch:
         """The result records: keys, overlaid with the emits."""
-        self.counters.made += table.num_rows
+        self.become(0, table.num_rows)
         data = {
             name: partial.array(table, value)
             for name, value in zip(self.step.group_by, self.grouping.values, strict=True)
         }
-        engine_columns = {name: partial.array(table, name) for name in (*self.grouping.origin, ordering.AT)}
+        engine_columns = {name: partial.array(table, name) for name in (*self.grouping.origin, order.AT)}
         states = {name: partial.array(table, name) for name in table.schema.names}
         results, overflowed = {}, np.zeros(table.num_rows, dtype=bool)
         for accumulator in self.grouping.accumulators:
@@ -113,6 +115,7 @@ class Final(meeting.Meeting):
             record,
             pa.array(np.arange(first_row, first_row + table.num_rows)),
             operator.GroupOrigin(self.number_of_partition),
+            at=record.column(order.AT),
         )
         if overflowed.any():
             detail = f"aggregate {self.step.name}: integer overflow in sum"
@@ -138,30 +141,13 @@ def _no_values(static: Any) -> pa.Array:
 
 
 @dataclass
-class Home(operator.Operator):
-    """Puts the groups of a stretch of the input back into order."""
+class Home(meeting.Home):
+    """Puts groups back into order, which are of no file."""
 
-    step: AggregateStep
-    number_of_partition: int = 0
-
-    def open(self) -> None:
-        """Nothing has come yet."""
-        self.groups = spill.Ordered(self.context, self.step.name)
-
-    def receive(self, table: pa.Table) -> None:
-        """Groups from one partition."""
-        self.groups.add(table)
-
-    def finish(self) -> None:
-        """All groups of the stretch, in order of their first records."""
-        done = 0
-        for table in self.groups.tables():
-            data = operator.gather(table.drop_columns([ordering.AT]))
-            rows = pa.array(np.arange(done, done + data.num_rows))
-            done += data.num_rows
-            for piece in self.portions(operator.Batch(data, rows, operator.GroupOrigin(self.number_of_partition))):
-                self.push(piece)
+    def origin(self) -> operator.Origin:
+        """That of groups."""
+        return operator.GroupOrigin(self.number_of_partition)
 
 
-#: The operators of a aggregate by their roles.
+#: The operators of an aggregate by their roles.
 OPERATORS = {shape.Role.PARTIAL: partial.Partial, shape.Role.FINAL: Final, shape.Role.HOME: Home}

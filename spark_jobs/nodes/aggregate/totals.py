@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from spark_jobs.nodes.operator import Counters
+    from spark_jobs.nodes.records.ledger import Counters
 
 #: The counters, by path.
 COUNTERS = frozenset(

@@ -13,6 +13,7 @@ from spark_jobs.cxl import engine, failure, types, values
 from spark_jobs.nodes import keys, operator, partition
 from spark_jobs.nodes.combine.step import KEY
 from spark_jobs.nodes.operator import PARTITION
+from spark_jobs.nodes.records import columns, order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +44,7 @@ def comparable(key: pa.Array, static: types.Type, target: types.Type) -> pa.Arra
 
 def key_name(number: int) -> str:
     """The column of a key."""
-    return f"$key {number}"
+    return columns.MATCHED.of(str(number))
 
 
 def key_names(step: CombineStep, qualifier: str) -> list[str]:
@@ -55,7 +56,7 @@ def qualified(step: CombineStep, data: pa.RecordBatch, qualifier: str) -> pa.Rec
     """The batch with its columns under their qualified names; those of the engine keep theirs."""
     undeclared = {name: operator.undeclared(data, name) for owner, name in step.undeclared if owner == qualifier}
     data = operator.overlay(data, undeclared)
-    return data.rename_columns([n if n.startswith("$") else f"{qualifier}.{n}" for n in data.schema.names])
+    return data.rename_columns([n if columns.is_engine(n) else f"{qualifier}.{n}" for n in data.schema.names])
 
 
 #: What looking keys up allocates for each build record and key: Arrow hashes the keys anew each time.
@@ -88,24 +89,25 @@ class Store(operator.Operator):
         self.equalities = [e for e in self.step.equalities if e.build_qualifier == self.qualifier]
         self.programs = [operator.compiled(equality.build) for equality in self.equalities]
         self.place = self.context.account.open(self._write_all)
-        self.lanes: dict[tuple[int, ...], _Stored] = {}
+        self.lanes: dict[order.Lane, _Stored] = {}
 
     def process(self, batch: operator.Batch, port: int) -> None:
         """Append a batch with its keys and the places its records come from."""
         found: list[pa.Array] = []
+        batch = self.placed(batch)
         for equality, program in zip(self.equalities, self.programs, strict=True):
             named = replace(batch, data=qualified(self.step, batch.data, self.qualifier))
             result = self.run(program, named, engine.Surroundings())
             if result.failures:
-                self.counters.made += len(result.failures)  # what comes in are the driver's records
+                self.become(0, len(result.failures))  # what comes in are the driver's records
                 self.fail(batch, [combine_error(item) for item in result.failures])
                 kept = operator.indices_except(batch.count, [item.row for item in result.failures])
                 batch, found = batch.take(kept), [column.take(kept) for column in found]
             found.append(comparable(result.emits[KEY], key_type(equality.build.emits), common(equality)))
         if not batch.count:
             return
-        columns = {key_name(i): column for i, column in enumerate(found)}
-        data = operator.overlay(operator.with_origin(batch, batch.data, self.context.branches), columns)
+        matched = {key_name(i): column for i, column in enumerate(found)}
+        data = operator.overlay(operator.with_origin(batch, batch.data, self.context.branches), matched)
         stored = self.lanes.setdefault(batch.lane, _Stored())
         if stored.writer is None:
             stored.writer = self.context.materialize(self.written, batch.lane, data.schema)
@@ -143,7 +145,7 @@ def nothing(step: CombineStep, qualifier: str) -> pa.Table:
     kinds = {column.name: values.arrow_type(column.type) for column in dict(step.schemas)[qualifier]}
     equalities = [equality for equality in step.equalities if equality.build_qualifier == qualifier]
     kinds |= {key_name(i): values.arrow_type(common(equality)) for i, equality in enumerate(equalities)}
-    kinds |= dict(zip(operator.ORIGIN_COLUMNS, (pa.int32(), pa.int32(), pa.int64()), strict=True))
+    kinds |= {each.name: each.type for each in columns.ORIGIN}
     return pa.schema(kinds.items()).empty_table()
 
 

@@ -12,12 +12,13 @@ from spark_jobs.cxl import typed, types
 from spark_jobs.cxl.checking import scope as cxl_scope
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes, nearest
-from spark_jobs.nodes.binding import CORRELATION, WIDENED, BindScope, Bound, Feed, NodeType, Wiring, report
+from spark_jobs.nodes.binding import BindScope, Bound, Feed, NodeType, Wiring, report
 from spark_jobs.nodes.combine import predicate
 from spark_jobs.nodes.combine.describe import DESCRIPTION
 from spark_jobs.nodes.combine.step import CombineStep, Match, OnMiss
 from spark_jobs.nodes.model import Name, NodeConfig, Text, choice, kind_of, unfit
 from spark_jobs.nodes.output.config import FanoutPolicy
+from spark_jobs.nodes.records.columns import CORRELATION, UNDECLARED
 
 MAX_INPUTS = 8
 #: System namespaces whose bare names cannot be qualifiers (decision 49).
@@ -229,7 +230,7 @@ def _carried(config: CombineConfig, feeds: tuple[Feed, ...], driver: str) -> Car
     carried: dict[str, tuple[str, str, str]] = {}
     for feed in order:
         for field in feed.flow.correlation:
-            name = CORRELATION + field
+            name = CORRELATION.of(field)
             drives = feed.qualifier == driver
             mode = config.propagate_ck.mode
             wanted = (
@@ -271,7 +272,7 @@ def _output(
         if (column := flows[qualifier].schema.get(source))
     ]
     if flows[driver].widens:
-        engine.append(Column(WIDENED, types.MAP, scope.name))
+        engine.append(Column(UNDECLARED, types.MAP, scope.name))
     return row.with_columns(*engine)
 
 

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.cxl import engine, failures, values
-from spark_jobs.nodes import operator, ordering, spill
+from spark_jobs.cxl import engine, values
+from spark_jobs.nodes import operator, spill
 from spark_jobs.nodes.combine import build
 from spark_jobs.nodes.combine.pairs import Pairs
 from spark_jobs.nodes.combine.step import KEY, Match, OnMiss
+from spark_jobs.nodes.records import columns as engine_columns
+from spark_jobs.nodes.records.columns import Fate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,8 +66,7 @@ class Combine(operator.Operator):
 
     def process(self, batch: operator.Batch, port: int) -> None:
         """Gather driver records."""
-        self.counters.records_in += batch.count
-        self.gather(batch)
+        self.gather(self.take(batch))
 
     def gather(self, batch: operator.Batch) -> None:
         """Keep driver records until a lookup pays."""
@@ -262,8 +263,8 @@ class Combine(operator.Operator):
             found = data.column(column) if is_declared else operator.undeclared(data, column)
             columns[name] = found.take(driver if is_driver else build_rows[qualifier])
         if not columns:
-            columns["$none"] = pa.nulls(len(driver))
-        around = [name for name in batch.data.schema.names if name.startswith((*operator.VALUES, "$origin."))]
+            columns[engine_columns.NONE.name] = pa.nulls(len(driver))
+        around = engine_columns.around(batch.data.schema.names)
         columns |= {name: batch.data.column(name).take(driver) for name in around}
         return replace(batch, data=pa.RecordBatch.from_pydict(columns), rows=batch.rows.take(driver))
 
@@ -294,12 +295,11 @@ class Combine(operator.Operator):
         for qualifier, rows in pairs.builds.items():
             row = int(rows[item.row])
             if row >= 0:
-                self.counters.dead += 1
-                self.counters.made += 1
+                self.become(0, 1)
                 record = self.tables[qualifier].records.slice(row, 1)
                 companion = operator.Batch(record, pa.array([0]), operator.GroupOrigin(0))
                 error = build.combine_error(engine.RowFailure(0, item.failure))
-                self.context.fail(self, companion, failures.of([error]), cause=driver)
+                self.fail(companion, [error], cause=driver)
 
     def _emit(self, batch: operator.Batch, pairs: Pairs, already_failed: int) -> None:
         """Evaluate the body on the matches; a driver whose body fails gives nothing."""
@@ -314,9 +314,9 @@ class Combine(operator.Operator):
             self.fail(batch, failed)
             kept = np.flatnonzero(~np.isin(pairs.driver[rows], [item.row for item in failed]))
             rows, emits = rows[kept], {name: column.take(pa.array(kept)) for name, column in emits.items()}
-        self.counters.filtered += result.filtered
+        self.drop(filtered=result.filtered)
+        self.become(batch.count - len(failed) - already_failed, len(rows) + result.filtered)
         self._push(batch, pairs.take(rows), emits)
-        self.counters.made += len(rows) + result.filtered + len(failed) + already_failed - batch.count
 
     def _push(self, batch: operator.Batch, pairs: Pairs, columns: dict[str, pa.Array]) -> None:
         """The output records, with what rides along unseen: widened columns of the driver, carried keys."""
@@ -328,9 +328,8 @@ class Combine(operator.Operator):
             else:
                 rows = pairs.builds[qualifier]
                 out[name] = self.tables[qualifier].records.column(column).take(pa.array(rows, mask=rows < 0))
-        for name in batch.data.schema.names:
-            if name.startswith(("$widened.", "$origin.", "$source.", "$pipeline.")) or name == ordering.AT:
-                out[name] = batch.data.column(name).take(driver)
+        for name in engine_columns.with_fate(Fate.OF_DRIVER, "combine", batch.data.schema.names):
+            out[name] = batch.data.column(name).take(driver)
         data = pa.RecordBatch.from_pydict(out)
         self.give(replace(batch, data=data, rows=batch.rows.take(driver)))
 
@@ -354,5 +353,4 @@ class Combine(operator.Operator):
         column = values.to_arrow([matches[i] for i in kept], static)
         rows = pa.array(kept)
         data = operator.overlay(batch.data.take(rows), {qualifier: column})
-        self.counters.made += len(kept) + len(broken) - batch.count
         self.give(replace(batch, data=data, rows=batch.rows.take(rows)))

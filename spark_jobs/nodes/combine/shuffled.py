@@ -16,6 +16,7 @@ import pyarrow as pa
 from spark_jobs.nodes import meeting, memory, operator
 from spark_jobs.nodes.combine import build
 from spark_jobs.nodes.combine.run import Combine
+from spark_jobs.nodes.records import order
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.combine.step import CombineStep
@@ -34,8 +35,7 @@ class Spread(meeting.Departure, Combine):
 
     def process(self, batch: operator.Batch, port: int) -> None:
         """Compute the keys; what has no usable key goes to the dead letters."""
-        self.counters.records_in += batch.count
-        kept, columns = self.keyed(self.step.builds[0], batch)
+        kept, columns = self.keyed(self.step.builds[0], self.take(batch))
         self.depart(kept, dict(zip(self.key_columns, columns, strict=True)))
 
 
@@ -55,7 +55,7 @@ class Probe(meeting.Meeting, Combine):
 
     def receive(self, table: pa.Table) -> None:
         """Driver records from one task, in record order."""
-        self.counters.made += table.num_rows
+        self.enter(table.num_rows)
         self.received.append(table)
         self.received_bytes += table.nbytes
         self.arrived += table.num_rows
@@ -69,7 +69,7 @@ class Probe(meeting.Meeting, Combine):
         self.received, self.received_bytes = [], 0
         rows = pa.array(np.arange(self.joined, self.arrived))
         self.joined = self.arrived
-        self.gather(operator.Batch(data, rows, self.origin))
+        self.gather(operator.Batch(data, rows, self.origin, at=data.column(order.AT)))
 
     def finish(self) -> None:
         """Look up the rest."""
@@ -91,5 +91,4 @@ class Probe(meeting.Meeting, Combine):
 
     def give(self, batch: operator.Batch) -> None:
         """Results go home."""
-        self.counters.made -= batch.count
         self.send_home(pa.table(batch.data))

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.cxl import types
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes
-from spark_jobs.nodes.binding import CORRELATION, BindScope, Bound, NodeType, Wiring, report
+from spark_jobs.nodes.binding import BindScope, Bound, NodeType, Wiring, report
 from spark_jobs.nodes.merge.step import MergeStep
 from spark_jobs.nodes.model import Name, Natural, NodeConfig, choice
 from spark_jobs.nodes.terms.description import Around, Description, Made, no_files, no_programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+from spark_jobs.nodes.records import columns as engine
+from spark_jobs.nodes.records.columns import Fate
 
 
 class MergeMode(StrEnum):
@@ -82,7 +84,7 @@ def _unified(rows: list[Schema]) -> Schema:
     unified = []
     for name, columns in found.items():
         everywhere = len(columns) == len(rows)
-        if everywhere or not name.startswith(CORRELATION):
+        if everywhere or not engine.with_fate(Fate.SHARED, "merge", [name]):
             static = reduce(_both, (column.type for column in columns))
             unified.append(Column(name, static if everywhere else static.or_null(), columns[0].origin))
     return Schema(tuple(unified))

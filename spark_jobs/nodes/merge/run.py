@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from spark_jobs.cxl import values
 from spark_jobs.nodes import operator
+from spark_jobs.nodes.records import columns as engine
 from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
@@ -25,14 +26,17 @@ class Merge(operator.Operator):
 
     def process(self, batch: operator.Batch, port: int) -> None:
         """Put the columns in order, in the types that all inputs fit in, and remember the input."""
-        self.counters.records_in += batch.count
+        self.enter(batch.count)
         names = batch.data.schema.names
-        order = [*(name for name in self.step.columns if name in names), *(name for name in names if name[:1] == "$")]
+        order = [
+            *(name for name in self.step.columns if name in names),
+            *(name for name in names if engine.is_engine(name)),
+        ]
         columns = {name: batch.data.column(name) for name in order}
         for name, static, wanted in self.step.conversions[port]:
             if name in names:
                 columns[name] = values.retyped(columns[name], static, wanted)
-            elif name.startswith("$meta."):
+            elif engine.with_fate(engine.Fate.FILLED, "merge", [name]):
                 columns[name] = pa.nulls(batch.count, values.arrow_type(wanted))
         data = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         self.push(replace(batch, data=data, lane=(port, *batch.lane)))

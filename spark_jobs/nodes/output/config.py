@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.formats import registry
 from spark_jobs.nodes import formats
-from spark_jobs.nodes.binding import CORRELATION, META, BindScope, Bound, Flow, NodeType, Wiring, plain, report
+from spark_jobs.nodes.binding import BindScope, Bound, Flow, NodeType, Wiring, plain, report
 from spark_jobs.nodes.model import (
     Config,
     Flag,
@@ -29,6 +29,7 @@ from spark_jobs.nodes.model import (
 from spark_jobs.nodes.output.describe import DESCRIPTION
 from spark_jobs.nodes.output.step import Field as RecordField
 from spark_jobs.nodes.output.step import IfExists, OutputColumn, OutputStep, Oversize, SortField, Split
+from spark_jobs.nodes.records.columns import CORRELATION, META
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -249,7 +250,7 @@ def _columns(config: OutputConfig, flow: Flow) -> tuple[OutputColumn, ...]:
     written: dict[str, OutputColumn] = {}
     for column in _kept(config, flow):
         source = column.name
-        default = source.removeprefix("$") if source.startswith(META) else source
+        default = source.removeprefix("$") if source in META else source
         for name in renamed.get(source, [default]):
             written[name] = OutputColumn(source, name, column.type)
     return tuple(written.values())
@@ -261,11 +262,11 @@ def _kept(config: OutputConfig, flow: Flow) -> list[Column]:
     for column in flow.schema:
         if column.name in config.exclude:
             continue
-        if column.name.startswith(META):
-            key = column.name.removeprefix(META)
+        if column.name in META:
+            key = META.key(column.name)
             if config.include_metadata is None or key in config.include_metadata:
                 metas.append(column)
-        elif column.name.startswith(CORRELATION):
+        elif column.name in CORRELATION:
             if config.include_correlation_keys:
                 kept.append(column)
         elif not column.is_engine and (config.include_unmapped or flow.emitted is None or column.name in flow.emitted):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.formats import cell_text, format
+from spark_jobs.formats import cell_text
 from spark_jobs.nodes import keys, operator, sorting
 from spark_jobs.nodes.output import records, run
+from spark_jobs.nodes.records.columns import WIDENED
 from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ class IndexedOutput(run.Output):
     """
 
     held: dict[str | None, _Held] = field(default_factory=dict)
-    count: int = 0
 
     def open(self) -> None:
         """Fix the columns of the index."""
@@ -49,16 +47,14 @@ class IndexedOutput(run.Output):
         names = [*([records.KEY] if self.step.sort_order else []), *([records.GROUP] if group else [])]
         self.opener = partial(records.IndexedFile, columns=tuple(names))
 
-    def process(self, batch: operator.Batch, port: int) -> None:
+    def wanted(self, batch: operator.Batch) -> operator.Batch:
         """Records without a value in a field that drops nulls are not written."""
         kept = batch
         for each in self.step.sort_order:
             if each.null_order == "drop" and (column := self._values(kept, each.field)[0]).null_count:
                 kept = kept.take(pc.indices_nonzero(column.is_valid()))
-        dropped = batch.count - kept.count
-        self.counters.records_in += dropped
-        self.counters.filtered += dropped
-        super().process(kept, port)
+        self.drop(filtered=batch.count - kept.count)
+        return kept
 
     def write(self, batch: operator.Batch, file: str | None) -> None:
         """Write a batch, or hold it to be sorted."""
@@ -98,24 +94,18 @@ class IndexedOutput(run.Output):
         self.place.set(0)
 
     def _keys(self, batch: operator.Batch) -> pa.Array:
-        """Each record's sort key, with its place behind it: lane, task, and position in the task."""
+        """Each record's sort key, with its place behind it."""
         fields = []
         for each in self.step.sort_order:
             column, static = self._values(batch, each.field)
             first = each.null_order == "first"
             fields.append(sorting.field(column, static, descending=each.descending, nulls_first=first))
-        lane = b"".join(struct.pack(">H", number + 1) for number in batch.lane)
-        task = lane + struct.pack(">HI", 0, batch.origin.number)
-        places = np.empty((batch.count, len(task) + 8), dtype=np.uint8)
-        places[:, : len(task)] = np.frombuffer(task, dtype=np.uint8)
-        places[:, len(task) :] = sorting.big_endian(np.arange(self.count, self.count + batch.count))
-        self.count += batch.count
-        return sorting.joined([*fields, sorting.fixed(places)])
+        return sorting.joined([*fields, sorting.fixed(sorting.big_endian(batch.places))])
 
     def _values(self, batch: operator.Batch, wanted: Field) -> tuple[pa.Array, types.Type]:
         """A field that the output is sorted or split by, with its type."""
         if wanted.type is None:
-            return self.column(batch, format.WIDENED + wanted.name), self.widened_type
+            return self.column(batch, WIDENED.of(wanted.name)), self.widened_type
         return batch.data.column(wanted.name), wanted.type
 
 

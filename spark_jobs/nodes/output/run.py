@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from spark_jobs.cxl import schema, types
 from spark_jobs.formats import format, registry
 from spark_jobs.nodes import operator
+from spark_jobs.nodes.records.columns import WIDENED
 from spark_jobs.nodes.terms import shape
 from spark_jobs.scan.files import FormatError
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from spark_jobs.nodes.output.step import OutputStep
+    from spark_jobs.nodes.records import order
 
 
 #: What undeclared columns hold when all sources are text formats.
@@ -37,7 +39,7 @@ def columns(step: OutputStep, widened: Sequence[str], kind: types.Type) -> tuple
         present = {column.source for column in step.columns}
         for name in widened:
             if name not in present and name not in step.exclude:
-                pairs.append((format.WIDENED + name, renamed.get(name, name)))
+                pairs.append((WIDENED.of(name), renamed.get(name, name)))
                 written.append(schema.Column(renamed.get(name, name), kind))
     return pairs, schema.Schema(tuple(written))
 
@@ -63,7 +65,7 @@ class Output(operator.Operator):
     widened: tuple[str, ...] = ()
     widened_type: types.Type = TEXT
     #: The part that a lane's records go to, and the input file that it is about where each has an output of its own.
-    parts: dict[tuple[int, ...], tuple[str | None, Any]] = field(default_factory=dict)
+    parts: dict[order.Lane, tuple[str | None, Any]] = field(default_factory=dict)
 
     def open(self) -> None:
         """Fix the columns."""
@@ -74,9 +76,12 @@ class Output(operator.Operator):
 
     def process(self, batch: operator.Batch, port: int) -> None:
         """Encode a batch; records that cannot be written are dead letters of this output alone (decision 79)."""
-        self.counters.records_in += batch.count
-        for file, piece in self._by_file(batch):
+        for file, piece in self._by_file(self.wanted(self.take(batch))):
             self.write(piece, file)
+
+    def wanted(self, batch: operator.Batch) -> operator.Batch:
+        """The records that are written: all, unless a subclass knows better."""
+        return batch
 
     def _by_file(self, batch: operator.Batch) -> Iterator[tuple[str | None, operator.Batch]]:
         """The batch, or its records by the input file that they are from."""
@@ -100,7 +105,7 @@ class Output(operator.Operator):
             part.write(encoded.data)
             part.records += encoded.rows
 
-    def part(self, lane: tuple[int, ...], file: str | None, opener: Callable[[operator.Create, str], Any]) -> Any:
+    def part(self, lane: order.Lane, file: str | None, opener: Callable[[operator.Create, str], Any]) -> Any:
         """The part that takes a lane's records about an input file. Those of a file are together, as a rule."""
         known, part = self.parts.get(lane, (None, None))
         if part is None or known != file:
@@ -118,7 +123,7 @@ class Output(operator.Operator):
             encoded = self.writer.encode(data, ends=ends)
         except format.Unfit as problem:
             raise FormatError(str(problem), self.step.path) from problem
-        self.counters.records_out += encoded.rows
+        self.leave(encoded.rows)
         if not encoded.failures:
             return encoded, batch
         self.fail(batch, encoded.failures)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from spark_jobs.cxl import engine
 from spark_jobs.nodes import operator
+from spark_jobs.nodes.records import columns
 from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
@@ -29,15 +30,13 @@ class Route(operator.Operator):
 
     def process(self, batch: operator.Batch, port: int) -> None:
         """Split a batch over the branches; a failing condition takes the record out of all of them."""
-        self.counters.records_in += batch.count
+        batch = self.take(batch)
         outcomes = self._inclusive(batch) if self.step.inclusive else self._exclusive(batch)
-        given = 0
+        self.become(batch.count - self._failed, sum(len(rows) for _, rows in outcomes))
         for name, rows in outcomes:
-            given += len(rows)
             if len(rows):
                 taken = batch if len(rows) == batch.count else batch.take(pa.array(rows))
                 self.push(_branched(taken, self.numbers[name]), name)
-        self.counters.made += given + self._failed - batch.count
 
     def _exclusive(self, batch: operator.Batch) -> list[tuple[str, np.ndarray]]:
         rest, self._failed = np.arange(batch.count), 0
@@ -79,8 +78,8 @@ class Route(operator.Operator):
 def _branched(batch: operator.Batch, branch: int) -> operator.Batch:
     """The records on their way from now on; what an earlier route chose is forgotten."""
     data = batch.data
-    if operator.ROUTE in data.schema.names:
-        data = data.drop_columns([operator.ROUTE])
+    if made := columns.with_fate(columns.Fate.MADE, "route", data.schema.names):
+        data = data.drop_columns(made)
     return replace(batch, data=data, branch=branch)
 
 

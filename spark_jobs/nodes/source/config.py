@@ -13,9 +13,6 @@ from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import ArrayPath
 from spark_jobs.nodes import formats
 from spark_jobs.nodes.binding import (
-    CORRELATION,
-    META,
-    WIDENED,
     BindScope,
     Bound,
     ColumnOrigin,
@@ -26,6 +23,7 @@ from spark_jobs.nodes.binding import (
     report,
 )
 from spark_jobs.nodes.model import Order
+from spark_jobs.nodes.records.columns import CORRELATION, META, UNDECLARED
 from spark_jobs.nodes.source import layout, network
 from spark_jobs.nodes.source.describe import DESCRIPTION
 from spark_jobs.nodes.source.model import ArrayMode, SourceConfig, TransportKind
@@ -218,12 +216,12 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
     key = tuple(config.correlation_key or ())
     kinds = {column.name: column.type for column in declared.columns}
     row = [Column(column.name, _row_type(column.type), scope.name) for column in declared.columns]
-    row += [Column(CORRELATION + field, _row_type(kinds[field]), scope.name) for field in key]
+    row += [Column(CORRELATION.of(field), _row_type(kinds[field]), scope.name) for field in key]
     if config.on_unmapped.mode is OnUnmapped.AUTO_WIDEN:
-        row.append(Column(WIDENED, types.MAP, scope.name))
+        row.append(Column(UNDECLARED, types.MAP, scope.name))
     if scope.include_provenance:
         kinds_of = dict(zip(PROVENANCE, (types.STRING, types.STRING, types.INT), strict=True))
-        row += [Column(META + key, kind, scope.name) for key, kind in kinds_of.items()]
+        row += [Column(META.of(key), kind, scope.name) for key, kind in kinds_of.items()]
     step = SourceStep(
         name=scope.name,
         format=str(config.type),

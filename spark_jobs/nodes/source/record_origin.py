@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.contract import MERGED
 from spark_jobs.nodes import operator
+from spark_jobs.nodes.records import columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,9 +84,9 @@ class RecordOrigin(operator.GroupOrigin):
 
     def surroundings(self, batch: operator.Batch) -> dict[str, Any]:
         """Each record's own file, source and row; groups have none."""
-        _, split, row = (batch.data.column(name) for name in operator.ORIGIN_COLUMNS)
-        if operator.IS_GROUP in batch.data.schema.names:
-            is_group = batch.data.column(operator.IS_GROUP).fill_null(False)
+        _, split, row = (batch.data.column(name) for name in columns.ORIGIN_NAMES)
+        if columns.IS_GROUP.name in batch.data.schema.names:
+            is_group = batch.data.column(columns.IS_GROUP.name).fill_null(False)
             split = pc.if_else(is_group, pa.scalar(None, split.type), split)
         places = {"file": self.places.files, "path": self.places.paths, "name": self.places.sources}
         file = self.places.file_of(split)

@@ -16,6 +16,7 @@ from spark_jobs.cxl import failure, types, values
 from spark_jobs.formats import format
 from spark_jobs.formats.reading import SplitOutcome
 from spark_jobs.nodes import memory, operator
+from spark_jobs.nodes.records import columns
 from spark_jobs.nodes.source.split_origin import Pack, PackOrigin, SplitOrigin
 from spark_jobs.nodes.terms import shape
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 #: The column of the records' event times, for programs that read them.
-EVENT_TIME = "$source.event_time"
+EVENT_TIME = columns.SOURCE.of("event_time")
 #: The first moment that a DateTime can be.
 _FIRST = datetime.min
 #: No delay is longer, in seconds: it leads out of all years from any moment.
@@ -114,7 +115,7 @@ class Source(operator.Operator):
 
     def _give(self, block: format.Block, origin: SplitOrigin, wanted: format.Reading) -> None:
         """Push the good records of a block, and the bad ones to the dead letters."""
-        self.counters.records_in += block.count
+        self.enter(block.count)
         if len(block.failures):
             self._fail(origin, block)
         first = origin.base + block.first_row
@@ -123,7 +124,7 @@ class Source(operator.Operator):
         else:
             rows = pc.add(block.rows, origin.base) if origin.base else block.rows
         carried = [c.name for c in self.step.columns if c.name in self.step.live]
-        carried += [format.WIDENED + name for name in wanted.widened]
+        carried += [columns.WIDENED.of(name) for name in wanted.widened]
         data = block.batch.select([name for name in carried if name in block.batch.schema.names])
         if self.widened_type.is_dynamic and self.step.file_format.values_are_text:
             data = _with_values(data)
@@ -132,7 +133,7 @@ class Source(operator.Operator):
         if self.step.provenance:
             data = operator.overlay(data, self._provenance(origin, rows))
         if not data.num_columns:
-            data = pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=["$none"])
+            data = pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=[columns.NONE.name])
         self.push(operator.Batch(data, rows, origin))
         self.context.pause()
 
@@ -150,7 +151,7 @@ class Source(operator.Operator):
         found = {}
         for key in self.step.provenance:
             value = known[key.replace("_", ".", 1)] if key != "source_row" else origin.row_numbers(rows)
-            found[f"$meta.{key}"] = value if isinstance(value, pa.Array) else pa.repeat(value, len(rows))
+            found[columns.META.of(key)] = value if isinstance(value, pa.Array) else pa.repeat(value, len(rows))
         return found
 
     def count(self, place: SplitInput, outcome: SplitOutcome) -> None:
@@ -172,7 +173,7 @@ class Source(operator.Operator):
 
 def _with_values(data: pa.RecordBatch) -> pa.RecordBatch:
     """Undeclared texts as values of any kind."""
-    names = [name for name in data.schema.names if name.startswith(format.WIDENED)]
+    names = [name for name in data.schema.names if name in columns.WIDENED]
     return operator.overlay(data, {name: values.to_arrow(data.column(name).to_pylist(), types.ANY) for name in names})
 
 

@@ -9,7 +9,7 @@ from spark_jobs.formats import registry
 from spark_jobs.formats.columns import OnUnmapped, ScanPlan, refuse_taken
 from spark_jobs.formats.names import search_here
 from spark_jobs.nodes import node
-from spark_jobs.nodes.binding import META
+from spark_jobs.nodes.records.columns import META
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,7 +117,7 @@ class SourceStep(node.Step):
             self,
             live=live | {self.watermark_column} if self.watermark_column else live,
             provenance=frozenset(
-                key for key in PROVENANCE if META + key in demand.columns or f"meta.{key}" in demand.values
+                key for key in PROVENANCE if META.of(key) in demand.columns or f"meta.{key}" in demand.values
             ),
             reads_source=frozenset(_source_members(demand.values)),
             failure_stage=reader.stage,

@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure
 from spark_jobs.nodes import keys, meeting, memory, operator, spill
+from spark_jobs.nodes.records.columns import HASHED
 from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from spark_jobs.nodes.records import order
     from spark_jobs.nodes.transform.distinct_step import DistinctStep
-
-_HASHED = "$hashed."
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Gather(meeting.Departure):
 
     def open(self) -> None:
         """Nothing has been sent yet."""
-        self.known: dict[tuple[int, ...], pa.Table] = {}
+        self.known: dict[order.Lane, pa.Table] = {}
         self.place = self.context.account.open(self._forget)
 
     def _forget(self) -> None:
@@ -49,7 +49,7 @@ class Gather(meeting.Departure):
 
     def process(self, batch: operator.Batch, port: int) -> None:
         """Compute comparable keys; what has none goes to the dead letters."""
-        self.counters.made += batch.count
+        batch = self.take(batch)
         columns, good = self._keyed(batch)
         if len(good) < batch.count:
             batch, columns = batch.take(good), {name: column.take(good) for name, column in columns.items()}
@@ -63,7 +63,7 @@ class Gather(meeting.Departure):
         failures: list[engine.RowFailure] = []
         for name, static in self.step.keys:
             column, wrong = keys.column(batch.data.column(name), static)
-            columns[_HASHED + name] = column
+            columns[HASHED.of(name)] = column
             for row in np.flatnonzero(wrong & ~bad):
                 value = operator.value_at(batch, name, int(row), static)
                 detail = f"type mismatch: expected hashable value, got {keys.name(value)}"
@@ -72,7 +72,7 @@ class Gather(meeting.Departure):
         self.fail(batch, sorted(failures, key=lambda item: item.row))
         return columns, pa.array(np.flatnonzero(~bad))
 
-    def sent(self, lane: tuple[int, ...], table: pa.Table) -> pa.Table:
+    def sent(self, lane: order.Lane, table: pa.Table) -> pa.Table:
         """The records whose keys this task has not sent yet."""
         arrived = table.select(self.key_columns)
         if (known := self.known.get(lane)) is not None and self._needed(known, arrived) > self.place.room:
@@ -85,8 +85,7 @@ class Gather(meeting.Departure):
         fresh = table.take(pa.array(rows[rows >= count] - count))
         self.known[lane] = seen.take(firsts)
         self.place.set(sum(table.nbytes for table in self.known.values()))
-        self.counters.duplicates += table.num_rows - fresh.num_rows
-        self.counters.made += table.num_rows - fresh.num_rows
+        self.drop(duplicates=table.num_rows - fresh.num_rows)
         return fresh
 
     @staticmethod
@@ -96,7 +95,7 @@ class Gather(meeting.Departure):
 
 
 def _key_columns(step: DistinctStep) -> list[str]:
-    return [_HASHED + name for name, _ in step.keys]
+    return [HASHED.of(name) for name, _ in step.keys]
 
 
 def _first_rows(table: pa.Table, by: list[str]) -> pa.Array:
@@ -122,14 +121,14 @@ class First(meeting.Meeting):
 
     def receive(self, table: pa.Table) -> None:
         """Records from one task."""
-        self.counters.made += table.num_rows
+        self.enter(table.num_rows)
         self.records.add(table)
 
     def _firsts(self, tables: Sequence[pa.Table]) -> pa.Table:
         """The first record of each key; those of a key come in record order."""
         table = pa.concat_tables(tables, promote_options="default")
         firsts = _first_rows(table, self.by)
-        self.counters.duplicates += table.num_rows - len(firsts)
+        self.drop(duplicates=table.num_rows - len(firsts))
         return table.take(firsts)
 
     def finish(self) -> None:
@@ -138,10 +137,9 @@ class First(meeting.Meeting):
             found = spill.Ordered(self.context, self.step.name)
             for table in self.records.tables():
                 found.add(table.drop_columns(self.by))
-            meeting.push_all(self, found, self.number_of_partition)
+            meeting.push_all(self, found, self.context.record_origin(self.number_of_partition))
             return
         for table in self.records.tables():
-            self.counters.made -= table.num_rows
             self.send_home(table.drop_columns(self.by))
 
 

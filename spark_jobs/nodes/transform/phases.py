@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import typed
+from spark_jobs.nodes.records.columns import KEY, SLOT
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.transform.distinct_step import DistinctStep
 
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from spark_jobs.cxl import types
     from spark_jobs.nodes import node
     from spark_jobs.nodes.transform.step import TransformStep
-
-SLOT = "$slot."
-KEY = "$key."
 
 
 def of(step: TransformStep, partitions: int) -> tuple[shape.Phase, ...]:
@@ -52,7 +50,7 @@ def steps(step: TransformStep) -> list[node.Step]:
         distinct = statements[place]
         assert isinstance(distinct, typed.Distinct)
         earlier, here = statements[:start], statements[start:place]
-        keys = [(f"{KEY}{i}", key) for i, key in enumerate(distinct.keys)]
+        keys = [(KEY.of(str(i)), key) for i, key in enumerate(distinct.keys)]
         program = _part(
             step.program,
             [*_restored(earlier), *here, *_kept(statements[:place]), *_keys(distinct, step.program.slots, keys)],
@@ -77,7 +75,7 @@ def _part(whole: typed.Program, statements: Iterable[typed.Statement]) -> typed.
         slots=whole.slots + len(chosen),
         emits=tuple(emits.items()),
         metas=(),
-        columns=whole.columns | {name for name in kept if name.startswith(SLOT)},
+        columns=whole.columns | {name for name in kept if name in SLOT},
     )
 
 
@@ -86,7 +84,7 @@ def _assignments(statements: Iterable[typed.Statement]) -> list[typed.Let | type
 
 
 def _column(statement: typed.Let | typed.Emit | typed.EmitMeta) -> typed.Column:
-    return typed.Column(statement.value.type, statement.place, f"{SLOT}{statement.slot}")
+    return typed.Column(statement.value.type, statement.place, SLOT.of(str(statement.slot)))
 
 
 def _restored(statements: Iterable[typed.Statement]) -> list[typed.Statement]:
@@ -104,7 +102,7 @@ def _kept(statements: Iterable[typed.Statement]) -> list[typed.Statement]:
     kept: list[typed.Statement] = []
     for s in _assignments(statements):
         value = typed.Local(s.value.type, s.place, s.slot, getattr(s, "name", ""))
-        kept.append(typed.Emit(s.place, s.slot, f"{SLOT}{s.slot}", value))
+        kept.append(typed.Emit(s.place, s.slot, SLOT.of(str(s.slot)), value))
     return kept
 
 

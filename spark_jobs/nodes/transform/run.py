@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure, failures, types, values
 from spark_jobs.nodes import operator
+from spark_jobs.nodes.records import columns as engine_columns
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.transform import directives
 
@@ -35,21 +36,20 @@ class Transform(operator.Operator):
 
     def process(self, batch: operator.Batch, port: int) -> None:
         """Run the program, then each validation on what it gave."""
-        self.counters.records_in += batch.count if self.first else 0
-        self.counters.made += 0 if self.first else batch.count
+        batch = self.take(batch)
         result = self.run(self.program, batch, self.state)
-        self.counters.filtered += result.filtered
-        self.counters.duplicates += result.duplicates
+        self.drop(filtered=result.filtered, duplicates=result.duplicates)
         self._log(directives.on_error(self, self.step, batch, result.failures))
-        self.fail(batch, result.failures)
         output = _output(batch, result, fields=self.last)
-        self.counters.made += output.count + result.filtered + result.duplicates + len(result.failures) - batch.count
+        if self.checks and result.rows is not None:
+            batch.at, output.at = self.stream.spread(batch, result.rows)
+        self.fail(batch, result.failures)
+        self.become(batch.count - result.filtered - result.duplicates - len(result.failures), output.count)
         for check, program in self.checks:
             output = self._validate(output, check, program)
         if self.step.log:
             self._log(directives.per_record(self, self.step, output, self.seen))
             self.seen += output.count
-        self.counters.made -= 0 if self.last else output.count
         self.push(output)
 
     def _log(self, lines: Iterable[tuple[str, str]]) -> None:
@@ -97,11 +97,11 @@ def _false(verdicts: pa.Array, static: types.Type) -> failures.Rows:
 def _output(batch: operator.Batch, result: engine.BatchResult, *, fields: bool) -> operator.Batch:
     """The input records that went on, with the emits laid over; without `fields` only what the next part needs."""
     kept = batch if result.rows is None else batch.take(result.rows)
-    columns = {name: values_ for name, values_ in result.emits.items() if fields or name.startswith("$")}
+    columns = {name: values_ for name, values_ in result.emits.items() if fields or engine_columns.is_engine(name)}
     for name, emitted in result.emitted.items():
         if name in kept.data.schema.names:
             columns[name] = pc.if_else(emitted, columns[name], kept.data.column(name))
-    columns.update({f"$meta.{key}": values for key, values in result.metas.items()})
+    columns.update({engine_columns.META.of(key): values for key, values in result.metas.items()})
     return replace(kept, data=operator.overlay(kept.data, columns))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.diagnostics.visible import visible
 from spark_jobs.nodes import registry
-from spark_jobs.nodes.binding import CORRELATION
+from spark_jobs.nodes.records.columns import CORRELATION
 from spark_jobs.nodes.terms.description import Around, Section
 from spark_jobs.nodes.terms.shape import Passage
 from spark_jobs.plan.explain import columns, retraction, storage
@@ -179,7 +179,7 @@ def _schemas(plan: Plan) -> list[str]:
 
 def _columns(row: Schema) -> Iterator[str]:
     for column in row:
-        if not column.is_engine or column.name.startswith(CORRELATION):
+        if not column.is_engine or column.name in CORRELATION:
             yield f"{column.name}: {column.type}"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics.visible import visible
 from spark_jobs.nodes import registry
-from spark_jobs.nodes.binding import WIDENED
+from spark_jobs.nodes.records.columns import UNDECLARED
 
 if TYPE_CHECKING:
     from spark_jobs.plan.plan import Plan, PlannedNode
@@ -73,7 +73,7 @@ def _made(plan: Plan, planned: PlannedNode, column: str, known: dict[tuple[str, 
 
 def _has(plan: Plan, node: str, column: str) -> bool:
     """Whether a node's records have a column, or may have it as an undeclared one."""
-    return any(column in row or WIDENED in row for row in plan.by_name[node].outputs.values())
+    return any(column in row or UNDECLARED in row for row in plan.by_name[node].outputs.values())
 
 
 def text(path: str, origin: Origin) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.nodes.binding import CORRELATION
+from spark_jobs.nodes.records.columns import CORRELATION
 
 if TYPE_CHECKING:
     from spark_jobs.plan.plan import Plan, PlannedNode
@@ -15,7 +15,7 @@ REVERSIBLE = frozenset({"sum", "count", "collect", "any"})
 
 def relaxed(plan: Plan) -> list[PlannedNode]:
     """The aggregates whose groups mix correlation groups."""
-    return [p for p in plan.nodes if f"{CORRELATION}aggregate.{p.name}" in p.outputs.get("", ())]
+    return [p for p in plan.nodes if CORRELATION.of(f"aggregate.{p.name}") in p.outputs.get("", ())]
 
 
 def block(plan: Plan) -> list[str]:

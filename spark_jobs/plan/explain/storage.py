@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.nodes.records.columns import CORRELATION
 from spark_jobs.plan.physical import spill_estimates
 from spark_jobs.scan.staging import staged_copy
 
@@ -214,4 +215,4 @@ def node_properties(plan: Plan, sources: Mapping[str, Discovered]) -> dict[str, 
 
 def _correlation(planned: PlannedNode) -> list[str]:
     row = next(iter(planned.outputs.values()), ())
-    return [column.name.removeprefix("$ck.") for column in row if column.name.startswith("$ck.")]
+    return [*CORRELATION.keys(column.name for column in row)]

@@ -143,7 +143,7 @@ class _Builder:
     def __init__(self, plan: plans.Plan, partitions: Callable[[str], int]) -> None:
         self.plan = plan
         self.phases = {planned.name: step(planned).phases(partitions(planned.name)) for planned in plan.nodes}
-        self.numbers = {planned.name: number for number, planned in enumerate(plan.nodes)}
+        self.numbers = self._numbers()
         self.depths: dict[str, int] = {}
         #: The box of each node that its records leave from, in the job that is being made.
         self.exits: dict[str, str] = {}
@@ -204,6 +204,15 @@ class _Builder:
         sources = tuple(p.name for p in self.plan.nodes if not p.inputs and p.name in members)
         return Job(number, sources, boxes, tuple(exchanges))
 
+    def _numbers(self) -> dict[str, int]:
+        """The number of each node's first box, in the order of the plan; those of its build sides come before it."""
+        found: dict[str, int] = {}
+        free = 0
+        for planned in self.plan.nodes:
+            found[planned.name] = free + (len(planned.inputs) if _written(planned) else 0)
+            free = found[planned.name] + len(self.phases[planned.name])
+        return found
+
     def _box(self, planned: plans.PlannedNode, silent: bool) -> Box:
         return Box(
             planned.name,
@@ -234,6 +243,7 @@ class _Builder:
         for i, phase in enumerate(phases):
             name = whole.id if i == 0 else f"{whole.id}#{i}"
             part = replace(whole, id=name, step=phase.step, first=i == 0, last=i == len(phases) - 1)
+            part = replace(part, number=whole.number + i)
             if i:
                 self._follow(boxes, self.exits[whole.id], name)
             match phase:
@@ -284,7 +294,7 @@ class _Builder:
                     target,
                     step(planned),
                     Role.BUILD,
-                    self.numbers[planned.name],
+                    self.numbers[planned.name] - len(planned.inputs) + index,
                     silent=False,
                     rows=written,
                     partitions=self._partitions(written),

@@ -1,0 +1,196 @@
+"""Engine columns: what travels beside the fields of a record, each declared once with what becomes of it.
+
+Their names begin with `$`, so no field is called like them, and programs see them as `$…` or not at all. Nodes ask here
+what goes on (`with_fate`) and never look at names themselves. A new column is a new `Family` in `FAMILIES`, and
+whatever makes and reads it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from spark_jobs.formats import format
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+
+#: The engine column of a row in the plan that stands for all undeclared columns of its records.
+UNDECLARED = format.WIDENED[:-1]
+
+
+class Fate(StrEnum):
+    """What becomes of a column at a kind of node."""
+
+    KEPT = "goes on"
+    GONE = "ends there"
+    MADE = "is made anew"
+    #: At a merge: inputs that lack it give nulls.
+    FILLED = "goes on, null where an input lacks it"
+    #: At a merge.
+    SHARED = "goes on where all inputs have it"
+    #: At a combine.
+    OF_DRIVER = "goes on with the driver's records"
+    #: At an aggregate.
+    OF_FIRST = "a group has that of its first record"
+    #: Keys of the node's `config:` decide.
+    CHOSEN = "goes on where the node's keys say so"
+
+
+@dataclass(frozen=True)
+class Fates:
+    """What becomes of a column at each kind of node; `meet` is where records change their task and come home."""
+
+    transform: Fate = Fate.KEPT
+    route: Fate = Fate.KEPT
+    merge: Fate = Fate.KEPT
+    meet: Fate = Fate.KEPT
+    combine: Fate = Fate.GONE
+    aggregate: Fate = Fate.GONE
+    output: Fate = Fate.GONE
+
+
+@dataclass(frozen=True)
+class Family:
+    """Engine columns of one purpose: one alone, or one for each key where the name ends with a point.
+
+    Args:
+        name: the column's, or what those of all keys begin with.
+        holds: what is in it.
+        maker: who makes it.
+        fates: what becomes of it.
+        arrow: its type as Arrow names it; None where it has values of any type.
+        is_value: whether programs read it, as `$…`.
+        surrounds: whether what programs read is found by it.
+    """
+
+    name: str
+    holds: str
+    maker: str
+    fates: Fates = Fates()
+    arrow: str | None = None
+    is_value: bool = False
+    surrounds: bool = False
+
+    def __contains__(self, name: str) -> bool:
+        return name.startswith(self.name) if self.name.endswith(".") else name == self.name
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of what is the same for all."""
+        import pyarrow as pa
+
+        assert self.arrow is not None
+        return pa.type_for_alias(self.arrow)
+
+    def of(self, key: str) -> str:
+        """The column of a key."""
+        return self.name + key
+
+    def key(self, name: str) -> str:
+        """The key of a column."""
+        return name.removeprefix(self.name)
+
+    def keys(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The keys of those of some columns that are of the family."""
+        return tuple(self.key(name) for name in names if name in self)
+
+
+META = Family(
+    "$meta.", "metadata of a record by its key", "`emit meta` of a transform, a source with provenance",
+    Fates(merge=Fate.FILLED, output=Fate.CHOSEN), is_value=True,
+)  # fmt: skip
+WIDENED = Family(
+    format.WIDENED, "an undeclared column of the files: texts, or values of any kind", "sources",
+    Fates(combine=Fate.OF_DRIVER, output=Fate.CHOSEN),
+)  # fmt: skip
+CORRELATION = Family(
+    "$ck.", "a field of the correlation key as it was read, or a group's own number", "sources, aggregates",
+    Fates(merge=Fate.SHARED, combine=Fate.CHOSEN, aggregate=Fate.CHOSEN, output=Fate.CHOSEN),
+)  # fmt: skip
+SOURCE = Family(
+    "$source.", "what a record itself knows of its source: its event time, totals of a group", "sources, aggregates",
+    Fates(combine=Fate.OF_DRIVER, aggregate=Fate.MADE), is_value=True,
+)  # fmt: skip
+PIPELINE = Family(
+    "$pipeline.", "totals of a group", "aggregates", Fates(combine=Fate.OF_DRIVER, aggregate=Fate.MADE), is_value=True
+)
+_WAY = Fates(combine=Fate.OF_DRIVER, aggregate=Fate.OF_FIRST)
+ORIGIN = (
+    Family("$origin.source", "the number of a record's source", "exchanges", _WAY, "int32", surrounds=True),
+    Family("$origin.split", "the number of its split", "exchanges", _WAY, "int32", surrounds=True),
+    Family("$origin.row", "its row in the split", "exchanges", _WAY, "int64", surrounds=True),
+)
+#: Their names.
+ORIGIN_NAMES = tuple(each.name for each in ORIGIN)
+IS_GROUP = Family(
+    "$origin.group", "whether it is no record of a file any more, but a group", "exchanges, on groups",
+    Fates(combine=Fate.OF_DRIVER), "bool", surrounds=True,
+)  # fmt: skip
+ROUTE = Family(
+    "$origin.route", "the number of the branch of its last route, where records of a batch differ", "exchanges",
+    Fates(route=Fate.MADE, combine=Fate.OF_DRIVER, aggregate=Fate.OF_FIRST), "int16", surrounds=True,
+)  # fmt: skip
+PLACE = Family(
+    "$at", "the place of a record on its way between tasks, see `order.py`", "exchanges",
+    Fates(meet=Fate.GONE, combine=Fate.OF_DRIVER, aggregate=Fate.OF_FIRST), "int64",
+)  # fmt: skip
+_INSIDE = Fates(transform=Fate.MADE, meet=Fate.KEPT)
+SLOT = Family("$slot.", "a value that a later part of the program reads", "parts of a transform", _INSIDE)
+KEY = Family("$key.", "a key of a `distinct`", "parts of a transform", Fates(meet=Fate.GONE))
+HASHED = Family("$hashed.", "the same, as Arrow compares it", "departures", Fates(meet=Fate.GONE))
+MATCHED = Family("$match.", "a key of a combine, as Arrow compares it", "both sides of it", Fates(meet=Fate.GONE))
+ARGUMENT = Family("$arg.", "an argument of an aggregate function, for each record", "aggregates")
+RESULT = Family("$agg.", "the result of an aggregate function, for each group", "aggregates")
+NONE = Family("$none", "nothing: a batch of records without columns has a length by it", "sources, combines")
+
+#: All of them.
+FAMILIES = (
+    META, WIDENED, CORRELATION, SOURCE, PIPELINE, *ORIGIN, IS_GROUP, ROUTE,
+    PLACE, SLOT, KEY, HASHED, MATCHED, ARGUMENT, RESULT, NONE,
+)  # fmt: skip
+
+
+def is_engine(name: str) -> bool:
+    """Whether a column is the engine's own."""
+    return name.startswith("$")
+
+
+@lru_cache(maxsize=4096)
+def family(name: str) -> Family:
+    """What an engine column belongs to.
+
+    Raises:
+        KeyError: it is not declared.
+    """
+    if name == UNDECLARED:
+        return WIDENED
+    for each in FAMILIES:
+        if name in each:
+            return each
+    raise KeyError(name)
+
+
+def with_fate(fate: Fate, kind: str, names: Iterable[str]) -> list[str]:
+    """Those of some columns that meet a fate at a kind of node."""
+    return [name for name in names if is_engine(name) and getattr(family(name).fates, kind) is fate]
+
+
+def values(names: Iterable[str]) -> dict[str, str]:
+    """Those of some columns that programs read, by what stands behind their `$`."""
+    return {name[1:]: name for name in names if is_engine(name) and family(name).is_value}
+
+
+def value(path: str) -> str:
+    """The column of what programs read as `$path`."""
+    return f"${path}"
+
+
+def around(names: Iterable[str]) -> list[str]:
+    """Those of some columns that tell programs what is around a record."""
+    found = [(name, family(name)) for name in names if is_engine(name)]
+    return [name for name, known in found if known.is_value or known.surrounds]

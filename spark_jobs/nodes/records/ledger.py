@@ -1,0 +1,48 @@
+"""The ledger: what became of the records that reached a node, counted where they cross the borders of its operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+
+@dataclass
+class Counters:
+    """A node's counts in one task; added up over all tasks they have to balance."""
+
+    records_in: int = 0
+    records_out: int = 0
+    filtered: int = 0
+    duplicates: int = 0
+    dead: int = 0
+    #: Those of the dead that left a source with a value that does not convert: the stage of their dead letters is the
+    #: first node downstream (decision 26), and so is the node that shows them.
+    refused: int = 0
+    #: Records that exist only from here on: children of `emit each`, copies of an inclusive route, matches, groups.
+    made: int = 0
+    #: Records that end here without a trace: those of groups, misses, unread branches, parents without children.
+    absorbed: int = 0
+    #: Records between the operators of the node, through an exchange or within their task.
+    sent: int = 0
+    received: int = 0
+
+    def add(self, other: Counters) -> None:
+        """Add another task's counts."""
+        for item in fields(self):
+            setattr(self, item.name, getattr(self, item.name) + getattr(other, item.name))
+
+    @property
+    def more(self) -> int:
+        """How many more records there are because of the node, as reports show it: made, without the absorbed."""
+        return self.made - self.absorbed
+
+    @property
+    def imbalance(self) -> str | None:
+        """What does not add up: records were lost or made from nothing, which is a bug."""
+        if self.sent != self.received:
+            return f"{self.sent} sent between its tasks are not {self.received} received"
+        if self.records_in + self.more != self.records_out + self.filtered + self.duplicates + self.dead:
+            return (
+                f"{self.records_in} in and {self.more} made are not {self.records_out} out, {self.filtered} filtered, "
+                f"{self.duplicates} duplicates and {self.dead} dead"
+            )
+        return None

@@ -1,0 +1,317 @@
+"""Random pipelines with random inputs: all nodes that run, in any order, over files with all that goes wrong there."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterable, Sequence
+
+SCHEMA = {"id": "int", "k": "string", "v": "string", "n": "int", "f": "float", "ts": "date_time"}
+_UNDECLARED = ["x1", "x2", "y y", "z"]
+_CELLS = {
+    "k": ["x", "y", "z", "", "é"],
+    "v": ["1", "2", "q", "", "a b", "3 4 5", "line\nend", "c,d"],
+    "n": ["1", "2", "-3", "", "0", "9223372036854775807", "7", "7"],
+    "f": ["0.1", "1e16", "-1e16", "", "3", "2.5"],
+    "ts": ["2024-01-01T00:00:05", "2024-03-09", "", "2024-01-01T00:00:07"],
+}
+_ODD_CELLS = ["bad", "1.5", "", "2024-13-01", "é", 'q"q', "a\nb", "a,b"]
+_ODD_VALUES: list[Any] = ["bad", 1.5, [1, {"a": None}], {"b": 1}, None, True, 2**63, ""]
+_STATEMENTS = [
+    "filter id % 3 != 0", "filter n / (id - 3) > -100", 'filter v != "q"', 'filter k != "y"',
+    "let m{i} = v.to_int()\nemit n = m{i} + 1", "let m{i} = v.to_int()\nemit w{i} = k",
+    "emit n = n + 9223372036854775800", "distinct", "distinct by k", "distinct by v", "distinct by n",
+    "emit f = f * 1.1", "emit row{i} = $source.row", "emit c{i} = $source.count", "emit file{i} = $source.file",
+    "emit tc{i} = $pipeline.total_count", "emit ok{i} = $pipeline.ok_count", "emit dq{i} = $pipeline.dlq_count",
+    "emit fl{i} = $pipeline.filtered_count", "emit di{i} = $pipeline.distinct_count",
+    "emit et{i} = $source.event_time", "emit x1 = k + v", "emit z = id * 2", "emit t{i} = ts", "emit meta m = id",
+    "emit mm{i} = $meta.m", "emit bad{i} = 10 / n", "emit k = if id > 5 then v else k",
+    "emit id = id + n.to_string().length()",
+]  # fmt: skip
+_EACH = [
+    'emit each it in v.split(" ") {\n  emit v = it\n}',
+    'emit each it in v.split(" ") {\n  emit e{i} = it.to_int()\n}',
+    'emit each it in "1 2".split(" ") {\n  emit id = id + it.to_int()\n}',
+]
+_VALIDATIONS = [
+    {"name": "kk", "field": "k", "check": "not_empty"},
+    {"name": "pos", "check": "n > 0"},
+    {"name": "warns", "check": "id < 8", "severity": "warn", "message": "big"},
+    {"name": "fails", "check": "10 / id > 1"},
+]
+_AGGREGATES = [
+    "emit c = count(*)", "emit s = sum(n)", "emit sf = sum(f)", "emit av = avg(f)", "emit fi = first(v)",
+    "emit la = last(v)", "emit co = collect(v)", "emit cf = collect(f)", "emit bad = min(v).to_int()",
+    "emit of = $source.count", "emit tot = $pipeline.total_count", "emit dl = $pipeline.dlq_count",
+    "emit fil = $pipeline.filtered_count", "emit mx = max(ts)", "emit q = 100 / sum(n)", "emit cd = count(n)",
+    "emit wv = weighted_avg(f, n)", "emit ok = $pipeline.ok_count", "emit ds = $pipeline.distinct_count",
+]  # fmt: skip
+#: What gives each declared field again behind an aggregate that does not group by it.
+_AGAIN = {"id": "max(id)", "k": "first(k)", "v": "min(v)", "n": "count(*)", "f": "sum(f)", "ts": "max(ts)"}
+_KEYS = [["k"], ["k"], ["n"], ["k", "v"], [], ["id", "k"], ["f"], ["ts"]]
+_WHERE = [
+    "d.k == b.k", "d.k == b.k", "d.id == b.id", "d.n == b.id", "d.k == b.k and d.id >= b.id",
+    "d.k == b.k and d.v == b.v", "d.id < b.id and d.n > 0", "d.f == b.f", "d.k == b.k and 10 / b.n > 1",
+]  # fmt: skip
+_AND_WHERE = ["d.k == c.k", "b.id == c.id", "b.k == c.k and d.id <= c.id", "d.id == c.id", "b.v == c.v"]
+_ORDERS: list[list[Any]] = [
+    ["k"], ["id", "v"], [{"field": "n", "order": "desc", "null_order": "first"}, "k"],
+    [{"field": "f", "null_order": "drop"}], [{"field": "ts", "order": "desc"}],
+]  # fmt: skip
+_SPLITS = [{"max_records": 5}, {"max_records": 1}, {"max_bytes": 120}, {"max_records": 4, "group_key": "k"}]
+
+Node = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What a node gives: the reference to it, whether undeclared columns flow, arrays of matches, and its fields."""
+
+    name: str
+    widens: bool
+    has_arrays: bool = False
+    fields: tuple[str, ...] = tuple(SCHEMA)
+
+
+def pipeline(chance: random.Random) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """A pipeline, and the files that it reads."""
+    files: dict[str, bytes] = {}
+    widen = chance.choice(["default", "auto_widen", "auto_widen", "drop"])
+    sources = [_source(chance, f"s{i}", widen, files) for i in range(chance.randint(1, 3))]
+    streams = [Stream(source["name"], widen != "drop") for source in sources]
+    nodes = list(sources)
+    for i in range(chance.randint(2, 7)):
+        made, given = _node(chance, f"n{i}", streams)
+        nodes.append(made)
+        streams += given
+    used = {name for node in nodes for name in _inputs(node)}
+    leaves = [stream for stream in streams if stream.name not in used]
+    chosen = leaves if len(leaves) <= 4 else chance.sample(leaves, 4)
+    chosen += chance.sample(streams, min(2, len(streams)))
+    nodes += [_output(chance, f"o{number}", stream) for number, stream in enumerate(chosen)]
+    head = {"name": "a", **({"include_provenance": True} if chance.random() < 0.2 else {})}
+    names = [source["name"] for source in sources]
+    return {"pipeline": head, "error_handling": _errors(chance, names), "nodes": nodes}, files
+
+
+def _inputs(node: Node) -> Iterable[str]:
+    given = node.get("input", node.get("inputs", []))
+    return [given] if isinstance(given, str) else given.values() if isinstance(given, dict) else given
+
+
+def _errors(chance: random.Random, sources: Sequence[str]) -> dict[str, Any]:
+    letters: dict[str, Any] = {"path": "out/dead.csv"} if chance.random() < 0.85 else {}
+    if chance.random() < 0.3 and (own := [name for name in sources if chance.random() < 0.6]):
+        letters["per_source"] = {name: {"path": f"out/dead-{name}.csv"} for name in own}
+    for key in ("include_source_row", "include_reason"):
+        if chance.random() < 0.2:
+            letters[key] = False
+    strategy = chance.choice(["continue", "continue", "continue", "continue", "best_effort"])
+    if not letters or (strategy == "best_effort" and chance.random() < 0.5):
+        return {"strategy": strategy}
+    return {"strategy": strategy, "dlq": letters}
+
+
+# ---- files -------------------------------------------------------------------------------------------------------
+
+
+def _source(chance: random.Random, name: str, widen: str, files: dict[str, bytes]) -> Node:
+    kind = chance.choice(["csv", "csv", "csv", "ndjson", "ndjson", "array"])
+    config: dict[str, Any] = {"type": "csv" if kind == "csv" else "json", "schema": dict(SCHEMA)}
+    if kind != "csv":
+        config["options"] = {"format": kind}
+    if widen != "default":
+        config["on_unmapped"] = widen
+    many = chance.choice([1, 1, 2, 4])
+    end = config["type"]
+    for i in range(many):
+        rows = chance.choice([0, 1, 3, 8, 20, 35]) if many > 1 else chance.choice([5, 20, 40])
+        data = _csv(chance, rows) if kind == "csv" else _json(chance, rows, kind)
+        files[f"{name}/f{i}.{end}"] = b"" if chance.random() < 0.03 else data
+    config |= {"path": f"{name}/f0.{end}"} if many == 1 else {"glob": f"{name}/*.{end}"}
+    if chance.random() < 0.4:
+        config["watermark"] = {"column": "ts", "delay": "3s"}
+    return {"type": "source", "name": name, "config": config}
+
+
+def _cell(chance: random.Random, name: str) -> str:
+    if chance.random() < 0.03:
+        return chance.choice(_ODD_CELLS)
+    return str(chance.randint(0, 9)) if name == "id" else chance.choice(_CELLS.get(name, ["u", "", "5", "w w"]))
+
+
+def _csv(chance: random.Random, rows: int) -> bytes:
+    names = [*SCHEMA, *(chance.sample(_UNDECLARED, chance.randint(1, 3)) if chance.random() < 0.7 else [])]
+    if chance.random() < 0.3:
+        chance.shuffle(names)
+    if chance.random() < 0.08:
+        names.remove(chance.choice(["f", "ts", "n"]))
+    end = chance.choice(["\n", "\n", "\r\n"])
+    lines = [",".join(names)]
+    for _ in range(rows):
+        cells = [_quoted(_cell(chance, name)) for name in names]
+        draw = chance.random()
+        if draw < 0.03:
+            cells.pop()
+        elif draw < 0.05:
+            cells.append("more")
+        lines.append(",".join(cells))
+    text = end.join(lines) + chance.choice(["", end])
+    return (b"\xef\xbb\xbf" if chance.random() < 0.1 else b"") + text.encode()
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
+
+
+def _json(chance: random.Random, rows: int, layout: str) -> bytes:
+    lines = []
+    some = chance.sample(_UNDECLARED, chance.randint(0, 3))
+    for _ in range(rows):
+        if chance.random() < 0.04:
+            broken = ["{", '{"id": 1,', '{"id":1,"id":2}', "nul"] if layout == "ndjson" else []
+            lines.append(chance.choice([*broken, "5", "[1]"]))
+            continue
+        names = [name for name in SCHEMA if chance.random() < 0.93] + [name for name in some if chance.random() < 0.5]
+        if chance.random() < 0.1:
+            chance.shuffle(names)
+        lines.append(json.dumps({name: _value(chance, name) for name in names}, ensure_ascii=chance.random() < 0.5))
+    if layout == "ndjson":
+        return (chance.choice(["\n", "\r\n"]).join(lines) + chance.choice(["", "\n", "\n\n"])).encode()
+    return ("[" + chance.choice([",", ",\n", " , "]).join(lines) + "]").encode()
+
+
+def _value(chance: random.Random, name: str) -> Any:
+    if chance.random() < 0.03:
+        return chance.choice(_ODD_VALUES)
+    text = _cell(chance, name)
+    if name in ("id", "n", "f") and text:
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    if name in _UNDECLARED:
+        leaf = chance.choice([1, "t", None])
+        return chance.choice([text, 5, None, [1, 2], {"b": {"c": leaf}}, 1.25, True])
+    return text if text or chance.random() < 0.5 else None
+
+
+# ---- nodes -------------------------------------------------------------------------------------------------------
+
+
+def _node(chance: random.Random, name: str, streams: list[Stream]) -> tuple[Node, list[Stream]]:
+    one = chance.choice(streams[-6:] if chance.random() < 0.6 else streams)
+    match chance.choice(["transform", "transform", "transform", "route", "merge", "merge", "combine", "aggregate"]):
+        case "route":
+            return _route(chance, name, one)
+        case "merge":
+            alike = [s for s in streams if (s.widens, sorted(s.fields)) == (one.widens, sorted(one.fields))]
+            alike = [stream for stream in alike if not stream.has_arrays]
+            if len(alike) < 2:
+                return _transform(chance, name, one)
+            inputs = chance.sample(alike, min(len(alike), chance.randint(2, 3)))
+            made: Node = {"type": "merge", "name": name, "inputs": [stream.name for stream in inputs]}
+            return made, [Stream(name, inputs[0].widens, fields=inputs[0].fields)]
+        case "combine":
+            return _combine(chance, name, streams)
+        case "aggregate":
+            return _aggregate(chance, name, one)
+        case _:
+            return _transform(chance, name, one)
+
+
+def _emitted(parts: Iterable[str]) -> list[str]:
+    return [name for part in parts for name in re.findall(r"emit (\w+) =", part)]
+
+
+def _transform(chance: random.Random, name: str, one: Stream) -> tuple[Node, list[Stream]]:
+    drawn = chance.sample(_STATEMENTS, chance.randint(1, 3))
+    program: list[str] = []
+    for statement in (part.replace("{i}", f"{name}{j}") for j, part in enumerate(drawn)):
+        is_second = statement.startswith("distinct") and any(part.startswith("distinct") for part in program)
+        if not is_second and not set(_emitted([statement])) & set(_emitted(program)):
+            program.append(statement)
+    if chance.random() < 0.2:
+        program.append(chance.choice(_EACH).replace("{i}", f"{name}e"))
+    config: dict[str, Any] = {"cxl": "\n".join(program)}
+    if chance.random() < 0.25:
+        config["validations"] = chance.sample(_VALIDATIONS, chance.randint(1, 2))
+    if chance.random() < 0.1:
+        config["log"] = [{"level": "info", "when": "per_record", "message": "at {id}"}]
+    fields = tuple(sorted({*one.fields, *_emitted(program)}))
+    node = {"type": "transform", "name": name, "input": one.name, "config": config}
+    return node, [Stream(name, one.widens, one.has_arrays, fields)]
+
+
+def _route(chance: random.Random, name: str, one: Stream) -> tuple[Node, list[Stream]]:
+    conditions = {
+        f"{name}a": chance.choice(["id > 3", "10 / n > 2", 'v == "q"']),
+        f"{name}b": chance.choice(['k == "x"', "f > 1.0"]),
+    }
+    mode = chance.choice(["exclusive", "inclusive"])
+    config = {"mode": mode, "conditions": conditions, "default": f"{name}c"}
+    given = [Stream(f"{name}.{name}{port}", one.widens, one.has_arrays, one.fields) for port in "abc"]
+    return {"type": "route", "name": name, "input": one.name, "config": config}, given
+
+
+def _aggregate(chance: random.Random, name: str, one: Stream) -> tuple[Node, list[Stream]]:
+    by = ["x1"] if one.widens and chance.random() < 0.2 else chance.choice(_KEYS)
+    emits = chance.sample(_AGGREGATES, chance.randint(1, 5))
+    emits += [f"emit {field} = {again}" for field, again in _AGAIN.items() if field not in by]
+    config = {"group_by": by, "cxl": "\n".join(emits)}
+    node = {"type": "aggregate", "name": name, "input": one.name, "config": config}
+    return node, [Stream(name, False, fields=tuple(sorted({*by, *_emitted(emits)})))]
+
+
+def _combine(chance: random.Random, name: str, streams: list[Stream]) -> tuple[Node, list[Stream]]:
+    qualifiers = ["d", "b", "c"][: chance.choice([2, 2, 3])]
+    inputs = {qualifier: chance.choice(streams) for qualifier in qualifiers}
+    where = [chance.choice(_WHERE), *([chance.choice(_AND_WHERE)] if len(inputs) == 3 else [])]
+    match = chance.choice(["first", "all", "all", *(["collect"] if len(inputs) == 2 else [])])
+    miss = chance.choice(["null_fields", "null_fields", "skip", "skip", "error" if chance.random() < 0.2 else "skip"])
+    strategy = chance.choice(["auto", "grace_hash", "auto"])
+    config: dict[str, Any] = {"where": " and ".join(where), "match": match, "on_miss": miss, "strategy": strategy}
+    if chance.random() < 0.3:
+        config["drive"] = chance.choice(qualifiers)
+    node = {"type": "combine", "name": name, "input": {q: s.name for q, s in inputs.items()}, "config": config}
+    if match == "collect":
+        config["cxl"] = ""
+        return node, [Stream(name, inputs[config.get("drive", "d")].widens, has_arrays=True)]
+    last = qualifiers[-1]
+    emits = [
+        "emit id = d.id", f"emit k = {chance.choice(qualifiers)}.k", f"emit v = {last}.v",
+        f"emit n = {chance.choice(qualifiers)}.n", f"emit f = {last}.f", "emit ts = d.ts",
+    ]  # fmt: skip
+    more = ["emit r = d.v.to_int()", f"emit r2 = 10 / {last}.n", "emit sc = $source.count\nemit sf = $source.file"]
+    emits += [each for each in more if chance.random() < 0.3]
+    widening = [qualifier for qualifier, stream in inputs.items() if stream.widens]
+    if widening and chance.random() < 0.3:
+        emits.append(f"emit xx = {chance.choice(widening)}.x1")
+    config["cxl"] = "\n".join(emits)
+    return node, [Stream(name, False, fields=tuple(sorted(_emitted(emits))))]
+
+
+def _output(chance: random.Random, name: str, one: Stream) -> Node:
+    kind = chance.choice(["csv", "csv", "json", "ndjson"])
+    config: dict[str, Any] = {"type": "csv" if kind == "csv" else "json", "if_exists": "overwrite"}
+    token = "-{source_file}" if chance.random() < 0.2 else ""
+    config["path"] = f"out/{name}{token}.{kind}"
+    if kind == "ndjson":
+        config["options"] = {"format": "ndjson"}
+    if chance.random() < 0.3:
+        config["sort_order"] = chance.choice(_ORDERS)
+    if chance.random() < 0.25:
+        config["split"] = chance.choice(_SPLITS)
+        if "group_key" in config["split"] and chance.random() < 0.7:
+            config["sort_order"] = ["k"]
+    odds: list[tuple[float, str, Any]] = [
+        (0.2, "include_metadata", "all"), (0.15, "include_unmapped", False), (0.15, "mapping", {"renamed": "id"}),
+        (0.15, "exclude", [chance.choice(["v", "f", "ts"])]), (0.2, "preserve_nulls", kind != "csv"),
+    ]  # fmt: skip
+    config |= {key: value for odd, key, value in odds if chance.random() < odd}
+    return {"type": "output", "name": name, "input": one.name, "config": config}

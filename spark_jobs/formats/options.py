@@ -55,6 +55,10 @@ class Options:
         """Whether a file that is written has the names of its columns, so that its encoding must have them."""
         return False
 
+    def name_problem(self, name: str) -> str | None:
+        """Why a column cannot be written under a name, whatever the encoding; None when it can."""
+        return None
+
 
 #: What Python has for names of hosts and for texts inside programs: they encode a text as a whole, or not its lines.
 _NOT_FOR_FILES = frozenset({"idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"})

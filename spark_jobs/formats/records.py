@@ -18,7 +18,7 @@ from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, coerce, format
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from spark_jobs.cxl.failures import Failures, Reason, Rows
     from spark_jobs.formats.format import FileColumns, Reading, SourceColumn
@@ -63,12 +63,16 @@ class RecordShape:
         reading: what is wanted.
         columns: which field feeds which column.
         has_nulls: whether an empty cell is null in columns of texts too, where it else is the empty text.
+        ready: fields that are no texts but values of their columns' types already.
     """
 
-    def __init__(self, reading: Reading, columns: FileColumns, *, has_nulls: bool = False) -> None:
+    def __init__(
+        self, reading: Reading, columns: FileColumns, *, has_nulls: bool = False, ready: Collection[int] = ()
+    ) -> None:
         self._reading = reading
         self._columns = columns
         self._has_nulls = has_nulls
+        self._ready = frozenset(ready)
         self._widened = columns.widened if reading.widened else ()
         self.needed = self._fields_needed()
 
@@ -120,8 +124,10 @@ class RecordShape:
             return pa.nulls(size, values.arrow_type(column.type))
         if text is None:
             return None
-        if column.type.kind is Kind.STRING:
-            found: pa.Array = self._texts(text)
+        if self._columns.declared[position] in self._ready:
+            found: pa.Array = text
+        elif column.type.kind is Kind.STRING:
+            found = self._texts(text)
         else:
             done = coerce.convert(text, column.type, self._reading.forms(column))
             problems.note(done.failed, coerce.no_conversion(column), self._columns.declared[position])

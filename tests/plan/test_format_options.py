@@ -40,7 +40,7 @@ def test_an_encoding_that_is_spelled_wrong_is_found(tmp_path: Path) -> None:
     assert problem.help == "did you mean `utf-8`?"
 
 
-@pytest.mark.parametrize("kind", ["csv", "json"])
+@pytest.mark.parametrize("kind", ["csv", "json", "xml"])
 def test_an_encoding_without_the_characters_of_a_name_is_refused(kind: str, tmp_path: Path) -> None:
     settings = ', mapping: { "é": id, "ü": note }, options: { encoding: ascii }'
     text = ORDERS + output("orders", config=settings).replace("type: csv", f"type: {kind}")
@@ -51,7 +51,17 @@ def test_an_encoding_without_the_characters_of_a_name_is_refused(kind: str, tmp_
     assert [span.file.text[span.start : span.end] for span in spans] == ["id", "note"]
     assert not problems(tmp_path, text.replace("ascii", "latin-1"))
     without = problems(tmp_path, text.replace("options: {", "include_header: false, options: {"))
-    assert bool(without) == (kind == "json")
+    assert bool(without) == (kind != "csv")
+
+
+def test_a_column_that_no_element_can_be_called_is_refused(tmp_path: Path) -> None:
+    settings = ', mapping: { "order id": id, "@ok": note }'
+    text = ORDERS + output("orders", config=settings).replace("type: csv", "type: xml")
+    (problem,) = problems(tmp_path, text)
+    assert problem.code.id == "E007"
+    assert "column 'order id': 'order id' is no name of XML" in problem.message
+    assert problem.help == "name it under `mapping`, or leave it out by `exclude`"
+    assert not problems(tmp_path, text.replace("order id", "order-id"))
 
 
 @pytest.mark.parametrize("key", ["delimiter", "quote_char"])

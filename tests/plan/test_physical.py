@@ -58,5 +58,5 @@ def test_text_and_json_have_the_jobs(tmp_path: Path) -> None:
 
 
 def test_a_plan_that_does_not_run_yet_has_no_jobs(tmp_path: Path) -> None:
-    text = PIPELINE.replace("type: csv, path: c.csv", "type: xml, path: c.xml")
+    text = PIPELINE.replace("type: csv, path: out/o.csv", "type: x12, path: out/o.x12")
     assert physical.jobs(load(tmp_path, text)) == ()

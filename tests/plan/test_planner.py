@@ -301,7 +301,7 @@ def test_relative_paths_resolve_against_the_base_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        ORDERS + output("orders").replace("type: csv", "type: xml"),
+        ORDERS + output("orders").replace("type: csv", "type: x12"),
         ORDERS.replace("path:", "format_schema: { fields: [{ name: id, type: string, default: x }] }\n      path:")
         + output("orders"),
         ORDERS + output("orders", config=", schema: { fields: [{ name: id, type: string }] }"),

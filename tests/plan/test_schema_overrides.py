@@ -114,7 +114,7 @@ def test_a_schema_alone_decides_which_fields_are_columns(tmp_path: Path) -> None
     assert columns(bound(tmp_path, "[{ name: note, width: 4 }]", declared)) == ["id: String", "day: Date %d/%m/%y"]
 
 
-@pytest.mark.parametrize("kind", ["xml", "edifact", "x12"])
+@pytest.mark.parametrize("kind", ["edifact", "x12"])
 def test_formats_that_do_not_run_yet_bind_their_merged_columns(tmp_path: Path, kind: str) -> None:
     plan = bound(tmp_path, "[{ name: note, drop: true }, { name: tip, type: float }]", kind=kind)
     assert columns(plan) == ["id: Int", "amount: Float required", "day: Date %d/%m/%y", "tip: Float"]

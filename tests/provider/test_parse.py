@@ -181,7 +181,7 @@ def test_a_mode_that_is_blank_or_written_large_is_the_word_that_it_means(
 def test_what_does_not_run_yet_is_an_import_error(folder: Path) -> None:
     text = (folder / "p.yaml").read_text(encoding="utf-8")
     (folder / "p.yaml").write_text(
-        text.replace("type: csv\n      path: output", "type: xml\n      path: output", 1), encoding="utf-8"
+        text.replace("type: csv\n      path: output", "type: x12\n      path: output", 1), encoding="utf-8"
     )
     ((_, told),) = parse(folder, 'pipeline="p.yaml"').import_errors.items()
     assert "E400" in told

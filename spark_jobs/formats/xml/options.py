@@ -1,12 +1,23 @@
-"""XML: what its options are. Neither read nor written yet."""
+"""XML: what its options are, and which names its elements can have."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
 from spark_jobs.formats.format import Format, SectionPlace
-from spark_jobs.formats.options import Name, Options
+from spark_jobs.formats.options import Name, Options, missing_character, unwritable
+
+_LETTER = (
+    "A-Z_a-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f\u2c00-\u2fef"
+    "\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
+)
+_NAME = re.compile(f"[{_LETTER}][{_LETTER}0-9.\u00b7\u0300-\u036f\u203f-\u2040-]*")
+#: What the text of a record, or of an element that has more than text, is called.
+TEXT = "#text"
+#: What stands before the names of attributes, where nothing else is asked for.
+ATTRIBUTE_PREFIX = "@"
 
 
 class Namespaces(StrEnum):
@@ -21,16 +32,39 @@ class XmlRead(Options):
     """`options:` of an XML source.
 
     Args:
-        record_path: The element of a record, as `/a/b` or `//b`.
+        record_path: The element of a record: `/a/b` or `a/b` from the root on, `//b` anywhere; the root when absent.
         attribute_prefix: What stands before the names of attributes.
         namespace_handling: Whether prefixes of namespaces are cut off.
         encoding: An encoding by its Python name; the file's own when absent.
     """
 
     record_path: str | None = None
-    attribute_prefix: str = "@"
+    attribute_prefix: str = ATTRIBUTE_PREFIX
     namespace_handling: Namespaces = Namespaces.STRIP
     encoding: str | None = None
+
+    @property
+    def strips(self) -> bool:
+        """Whether names lose the prefixes of namespaces."""
+        return self.namespace_handling is Namespaces.STRIP
+
+    @property
+    def path(self) -> list[str]:
+        """The names of elements in `record_path`."""
+        path = self.record_path or ""
+        return path.removeprefix("//" if path.startswith("//") else "/").split("/")
+
+    def problems(self) -> list[tuple[str, str]]:
+        """A path is one of names, and a point stands between names already."""
+        problems = []
+        for name in self.path if self.record_path is not None else ():
+            if any(name_problem(part) for part in name.split(":", 1)):
+                what = f"'{name}' is no name of an element; a path is `/a/b` from the root on, or `//b` for any depth"
+                problems.append(("record_path", what))
+                break
+        if "." in self.attribute_prefix:
+            problems.append(("attribute_prefix", "a point stands between the names of elements"))
+        return problems + super().problems()
 
 
 @dataclass(frozen=True)
@@ -47,6 +81,36 @@ class XmlWrite(Options):
     record_element: Name = "Record"
     encoding: str = "utf-8"
 
+    def problems(self) -> list[tuple[str, str]]:
+        """Both are names of elements, in the encoding."""
+        found = super().problems()
+        for key, name in (("root_element", self.root_element), ("record_element", self.record_element)):
+            if (problem := name_problem(name)) is not None:
+                found.append((key, problem))
+            elif not found and (character := missing_character(name, self.encoding)) is not None:
+                found.append((key, unwritable(character, self.encoding)))
+        return found
+
+    def writes_names(self, *, include_header: bool) -> bool:
+        """Each record has them."""
+        return True
+
+    def name_problem(self, name: str) -> str | None:
+        """`a.b` is the element `b` in `a`, `a.@b` an attribute of it, and `a.#text` its text."""
+        *parts, last = name.split(".")
+        if last != TEXT:
+            parts.append(last.removeprefix(ATTRIBUTE_PREFIX))
+        return next((problem for part in parts if (problem := name_problem(part))), None)
+
+
+def name_problem(name: str) -> str | None:
+    """Why an element or an attribute cannot have a name, or None when it can."""
+    if _NAME.fullmatch(name):
+        return None
+    if ":" in name:
+        return f"'{name}' has a colon, and nothing declares a namespace"
+    return f"'{name}' is no name of XML"
+
 
 FORMAT = Format(
     "xml",
@@ -54,6 +118,8 @@ FORMAT = Format(
     chapter=5,
     read_options=XmlRead,
     write_options=XmlWrite,
+    names_in_records=True,
+    has_arrays=True,
     comes_in_pages=True,
     sections=SectionPlace("xml_path"),
 )

@@ -172,8 +172,11 @@ def _check_names(step: OutputStep, scope: BindScope) -> None:
         return
     mapped = dict(step.mapping)
     for name, message in step.unwritable(column.name for column in step.columns):
-        path = ("mapping", name) if name in mapped else ("options", "encoding")
+        path: tuple[str, ...] = ("mapping", name) if name in mapped else ("options", "encoding")
         help_text = "choose an encoding that has it, or another name under `mapping`"
+        if step.options.name_problem(name) is not None:
+            path = path if name in mapped else ("type",)
+            help_text = "name it under `mapping`, or leave it out by `exclude`"
         report(scope, codes.E007, f"output '{scope.name}': {message}", "config", *path, help=help_text)
 
 

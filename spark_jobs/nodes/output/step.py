@@ -151,10 +151,13 @@ class OutputStep(node.Step):
         return (shape.Local(self, shape.Arrival(shape.Passage.SORTED, why, "sort")),)
 
     def unwritable(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """The columns whose names the files would hold and their encoding cannot, each with what is wrong with it."""
+        """The columns whose names the files would hold and cannot, each with what is wrong with it."""
         if not self.options.writes_names(include_header=self.include_header):
             return
         encoding = self.options.encoding
         for name in names:
+            if (problem := self.options.name_problem(name)) is not None:
+                yield name, f"column '{name}': {problem}"
+                continue
             if (character := options.missing_character(name, encoding)) is not None:
                 yield name, f"column '{name}': {options.unwritable(character, encoding)}"

@@ -1,0 +1,190 @@
+"""The values of records as columns of a block: texts where texts are declared, trees where there is more to hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import failures, types, values
+from spark_jobs.cxl.types import Kind
+from spark_jobs.formats import format, records
+from spark_jobs.formats.json import spelling
+from spark_jobs.formats.xml import tree
+from spark_jobs.formats.xml.flat import Column, FlatRecords
+from spark_jobs.formats.xml.options import TEXT
+from spark_jobs.formats.xml.tree import TreeRecords
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_jobs.formats.format import ArrayPath, Block, Reading, SourceColumn
+    from spark_jobs.formats.xml.options import XmlRead
+    from spark_jobs.formats.xml.tree import Tree
+
+#: The type of undeclared values: a text, or an array of texts where there are several.
+WIDENED_TYPE = types.ANY
+_WHOLE = (Kind.ARRAY, Kind.MAP, Kind.ANY)
+
+
+class Columns:
+    """What a source wants of its records, and the blocks of it.
+
+    Args:
+        reading: what is wanted.
+        options: the read options.
+        arrays: arrays to explode or join.
+    """
+
+    def __init__(self, reading: Reading, options: XmlRead, arrays: Sequence[ArrayPath] = ()) -> None:
+        self._arrays = tuple(arrays)
+        count = len(reading.columns)
+        fields = format.FileColumns(0, tuple(range(count)), tuple(range(count, count + len(reading.widened))))
+        ready = [field for field, column in enumerate(reading.columns) if column.type.kind in (Kind.ARRAY, Kind.ANY)]
+        self._shape = records.RecordShape(reading, fields, has_nulls=True, ready=ready)
+        needed = set(self._shape.needed)
+        self._declared = [(field, column) for field, column in enumerate(reading.columns) if field in needed]
+        self._widened = list(enumerate(reading.widened, count))
+        names = [*(column.key for _, column in self._declared), *reading.widened]
+        wholes = [column.key for _, column in self._declared if column.type.kind in _WHOLE]
+        self._grown = _Grown(names, wholes)
+        self.records: FlatRecords | TreeRecords
+        if wholes or arrays:
+            self.records = TreeRecords(options, self._take)
+            self._found = self._grown.texts
+        else:
+            self.records = FlatRecords(names, options)
+            self._found = self.records.columns
+
+    def _take(self, record: Tree) -> None:
+        for one in tree.spread(record, self._arrays) if self._arrays else (record,):
+            self._grown.take(one)
+
+    @property
+    def count(self) -> int:
+        """How many records there are for the next block."""
+        return self.records.count if isinstance(self.records, FlatRecords) else self._grown.count
+
+    def block(self, first: int) -> Block:
+        """The block of all records that have ended; others go into the next one.
+
+        Args:
+            first: the place of the first record in the split.
+        """
+        count = self.count
+        arrays = {field: self._declared_array(column, count) for field, column in self._declared}
+        arrays |= {field: _values(*self._found[name].take(count), count) for field, name in self._widened}
+        if isinstance(self.records, FlatRecords):
+            self.records.count = 0
+        self._grown.count = 0
+        return self._shape.block(first, count, arrays, None, failures.none())
+
+    def _declared_array(self, column: SourceColumn, count: int) -> pa.StringArray:
+        rows, found = self._found[column.key].take(count)
+        if column.type.kind in _WHOLE:
+            rows, found = self._grown.wholes[column.key].take(count)
+            return _wholes(column, rows, found, count)
+        array = _texts(rows, found, count)
+        if column.type.kind is not Kind.STRING and array.null_count < len(array):
+            return cast("pa.StringArray", pc.if_else(pc.equal(array, ""), None, array))
+        return array
+
+
+class _Grown:
+    """The columns of trees."""
+
+    def __init__(self, names: Sequence[str], wholes: Sequence[str]) -> None:
+        self.texts = {name: Column() for name in names}
+        self.wholes = {name: Column() for name in wholes}
+        self._parents = {name[:at] for name in names for at, character in enumerate(name) if character == "."}
+        self.count = 0
+
+    def take(self, record: Tree) -> None:
+        """Take a record's values."""
+        self._walk(record, "")
+        self.count += 1
+
+    def _walk(self, members: Tree, prefix: str) -> None:
+        for key, value in members.items():
+            name = prefix + key
+            whole, texts = self.wholes.get(name), self.texts.get(name)
+            for item in tree.items_of(value):
+                if whole is not None:
+                    whole.add(self.count, item)
+                text = item.get(TEXT) if isinstance(item, dict) else item or ""
+                if texts is not None and text is not None:
+                    texts.add(self.count, text)
+                if isinstance(item, dict) and name in self._parents:
+                    self._walk(item, name + ".")
+
+
+def _grouped(rows: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """The records that have values, and where those of each begin."""
+    places = np.array(rows, dtype=np.int64)
+    is_first = np.ones(len(places), dtype=np.bool_)
+    is_first[1:] = places[1:] != places[:-1]
+    starts = np.flatnonzero(is_first)
+    return places[starts], starts
+
+
+def _spread(array: pa.StringArray, places: np.ndarray, count: int) -> pa.StringArray:
+    """Values at their records, nulls at others."""
+    if len(places) == count:
+        return array
+    if not len(places):
+        return pa.nulls(count, pa.string())
+    indices = np.zeros(count, dtype=np.int64)
+    is_absent = np.ones(count, dtype=np.bool_)
+    indices[places] = np.arange(len(places))
+    is_absent[places] = False
+    return array.take(pa.array(indices, mask=is_absent))
+
+
+def _several(found: list[Any], starts: np.ndarray) -> list[tuple[int, list[Any]]]:
+    """The records with several values, by their place among those with values: each has a list then."""
+    ends = np.append(starts, len(found))[1:]
+    repeated = np.flatnonzero(ends - starts > 1).tolist()
+    return [(at, [item or None for item in found[starts[at] : ends[at]]]) for at in repeated]
+
+
+def _texts(rows: Sequence[int], found: list[str], count: int) -> pa.StringArray:
+    """A column of texts; several of one record are JSON, as an array under a text column is."""
+    places, starts = _grouped(rows)
+    if len(starts) == len(found):
+        return _spread(pa.array(found, pa.string()), places, count)
+    texts = [found[start] for start in starts.tolist()]
+    for at, several in _several(found, starts):
+        texts[at] = values.json_text(several)
+    return _spread(pa.array(texts, pa.string()), places, count)
+
+
+def _values(rows: Sequence[int], found: list[str], count: int) -> pa.StringArray:
+    """A column of values of any kind: texts, null where they are empty, and arrays of several."""
+    places, starts = _grouped(rows)
+    texts = pa.array([found[start] or None for start in starts.tolist()], pa.string())
+    tagged = spelling.tagged(texts)
+    several = _several(found, starts)
+    if several:
+        chosen = np.zeros(len(starts), dtype=np.bool_)
+        chosen[[at for at, _ in several]] = True
+        arrays = values.to_arrow((items for _, items in several), WIDENED_TYPE)
+        tagged = pc.replace_with_mask(tagged, pa.array(chosen), arrays)
+    return _spread(tagged, places, count)
+
+
+def _wholes(column: SourceColumn, rows: Sequence[int], found: list[Any], count: int) -> pa.StringArray:
+    """A column of arrays, maps or anything. An array may have one value (decision 79); what is no map is its text."""
+    places, starts = _grouped(rows)
+    ends = np.append(starts, len(found))[1:]
+    lists = [found[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    items = [several if len(several) > 1 else several[0] for several in lists]
+    match column.type.kind:
+        case Kind.ARRAY:
+            texts = [values.encode(several) for several in lists]
+        case Kind.ANY:
+            texts = [values.encode(item) for item in items]
+        case _:
+            texts = [item if item is None or isinstance(item, str) else values.json_text(item) for item in items]
+    return _spread(pa.array(texts, pa.string()), places, count)

@@ -1,0 +1,243 @@
+"""Records whose columns are texts: each element and attribute that is wanted goes straight to its column."""
+
+from __future__ import annotations
+
+import bisect
+from array import array
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.formats.xml.document import MOST_DEPTH, Broken, local
+from spark_jobs.formats.xml.options import TEXT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from spark_jobs.formats.xml.options import XmlRead
+
+#: White space of XML; other blanks are part of a text.
+BLANKS = " \t\r\n"
+#: So many spellings of a name are remembered: more are an attack.
+_MOST_SPELLINGS = 256
+#: A name of more parts is taken apart at each of its points.
+_MOST_PARTS = 6
+
+
+class Column:
+    """The values of one name, and the record of each; a record may have several."""
+
+    __slots__ = ("rows", "values")
+
+    def __init__(self) -> None:
+        self.rows = array("i")
+        self.values: list[Any] = []
+
+    def add(self, row: int, value: Any) -> None:
+        """Another value, of the last record or a later one."""
+        self.rows.append(row)
+        self.values.append(value)
+
+    def take(self, count: int) -> tuple[array[int], list[Any]]:
+        """What the first records have; the others are counted from them on."""
+        at = bisect.bisect_left(self.rows, count)
+        taken = self.rows[:at], self.values[:at]
+        self.rows = array("i", [row - count for row in self.rows[at:]])
+        self.values = self.values[at:]
+        return taken
+
+
+class _Element:
+    """What is wanted of an element: its text, its attributes, and elements in it."""
+
+    __slots__ = ("attributes", "children", "column")
+
+    def __init__(self, strips: bool) -> None:
+        self.column: Column | None = None
+        self.children = _Children(strips)
+        self.attributes = _Attributes(strips)
+
+
+class _Children(dict[str, _Element]):
+    """Wanted elements by their names as they are written; all others are one that nothing is wanted of."""
+
+    def __init__(self, strips: bool) -> None:
+        self._strips = strips
+        self.other: _Element | None = None
+
+    def __missing__(self, name: str) -> _Element:
+        found = self.get(local(name)) if self._strips and ":" in name else None
+        if found is None:
+            assert self.other is not None
+            return self.other
+        if len(self) < _MOST_SPELLINGS:
+            self[name] = found
+        return found
+
+
+class _Attributes(dict[str, "Column | None"]):
+    """Wanted attributes by their names as they are written."""
+
+    def __init__(self, strips: bool) -> None:
+        self._strips = strips
+
+    def __missing__(self, name: str) -> Column | None:
+        return self.get(local(name)) if self._strips and ":" in name and not is_declaration(name) else None
+
+
+def is_declaration(name: str) -> bool:
+    """Whether an attribute declares a namespace."""
+    return name.startswith("xmlns") and (len(name) == 5 or name[5] == ":")
+
+
+class FlatRecords:
+    """Takes the texts of some columns out of records.
+
+    Args:
+        names: the columns.
+        options: the read options.
+    """
+
+    ended: Callable[[], None]
+
+    def __init__(self, names: Iterable[str], options: XmlRead) -> None:
+        self._options = options
+        self._nothing = _Element(False)
+        self._nothing.children.other = self._nothing
+        self._record = self._element()
+        self.columns = {name: Column() for name in names}
+        for name, column in self.columns.items():
+            self._want(name, column)
+        #: How many records have ended.
+        self.count = 0
+        self._stack: list[_Element] = []
+        self._now = self._record
+        #: The text of the element so far, or since its last child or CDATA section.
+        self._text = ""
+        #: What CDATA sections and texts before children gave, by the depth of the element.
+        self._kept: dict[int, str] = {}
+        #: Where the last CDATA section ends in that: nothing is cut off of it.
+        self._verbatim: dict[int, int] = {}
+        #: Whether the element has neither attributes nor elements so far: it has a value even if it is empty.
+        self._is_leaf = False
+
+    def _element(self) -> _Element:
+        element = _Element(self._options.strips)
+        element.children.other = self._nothing
+        return element
+
+    def _want(self, name: str, column: Column) -> None:
+        """Names of elements may have points, too: `a.b` is `b` in `a`, or an element of that name."""
+        parts = name.split(".")
+        for parents, last in _ways(parts) if len(parts) <= _MOST_PARTS else [(parts[:-1], parts[-1])]:
+            element = self._record
+            for parent in parents:
+                element = element.children.setdefault(parent, self._element())
+            self._want_in(element, last, column, is_own=not parents)
+
+    def _want_in(self, element: _Element, name: str, column: Column, *, is_own: bool) -> None:
+        prefix = self._options.attribute_prefix
+        if name.startswith(prefix):
+            element.attributes[name.removeprefix(prefix)] = column
+            if prefix:
+                return
+        if is_own and name == TEXT:
+            element.column = column
+        else:
+            element.children.setdefault(name, self._element()).column = column
+
+    def begin(self, attributes: list[str]) -> None:
+        """A record begins."""
+        self._now = self._record
+        self._is_leaf = False
+        self._text = ""
+        if attributes:
+            self._take(attributes)
+
+    def start(self, name: str, attributes: list[str], /) -> None:
+        """An element in it begins."""
+        stack = self._stack
+        if self._text:
+            self._keep_before_child()
+        stack.append(self._now)
+        if len(stack) == MOST_DEPTH:
+            raise Broken(f"elements of a record stand in each other more than {MOST_DEPTH} levels deep")
+        self._now = self._now.children[name]
+        self._is_leaf = True
+        if attributes:
+            # Without a text there is nothing but its attributes then.
+            self._is_leaf = all(map(is_declaration, attributes[::2]))
+            self._take(attributes)
+
+    def end(self, name: str, /) -> None:
+        """The last element that began ends, or the record itself."""
+        column = self._now.column
+        if column is not None and (self._is_leaf or self._text or self._kept):
+            text = self._text.strip(BLANKS) if not self._kept else self._whole()
+            if text or self._is_leaf:
+                column.rows.append(self.count)
+                column.values.append(text)
+        elif self._kept:
+            self._whole()
+        self._is_leaf = False
+        self._text = ""
+        if self._stack:
+            self._now = self._stack.pop()
+        else:
+            self.count += 1
+            self.ended()
+
+    def characters(self, text: str, /) -> None:
+        """A piece of text."""
+        if self._text:
+            self._text += text
+        else:
+            self._text = text
+
+    def begin_verbatim(self) -> None:
+        """A CDATA section begins: the text before it is all but its beginning."""
+        depth = len(self._stack)
+        kept = self._kept.get(depth)
+        self._kept[depth] = self._text.lstrip(BLANKS) if kept is None else kept + self._text
+        self._text = ""
+
+    def end_verbatim(self) -> None:
+        """It ends."""
+        depth = len(self._stack)
+        self._kept[depth] += self._text
+        self._verbatim[depth] = len(self._kept[depth])
+        self._text = ""
+
+    def _keep_before_child(self) -> None:
+        """The text of an element goes on behind its children."""
+        depth = len(self._stack)
+        if depth in self._kept or not self._text.isspace():
+            self._kept[depth] = self._kept.get(depth, "") + self._text
+        self._text = ""
+
+    def _whole(self) -> str:
+        """The text of the element, of which parts were kept: blanks are cut off up to the first and last CDATA."""
+        depth = len(self._stack)
+        kept = self._kept.pop(depth, "")
+        verbatim = self._verbatim.pop(depth, None)
+        if verbatim is None:
+            return (kept + self._text).strip(BLANKS)
+        return kept[:verbatim] + (kept[verbatim:] + self._text).rstrip(BLANKS)
+
+    def _take(self, attributes: list[str]) -> None:
+        wanted = self._now.attributes
+        if wanted:
+            for at in range(0, len(attributes), 2):
+                column = wanted[attributes[at]]
+                if column is not None:
+                    column.rows.append(self.count)
+                    column.values.append(attributes[at + 1])
+
+
+def _ways(parts: list[str]) -> Iterator[tuple[list[str], str]]:
+    """The ways to join neighbouring parts of a name: the names of elements around, and the last one."""
+    for cut in range(len(parts)):
+        last = ".".join(parts[cut:])
+        if cut == 0:
+            yield [], last
+        else:
+            for parents, parent in _ways(parts[:cut]):
+                yield [*parents, parent], last

@@ -1,0 +1,187 @@
+"""The XML files of a source: undeclared names found, records read.
+
+A file is one split: where an element begins is known only from its beginning on. As in JSON, records bring their names
+along, so where undeclared columns are carried or rejected, files are read once for their names alone.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.formats import misread, names, reader, reading, splits
+from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped
+from spark_jobs.formats.format import ArrayPath, FileColumns
+from spark_jobs.formats.reading import SplitOutcome
+from spark_jobs.formats.xml import charset, columns, tree
+from spark_jobs.formats.xml.document import Document
+from spark_jobs.scan import changes
+from spark_jobs.scan.files import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from spark_jobs.formats.columns import ScanPlan
+    from spark_jobs.formats.format import Block, Reading
+    from spark_jobs.formats.names import Part, Search
+    from spark_jobs.formats.splits import Split
+    from spark_jobs.formats.stretch import ByteStream
+    from spark_jobs.formats.xml.options import XmlRead
+    from spark_jobs.formats.xml.tree import Tree
+    from spark_jobs.scan.files import InputFile
+
+#: How much of a file tells whether it has the declared columns.
+HEAD_BYTES = 64 << 10
+_CHUNK_BYTES = 256 << 10
+#: A block has about so many records.
+_BLOCK_RECORDS = 16_384
+#: Records say which value belongs to which column.
+_BY_NAME = FileColumns(0, ())
+#: What files without anything may have.
+_NOTHING = b" \t\r\n\0\xef\xbb\xbf\xff\xfe"
+
+
+@dataclass(frozen=True)
+class XmlReader(reader.Reader):
+    """Reads XML files."""
+
+    options: XmlRead
+
+    def plan(
+        self,
+        declared: Sequence[str],
+        inputs: Iterable[InputFile],
+        on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
+        search: Search = names.search_here,
+    ) -> ScanPlan:
+        """Look into the files and, unless they are dropped, find their undeclared columns.
+
+        Raises:
+            FormatError: a file cannot be read or is broken, or an undeclared column is rejected.
+        """
+        tracker = ColumnTracker(declared, on_unmapped)
+        looked = [self._look(file) for file in inputs]
+        plans = [one.plan for one in looked if not one.is_nothing]
+        _tell([one for one in looked if not one.is_nothing], tuple(declared), tracker)
+        if on_unmapped is not OnUnmapped.DROP:
+            parts = [names.Part(split, plans[split.file], tuple(declared)) for split in splits.plan(plans)]
+            for part, found in zip(parts, search(self, parts), strict=True):
+                for name in found:
+                    tracker.note_undeclared(part.file_plan.file.name, name)
+        skipped = [one.plan.file.name for one in looked if one.is_nothing]
+        return tracker.plan(tuple(plans), skipped, columns.WIDENED_TYPE)
+
+    def _look(self, file: InputFile) -> _Looked:
+        with changes.opened(file) as raw:
+            edges = raw.edges()
+            head = raw.read(HEAD_BYTES)
+        plan = FilePlan(replace(file, edges=edges), _BY_NAME, 0, is_splittable=False)
+        is_whole = len(head) == file.size
+        found = _Looked(plan, is_whole, is_whole and not head.strip(_NOTHING))
+        if is_whole and not found.is_nothing:
+            try:
+                for record in self._trees(plan):
+                    found.note(record)
+            except FormatError:
+                # It is for those to tell who read it in earnest.
+                found.is_whole = False
+        return found
+
+    def names(self, parts: Sequence[Part]) -> list[tuple[str, ...]]:
+        """The undeclared names of each part's records in first-seen order."""
+        found = []
+        for part in parts:
+            declared = frozenset(part.declared)
+            mine: dict[str, None] = {}
+            for record in self._trees(part.file_plan):
+                mine.update(dict.fromkeys(tree.undeclared(record, declared)))
+            found.append(tuple(mine))
+        return found
+
+    def _trees(self, file_plan: FilePlan) -> Iterator[Tree]:
+        """The records of a file, as many as count."""
+        trees: list[Tree] = []
+        left = file_plan.file.most_records
+        document = Document(file_plan.file.name, self.options, tree.TreeRecords(self.options, trees.append))
+        with self._opened(file_plan, SplitOutcome()) as stream:
+            for data in _chunks(stream):
+                document.feed(data, is_last=not data)
+                for record in trees:
+                    for one in tree.spread(record, self.arrays):
+                        if left is not None and left <= 0:
+                            return
+                        left = None if left is None else left - 1
+                        yield one
+                trees.clear()
+
+    def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
+        """The blocks of a file."""
+        found = columns.Columns(wanted, self.options, self.arrays)
+        document = Document(file_plan.file.name, self.options, found.records)
+        unfinished = size = 0
+        with self._opened(file_plan, outcome) as stream:
+            for data in _chunks(stream):
+                before = found.count
+                document.feed(data, is_last=not data)
+                unfinished = unfinished + len(data) if document.is_in_record and found.count == before else 0
+                if max(unfinished, document.waiting) > wanted.record_bytes:
+                    raise reading.too_long(file_plan, wanted)
+                size += len(data)
+                if found.count and (found.count >= _BLOCK_RECORDS or size >= wanted.block_bytes or not data):
+                    first, size = outcome.records, 0
+                    block = found.block(first)
+                    outcome.records += block.count
+                    yield block
+
+    @contextmanager
+    def _opened(self, file_plan: FilePlan, outcome: SplitOutcome) -> Iterator[ByteStream]:
+        """A file's bytes as UTF-8."""
+        whole = splits.Split(0, 0, 0, file_plan.file.size, is_last=True, is_exact=True)
+        with changes.opened(file_plan.file) as raw:
+            encoding = self.options.encoding
+            if encoding is None:
+                try:
+                    encoding = charset.encoding_of(raw.read(charset.HEAD_BYTES))
+                except ValueError as problem:
+                    raise FormatError(str(problem), file_plan.file.name) from None
+                raw.seek(0)
+            yield reading.bytes_of(whole, file_plan, encoding, raw, outcome)
+
+
+class _Looked:
+    """A file with the names that its records have; `is_whole` tells that all of them were looked at."""
+
+    def __init__(self, plan: FilePlan, is_whole: bool, is_nothing: bool) -> None:
+        self.plan = plan
+        self.is_whole = is_whole
+        self.is_nothing = is_nothing
+        self.names: dict[str, None] = {}
+
+    def note(self, record: Tree) -> None:
+        """Look at a record."""
+        self.names.update(dict.fromkeys(tree.present(record)))
+
+
+def _tell(looked: Sequence[_Looked], declared: Sequence[str], tracker: ColumnTracker) -> None:
+    """Note which files surely lack declared columns, and warn of those that no file has (decision 86)."""
+    known = [one for one in looked if one.is_whole and one.names]
+    for one in known:
+        tracker.note_missing(name for name in declared if name not in one.names)
+    if known and all(one.is_whole for one in looked):
+        others = [name for one in known for name in one.names if name not in declared]
+        for name in declared:
+            if not any(name in one.names for one in known):
+                tracker.warn(misread.missing_member(name, others))
+
+
+def _chunks(stream: ByteStream) -> Iterator[bytes]:
+    """The pieces of a stream, and an empty one at its end."""
+    while data := stream.read(_CHUNK_BYTES):
+        yield data
+    yield b""
+
+
+def open_reader(options: XmlRead, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> XmlReader:
+    """The reader of a source's files."""
+    return XmlReader(options, arrays, layout)

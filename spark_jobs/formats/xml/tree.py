@@ -1,0 +1,197 @@
+"""Records as trees, where arrays, maps or values of any kind are declared, with `array_paths`, and to find names.
+
+A tree is what JSON would have: an element with elements or attributes is a dictionary, several elements of one name are
+a list, others are texts, and an empty one is null. What a column holds is found by the same names as in `flat.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.cxl import values
+from spark_jobs.formats.xml.document import MOST_DEPTH, Broken, local
+from spark_jobs.formats.xml.flat import BLANKS, is_declaration
+from spark_jobs.formats.xml.options import TEXT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from spark_jobs.formats.format import ArrayPath
+    from spark_jobs.formats.xml.options import XmlRead
+
+Tree = dict[str, Any]
+
+
+class _Open:
+    """An element that has begun: its members so far, and its text."""
+
+    __slots__ = ("members", "name", "pieces")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.members: Tree = {}
+        #: The pieces of its text, and whether each stands in a CDATA section.
+        self.pieces: list[tuple[str, bool]] = []
+
+    def text(self) -> str:
+        """Its text; blanks are cut off up to the first and last CDATA section."""
+        verbatim = [at for at, (_, is_verbatim) in enumerate(self.pieces) if is_verbatim]
+        texts = [text for text, _ in self.pieces]
+        if not verbatim:
+            return "".join(texts).strip(BLANKS)
+        first, last = verbatim[0], verbatim[-1] + 1
+        return "".join(texts[:first]).lstrip(BLANKS) + "".join(texts[first:last]) + "".join(texts[last:]).rstrip(BLANKS)
+
+
+class TreeRecords:
+    """Makes a tree of each record; `taken` gets them."""
+
+    ended: Callable[[], None]
+
+    def __init__(self, options: XmlRead, taken: Callable[[Tree], None]) -> None:
+        self._prefix = options.attribute_prefix
+        self._strips = options.strips
+        self._taken = taken
+        self._open: list[_Open] = []
+        self._is_verbatim = False
+
+    def begin(self, attributes: list[str]) -> None:
+        """A record begins."""
+        self.start("", attributes)
+
+    def start(self, name: str, attributes: list[str], /) -> None:
+        """An element in it begins."""
+        if len(self._open) > MOST_DEPTH:
+            raise Broken(f"elements of a record stand in each other more than {MOST_DEPTH} levels deep")
+        opened = _Open(local(name) if self._strips else name)
+        for at in range(0, len(attributes), 2):
+            key = attributes[at]
+            if not is_declaration(key):
+                _add(opened.members, self._prefix + (local(key) if self._strips else key), attributes[at + 1])
+        self._open.append(opened)
+
+    def end(self, name: str, /) -> None:
+        """The last element that began ends, or the record itself."""
+        done = self._open.pop()
+        text = done.text()
+        if not self._open:
+            record = {TEXT: text, **done.members} if text else done.members
+            self.ended()
+            self._taken(record)
+            return
+        value: Any = text or None
+        if done.members:
+            value = {TEXT: text, **done.members} if text else done.members
+        _add(self._open[-1].members, done.name, value)
+
+    def characters(self, text: str, /) -> None:
+        """A piece of text."""
+        self._open[-1].pieces.append((text, self._is_verbatim))
+
+    def begin_verbatim(self) -> None:
+        """A CDATA section begins."""
+        self._is_verbatim = True
+
+    def end_verbatim(self) -> None:
+        """It ends."""
+        self._is_verbatim = False
+
+
+def _add(members: Tree, name: str, value: Any) -> None:
+    """Another member; several of one name are a list."""
+    if name not in members:
+        members[name] = value
+    elif isinstance(members[name], list):
+        members[name].append(value)
+    else:
+        members[name] = [members[name], value]
+
+
+def items_of(value: Any) -> Sequence[Any]:
+    """The values of a member: several elements of one name are a list."""
+    return value if isinstance(value, list) else (value,)
+
+
+def undeclared(tree: Tree, declared: Collection[str], prefix: str = "") -> Iterator[str]:
+    """The names of a record's texts that no declared column takes, in document order.
+
+    A declared column has all that is in its elements, but for the attributes beside a text.
+    """
+    for key, value in tree.items():
+        name = prefix + key
+        for item in items_of(value):
+            if not isinstance(item, dict):
+                if name not in declared and not (prefix and key == TEXT):
+                    yield name
+                continue
+            if TEXT in item and name not in declared:
+                yield name
+            if TEXT in item or name not in declared:
+                yield from undeclared(item, declared, name + ".")
+
+
+def present(tree: Tree, prefix: str = "") -> Iterator[str]:
+    """The names of all that a record has."""
+    for key, value in tree.items():
+        yield prefix + key
+        for item in items_of(value):
+            if isinstance(item, dict):
+                yield from present(item, f"{prefix}{key}.")
+
+
+def spread(record: Tree, paths: Sequence[ArrayPath]) -> list[Tree]:
+    """The records that a record makes: each path applies to all that the one before it made (decisions 29 and 66)."""
+    records = [record]
+    for path in paths:
+        records = [made for one in records for made in _apply(one, path)]
+    return records
+
+
+def _apply(record: Tree, path: ArrayPath) -> list[Tree]:
+    holder, key = _holder(record, path.path)
+    if holder is None:
+        return [record]
+    items = holder[key] if isinstance(holder[key], list) else [holder[key]]
+    if path.explode:
+        return [_exploded(record, path.path, item) for item in items]
+    texts = ("" if item is None else item if isinstance(item, str) else values.json_text(item) for item in items)
+    return [_with(record, path.path, {key: path.separator.join(texts)})]
+
+
+def _exploded(record: Tree, path: str, item: Any) -> Tree:
+    """The record with one element in the place of all: its members join the record's own and win over them."""
+    _, key = _holder(record, path)
+    if not isinstance(item, dict):
+        return _with(record, path, {key: item})
+    own = {key: item[TEXT]} if TEXT in item else {}
+    return _with(record, path, own) | {name: value for name, value in item.items() if name != TEXT}
+
+
+def _holder(tree: Tree, path: str) -> tuple[Tree | None, str]:
+    """The dictionary that has what a path leads to, and its key there."""
+    if path in tree:
+        return tree, path
+    at = path.find(".")
+    while at >= 0:
+        inner = tree.get(path[:at])
+        if isinstance(inner, dict):
+            found, key = _holder(inner, path[at + 1 :])
+            if found is not None:
+                return found, key
+        at = path.find(".", at + 1)
+    return None, path
+
+
+def _with(tree: Tree, path: str, replacement: Tree) -> Tree:
+    """A copy of a tree with other members in the place of one."""
+    if path in tree:
+        changed: Tree = {}
+        for key, value in tree.items():
+            changed.update(replacement if key == path else {key: value})
+        return changed
+    at = path.find(".")
+    while True:
+        inner = tree.get(path[:at])
+        if isinstance(inner, dict) and _holder(inner, path[at + 1 :])[0] is not None:
+            return tree | {path[:at]: _with(inner, path[at + 1 :], replacement)}
+        at = path.find(".", at + 1)

@@ -1,0 +1,280 @@
+"""Batches to XML bytes: one document, an element per record (spec/formats.md 5.2; decisions 23, 29, 45, 55 and 79).
+
+Like CSV and JSON, records are texts joined by Arrow kernels: tags are constants between the columns. What may be absent
+becomes a column of whole elements first, which the join skips where they are null.
+"""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import values
+from spark_jobs.cxl.engine import RowFailure
+from spark_jobs.cxl.failure import Failure
+from spark_jobs.cxl.types import Kind
+from spark_jobs.formats import cell_text, encoding, format
+from spark_jobs.formats.xml import elements
+
+if TYPE_CHECKING:
+    from spark_jobs.cxl.schema import Column, Schema
+    from spark_jobs.formats.xml.elements import Element
+    from spark_jobs.formats.xml.options import XmlWrite
+
+_ESCAPES = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&apos;"), ("\r", "&#13;"))
+#: What attributes would lose: their white space is blanks when they are read.
+_IN_ATTRIBUTES = (("\n", "&#10;"), ("\t", "&#9;"))
+#: Characters that no XML document has, in any spelling.
+_REFUSED = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x{fffe}\x{ffff}]"
+_NONCHARACTERS = ("\ufffe".encode(), "\uffff".encode())
+#: Kinds whose texts have nothing to escape.
+_PLAIN_KINDS = (Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.DATE, Kind.DATETIME)
+_MAP_HELP = "leave include_unmapped at true, or make it a scalar in CXL before the emit"
+
+
+class XmlWriter:
+    """Writes the columns of an output as XML; see `format.Writer`."""
+
+    separator = b""
+
+    def __init__(self, schema: Schema, options: XmlWrite, *, preserve_nulls: bool = False) -> None:
+        self._columns = schema.columns
+        self._preserve_nulls = preserve_nulls
+        self._encoding = encoding.Encoding(options.encoding)
+        self._record = elements.record(options.record_element, [column.name for column in schema.columns])
+        start = f"{_declaration(options.encoding)}<{options.root_element}>"
+        self.start = self._encoding.mark + self._encoding.encode(start)
+        self.continued = self.start
+        self.end = self._encoding.encode(f"</{options.root_element}>")
+        self.empty = self.start + self.end
+
+    def encode(self, batch: pa.RecordBatch, *, ends: bool = False) -> format.Encoded:
+        """The bytes of a batch that has the writer's columns, in their order; with `ends` where its records end."""
+        failures: dict[int, Failure] = {}
+        texts = [_Texts(column, array, failures) for column, array in zip(self._columns, batch.columns, strict=True)]
+        kept = pa.array([row for row in range(batch.num_rows) if row not in failures], pa.int64()) if failures else None
+        if kept is not None:
+            for text in texts:
+                text.take(kept)
+        encoded = self._bytes(texts, batch.num_rows - len(failures), ends)
+        rows = range(batch.num_rows) if kept is None else kept.to_pylist()
+        moved = [RowFailure(rows[failed.row], failed.failure) for failed in encoded.failures]
+        found = [*moved, *(RowFailure(row, failure) for row, failure in failures.items())]
+        return replace(encoded, failures=sorted(found, key=lambda failed: failed.row))
+
+    def _bytes(self, texts: list[_Texts], rows: int, ends: bool) -> format.Encoded:
+        if not rows:
+            return format.Encoded(b"", 0)
+        try:
+            lines = _Lines(texts, rows, preserve_nulls=self._preserve_nulls).of(self._record)
+        except pa.ArrowCapacityError:
+            # More than 2 GB of text: halves fit.
+            half = rows // 2
+            first = self._bytes([text.slice(0, half) for text in texts], half, ends)
+            second = self._bytes([text.slice(half) for text in texts], rows - half, ends)
+            return format.concatenated(first, second, half)
+        return self._encoding.encode_column(lines, ends=ends)
+
+
+def _declaration(name: str) -> str:
+    """What a document begins with so that readers know its encoding; UTF-8 is what they take it for."""
+    if encoding.is_utf8(name):
+        return ""
+    known = codecs.lookup(name).name
+    for ours, theirs in (("iso8859-", "ISO-8859-"), ("cp125", "windows-125"), ("ascii", "US-ASCII")):
+        if known.startswith(ours):
+            known = theirs + known.removeprefix(ours)
+    return f'<?xml version="1.0" encoding="{known}"?>'
+
+
+class _Texts:
+    """A column as the texts of its values, and the lists among them.
+
+    Args:
+        column: the column.
+        array: its values.
+        failures: where records go that cannot be written, by their rows.
+    """
+
+    def __init__(self, column: Column, array: pa.Array, failures: dict[int, Failure]) -> None:
+        self._is_plain = column.type.kind in _PLAIN_KINDS
+        #: The values of lists, by row.
+        self.lists: dict[int, list[str]] = {}
+        if column.type.kind is Kind.STRING:
+            self._texts = cast("pa.StringArray", array)
+        elif column.type.is_dynamic or column.type.kind is Kind.ARRAY:
+            self._texts = self._of_any_kind(column, array, failures)
+        else:
+            self._texts = cell_text.texts(array, column.type)
+        if not self._is_plain:
+            for row in _refused(self._texts):
+                failures.setdefault(row, _unwritable(column, self._texts[row].as_py()))
+            for row, items in self.lists.items():
+                if any(len(_refused(pa.array([item], pa.string()))) for item in items):
+                    failures.setdefault(row, _unwritable(column, "".join(items)))
+
+    def _of_any_kind(self, column: Column, array: pa.Array, failures: dict[int, Failure]) -> pa.StringArray:
+        """Texts of values that carry their kind; a list is its JSON text, a map has no place in XML."""
+        texts: list[str | None] = []
+        for row, value in enumerate(values.from_arrow(array, column.type)):
+            if isinstance(value, list):
+                self.lists[row] = ["" if item is None else values.text_of(item) for item in value]
+            inner = value if isinstance(value, list) else (value,)
+            if any(isinstance(item, dict) for item in inner):
+                detail = f"column '{column.name}': a map cannot be written as XML; {_MAP_HELP}"
+                failures.setdefault(row, Failure(detail, value=values.json_text(value), field=column.name))
+            texts.append(None if value is None else values.text_of(value))
+        return pa.array(texts, pa.string())
+
+    def take(self, rows: pa.Int64Array) -> None:
+        """Keep some rows, ascending."""
+        self._texts = self._texts.take(rows)
+        self.lists = {at: self.lists[row] for at, row in enumerate(rows.to_pylist()) if row in self.lists}
+
+    def slice(self, start: int, length: int | None = None) -> _Texts:
+        """Neighbouring rows."""
+        part = object.__new__(_Texts)
+        part._is_plain, part._texts = self._is_plain, self._texts.slice(start, length)
+        last = start + len(part._texts)
+        part.lists = {row - start: items for row, items in self.lists.items() if start <= row < last}
+        return part
+
+    def escaped(self, *, in_attribute: bool = False) -> pa.StringArray:
+        """The texts as they are written; null stays null."""
+        if self._is_plain:
+            return self._texts
+        return escaped(self._texts, in_attribute=in_attribute)
+
+
+def escaped(texts: pa.StringArray, *, in_attribute: bool = False) -> pa.StringArray:
+    """Texts as they stand between tags, or between quotes."""
+    data = cell_text.characters(texts)
+    for character, reference in _ESCAPES + (_IN_ATTRIBUTES if in_attribute else ()):
+        if data.find(character.encode()) >= 0:
+            texts = pc.replace_substring(texts, character, reference)
+    return texts
+
+
+def _refused(texts: pa.StringArray) -> list[int]:
+    """The rows whose text no document can have."""
+    data = np.frombuffer(cell_text.view(texts), dtype=np.uint8)
+    if not len(data):
+        return []
+    if data.min() >= ord(" ") and not any(cell_text.characters(texts).find(one) >= 0 for one in _NONCHARACTERS):
+        return []
+    found: list[int] = pc.indices_nonzero(pc.fill_null(pc.match_substring_regex(texts, _REFUSED), False)).to_pylist()
+    return found
+
+
+def _unwritable(column: Column, text: str) -> Failure:
+    character = next((c for c in text if (c < " " and c not in "\t\n\r") or c in "\ufffe\uffff"), "")
+    detail = f"column '{column.name}': the character U+{ord(character or ' '):04X} cannot be written as XML"
+    return Failure(detail, value=text, field=column.name)
+
+
+class _Lines:
+    """The elements of records as texts.
+
+    Args:
+        texts: the columns.
+        rows: how many records there are.
+        preserve_nulls: whether what is null is an empty element; else it is left out (decision 45).
+    """
+
+    def __init__(self, texts: list[_Texts], rows: int, *, preserve_nulls: bool) -> None:
+        self._texts = texts
+        self._rows = rows
+        self._preserve_nulls = preserve_nulls
+
+    def of(self, record: Element) -> pa.StringArray:
+        """The records."""
+        attributes = [self._attribute(name, place) for name, place in record.attributes]
+        inner = [part for child in record.children for part in self._parts(child)]
+        own: list[Any] = [] if record.text is None else [self._texts[record.text].escaped()]
+        parts = [f"<{record.name}", *attributes, ">", *own, *inner, f"</{record.name}>"]
+        return self._joined(parts)
+
+    def _joined(self, parts: list[Any]) -> pa.StringArray:
+        """The parts of each row in a row; null ones are left out."""
+        merged: list[Any] = []
+        for part in parts:
+            if isinstance(part, str) and merged and isinstance(merged[-1], str):
+                merged[-1] += part
+            else:
+                merged.append(part)
+        if all(isinstance(part, str) for part in merged):
+            return pa.array(["".join(merged)] * self._rows, pa.string())
+        joined: pa.StringArray = pc.binary_join_element_wise(*merged, "", null_handling="skip")
+        return joined
+
+    def _parts(self, element: Element) -> list[Any]:
+        """What an element is in each record: constants, texts, and texts that are null where there is nothing."""
+        if element.attributes or (element.children and element.text is not None):
+            return [self._with_attributes(element)]
+        if element.children:
+            return self._around(element.name, [part for child in element.children for part in self._parts(child)])
+        assert element.text is not None
+        return self._leaf(element.name, self._texts[element.text])
+
+    def _leaf(self, name: str, column: _Texts) -> list[Any]:
+        text = column.escaped()
+        empty = f"<{name}/>"
+        if not column.lists and not text.null_count and not pc.any(pc.equal(text, "")).as_py():
+            return [f"<{name}>", text, f"</{name}>"]
+        whole: pa.Array = pc.binary_join_element_wise(f"<{name}>", text, f"</{name}>", "")
+        whole = pc.if_else(pc.equal(text, ""), empty, whole)
+        if column.lists:
+            whole = _with_lists(name, column.lists, whole)
+        return [pc.fill_null(whole, empty) if self._preserve_nulls else whole]
+
+    def _around(self, name: str, inner: list[Any]) -> list[Any]:
+        """An element around others; it is left out where all of them are."""
+        if any(isinstance(part, str) for part in inner):
+            # A constant is a tag of an element that is always there.
+            return [f"<{name}>", *inner, f"</{name}>"]
+        text = self._joined(["", *inner])
+        return [pc.binary_join_element_wise(f"<{name}>", _none_if_empty(text), f"</{name}>", "")]
+
+    def _attribute(self, name: str, place: int) -> pa.Array:
+        text = self._texts[place].escaped(in_attribute=True)
+        found = pc.binary_join_element_wise(f' {name}="', text, '"', "")
+        return pc.fill_null(found, f' {name}=""') if self._preserve_nulls else found
+
+    def _with_attributes(self, element: Element) -> pa.Array:
+        """An element with attributes, or with both text and elements; left out where there is nothing of it."""
+        attributes = self._joined(["", *(self._attribute(name, place) for name, place in element.attributes)])
+        inner = [part for child in element.children for part in self._parts(child)]
+        is_there: Any = pc.not_equal(attributes, "")
+        if element.text is not None:
+            own = self._texts[element.text].escaped()
+            inner = [own, *inner]
+            is_there = pc.or_(is_there, pc.is_valid(own))
+        content = self._joined(["", *inner])
+        is_there = pc.or_(is_there, pc.not_equal(content, ""))
+        full = pc.binary_join_element_wise(f"<{element.name}", attributes, ">", content, f"</{element.name}>", "")
+        bare = pc.binary_join_element_wise(f"<{element.name}", attributes, "/>", "")
+        whole = pc.if_else(pc.equal(content, ""), bare, full)
+        return whole if self._preserve_nulls else pc.if_else(is_there, whole, None)
+
+
+def _none_if_empty(text: pa.StringArray) -> pa.Array:
+    return pc.if_else(pc.equal(text, ""), None, text)
+
+
+def _with_lists(name: str, lists: dict[int, list[str]], whole: pa.Array) -> pa.StringArray:
+    """Elements with those of lists in their places: one for each value (decision 29); none of an empty list."""
+    found = whole.to_pylist()
+    for row, items in lists.items():
+        texts = escaped(pa.array(items, pa.string())).to_pylist()
+        found[row] = "".join(f"<{name}>{text}</{name}>" if text else f"<{name}/>" for text in texts) or None
+    return pa.array(found, pa.string())
+
+
+def open_writer(schema: Schema, options: XmlWrite, *, include_header: bool, preserve_nulls: bool) -> XmlWriter:
+    """The writer of an output."""
+    return XmlWriter(schema, options, preserve_nulls=preserve_nulls)

@@ -1,0 +1,313 @@
+from __future__ import annotations
+
+import time
+import tracemalloc
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_jobs.cxl import types, values
+from spark_jobs.formats import format, reading, splits
+from spark_jobs.formats.columns import OnUnmapped
+from spark_jobs.formats.format import ArrayPath, Reading
+from spark_jobs.formats.xml.options import Namespaces, XmlRead, XmlWrite
+from spark_jobs.formats.xml.read import XmlReader
+from spark_jobs.scan import files
+from spark_jobs.scan.files import FormatError
+from tests.formats.csv.files import Columns, Result, source_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+ROWS = XmlRead("d/r")
+
+
+def read_xml(
+    path: Path,
+    data: bytes | str,
+    declared: Columns,
+    options: XmlRead = ROWS,
+    *,
+    on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
+    required: tuple[str, ...] = (),
+    arrays: Sequence[ArrayPath] = (),
+    **wanted: Any,
+) -> Result:
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    file = files.describe(str(path), path.name)
+    reader = XmlReader(options, tuple(arrays))
+    scan = reader.plan(tuple(declared), [file], on_unmapped)
+    want = Reading(source_columns(declared, required), scan.widened, **wanted)
+    result = Result()
+    for split in splits.plan(scan.files, 8):
+        outcome, counted = reading.SplitOutcome(), reading.SplitOutcome()
+        for block in reader.read(split, scan.files[0], want, outcome):
+            result.add(block, 0)
+        reader.count(split, scan.files[0], counted)
+        assert outcome.records == counted.records == result.count
+    for record in result.records:
+        for name, static in declared.items():
+            if static.is_dynamic and name in record:
+                record[name] = values.decode(record[name])
+        for name in scan.widened:
+            record[format.WIDENED + name] = values.decode(record[format.WIDENED + name])
+    return result
+
+
+def rows(text: str) -> str:
+    return f"<d>{text}</d>"
+
+
+def test_elements_attributes_and_what_is_in_them_are_columns(tmp_path: Path) -> None:
+    declared = {"@id": types.INT, "n": types.STRING, "p": types.FLOAT, "p.@cur": types.STRING, "a.b.c": types.BOOL}
+    text = "<r id='1'><n> tea </n><p cur='EUR'>2.50</p><a><b><c>yes</c></b></a></r><r><a/><n/><p cur='X'/></r>"
+    got = read_xml(tmp_path / "in.xml", rows(text), declared, on_unmapped=OnUnmapped.DROP)
+    assert [list(record.values()) for record in got.records] == [
+        [1, "tea", 2.5, "EUR", True],
+        [None, "", None, "X", None],
+    ]
+    flat = got.records
+    # An array among the columns makes trees of the records; they say the same.
+    grown = read_xml(tmp_path / "in.xml", rows(text), {**declared, "x": types.ARRAY}, on_unmapped=OnUnmapped.DROP)
+    assert grown.records == [{**record, "x": None} for record in flat]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("s/i", ["a", "b"]), ("/s/i", ["a", "b"]), ("//i", ["no", "a", "c", "b"]), ("//o/i", ["c"]),
+        ("/s/x/i", ["no"]), ("s/none", []), ("//none", []), ("x:s/y:i", ["a", "b"]),
+    ],
+)  # fmt: skip
+def test_records_are_where_the_path_leads(path: str, expected: list[str], tmp_path: Path) -> None:
+    text = "<s><x><i><k>no</k></i></x><i><k>a</k></i><o><i><k>c</k></i></o><note/><i><k>b</k></i></s>"
+    got = read_xml(tmp_path / "in.xml", text, {"k": types.STRING}, XmlRead(path))
+    assert [record["k"] for record in got.records] == expected
+
+
+@pytest.mark.parametrize(("path", "missing"), [("shop/i", "/shop"), ("s/no/i", "/s/no"), ("r", "/r")])
+def test_a_path_that_leads_nowhere_ends_the_reading(path: str, missing: str, tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=f"the file has no element '{missing}'; its root is 's'"):
+        read_xml(tmp_path / "in.xml", "<s><x/></s>", {}, XmlRead(path))
+
+
+def test_without_a_path_the_root_is_the_record(tmp_path: Path) -> None:
+    got = read_xml(tmp_path / "in.xml", "<r v='1'>own <k>2</k></r>", {"@v": types.INT}, XmlRead())
+    assert got.records == [{"@v": 1, "$widened.#text": "own", "$widened.k": "2"}]
+
+
+def test_namespaces_are_stripped_or_kept(tmp_path: Path) -> None:
+    text = rows("<r xmlns:g='urn:g' g:ref='1'><g:code>A</g:code><n>5</n></r>")
+    assert read_xml(tmp_path / "in.xml", text, {}).records == [
+        {"$widened.@ref": "1", "$widened.code": "A", "$widened.n": "5"}
+    ]
+    assert read_xml(tmp_path / "in.xml", text, {"@ref": types.INT, "code": types.STRING}).records == [
+        {"@ref": 1, "code": "A", "$widened.n": "5"}
+    ]
+    kept = XmlRead("d/r", attribute_prefix="_", namespace_handling=Namespaces.QUALIFY)
+    assert read_xml(tmp_path / "in.xml", text, {"_g:ref": types.INT, "code": types.STRING}, kept).records == [
+        {"_g:ref": 1, "code": None, "$widened.g:code": "A", "$widened.n": "5"}
+    ]
+
+
+def test_texts_are_trimmed_but_for_cdata(tmp_path: Path) -> None:
+    texts = [
+        " a\n&lt;b&gt;<!-- c -->\t", "<![CDATA[ <x> ]]>", " x <![CDATA[ y ]]> z ", "&#233;&#x20AC;&#128640;",
+        "one <i>two</i> three ", "a<?p i?>b", "\u00a0x\u00a0", "<![CDATA[]]>",
+    ]  # fmt: skip
+    document = rows("".join(f"<r><t>{text}</t></r>" for text in texts))
+    expected = ["a\n<b>", " <x> ", "x  y  z", "é€🚀", "one  three", "ab", "\u00a0x\u00a0", ""]
+    for declared in ({"t": types.STRING}, {"t": types.STRING, "all": types.MAP}):
+        got = read_xml(tmp_path / "in.xml", document, declared, on_unmapped=OnUnmapped.DROP)
+        assert [record["t"] for record in got.records] == expected
+
+
+def test_several_elements_of_one_name_are_an_array(tmp_path: Path) -> None:
+    text = rows("<r><t>x</t><t/><t>y</t><l><k>1</k></l><l a='2'>own<k>3</k></l></r><r><t>z</t></r>")
+    declared = {"t": types.ARRAY, "l": types.ANY}
+    assert read_xml(tmp_path / "in.xml", text, declared, on_unmapped=OnUnmapped.DROP).records == [
+        {"t": ["x", None, "y"], "l": [{"k": "1"}, {"#text": "own", "@a": "2", "k": "3"}]},
+        {"t": ["z"], "l": None},
+    ]
+    got = read_xml(tmp_path / "in.xml", text, {"t": types.STRING})
+    assert got.records == [
+        {"t": '["x",null,"y"]', "$widened.l.k": ["1", "3"], "$widened.l": "own", "$widened.l.@a": "2"},
+        {"t": "z", "$widened.l.k": None, "$widened.l": None, "$widened.l.@a": None},
+    ]
+    assert [value for _, _, value, *_ in read_xml(tmp_path / "in.xml", text, {"l.k": types.INT}).failures] == [
+        '["1","3"]'
+    ]
+
+
+def test_arrays_are_exploded_and_joined(tmp_path: Path) -> None:
+    text = rows(
+        "<r><no>1</no><tag>x</tag><line><sku>a</sku><p c='E'>2</p></line><tag/><line><sku>b</sku></line></r>"
+        "<r><no>2</no><tag>s</tag><line k='v'>7</line></r><r><no>3</no></r>"
+    )
+    declared = {"no": types.INT, "tag": types.STRING, "sku": types.STRING, "p.@c": types.STRING, "line": types.INT}
+    arrays = [ArrayPath("tag", explode=False, separator="+"), ArrayPath("line")]
+    got = read_xml(tmp_path / "in.xml", text, declared, arrays=arrays, on_unmapped=OnUnmapped.DROP)
+    assert [list(record.values()) for record in got.records] == [
+        [1, "x+", "a", "E", None], [1, "x+", "b", None, None], [2, "s", None, None, 7], [3, None, None, None, None],
+    ]  # fmt: skip
+
+
+def test_absent_and_unconvertible_values_fail(tmp_path: Path) -> None:
+    text = rows("<r><i>x</i><s/></r><r><s>a</s></r><r><i/><s>b</s></r><r><i>1</i></r><r><i>2</i><s>c</s></r>")
+    for more in ({}, {"m": types.MAP}):
+        declared = {"i": types.INT, "s": types.STRING, **more}
+        got = read_xml(tmp_path / "in.xml", text, declared, required=("i", "s"), failure_texts=True)
+        assert [record["i"] for record in got.records] == [2]
+        assert [row for row, *_ in got.failures] == [0, 1, 2, 3]
+        details = [detail for *_, detail in got.failures]
+        assert details[0] == "conversion failed: cannot convert 'x' to Int"
+        assert details[1:] == ["missing required field 'i'"] * 2 + ["missing required field 's'"]
+
+
+@pytest.mark.parametrize("most", range(4))
+def test_only_the_records_that_count_are_read(most: int, tmp_path: Path) -> None:
+    path = tmp_path / "in.xml"
+    path.write_text(rows("<r><a>1</a></r><r><a>2</a></r><r><b>3</b></r>"))
+    file = replace(files.describe(str(path), "in.xml"), most_records=most)
+    reader = XmlReader(ROWS)
+    scan = reader.plan((), [file])
+    assert scan.widened == ("a", "b")[: (most > 0) + (most > 2)]
+    (split,) = splits.plan(scan.files)
+    outcome = reading.SplitOutcome()
+    blocks = list(reader.read(split, scan.files[0], Reading(()), outcome))
+    assert sum(block.batch.num_rows for block in blocks) == outcome.records == most
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("<d>\n<r><k>1</r></d>", "line 2, column 10: broken XML: mismatched tag"),
+        ("<d><r>", "line 1, column 7: broken XML: no element found"),
+        ("<d/><d/>", "line 1, column 5: broken XML: junk after document element"),
+        ("<d><r a='1' a='2'/></d>", "duplicate attribute"),
+        ("<d><r>&nbsp;</r></d>", "undefined entity"),
+        ("<d><r>&#0;</r></d>", "reference to invalid character number"),
+        (b"<d><r><k>caf\xe9</k></r></d>", "not well-formed"),
+        ("not xml", "line 1, column 1: broken XML: syntax error"),
+        ("<?xml version='1.0' encoding='klingon'?><d/>", "declares the encoding 'klingon', which is unknown"),
+        ("<d>" + "<x>" * 300 + "</x>" * 300 + "</d>", "more than 256 levels deep"),
+        ("<d><r>" + "<x>" * 300 + "</x>" * 300 + "</r></d>", "more than 256 levels deep"),
+    ],
+)
+@pytest.mark.parametrize("declared", [{"k": types.STRING}, {"k": types.ARRAY}], ids=["flat", "tree"])
+def test_a_broken_document_ends_the_reading_with_its_place(
+    data: bytes | str, message: str, declared: Columns, tmp_path: Path
+) -> None:
+    with pytest.raises(FormatError, match=message):
+        read_xml(tmp_path / "in.xml", data, declared, on_unmapped=OnUnmapped.DROP)
+
+
+BOMB = "".join(f"<!ENTITY e{n} '{f'&e{n - 1};' * 10 if n else 'ha'}'>" for n in range(12))
+HOSTILE = {
+    "bomb": f"<!DOCTYPE d [{BOMB}]><d><r><k>&e11;</k></r></d>",
+    "external": "<!DOCTYPE d [<!ENTITY x SYSTEM 'file:///etc/hostname'>]><d><r><k>&x;</k></r></d>",
+    "dtd": "<!DOCTYPE d SYSTEM 'http://localhost:9/d.dtd'><d><r/></d>",
+    "parameter": "<!DOCTYPE d [<!ENTITY % p SYSTEM 'p.ent'> %p;]><d><r/></d>",
+    "long": f"<!DOCTYPE d [<!ENTITY x '{'a' * 100_000}'>]><d><r><k>{'&x;' * 100_000}</k></r></d>",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_dtd_is_refused_before_it_costs_anything(name: str, tmp_path: Path) -> None:
+    start = time.process_time()
+    tracemalloc.start()
+    try:
+        with pytest.raises(FormatError, match="has a DTD"):
+            read_xml(tmp_path / "in.xml", HOSTILE[name], {"k": types.STRING})
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 << 20
+    assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize(
+    ("declared", "codec"),
+    [
+        ("", "utf-8"), ("", "utf-8-sig"), ("", "utf-16"), ("utf-16", "utf-16-le"), ("utf-16be", "utf-16-be"),
+        ("iso-8859-1", "latin-1"), ("windows-1252", "cp1252"), ("", "utf-32"), ("Shift_JIS", "shift_jis"),
+    ],
+)  # fmt: skip
+def test_the_file_says_its_encoding(declared: str, codec: str, tmp_path: Path) -> None:
+    text = "日本" if codec == "shift_jis" else "café"
+    head = f"<?xml version='1.0' encoding='{declared}'?>" if declared else ""
+    data = (head + rows(f"<r><k>{text}</k></r>")).encode(codec)
+    assert read_xml(tmp_path / "in.xml", data, {"k": types.STRING}).records == [{"k": text}]
+
+
+def test_an_option_overrules_what_the_file_says(tmp_path: Path) -> None:
+    data = "<?xml version='1.0' encoding='utf-8'?><d><r><k>é</k></r></d>".encode("latin-1")
+    options = XmlRead("d/r", encoding="latin-1")
+    assert read_xml(tmp_path / "in.xml", data, {"k": types.STRING}, options).records == [{"k": "é"}]
+
+
+@pytest.mark.parametrize("data", ["", " \n\t"])
+def test_a_file_without_anything_is_skipped(data: str, tmp_path: Path) -> None:
+    (tmp_path / "in.xml").write_text(data)
+    scan = XmlReader(ROWS).plan(("k",), [files.describe(str(tmp_path / "in.xml"), "in.xml")])
+    assert (scan.files, scan.skipped) == ((), ("in.xml",))
+
+
+def test_missing_columns_are_told(tmp_path: Path) -> None:
+    (tmp_path / "a.xml").write_text(rows("<r><k>1</k><lime>2</lime></r>"))
+    (tmp_path / "b.xml").write_text(rows("<r><line><x/></line></r>"))
+    inputs = [files.describe(str(tmp_path / name), name) for name in ("a.xml", "b.xml")]
+    scan = XmlReader(ROWS).plan(("k", "line", "limes"), inputs)
+    assert scan.missing == (("k", 1), ("line", 1), ("limes", 2))
+    assert scan.warnings == (
+        "W210: no file has the declared column 'limes', which is null in every record; did you mean `lime`?",
+    )
+    with pytest.raises(FormatError, match="undeclared column 'lime'"):
+        XmlReader(ROWS).plan(("k", "line"), inputs, OnUnmapped.REJECT)
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    peaks = []
+    for count in (6_000, 24_000):
+        path = tmp_path / "in.xml"
+        path.write_text(rows("<x><y>1</y></x><r><k>some text</k><l>other text</l></r>" * count))
+        reader = XmlReader(ROWS)
+        scan = reader.plan(("k",), [files.describe(str(path), path.name)], OnUnmapped.DROP)
+        want = Reading(source_columns({"k": types.STRING}), block_bytes=1 << 18)
+        tracemalloc.start()
+        try:
+            (split,) = splits.plan(scan.files)
+            outcome = reading.SplitOutcome()
+            found = sum(block.count for block in reader.read(split, scan.files[0], want, outcome))
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+        assert found == count
+    assert peaks[1] < peaks[0] * 1.2
+
+
+@pytest.mark.parametrize(
+    "data",
+    [f"<d><r><k>{'x' * 3_000_000}</k></r></d>", f"<d><r k='{'x' * 3_000_000}'/></d>", f"<d><r a='{'y' * 3_000_000}"],
+    ids=["text", "attribute", "endless"],
+)  # fmt: skip
+def test_a_record_that_is_too_long_ends_the_reading(data: str, tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="longer than 1000000 bytes") as raised:
+        read_xml(tmp_path / "in.xml", data, {"k": types.STRING}, on_unmapped=OnUnmapped.DROP, record_bytes=1_000_000)
+    assert raised.value.code == "E310"
+
+
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [
+        (XmlRead("a//b"), "record_path"), (XmlRead(""), "record_path"), (XmlRead("a/b/"), "record_path"),
+        (XmlRead("a[1]"), "record_path"), (XmlRead(attribute_prefix="."), "attribute_prefix"),
+        (XmlWrite(root_element="1a"), "root_element"), (XmlWrite(record_element="a:b"), "record_element"),
+        (XmlRead(encoding="klingon"), "encoding"), (XmlWrite(encoding="klingon"), "encoding"),
+        (XmlWrite(record_element="é", encoding="ascii"), "record_element"),
+    ],
+)  # fmt: skip
+def test_options_that_make_no_sense_are_refused(options: XmlRead | XmlWrite, key: str) -> None:
+    assert [name for name, _ in options.problems()] == [key]

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_jobs.cxl import types, values
+from spark_jobs.cxl.schema import Column, Schema
+from spark_jobs.formats.xml.options import XmlRead, XmlWrite
+from spark_jobs.formats.xml.write import XmlWriter
+from tests.formats.xml.test_reading_xml import read_xml
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spark_jobs.formats.format import Encoded
+
+Table = dict[str, tuple[types.Type, list[Any]]]
+
+
+def write(table: Table, options: XmlWrite | None = None, **wanted: bool) -> tuple[bytes, Encoded]:
+    schema = Schema(tuple(Column(name, static) for name, (static, _) in table.items()))
+    writer = XmlWriter(schema, options or XmlWrite(), **wanted)
+    arrays = [values.to_arrow(cells, static) for static, cells in table.values()]
+    batch = pa.RecordBatch.from_arrays(arrays, names=list(table))
+    encoded = writer.encode(batch, ends=True)
+    assert encoded.ends is None or [*encoded.ends][-1:] == [len(encoded.data)]
+    # Pieces are independent of each other.
+    parts = [writer.encode(batch.slice(row, 1)) for row in range(batch.num_rows)]
+    assert b"".join(part.data for part in parts) == encoded.data
+    assert [row for row, part in enumerate(parts) if part.failures] == [failed.row for failed in encoded.failures]
+    return writer.start + bytes(encoded.data) + writer.end, encoded
+
+
+def records(table: Table, **wanted: bool) -> str:
+    data, encoded = write(table, **wanted)
+    ElementTree.fromstring(data)
+    assert encoded.failures == []
+    return (
+        data.decode().removeprefix("<Root><Record>").removesuffix("</Record></Root>").replace("</Record><Record>", "|")
+    )
+
+
+def test_values_are_elements_and_nulls_are_left_out() -> None:
+    table: Table = {
+        "s": (types.STRING, ["a", "", None]),
+        "f": (types.FLOAT, [2.0, 1e21, None]),
+        "b": (types.BOOL, [True, False, None]),
+        "at": (types.DATETIME, [dt.datetime(2024, 1, 2, 3, 4, 5), dt.datetime(2024, 1, 1, 0, 0, 0, 500000), None]),
+        "x": (types.ANY, [1, "<", None]),
+    }
+    full = "<s>a</s><f>2</f><b>true</b><at>2024-01-02T03:04:05</at><x>1</x>"
+    more = "<s/><f>1000000000000000000000</f><b>false</b><at>2024-01-01T00:00:00.500</at><x>&lt;</x>"
+    assert records(table) == f"{full}|{more}|"
+    assert records(table, preserve_nulls=True) == f"{full}|{more}|<s/><f/><b/><at/><x/>"
+
+
+def test_dotted_names_nest_and_attributes_belong_to_their_element() -> None:
+    table: Table = {
+        "a.x": (types.INT, [1, None, None]),
+        "n": (types.INT, [5, 5, 5]),
+        "a.b.y": (types.STRING, ["u", "", None]),
+        "p.@cur": (types.STRING, ["<\n", None, None]),
+        "p": (types.FLOAT, [1.5, None, 2.0]),
+        "@id": (types.INT, [7, None, None]),
+        "a": (types.STRING, ["t", None, None]),
+        "#text": (types.STRING, ["own", None, None]),
+        "q.@r": (types.INT, [None, 1, None]),
+        "q.s": (types.INT, [None, None, 2]),
+    }
+    data, _ = write(table)
+    assert data.decode() == (
+        '<Root><Record id="7">own<a><x>1</x><b><y>u</y></b></a><n>5</n><p cur="&lt;&#10;">1.5</p><a>t</a></Record>'
+        '<Record><a><b><y/></b></a><n>5</n><q r="1"/></Record>'
+        "<Record><n>5</n><p>2</p><q><s>2</s></q></Record></Root>"
+    )
+
+
+def test_arrays_are_repeated_elements() -> None:
+    table: Table = {"t": (types.ARRAY, [["a&", None, 1, [2]], [], None]), "u": (types.ANY, ["x", ["y"], None])}
+    assert records(table) == "<t>a&amp;</t><t/><t>1</t><t>[2]</t><u>x</u>|<u>y</u>|"
+
+
+def test_what_xml_cannot_hold_is_an_error_of_its_record() -> None:
+    table: Table = {
+        "s": (types.STRING, ["ok", "a\0b", "\uffff", "\t\n\r\x7f", "\x1b", "z"]),
+        "x": (types.ANY, [1, 2, 3, 4, 5, {"k": 1}]),
+        "l": (types.ARRAY, [[], [], [], [], [], [{"k": 1}]]),
+    }
+    data, encoded = write(table)
+    assert [(failed.row, failed.failure.field) for failed in encoded.failures] == [
+        (1, "s"),
+        (2, "s"),
+        (4, "s"),
+        (5, "x"),
+    ]
+    assert "U+0000 cannot be written as XML" in encoded.failures[0].failure.detail
+    assert "a map cannot be written as XML" in encoded.failures[3].failure.detail
+    assert data == b"<Root><Record><s>ok</s><x>1</x></Record><Record><s>\t\n&#13;\x7f</s><x>4</x></Record></Root>"
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-16", "latin-1", "windows-1252", "shift_jis", "ascii", "utf-16-le", "utf-8-sig"]
+)
+def test_other_encodings_are_declared(encoding: str, tmp_path: Path) -> None:
+    data, encoded = write({"s": (types.STRING, ["e", "🚀"])}, XmlWrite(encoding=encoding))
+    is_unicode = encoding.startswith("utf")
+    assert [failed.row for failed in encoded.failures] == ([] if is_unicode else [1])
+    got = read_xml(tmp_path / "in.xml", data, {"s": types.STRING}, XmlRead("Root/Record"))
+    assert [record["s"] for record in got.records] == (["e", "🚀"] if is_unicode else ["e"])
+
+
+def test_without_records_or_columns_it_is_a_document() -> None:
+    writer = XmlWriter(Schema((Column("a", types.INT),)), XmlWrite(root_element="list"))
+    assert writer.empty == b"<list></list>"
+    bare = XmlWriter(Schema(()), XmlWrite())
+    batch = pa.RecordBatch.from_struct_array(pa.array([{}, {}], pa.struct([])))
+    assert bare.encode(batch).data == b"<Record></Record><Record></Record>"
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("a b", "no name of XML"), ("1a", "no name of XML"), ("a..b", "no name of XML"), ("f:n", "has a colon"),
+        ("a.@", "no name of XML"), ("", "no name of XML"), ("a.#text.b", "no name of XML"), ("@a.b", "no name of XML"),
+        ("a", None), ("é.ñ-1", None), ("@id", None), ("a.@b", None), ("#text", None), ("a.#text", None),
+    ],
+)  # fmt: skip
+def test_columns_have_names_of_elements(name: str, problem: str | None) -> None:
+    found = XmlWrite().name_problem(name)
+    assert (found is None) if problem is None else problem in (found or "")
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufffe\uffff"), max_size=6).filter(
+    lambda text: text == text.strip(" \t\r\n") and not any(c < " " and c not in "\t\n\r" for c in text)
+)
+COLUMNS: dict[str, tuple[types.Type, st.SearchStrategy[Any]]] = {
+    "s": (types.STRING, TEXTS),
+    "@a": (types.STRING, TEXTS),
+    "p.q": (types.INT, st.integers(-(2**63), 2**63 - 1)),
+    "p.@b": (types.STRING, TEXTS),
+    "p": (types.FLOAT, st.floats(allow_nan=False, allow_infinity=False)),
+    "d": (types.DATE, st.dates()),
+    "t": (types.DATETIME, st.datetimes()),
+    "y": (types.BOOL, st.booleans()),
+    "#text": (types.STRING, TEXTS.filter(bool)),
+    "l": (types.ARRAY, st.lists(TEXTS.filter(bool), min_size=1, max_size=3)),
+}
+
+
+@given(data=st.data(), encoding=st.sampled_from(["utf-8", "utf-16"]))
+def test_what_is_read_is_what_was_written(data: st.DataObject, encoding: str, tmp_path: Path) -> None:
+    names = data.draw(st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, unique=True))
+    count = data.draw(st.integers(0, 4))
+    table: Table = {}
+    for name in names:
+        static, cells = COLUMNS[name]
+        table[name] = (static, data.draw(st.lists(st.none() | cells, min_size=count, max_size=count)))
+    written, encoded = write(table, XmlWrite(encoding=encoding))
+    assert encoded.failures == []
+    root = ElementTree.fromstring(written)
+    assert [child.tag for child in root] == ["Record"] * count
+    got = read_xml(
+        tmp_path / "in.xml", written, {name: static for name, (static, _) in table.items()}, XmlRead("Root/Record")
+    )
+    assert got.failures == []
+    assert got.records == [{name: table[name][1][row] for name in names} for row in range(count)]

@@ -275,6 +275,8 @@ def _with_lists(name: str, lists: dict[int, list[str]], whole: pa.Array) -> pa.S
     return pa.array(found, pa.string())
 
 
-def open_writer(schema: Schema, options: XmlWrite, *, include_header: bool, preserve_nulls: bool) -> XmlWriter:
+def open_writer(
+    schema: Schema, options: XmlWrite, *, include_header: bool, preserve_nulls: bool, layout: Any
+) -> XmlWriter:
     """The writer of an output."""
     return XmlWriter(schema, options, preserve_nulls=preserve_nulls)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.schema import Column, Schema
+from spark_jobs.formats import registry
 from spark_jobs.formats.xml.options import XmlRead, XmlWrite
 from spark_jobs.formats.xml.write import XmlWriter
 from tests.formats.xml.test_reading_xml import read_xml
@@ -25,7 +26,7 @@ Table = dict[str, tuple[types.Type, list[Any]]]
 
 def write(table: Table, options: XmlWrite | None = None, **wanted: bool) -> tuple[bytes, Encoded]:
     schema = Schema(tuple(Column(name, static) for name, (static, _) in table.items()))
-    writer = XmlWriter(schema, options or XmlWrite(), **wanted)
+    writer = registry.named("xml").writer(schema, options or XmlWrite(), **wanted)
     arrays = [values.to_arrow(cells, static) for static, cells in table.values()]
     batch = pa.RecordBatch.from_arrays(arrays, names=list(table))
     encoded = writer.encode(batch, ends=True)

@@ -99,7 +99,10 @@ class Stream:
             parents: the row of each child's parent in the batch, ascending.
         """
         rows = parents.to_numpy(zero_copy_only=False)
-        sizes = np.bincount(rows, minlength=batch.count).clip(min=1)
+        sizes = np.bincount(rows, minlength=batch.count)
+        if sizes.max(initial=0) < 2:
+            return batch.places, batch.places.take(parents)
+        sizes = sizes.clip(min=1)
         rank = self.rank(batch)
         end = self._counts[rank]
         self._counts[rank] = end - batch.count + int(sizes.sum())

@@ -37,6 +37,10 @@ test: setup java ## Run every test (PYTEST_ARGS adds options)
 fast: setup ## Run the tests that need neither Spark nor Airflow
 	@$(PYTEST) -m "not spark and not airflow" $(PYTEST_ARGS)
 
+.PHONY: explore
+explore: setup ## Try the properties with other examples each time, many of them (EXAMPLES=3000)
+	@HYPOTHESIS_EXPLORE=1 HYPOTHESIS_MAX_EXAMPLES=$(or $(EXAMPLES),3000) $(PYTEST) -m "hypothesis and not spark" $(PYTEST_ARGS)
+
 .PHONY: lint
 lint: setup ## Check style, formatting and types
 	@.venv/bin/ruff check .

@@ -22,15 +22,20 @@ REGIONS = ("north", "east", "south", "west")
 STATUSES = ("new", "paid", "shipped", "cancelled")
 SEGMENTS = ("private", "business", "public")
 ORDER_COLUMNS = ("id", "customer", "region", "status", "amount", "quantity", "day", "note")
+EVENT_COLUMNS = ("id", "user", "at", "amount")
+INTERVALS = 100_000
+INTERVAL_COLUMNS = ("low", "high", "label")
 CUSTOMER_COLUMNS = ("customer", "name", "segment", "discount")
 #: One amount in this many is no number in the orders of a workload.
-BAD_EVERY = {"route_dlq": 1000, "dead_letters": 2}
+BAD_EVERY = {"route_dlq": 1000, "dead_letters": 2, "correlated": 1000, "correlated_all_dirty": 20}
 #: Part of the file names: to be raised when the bytes change, so that cached files of an older form are not used.
 FORM = 1
 #: The orders of a small file, which has some 500 bytes.
 SMALL_ROWS = 7
 _CHUNK_ROWS = 500_000
 _DAYS = 730
+#: Users of the events, how many events there are in a second, and how many seconds they come in disorder.
+USERS, _EVENTS_A_SECOND, _DISORDER = 10_000, 333, 60
 
 
 def orders(folder: Path, rows: int, *, bad_every: int = 0) -> Path:
@@ -66,6 +71,37 @@ def order_lines(folder: Path, rows: int) -> Path:
     path = folder / f"orders-{FORM}-{rows}.ndjson"
     starts = range(0, rows, _CHUNK_ROWS)
     return _made(path, (), (_objects(start, min(_CHUNK_ROWS, rows - start)) for start in starts))
+
+
+def events(folder: Path, rows: int) -> Path:
+    """A CSV file of events, about in the order of their times."""
+    path = folder / f"events-{FORM}-{rows}.csv"
+    starts = range(0, rows, _CHUNK_ROWS)
+    return _made(path, EVENT_COLUMNS, (_events(start, min(_CHUNK_ROWS, rows - start)) for start in starts))
+
+
+def skewed_orders(folder: Path, rows: int) -> Path:
+    """The same orders, nine of ten of one customer."""
+    starts = range(0, rows, _CHUNK_ROWS)
+    chunks = (_lines(*_skewed(_order_columns(start, min(_CHUNK_ROWS, rows - start), 0))) for start in starts)
+    return _made(folder / f"orders-{FORM}-{rows}-skewed.csv", ORDER_COLUMNS, chunks)
+
+
+def _skewed(columns: tuple[pa.StringArray, ...]) -> tuple[pa.StringArray, ...]:
+    ids, names, *others = columns
+    is_other = pc.equal(pc.utf8_slice_codeunits(ids, -1), "7")
+    return ids, pc.if_else(is_other, names, _customer_names(np.zeros(1, dtype=np.uint64))[0]), *others
+
+
+def intervals(folder: Path, rows: int, count: int = INTERVALS) -> Path:
+    """A CSV file with intervals that have each order's id in one of them, in no order."""
+    numbers = (np.arange(count, dtype=np.uint64) * np.uint64(104_729)) % np.uint64(count)
+    low, high = (
+        each * np.uint64(rows) // np.uint64(count) + np.uint64(1) for each in (numbers, numbers + np.uint64(1))
+    )
+    labels = pc.binary_join_element_wise("interval", _text(numbers), " ")
+    path = folder / f"intervals-{FORM}-{rows}-{count}.csv"
+    return _made(path, INTERVAL_COLUMNS, [_lines(_text(low), _text(high), labels)])
 
 
 def customers(folder: Path, count: int = CUSTOMERS) -> Path:
@@ -115,6 +151,18 @@ def _order_columns(start: int, count: int, bad_every: int) -> tuple[pa.StringArr
         _text(_draw(ids, 6) % np.uint64(20) + np.uint64(1)),
         _days(_draw(ids, 7)),
         pc.binary_join_element_wise("order note", _text(_draw(ids, 8) % np.uint64(10_000)), " "),
+    )
+
+
+def _events(start: int, count: int) -> pa.StringArray:
+    ids = np.arange(start, start + count, dtype=np.uint64)
+    seconds = ids // np.uint64(_EVENTS_A_SECOND) + _draw(ids, 11) % np.uint64(_DISORDER)
+    times = np.datetime64("2024-01-01T00:00:00", "s") + seconds.astype(np.int64)
+    return _lines(
+        _text(ids + np.uint64(1)),
+        pc.binary_join_element_wise("u", _text(_draw(ids, 12) % np.uint64(USERS)), ""),
+        pc.strftime(pa.array(times), "%Y-%m-%dT%H:%M:%S"),
+        _amounts(_draw(ids, 1) % np.uint64(100_000)),
     )
 
 

@@ -24,6 +24,10 @@ _ORDERS = dict(
 )
 _KINDS = {**_ORDERS, "total": "DOUBLE"}
 _TOTALS = {"orders": "BIGINT", "revenue": "DOUBLE", "pieces": "BIGINT", "mean": "DOUBLE", "largest": "DOUBLE"}
+_RANGED = {
+    "id": "BIGINT", "customer": "VARCHAR", "amount": "DOUBLE", "day": "DATE", "nth": "BIGINT", "so_far": "DOUBLE",
+}  # fmt: skip
+_EVENT_TOTALS = {"events": "BIGINT", "spent": "DOUBLE", "mean": "DOUBLE", "largest": "DOUBLE"}
 #: For each workload its results and their columns. Rejected rows are compared by number: each program has its own form.
 RESULTS: dict[str, dict[str, dict[str, str]]] = {
     "filter_derive": {"priced": _PRICED},
@@ -33,13 +37,25 @@ RESULTS: dict[str, dict[str, dict[str, str]]] = {
     "small_files": {"priced": _PRICED},
     "route_dlq": {**dict.fromkeys(("cancelled", "large", "northern", "others"), _KINDS), "rejected": {}},
     "dead_letters": {"good": _ORDERS, "rejected": {}},
+    "correlated": {"good": _ORDERS, "rejected": {}},
+    "correlated_all_dirty": {"good": _ORDERS, "rejected": {}},
+    "window": {"ranged": _RANGED},
+    "window_large": {"ranged": _RANGED},
     "group_16": {"totals": {"region": "VARCHAR", "status": "VARCHAR", **_TOTALS}},
     "group_200k": {"totals": {"customer": "VARCHAR", **_TOTALS}},
+    "tumbling": {"totals": {"user": "VARCHAR", **_EVENT_TOTALS}},
+    "session": {"totals": {"user": "VARCHAR", **_EVENT_TOTALS}},
     "lookup": {
         "named": {
             "id": "BIGINT", "customer": "VARCHAR", "name": "VARCHAR",
             "segment": "VARCHAR", "price": "DOUBLE", "day": "DATE",
         }
+    },
+    "ranges": {"labelled": {"id": "BIGINT", "amount": "DOUBLE", "label": "VARCHAR"}},
+    "collect": {"counted": {"customer": "VARCHAR", "name": "VARCHAR", "orders": "BIGINT"}},
+    "skew": {
+        "named": {"id": "BIGINT", "customer": "VARCHAR", "name": "VARCHAR", "amount": "DOUBLE"},
+        "totals": {"customer": "VARCHAR", "orders": "BIGINT", "revenue": "DOUBLE", "pieces": "BIGINT"},
     },
     "sort": {
         "sorted": _ORDERS,

@@ -83,6 +83,23 @@ def _huge_cell(rows: int) -> Iterator[str]:
     return (f"{i},k{i},{'x' * (25 * rows) if i == 50 else 'y'}" for i in range(100))
 
 
+def _objects(rows: int, end: str = "]") -> Iterator[str]:
+    """The elements of an array, and what is behind it."""
+    yield from (f'{{"id":{i},"key":"k{i}","text":"{_TEXT}"}},' for i in range(rows))
+    yield f'{{"id":{rows},"key":"last","text":""}}{end}'
+
+
+def _orders(rows: int) -> Iterator[str]:
+    """Objects with twenty elements each."""
+    for i in range(0, rows, 20):
+        inner = ",".join(f'{{"key":"k{j}","text":"{_TEXT}"}}' for j in range(i, i + 20))
+        yield f'{{"id":{i},"lines":[{inner}]}}'
+
+
+def _json(more: str) -> str:
+    return f"  - {{type: source, name: s, config: {{type: json, path: in.csv, schema: {_SCHEMA}{more}}}}}\n"
+
+
 def _combine(match: str, body: str, where: str = "s.key == b.key") -> str:
     build = "  - {type: source, name: b, config: {type: csv, path: build.csv, schema: {key: string, more: string}}}\n"
     config = f"{{where: {where}, match: {match}, on_miss: null_fields{body}}}"
@@ -125,6 +142,16 @@ WORKLOADS = {
         _output("s", ", sort_order: [c5]"), _wide_lines,
         f"  - {{type: source, name: s, config: {{type: csv, path: in.csv, schema: {{id: int, {_WIDE}}}}}}}\n",
         ",".join(["id", *(f"c{number}" for number in range(200))]),
+    ),
+    "array": Workload(_output("s"), _objects, _json(""), "["),
+    "document": Workload(
+        _output("s"),
+        lambda rows: _objects(rows, "]}}"),
+        _json(", options: {record_path: d.e}"),
+        '{"n": 1, "d": {"e": [',
+    ),
+    "exploded lines": Workload(
+        _output("s"), _orders, _json(", array_paths: [{path: lines, mode: explode}]"), '{"id":0,"lines":[]}'
     ),
     "huge cell": Workload(_output("s"), _huge_cell),
 }  # fmt: skip

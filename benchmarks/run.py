@@ -38,7 +38,10 @@ from spark_jobs.execute.spark import class_archive, cores, java  # noqa: E402
 #: The most that each workload may take of the time of hand-written PySpark, at 20 million rows.
 GOALS = {
     "filter_derive": 0.4, "route_dlq": 0.2, "group_16": 0.5, "group_200k": 0.7, "lookup": 0.4, "join": 0.7, "sort": 0.7,
+    "ranges": 0.2, "collect": 0.6, "skew": 0.4,
     "startup": 0.6, "small_files": 0.5, "dead_letters": 0.8, "ndjson": 0.5, "ndjson_widened": 0.5,
+    "tumbling": 0.5, "session": 0.6, "window": 0.6, "window_large": 0.6,
+    "correlated": 0.4, "correlated_all_dirty": 0.6,
 }  # fmt: skip
 #: From 5 to 20 million rows: the most that time and memory may grow.
 SCALING = (4.2, 1.15)
@@ -160,6 +163,8 @@ def _rounds(
         "BENCH_ORDERS": str(_orders(result, inputs)),
         "BENCH_ORDER_LINES": str(data.order_lines(inputs, result.rows)) if "ndjson" in result.workload else "",
         "BENCH_CUSTOMERS": str(data.customers(inputs)),
+        "BENCH_EVENTS": str(data.events(inputs, result.rows)) if result.workload in ("tumbling", "session") else "",
+        "BENCH_INTERVALS": str(data.intervals(inputs, result.rows)) if result.workload == "ranges" else "",
         "PYTHONPATH": str(_REPOSITORY),
         # An environment may forbid to keep compiled modules; every start of every program would compile them anew.
         "PYTHONDONTWRITEBYTECODE": "",
@@ -181,6 +186,8 @@ def _rounds(
 def _orders(result: Result, inputs: Path) -> Path:
     if result.workload == "small_files":
         return data.small_orders(inputs, result.rows)
+    if result.workload == "skew":
+        return data.skewed_orders(inputs, result.rows)
     return data.orders(inputs, result.rows, bad_every=data.BAD_EVERY.get(result.workload, 0))
 
 

@@ -36,7 +36,7 @@ from spark_jobs.execute.run import executor, products
 from spark_jobs.execute.spark import chain, session, spread
 from spark_jobs.execute.tasks import report, roots
 from spark_jobs.formats import splits
-from spark_jobs.nodes.operator import Counters
+from spark_jobs.nodes.records.ledger import Counters
 from spark_jobs.plan.options import RunOptions
 
 if TYPE_CHECKING:

@@ -25,6 +25,15 @@ def execution_id(*, dag_id: str, run_id: str, task_id: str, map_index: int, try_
     return f"{readable}-{digest}"
 
 
+def once(*, dag_id: str, run_id: str, task_id: str, map_index: int, max_tries: int) -> tuple[str, str]:
+    """Who asks, and for what: the same for all attempts at one task instance.
+
+    Whoever clears a task wants it done again; Airflow counts that as more tries, so the name is another one then.
+    """
+    task = [dag_id, task_id, *([str(map_index)] if map_index >= 0 else [])]
+    return ".".join(["airflow", *task]), f"run.{run_id}.{max_tries}"
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """What `clinker run` is asked for beside the pipeline. None and False mean: the job's own default."""
@@ -43,8 +52,17 @@ class RunOptions:
     allow_absolute_paths: bool = False
     further: list[str] = field(default_factory=list)
 
-    def arguments(self, pipeline: str, *, execution_id: str, work_dir: str) -> list[str]:
-        """The job's arguments: the pipeline, the options that are set, and where to leave the result record."""
+    def arguments(
+        self, pipeline: str, *, execution_id: str, work_dir: str, once: tuple[str, str] | None = None
+    ) -> list[str]:
+        """The job's arguments: the pipeline, the options that are set, and where to leave the result record.
+
+        Args:
+            pipeline: the pipeline file.
+            execution_id: the name of the attempt.
+            work_dir: the folder for its result record.
+            once: what all attempts share, see `once`.
+        """
         valued = {
             "--base-dir": self.base_dir,
             "--rules-path": self.rules_path,
@@ -64,4 +82,5 @@ class RunOptions:
                 arguments += [option, str(value)]
         arguments += [option for option, is_set in flags.items() if is_set]
         arguments += [str(argument) for argument in self.further]
+        arguments += [contract.ONCE_OPTION, *once] if once else []
         return [*arguments, contract.EXECUTION_ID_OPTION, execution_id, contract.WORK_DIR_OPTION, work_dir]

@@ -76,11 +76,16 @@ def meanings() -> dict[str, dict[str, str]]:
 def _of_options() -> dict[str, dict[str, str]]:
     """What the options of each format mean, by the `Args:` of their classes."""
     return {
-        options.__name__: dict(re.findall(r"^ {8}(\w+): (.*)$", options.__doc__ or "", re.MULTILINE))
+        options.__name__: dict(re.findall(r"^ {8}(\w+): (.*)$", _documented(options), re.MULTILINE))
         for one in known_formats.formats().values()
         for options in (one.read_options, one.write_options)
         if fields(options)
     }
+
+
+def _documented(options: type[Any]) -> str:
+    """The docstrings of a class and of those that it has options from."""
+    return "\n".join(each.__doc__ or "" for each in reversed(options.__mro__))
 
 
 def _options() -> list[type[Config]]:

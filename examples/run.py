@@ -1,7 +1,9 @@
-"""Runs the orders example through Airflow on embedded Spark, then shows what it left. `make run` calls this.
+"""Runs an example through Airflow on embedded Spark, then shows what it left. `make run` calls this.
 
-Airflow works in a home of its own (`.tools/airflow`), so nothing of an Airflow that is already here is touched.
-Exit status 0 means that every task succeeded.
+    python examples/run.py [EXAMPLE [PARAMETER=VALUE …]]
+
+The example is `orders` unless it is named; parameters are those of its DAG. Airflow works in a home of its own
+(`.tools/airflow`), so nothing of an Airflow that is already here is touched. Exit status 0: the DAG's run succeeded.
 """
 
 # ruff: noqa: T201  # what it is for is to print
@@ -20,32 +22,33 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 # Both can be elsewhere, as in the tests.
-EXAMPLE = Path(os.environ.setdefault("CLINKER_EXAMPLES", str(REPOSITORY / "examples"))) / "orders"
+EXAMPLES = Path(os.environ.setdefault("CLINKER_EXAMPLES", str(REPOSITORY / "examples")))
 HOME = Path(os.environ.get("CLINKER_DEMO_HOME", str(REPOSITORY / ".tools" / "airflow")))
-DAG = "clinker_orders"
 ROWS_SHOWN = 5
 CELL_WIDTH = 34
 
 
-def main() -> int:
-    """Run and show; the exit status is 0 when every task succeeded."""
+def main(arguments: list[str]) -> int:
+    """Run and show; the exit status is 0 when the DAG's run succeeded."""
+    example, *given = arguments or ["orders"]
+    dag, parameters = f"clinker_{example}", dict(each.split("=", 1) for each in given)
     prepare_airflow()
     # Only now: Airflow reads its settings when it is imported.
     from airflow.dag_processing.dagbag import DagBag
 
-    bag = DagBag(dag_folder=str(REPOSITORY / "dags" / f"{DAG}.py"))
+    bag = DagBag(dag_folder=str(REPOSITORY / "dags" / f"{dag}.py"))
     for file, error in bag.import_errors.items():
         print(f"{file} cannot be read by Airflow:\n{error}", file=sys.stderr)
     if bag.import_errors:
         return 1
     print(
-        f"Running the DAG {DAG} on embedded Spark (CLINKER_DEMO_LOG_LEVEL=INFO shows every line of the log) …",
+        f"Running the DAG {dag} on embedded Spark (CLINKER_DEMO_LOG_LEVEL=INFO shows every line of the log) …",
         flush=True,
     )
-    run = bag.dags[DAG].test()
+    run = bag.dags[dag].test(run_conf=parameters)
 
-    show_outputs()
-    show_xcoms(run.run_id)
+    show_outputs(EXAMPLES / example / "output")
+    show_xcoms(dag, run.run_id)
     title("Tasks")
     for task in sorted(run.get_task_instances(), key=lambda item: item.start_date or run.start_date):
         print(f"  {task.task_id:14} {task.state}")
@@ -86,12 +89,11 @@ def title(text: str) -> None:
     print(f"\n── {text} {'─' * max(0, 96 - len(text))}")
 
 
-def show_outputs() -> None:
-    """The first rows of every output, and the dead letters as one block each."""
-    outputs = EXAMPLE / "output"
+def show_outputs(outputs: Path) -> None:
+    """The first rows of every output in a folder, and the dead letters as one block each."""
     for path in sorted(outputs.glob("*.csv")) + sorted(outputs.glob("*_orders.ndjson")):
         title(os.path.relpath(path))
-        if path.name == "rejected_orders.csv":
+        if path.name.startswith("rejected"):
             show_dead_letters(path)
         elif path.suffix == ".csv":
             with path.open(encoding="utf-8", newline="") as file:
@@ -121,14 +123,14 @@ def show_dead_letters(path: Path) -> None:
             print(f"    {json.dumps(record, ensure_ascii=False)}")
 
 
-def show_xcoms(run_id: str) -> None:
+def show_xcoms(dag: str, run_id: str) -> None:
     """What the run's task pushed, by key."""
     from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session
 
     title("XComs of the task `run`")
     with create_session() as session:
-        found = session.scalars(XComModel.get_many(run_id=run_id, dag_ids=[DAG], task_ids=["run"])).all()
+        found = session.scalars(XComModel.get_many(run_id=run_id, dag_ids=[dag], task_ids=["run"])).all()
         for item in sorted(found, key=lambda entry: entry.key):
             if item.key.startswith("_link_"):
                 continue  # Airflow's own, for the buttons of its pages
@@ -142,4 +144,4 @@ def show_xcoms(run_id: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -16,6 +16,8 @@ RESULT_SENTINEL = "CLINKER_RESULT"
 #: Options that only a scheduler gives to the job: the name of this attempt, and the folder for its result record.
 EXECUTION_ID_OPTION = "--execution-id"
 WORK_DIR_OPTION = "--work-dir"
+#: Who asks for a run, and for which one: attempts at the same have the same names.
+ONCE_OPTION = "--once"
 #: Spark properties the provider sets, so that a run is found by its execution id in the history server.
 EXECUTION_ID_CONF = "spark.clinker.executionId"
 #: The variable by which the provider finds a run's processes to end them; what is to outlive the run goes without it.

@@ -26,10 +26,12 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # PySpark says goodbye when the streams that tests captured are closed.
 logging.getLogger("py4j").setLevel(logging.WARNING)
 
-# `.ci/run` asks for many more examples. Filtering too much stays an error.
+# `.ci/run` asks for many more examples. Which ones is a function of the test, so that a tree that was green stays so;
+# `make explore` tries others each time. Filtering too much stays an error.
 hypothesis.settings.register_profile(
     "clinker",
     max_examples=int(os.environ.get("HYPOTHESIS_MAX_EXAMPLES", "10")),
+    derandomize="HYPOTHESIS_EXPLORE" not in os.environ,
     deadline=None,
     suppress_health_check=[
         hypothesis.HealthCheck.function_scoped_fixture,

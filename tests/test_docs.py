@@ -1,41 +1,21 @@
-"""The documentation is true: what it names is there, what it shows is what comes out, what is generated is fresh."""
+"""The documentation is true: what it names is there, what is generated is fresh (`test_shown.py`: what it shows)."""
 
 from __future__ import annotations
 
 import ast
-import doctest
 import importlib
-import io
-import json
 import re
-import shutil
-import subprocess
-import sys
-import textwrap
-from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from docs import generate, generate_nodes
-from spark_jobs import plan
-from spark_jobs.cli import clinker
-from spark_jobs.cli.cxl import command as cxl_command
-from spark_jobs.cxl import types
-from spark_jobs.cxl.builtins import declare
-from spark_jobs.cxl.syntax import parser
-from tests.cxl.both_engines import check_agreement
-from tests.execute import without_spark
+from tests.pages import PAGES, ROOT, WRITTEN, shown
 
-ROOT = Path(__file__).resolve().parent.parent
-#: What people write; the pages of diagnostics have tests of their own.
-WRITTEN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-PAGES = [*WRITTEN, *sorted((ROOT / "docs/reference").glob("*.md")), *sorted((ROOT / "examples").glob("**/*.md"))]
-#: Language, the name of the file that a block is (```yaml file=pipeline.yaml), text.
-FENCE = re.compile(r"^```(\w*)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+if TYPE_CHECKING:
+    from pathlib import Path
+
 NAMED = re.compile(r"`([\w./]+\.py):([\w.]+)`")
 FILES = re.compile(
     r"`((?:spark_jobs|clinker_provider|tests|docs|benchmarks|examples|dags|scripts|docker|\.ci)/[\w./*-]*)`"
@@ -43,16 +23,6 @@ FILES = re.compile(
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 #: Paths and words of the place where this was written have no meaning anywhere else.
 FOREIGN = re.compile(r"/work/|/tmp/|\b(?:claude|anthropic|llm|ai|subagent|this machine|issue \d+)\b", re.IGNORECASE)
-
-
-def shown(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
-
-def blocks(path: Path, language: str) -> list[str]:
-    """The blocks in a language that are no files of their page's own."""
-    found = FENCE.findall(path.read_text(encoding="utf-8"))
-    return [text for written, name, text in found if written == language and not name]
 
 
 # ---- what is named is there ----------------------------------------------------------------------------------------
@@ -159,141 +129,6 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=shown)
 def test_pages_know_nothing_of_where_they_were_written(page: Path) -> None:
     assert FOREIGN.findall(page.read_text(encoding="utf-8")) == []
-
-
-# ---- what is shown comes out ---------------------------------------------------------------------------------------
-
-
-def matches(wanted: str, got: str) -> bool:
-    return doctest.OutputChecker().check_output(wanted, got, doctest.ELLIPSIS)
-
-
-def run(command: str) -> str:
-    """What a command prints; `clinker` runs in this process, without Spark."""
-    words = command.split()
-    if words[0] != "clinker":
-        return subprocess.run(command, shell=True, capture_output=True, text=True, check=True).stdout
-    printed = io.StringIO()
-    with redirect_stdout(printed), redirect_stderr(printed):
-        clinker.main(words[1:])
-    return printed.getvalue()
-
-
-def check_console(text: str) -> None:
-    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-        command, _, wanted = part.partition("\n")
-        got = run(command)
-        assert matches(wanted, got), f"$ {command}\n{got}"
-
-
-def check_python(text: str, names: dict[str, Any]) -> None:
-    test = doctest.DocTestParser().get_doctest(text, names, "tour", "docs/tour.md", 0)
-    report = io.StringIO()
-    doctest.DocTestRunner().run(test, out=report.write, clear_globs=False)
-    names.update(test.globs)
-    assert report.getvalue() == ""
-
-
-@pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a copy of the example, and of the one with the tour's mistake."""
-    orders = tmp_path / "examples" / "orders"
-    shutil.copytree(ROOT / "examples" / "orders", orders, ignore=shutil.ignore_patterns("output"))
-    text = (orders / "pipeline.yaml").read_text(encoding="utf-8")
-    (orders / "wrong.yaml").write_text(text.replace("filter status", "filter statis"), encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    without_spark.install(monkeypatch)
-    return tmp_path
-
-
-def test_the_tour_is_true(elsewhere: Path) -> None:
-    names: dict[str, Any] = {}
-    seen = set()
-    for language, _, text in FENCE.findall((ROOT / "docs/tour.md").read_text(encoding="utf-8")):
-        seen.add(language)
-        if language == "console":
-            check_console(text)
-        elif language == "python":
-            check_python(text, names)
-    assert seen == {"console", "python"}
-
-
-def test_the_page_on_reuse_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for _, name, text in FENCE.findall((ROOT / "docs/reuse.md").read_text(encoding="utf-8")):
-        if name:
-            Path(name).parent.mkdir(exist_ok=True)
-            Path(name).write_text(text, encoding="utf-8")
-    assert [str(item) for item in plan.validate("pipeline.yaml")] == []
-    commands = blocks(ROOT / "docs/reuse.md", "console")
-    assert len(commands) == 2
-    for text in commands:
-        check_console(text)
-
-
-CXL = ROOT / "docs/cxl.md"
-
-
-@pytest.mark.parametrize("engine", ["interpreter", "arrow"])
-@pytest.mark.parametrize("program", blocks(CXL, "cxl"))
-def test_the_page_on_cxl_is_true(program: str, engine: str) -> None:
-    (record,) = blocks(CXL, "json")
-    wanted = program.split("# => ")[1].strip()
-    printed = io.StringIO()
-    with redirect_stdout(printed):
-        cxl_command.main(["eval", "--json", "--engine", engine, "--record", record, "-e", program])
-    told = json.loads(printed.getvalue())
-    if wanted.startswith("fails: "):
-        assert told["status"] == "failed"
-        assert told["message"].endswith(wanted.removeprefix("fails: "))
-    else:
-        assert told == {"status": "ok", "records": json.loads(wanted)}
-
-
-def test_the_builtin_that_contributing_adds_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = re.search(r"^   ```python\n(.*?)^   ```$", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.M | re.S)
-    assert found is not None
-    text = "from __future__ import annotations\nfrom spark_jobs.cxl.builtins.declare import Bool, String, method\n"
-    (tmp_path / "contributed.py").write_text(text + textwrap.dedent(found.group(1)), encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    importlib.import_module("contributed")
-    builtin = declare.registry()["String.is_ascii"]
-    monkeypatch.delitem(sys.modules, "contributed")
-    try:
-        for example, result in builtin.examples:
-            receiver = example.split(".")[0].strip('"')
-            outcomes = check_agreement("emit r = s.is_ascii()", {"s": types.STRING}, [{"s": receiver}, {"s": None}])
-            assert [outcome.outputs[0][0]["r"] for outcome in outcomes] == [result == "true", None]
-    finally:
-        del declare.registry()["String.is_ascii"]
-
-
-def test_what_does_not_come_out_is_found(elsewhere: Path) -> None:
-    with pytest.raises(AssertionError, match="order_id"):
-        check_console("$ head -1 examples/orders/input/orders.csv\nnothing\n")
-    with pytest.raises(AssertionError, match="Expected"):
-        check_python(">>> 1 + 1\n3\n", {})
-
-
-PIPELINES = [
-    pytest.param(text, id=f"{shown(page)}-{number}")
-    for page in PAGES
-    for number, text in enumerate(blocks(page, "yaml"))
-    if isinstance(found := yaml.safe_load(text), dict) and {"pipeline", "nodes"} <= set(found)
-]
-
-
-@pytest.mark.parametrize("text", PIPELINES)
-def test_whole_pipelines_are_valid(text: str, tmp_path: Path) -> None:
-    (tmp_path / "pipeline.yaml").write_text(text, encoding="utf-8")
-    assert [str(item) for item in plan.validate(tmp_path / "pipeline.yaml") if item.is_error] == []
-
-
-@pytest.mark.parametrize("page", PAGES, ids=shown)
-def test_cxl_parses(page: Path) -> None:
-    for text in blocks(page, "cxl"):
-        for line in text.splitlines() if "reference" in str(page) else [text]:
-            assert [problem.message for problem in parser.parse(line).problems] == []
 
 
 # ---- what is generated is fresh ------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """How a baseline runs: `python -m benchmarks.baselines.<name> spark|duckdb`, files named by the environment.
 
-`BENCH_ORDERS`, `BENCH_ORDER_LINES` and `BENCH_CUSTOMERS` are the inputs, `BENCH_OUTPUT` is an existing folder for the
-results. Each baseline is what a practised engineer would write: the schema is given, functions are native, settings fit
-one machine.
+`BENCH_ORDERS`, `BENCH_ORDER_LINES`, `BENCH_EVENTS` and `BENCH_CUSTOMERS` are the inputs, `BENCH_OUTPUT` is an existing
+folder for the results. Each baseline is what a practised engineer would write: the schema is given, functions are
+native, settings fit one machine.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 ORDERS = (
     "id BIGINT, customer STRING, region STRING, status STRING, amount DOUBLE, quantity BIGINT, day DATE, note STRING"
 )
+EVENTS = "id BIGINT, user STRING, at TIMESTAMP, amount DOUBLE"
+INTERVALS = "low BIGINT, high BIGINT, label STRING"
 CUSTOMERS = "customer STRING, name STRING, segment STRING, discount DOUBLE"
 #: The same for DuckDB, which takes the types in its reader's options.
-_DUCKDB_TYPES = {"BIGINT": "BIGINT", "STRING": "VARCHAR", "DOUBLE": "DOUBLE", "DATE": "DATE"}
+_DUCKDB_TYPES = {"BIGINT": "BIGINT", "STRING": "VARCHAR", "DOUBLE": "DOUBLE", "DATE": "DATE", "TIMESTAMP": "TIMESTAMP"}
 
 
 def main(spark: Callable[[SparkSession, str], None], duckdb: Callable[[str], list[str]]) -> None:
@@ -47,9 +49,19 @@ def order_lines(session: SparkSession, schema: str | None = ORDERS) -> DataFrame
     return reader.json(os.environ["BENCH_ORDER_LINES"])
 
 
+def intervals(session: SparkSession) -> DataFrame:
+    """The intervals, typed."""
+    return session.read.options(header="true").schema(INTERVALS).csv(os.environ["BENCH_INTERVALS"])
+
+
 def customers(session: SparkSession) -> DataFrame:
     """The customers, typed."""
     return session.read.options(header="true").schema(CUSTOMERS).csv(os.environ["BENCH_CUSTOMERS"])
+
+
+def events(session: SparkSession) -> DataFrame:
+    """The events, typed."""
+    return session.read.options(header="true").schema(EVENTS).csv(os.environ["BENCH_EVENTS"])
 
 
 def write(frame: DataFrame, output: str, name: str) -> None:

@@ -191,7 +191,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         folder = Path(tempfile.mkdtemp(prefix="clinker-", dir=parent))
         try:
             package = Path(self.package) if self.package else bundle.build(folder / f"{bundle.PACKAGE}.zip")
-            arguments = self._arguments(subject, execution_id, str(folder))
+            arguments = self._arguments(subject, execution_id, str(folder), _once(context))
             self._hook = self.make_hook(
                 context, execution_id=execution_id, pipeline=subject.pipeline, package=package, arguments=arguments
             )
@@ -228,10 +228,13 @@ class ClinkerSparkOperator(SubmittingOperator):
             hook.on_kill()
             raise
 
-    def _arguments(self, subject: validation.Subject, execution_id: str, work_dir: str) -> list[str]:
+    def _arguments(
+        self, subject: validation.Subject, execution_id: str, work_dir: str, once: tuple[str, str] | None = None
+    ) -> list[str]:
         if isinstance(self.run_args, str):
             raise ClinkerConfigError(_no_list(self.run_args), exit_code=contract.ExitCode.CONFIG)
-        return self._options().arguments(str(subject.pipeline), execution_id=execution_id, work_dir=work_dir)
+        options, pipeline = self._options(), str(subject.pipeline)
+        return options.arguments(pipeline, execution_id=execution_id, work_dir=work_dir, once=once)
 
     def _options(self, *, is_known: Callable[[object], bool] = lambda value: True) -> execution.RunOptions:
         """The options of `clinker run`, without those that are not known."""
@@ -337,11 +340,19 @@ def _config_record(subject: validation.Subject, execution_id: str, message: str)
 
 
 def _execution_id(context: Context) -> str:
+    return execution.execution_id(**_instance(context), try_number=context["ti"].try_number)
+
+
+def _once(context: Context) -> tuple[str, str]:
+    return execution.once(**_instance(context), max_tries=context["ti"].max_tries)
+
+
+def _instance(context: Context) -> dict[str, Any]:
+    """What names a task instance, whatever the attempt."""
     task = context["ti"]
-    return execution.execution_id(
-        dag_id=task.dag_id,
-        run_id=task.run_id,
-        task_id=task.task_id,
-        map_index=-1 if task.map_index is None else task.map_index,
-        try_number=task.try_number,
-    )
+    return {
+        "dag_id": task.dag_id,
+        "run_id": task.run_id,
+        "task_id": task.task_id,
+        "map_index": -1 if task.map_index is None else task.map_index,
+    }

@@ -264,6 +264,13 @@ def _add_run(commands: Any) -> None:
     command.add_argument(
         "--execution-id", type=_execution_id, metavar="ID", help="the run's identity; default: a new UUID"
     )
+    command.add_argument(
+        "--once",
+        nargs=2,
+        metavar=("WHO", "WHAT"),
+        help="for schedulers that retry: a run that finds all files as one with the same names has published them "
+        "does nothing, and ends as that one",
+    )
     command.add_argument("--work-dir", type=Path, metavar="DIR", help="folder for staged files and result.json")
     command.add_argument(
         "--explain", nargs="?", const="text", choices=("text", "json", "dot"), help="print the plan instead of running"

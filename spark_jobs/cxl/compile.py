@@ -76,11 +76,11 @@ def _placed(program: typed.Program | typed.AggregateProgram | None, text: Text) 
     """The program, which knows where it stands."""
     if program is None:
         return None
-    origin = typed.Origin(text.file.name, tuple(text.lines()))
+    places = typed.TextPlaces(text.file.name, tuple(text.lines()))
     if isinstance(program, typed.AggregateProgram):
-        before, after = replace(program.before, origin=origin), replace(program.after, origin=origin)
+        before, after = replace(program.before, places=places), replace(program.after, places=places)
         return replace(program, before=before, after=after)
-    return replace(program, origin=origin)
+    return replace(program, places=places)
 
 
 def analyse(source: str, scope: Scope) -> Analysis:

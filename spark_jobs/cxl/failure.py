@@ -6,8 +6,11 @@ Kernels mark failing rows and let the interpreter find each one's exact failure.
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from typing import Any
+
+from spark_jobs.cxl import values
 
 
 class Category(StrEnum):
@@ -58,6 +61,18 @@ def restated(found: Failure, detail: str, category: Category) -> Failure:
     told = Failure(detail, category, found.value, found.field)
     told.expression = found.expression
     return told
+
+
+def packed(found: Failure) -> str:
+    """A failure as a text, for a column: it may happen in one place and be told in another."""
+    value = found.value if found.value is None or isinstance(found.value, str) else values.text_of(found.value)
+    return json.dumps([found.detail, found.category, value])
+
+
+def unpacked(text: str) -> Failure:
+    """The failure that a text stands for."""
+    detail, category, value = json.loads(text)
+    return Failure(detail, Category(category), value)
 
 
 def type_mismatch(expected: str, got: str) -> Failure:

@@ -77,6 +77,11 @@ class Failures:
         failure.expression = reason.expression
         return RowFailure(int(self.rows[index]), failure)
 
+    @property
+    def are_late(self) -> bool:
+        """Whether nothing is wrong with the records but that they came late: that ends no run (spec/exec.md 8.4)."""
+        return all(reason.category is Category.LATE_RECORD for reason in self.reasons)
+
     def take(self, indices: Rows) -> Failures:
         """Some of them, in this order."""
         chosen = pa.array(indices, pa.int64())
@@ -122,6 +127,20 @@ def of(items: Sequence[RowFailure] | Failures) -> Failures:
         pa.array(texts, pa.string()),
         pa.array(details, pa.string()),
     )
+
+
+def details(failing: Failures) -> pa.StringArray:
+    """What is wrong with each row, in words."""
+    own = pa.nulls(len(failing), pa.string()) if failing.details is None else failing.details
+    reason = pa.array(failing.reason, pa.int64())
+    before, after = (
+        pa.array([getattr(each, name) for each in failing.reasons], pa.string()).take(reason)
+        for name in ("before", "after")
+    )
+    whole = pc.binary_join_element_wise(before, pc.fill_null(failing.values, ""), after, "")
+    told = pc.coalesce(own, whole, before)
+    field = pa.array([f"field '{each.field}': " if each.field else "" for each in failing.reasons], pa.string())
+    return pc.binary_join_element_wise(field.take(reason), told, "")
 
 
 def joined(parts: Sequence[Failures]) -> Failures:

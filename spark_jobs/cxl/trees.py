@@ -7,12 +7,10 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import typed
+from spark_jobs.cxl import typed, types
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from spark_jobs.cxl import types
 
 _NODES = (typed.Expression, typed.Statement, typed.Closure, typed.Arm)
 #: Trees deeper than this need more room on Python's stack than it grants by default.
@@ -55,7 +53,11 @@ def walk(node: object) -> Iterator[object]:
 
 def columns_of(node: object) -> dict[str, types.Type]:
     """The columns that a tree reads, with their types."""
-    return {part.name: part.type for part in walk(node) if isinstance(part, typed.Column)}
+    found = {part.name: part.type for part in walk(node) if isinstance(part, typed.Column)}
+    for part in walk(node):
+        if isinstance(part, typed.Windowed):
+            found |= {part.column: part.type, part.failure: types.STRING}
+    return found
 
 
 def systems_of(node: object) -> dict[str, types.Type]:

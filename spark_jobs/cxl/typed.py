@@ -209,6 +209,17 @@ class WindowCall(Expression):
 
 
 @dataclass(frozen=True)
+class Windowed(Expression):
+    """What a window computed for the record: the value in a column, or the packed failure in another one.
+
+    It stands in programs in place of a `WindowCall` once rows of a partition have met.
+    """
+
+    column: str
+    failure: str
+
+
+@dataclass(frozen=True)
 class Statement:
     """Any statement and its place in the text."""
 
@@ -287,7 +298,7 @@ class Evaluate(Statement):
 
 
 @dataclass(frozen=True)
-class Origin:
+class TextPlaces:
     """Where a program's text stands in its file: the file's name, and for some offsets their lines and columns.
 
     From each of these offsets on, until the next, characters stand one after another.
@@ -308,7 +319,7 @@ class Program:
     """A checked program.
 
     `emits` are the output columns in order of first emission; `slots` counts the slots; `columns` are the input columns
-    read, `system` the surroundings read. `text` is the source, for messages and `explain`, and `origin` its place where
+    read, `system` the surroundings read. `text` is the source, for messages and `explain`, and `places` its place where
     it stands in a file.
     """
 
@@ -319,12 +330,12 @@ class Program:
     metas: tuple[tuple[str, types.Type], ...]
     columns: frozenset[str]
     system: frozenset[str]
-    origin: Origin | None = None
+    places: TextPlaces | None = None
 
     def expression(self, number: int) -> tuple[str, str]:
         """A statement on one line, and its place; empty where that is not known."""
         start, end = self.statements[number].place
-        return " ".join(self.text[start:end].split()), self.origin.place(start) if self.origin else ""
+        return " ".join(self.text[start:end].split()), self.places.place(start) if self.places else ""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the tree as a flat list: pickle recurses, and a chain of operators may be thousands deep."""

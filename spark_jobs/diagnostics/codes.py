@@ -78,6 +78,8 @@ E219 = Code("E219", "network source has a file matcher")
 E220 = Code("E220", "network source has a format that no response has")
 E221 = Code("E221", "network source could not be read")
 E222 = Code("E222", "header has none of the declared columns")
+E223 = Code("E223", "format has no arrays")
+E224 = Code("E224", "format schema asks for what its format does not have")
 
 # Combine
 E300 = Code("E300", "combine has too few or too many inputs")

@@ -9,6 +9,8 @@ from spark_jobs.execute.tasks.report import LogLine
 from spark_jobs.nodes.records.ledger import Counters
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from spark_jobs.execute.tasks.report import Broken, FirstFailure, Letters, TaskReport
 
 
@@ -75,6 +77,12 @@ class Tally:
             }
             for (job, level), stage in self.stages.items()
         ]  # fmt: skip
+
+    def recount(self, letters: Iterable[Letters]) -> None:
+        """Take these dead letters for those that the tasks told."""
+        self.dead, self.dead_per_source, self.dead_per_category = 0, {}, {}
+        for each in letters:
+            self._add_letters(each)
 
     def _add_letters(self, letters: Letters) -> None:
         self.dead += letters.count

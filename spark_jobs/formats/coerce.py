@@ -25,11 +25,11 @@ from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, date_forms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from spark_jobs.cxl.failures import Rows
     from spark_jobs.cxl.types import Type
-    from spark_jobs.formats.format import SourceColumn
+    from spark_jobs.formats.format import Section, SourceColumn
 
 _INT = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _FLOAT = re.compile(
@@ -106,6 +106,58 @@ def text_to(text: str, kind: Kind, date_formats: tuple[str, ...] = ()) -> Any:
         ValueError: the text does not convert.
     """
     return _RULES[kind](text, date_formats)
+
+
+# ---- values of envelope sections (decision 56) ----------------------------------------------------
+
+
+class UnfitSection(Exception):
+    """A value of a section does not convert; the message says which."""
+
+
+def section_of_texts(section: Section, texts: Mapping[str, str | None], forms: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The values of a section's fields by their paths; what is absent or empty is left out.
+
+    Args:
+        section: the section.
+        texts: what the file has, by field.
+        forms: the forms of dates that the pipeline knows.
+
+    Raises:
+        UnfitSection: a text does not convert.
+    """
+    found = {name: text for name, text in texts.items() if text}
+    return section_of(section, found, lambda text, kind: text_to(text, kind, forms), str)
+
+
+def section_of(
+    section: Section,
+    found: Mapping[str, Any],
+    convert: Callable[[Any, Kind], Any],
+    shown: Callable[[Any], str],
+) -> dict[str, Any]:
+    """The same for values of any kind.
+
+    Args:
+        section: the section.
+        found: what the file has, by field.
+        convert: converts a value; raises `ValueError` where it does not.
+        shown: what messages show of a value.
+
+    Raises:
+        UnfitSection: a value does not convert.
+    """
+    values: dict[str, Any] = {}
+    for name, static in section.fields:
+        value = found.get(name)
+        if value is None:
+            continue
+        try:
+            values[section.path(name)] = convert(value, static.kind)
+        except ValueError:
+            text = f"section '{section.name}': field '{name}': cannot convert '{shown(value)}' to {static.kind}"
+            raise UnfitSection(text) from None
+    return values
 
 
 # ---- whole columns -------------------------------------------------------------------------------

@@ -53,6 +53,11 @@ class FilePlan:
     is_splittable: bool
     layout: StrEnum | None = None
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether one task has to read all of the file."""
+        return not self.is_splittable or self.file.is_compressed
+
 
 @dataclass(frozen=True)
 class ScanPlan:

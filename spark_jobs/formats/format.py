@@ -11,10 +11,10 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     import numpy as np
     import pyarrow as pa
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.failures import Failures
     from spark_jobs.cxl.schema import Schema
     from spark_jobs.diagnostics.diagnostic import Code
+    from spark_jobs.formats.frame import Frame
     from spark_jobs.formats.options import Options
     from spark_jobs.formats.reader import Reader
+    from spark_jobs.formats.rules.declared import Rules
 
 #: Undeclared columns travel under this prefix, so that CXL's bare names and emits never meet them (decision 25).
 WIDENED = "$widened."
@@ -58,7 +60,8 @@ class SourceColumn:
     """A column that a source declares.
 
     `required` turns absence into an error of the record (decision 26); `format` is a form of its dates and date-times,
-    which goes before those of the pipeline; `alias` is its name in the files, where that is another (decision 88).
+    which goes before those of the pipeline; `alias` is its name in the files, where that is another (decision 88);
+    `rules` are what a format schema asks of its values.
     """
 
     name: str
@@ -66,11 +69,39 @@ class SourceColumn:
     required: bool = False
     format: str | None = None
     alias: str | None = None
+    rules: Rules | None = None
 
     @property
     def key(self) -> str:
         """Its name in the files."""
         return self.name if self.alias is None else self.alias
+
+
+#: What programs read of envelopes is below this, by section and field.
+DOCUMENT = "doc."
+#: The field of a section that has all elements of its segment, as a JSON array: outputs write them again.
+RAW = "$raw"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the envelope of a source's files.
+
+    Args:
+        name: what programs call it.
+        key: by which key of `extract:` it is found.
+        where: the value of that.
+        fields: names and types.
+    """
+
+    name: str
+    key: str
+    where: str
+    fields: tuple[tuple[str, types.Type], ...] = ()
+
+    def path(self, field: str) -> str:
+        """What programs read as `$…`."""
+        return f"{DOCUMENT}{self.name}.{field}"
 
 
 @dataclass(frozen=True)
@@ -87,6 +118,8 @@ class Reading:
         date_formats: formats that dates and date-times may have beside the built-in ones (decision 57).
         block_bytes: how much input makes a block.
         record_bytes: how long a record may be for the memory of a task; a longer one ends the run (decision 41).
+        sections: what is declared of the files' envelopes; all of it is checked, like columns.
+        documents: the paths of what blocks carry of it.
     """
 
     columns: tuple[SourceColumn, ...]
@@ -96,6 +129,8 @@ class Reading:
     date_formats: tuple[str, ...] = ()
     block_bytes: int = BLOCK_BYTES
     record_bytes: int = MOST_RECORD_BYTES
+    sections: tuple[Section, ...] = ()
+    documents: frozenset[str] = frozenset()
 
     def forms(self, column: SourceColumn) -> tuple[str, ...]:
         """The formats that a column's dates and date-times may have beside the built-in ones."""
@@ -141,6 +176,8 @@ class Block:
         failed_rows: one row per failure with the texts of all declared columns, as the dead-letter file shows them: a
             converted value in its own text form, a failed one as read (decision 81); nulls for malformed records.
             None unless the reading asks for it.
+        documents: what was asked for of the envelope around the good records, by path: an array, or a value that all
+            of them share.
     """
 
     first_row: int
@@ -149,6 +186,7 @@ class Block:
     rows: pa.Int64Array | None = None
     failures: Failures = field(default_factory=_no_failures)
     failed_rows: pa.RecordBatch | None = None
+    documents: Mapping[str, Any] = field(default_factory=dict)
 
     def until(self, row: int) -> Block:
         """The records that stand before a place in the split."""
@@ -164,6 +202,10 @@ class Block:
             rows=None if self.rows is None else self.rows.slice(0, good),
             failures=failures,
             failed_rows=None if self.failed_rows is None else self.failed_rows.slice(0, len(failures)),
+            documents={
+                path: found.slice(0, good) if hasattr(found, "slice") else found
+                for path, found in self.documents.items()
+            },
         )
 
 
@@ -177,12 +219,14 @@ class Encoded:
         failures: the records that could not, by their index in the batch, ascending.
         ends: where each record ends in `data`, the separator behind it included (also the last one's, which `data`
             lacks); int64. None unless it was asked for.
+        marks: what the format's frame has to know of each record, as its `marks` says; None without one.
     """
 
     data: bytes | memoryview
     rows: int
     failures: list[RowFailure] = field(default_factory=list)
     ends: np.ndarray | None = field(default=None, compare=False)
+    marks: pa.Array | None = field(default=None, compare=False)
 
 
 def concatenated(first: Encoded, second: Encoded, start: int, separator: bytes = b"") -> Encoded:
@@ -225,25 +269,26 @@ class Writer(Protocol):
         """
 
 
+class ColumnWriter(Writer, Protocol):
+    """A writer of files that hold columns: what the others make of records is on its way to a file, and no file yet."""
+
+    def convert(self, source: IO[bytes], sink: IO[bytes], *, moved: bool = False) -> None:
+        """Write a file of what would be one: `start`, pieces, `end`; of records that `moved` alone it is them only."""
+
+    def show(self, source: IO[bytes], *, moved: bool = False) -> bytes:
+        """The same as text, for people."""
+
+
 @dataclass(frozen=True)
 class SectionPlace:
-    """How envelope sections are found: by a key of `extract:`, and only by this value where there is one."""
+    """How envelope sections are found: by a key of `extract:`, and only by this value where there is one.
+
+    `problem` says what is wrong with a value.
+    """
 
     key: str
     only: str | None = None
-
-
-@dataclass(frozen=True)
-class LayoutRules:
-    """What a format wants of a format schema, which it gets as plain nested tuples.
-
-    Args:
-        problems: what is wrong with one.
-        unbuilt: what one asks for that is not built yet; None where that is nothing.
-    """
-
-    problems: Callable[[Any], Iterable[str]]
-    unbuilt: Callable[[Any], str | None]
+    problem: Callable[[str], str | None] = lambda _: None
 
 
 @dataclass(frozen=True)
@@ -263,10 +308,14 @@ class Format:
             the columns of a file.
         has_arrays: whether values can be arrays, which `array_paths` explode or join.
         comes_in_pages: whether network sources have it.
-        layout: what a format schema may say, in formats that need one to know where the fields are.
+        layout: what is wrong with a format schema, as plain nested tuples, in formats that need one to know where the
+            fields are; with `is_written` as a schema of outputs.
         sections: where the sections of its envelope are; None where it has none.
         documents: the sections of `$doc` that every file has, with their fields, which are texts.
         is_one_file: the diagnostic of an output that is split, in formats whose files cannot be cut.
+        ending: what names of its files end with, where they are not the author's.
+        is_typed: whether its files hold columns, so that they cannot be joined of the bytes of records.
+        is_framed: whether there is more in its files than what a writer makes of each record (see `Frame`).
     """
 
     name: str
@@ -278,10 +327,13 @@ class Format:
     names_in_records: bool = False
     has_arrays: bool = False
     comes_in_pages: bool = False
-    layout: LayoutRules | None = None
+    layout: Callable[..., Iterable[str]] | None = None
     sections: SectionPlace | None = None
     documents: tuple[tuple[str, tuple[str, ...]], ...] = ()
     is_one_file: Code | None = None
+    ending: str = ""
+    is_typed: bool = False
+    is_framed: bool = False
 
     @property
     def can_read(self) -> bool:
@@ -321,6 +373,13 @@ class Format:
             schema, options, include_header=include_header, preserve_nulls=preserve_nulls, layout=layout
         )
         return writer
+
+    def frame(self, options: Any) -> Frame | None:
+        """What stands around the records of an output's files; None where nothing depends on them."""
+        if not self.is_framed:
+            return None
+        frame: Frame = importlib.import_module(self._module("write")).open_frame(options)
+        return frame
 
     def load(self) -> None:
         """Import what reads and writes it ahead of its first use."""

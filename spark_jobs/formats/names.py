@@ -8,8 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from spark_jobs.formats import splits
+
 if TYPE_CHECKING:
-    from spark_jobs.formats.columns import FilePlan
+    from spark_jobs.formats.columns import ColumnTracker, FilePlan
     from spark_jobs.formats.reader import Reader
     from spark_jobs.formats.splits import Split
 
@@ -43,3 +45,17 @@ def search_here(reader: Reader, parts: Sequence[Part]) -> list[tuple[str, ...]]:
         return names_of(reader, parts)
     with ThreadPoolExecutor(min(len(groups), os.cpu_count() or 1)) as pool:
         return [names for found in pool.map(reader.names, groups) for names in found]
+
+
+def note_undeclared(
+    tracker: ColumnTracker, reader: Reader, plans: Sequence[FilePlan], declared: Sequence[str], search: Search
+) -> None:
+    """Note the undeclared names of all records, file by file.
+
+    Raises:
+        FormatError: see `names_of`; or one of them is rejected.
+    """
+    parts = [Part(split, plans[split.file], tuple(declared)) for split in splits.plan(plans)]
+    for part, found in zip(parts, search(reader, parts), strict=True):
+        for name in found:
+            tracker.note_undeclared(part.file_plan.file.name, name)

@@ -8,8 +8,16 @@ there, its line under `Args:` is its line in the reference. No field has a name 
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any
+
+from spark_jobs.scan import compression
+from spark_jobs.scan.compression import Compression
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spark_jobs.cxl.types import Type
 
 
 @dataclass(frozen=True)
@@ -37,23 +45,57 @@ class Words:
     spellings: tuple[tuple[str, str], ...] = ()
 
 
+Packing = Annotated[Compression, Words(spellings=compression.SPELLINGS)]
 Positive = Annotated[int, AtLeast(1)]
 Name = Annotated[str, NotEmpty()]
 
 
 class Options:
-    """Options of one format for one direction; a frozen dataclass, with an `encoding` among its fields for texts."""
+    """Options of one format for one direction; a frozen dataclass, with an `encoding` among its fields for texts.
+
+    Where files may be compressed as a whole it has a `compression` too.
+    """
 
     encoding: Any = None
+    compression: Compression | None = None
+
+    @property
+    def packs(self) -> bool:
+        """Whether files may be compressed as a whole."""
+        return "compression" in {one.name for one in fields(self)}  # type: ignore[arg-type]  # subclasses are dataclasses
+
+    def packing(self, name: str) -> Compression:
+        """How a file of some name is compressed: as the options say, else as its name does."""
+        if not self.packs:
+            return Compression.NONE
+        return self.compression or compression.of_name(name)
+
+    @property
+    def reads_whole(self) -> bool:
+        """Whether files are surely read by one task each, from the first byte on."""
+        return False
 
     def problems(self) -> list[tuple[str, str]]:
         """What is wrong with the options: pairs of an option's key and a message."""
         problem = encoding_problem(self.encoding) if self.encoding else None
         return [("encoding", problem)] if problem else []
 
+    @property
+    def header_section(self) -> str | None:
+        """The section of `$doc` that is the header of a file again; None where there is none."""
+        return None
+
     def writes_names(self, *, include_header: bool) -> bool:
         """Whether a file that is written has the names of its columns, so that its encoding must have them."""
         return False
+
+    def type_problem(self, static: Type) -> str | None:
+        """Why a column of some type cannot be written, whatever its values; None when it can."""
+        return None
+
+    def column_problems(self, names: Sequence[str]) -> Iterator[tuple[str | None, str]]:
+        """What is wrong with the columns of a file together: an option to blame, or None, and a message."""
+        return iter(())
 
     def name_problem(self, name: str) -> str | None:
         """Why a column cannot be written under a name, whatever the encoding; None when it can."""

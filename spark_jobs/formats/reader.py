@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from spark_jobs.formats import splits
 from spark_jobs.formats.columns import OnUnmapped
@@ -13,7 +13,7 @@ from spark_jobs.formats.names import search_here
 from spark_jobs.formats.reading import SplitOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from spark_jobs.formats.columns import FilePlan, ScanPlan
     from spark_jobs.formats.format import ArrayPath, Block
@@ -36,6 +36,9 @@ class Reader(ABC):
     arrays: tuple[ArrayPath, ...] = ()
     layout: Any = None
 
+    #: Whether an empty text is nothing, so that a default stands for it.
+    blank_is_nothing: ClassVar[bool] = False
+
     @abstractmethod
     def plan(
         self,
@@ -56,6 +59,14 @@ class Reader(ABC):
             FormatError: a file cannot be read, or its columns are refused.
         """
 
+    def unpacked(self, file_plan: FilePlan, file: InputFile) -> FilePlan:
+        """The plan of a compressed file whose bytes are now in a plain one.
+
+        Raises:
+            FormatError: the plain file is broken.
+        """
+        return replace(file_plan, file=file)
+
     @abstractmethod
     def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
         """All blocks of a split; see `read`. Every record is in a block's batch or among its failures."""
@@ -65,11 +76,40 @@ class Reader(ABC):
 
         Raises:
             FormatError: the file cannot be opened, changed (E907), its container is broken, or it has a record that is
-                too long for a task (E310).
+                too long for a task (E310), or a section of its envelope has a value that does not convert.
         """
         blocks = self.blocks(split, file_plan, wanted, outcome)
         most = file_plan.file.most_records
-        return blocks if most is None else _first(blocks, most, outcome)
+        if most is not None:
+            blocks = _first(blocks, most, outcome)
+        blocks = self.ruled(blocks, wanted)
+        return self._around(blocks, file_plan, wanted) if wanted.sections else blocks
+
+    def ruled(self, blocks: Iterable[Block], wanted: Reading) -> Iterator[Block]:
+        """Blocks with the defaults of their columns; records that break a rule of a column are failures."""
+        if not any(column.rules for column in wanted.columns):
+            return iter(blocks)
+        from spark_jobs.formats.rules import applied
+
+        return (applied.checked(block, wanted, blanks=self.blank_is_nothing) for block in blocks)
+
+    def _around(self, blocks: Iterator[Block], file_plan: FilePlan, wanted: Reading) -> Iterator[Block]:
+        """Blocks with what the file's envelope says, which is known before its first record."""
+        found = self.document(file_plan, wanted)
+        carried = {path: value for path, value in found.items() if path in wanted.documents}
+        for block in blocks:
+            block.documents = {**carried, **block.documents}
+            yield block
+
+    def document(self, file_plan: FilePlan, wanted: Reading) -> Mapping[str, Any]:
+        """What the sections of a file's envelope say of all its records, by path; a value that is absent is left out.
+
+        Wherever they stand in the file: a trailer is read before the first record.
+
+        Raises:
+            FormatError: the file cannot be read, is broken, or has a value there that does not convert.
+        """
+        return {}
 
     def count(self, split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> None:
         """Count the records of a split without converting them; only `outcome` is filled in.

@@ -59,8 +59,12 @@ def bytes_of(
     start_in: StartIn = stretch.next_line_start,
 ) -> ByteStream:
     """The bytes of a split as UTF-8; notes their place in `outcome`. See `splits.actual_range` for `start_in`."""
-    if not encoding.is_utf8(charset):
+    if file_plan.file.is_compressed or not encoding.is_utf8(charset):
         outcome.start, outcome.end = split.start, split.end
+    if file_plan.file.is_compressed and encoding.is_utf8(charset):
+        stream.seek(file_plan.data_start)
+        return stream
+    if not encoding.is_utf8(charset):
         return encoding.Utf8Stream(stream, charset, file_plan.data_start)
     outcome.start, outcome.end = splits.actual_range(split, stream, start_in)
     outcome.is_consistent = outcome.start <= outcome.end
@@ -80,6 +84,7 @@ def is_small_file(split: Split, file_plan: FilePlan, charset: str) -> bool:
         and split.is_last
         and split.end - split.start <= format.BLOCK_BYTES
         and file_plan.file.most_records is None
+        and not file_plan.file.is_compressed
         and encoding.is_utf8(charset)
     )
 

@@ -74,6 +74,7 @@ class RecordShape:
         self._has_nulls = has_nulls
         self._ready = frozenset(ready)
         self._widened = columns.widened if reading.widened else ()
+        self._absent: Mapping[int, np.ndarray] = {}
         self.needed = self._fields_needed()
 
     def _fields_needed(self) -> list[int]:
@@ -95,6 +96,7 @@ class RecordShape:
         texts: Mapping[int, pa.StringArray],
         rows: Rows | None,
         malformed: Failures,
+        absent: Mapping[int, np.ndarray] | None = None,
     ) -> format.Block:
         """The block of some records.
 
@@ -104,7 +106,9 @@ class RecordShape:
             texts: the texts of the needed fields of all well-formed records, null for empty cells.
             rows: the places of the well-formed records; None when all records are well-formed.
             malformed: the failures of the others.
+            absent: whether each well-formed record is of a kind without the field, by fields that not all kinds have.
         """
+        self._absent = absent or {}
         size = count if rows is None else len(rows)
         converted: list[pa.Array | None] = []
         problems = Problems(size)
@@ -127,18 +131,26 @@ class RecordShape:
         if self._columns.declared[position] in self._ready:
             found: pa.Array = text
         elif column.type.kind is Kind.STRING:
-            found = self._texts(text)
+            found = self._texts(text, self._columns.declared[position])
         else:
             done = coerce.convert(text, column.type, self._reading.forms(column))
             problems.note(done.failed, coerce.no_conversion(column), self._columns.declared[position])
             found = done.array
         if column.required and text.null_count and self._can_fail(column):
             missing = pc.indices_nonzero(pc.is_null(text)).to_numpy().astype(np.int64)
+            if (absent := self._absent.get(self._columns.declared[position])) is not None:  # type: ignore[arg-type]  # a field
+                missing = missing[~absent[missing]]
             problems.note(missing, coerce.absence(column), None)
         return found
 
-    def _texts(self, text: pa.StringArray) -> pa.StringArray:
-        return text if self._has_nulls or not text.null_count else pc.fill_null(text, "")
+    def _texts(self, text: pa.StringArray, field: int | None) -> pa.StringArray:
+        if self._has_nulls or not text.null_count:
+            return text
+        filled: pa.StringArray = pc.fill_null(text, "")
+        absent = self._absent.get(field) if field is not None else None
+        if absent is None:
+            return filled
+        return pc.replace_with_mask(filled, pa.array(absent), pa.scalar(None, pa.string()))
 
     def _batch(
         self, converted: list[pa.Array | None], texts: Mapping[int, pa.StringArray], size: int
@@ -150,7 +162,7 @@ class RecordShape:
                 arrays.append(array)
         for name, field in zip(self._reading.widened, self._widened, strict=True):
             names.append(format.WIDENED + name)
-            arrays.append(pa.nulls(size, pa.string()) if field is None else self._texts(texts[field]))
+            arrays.append(pa.nulls(size, pa.string()) if field is None else self._texts(texts[field], field))
         if arrays:
             return pa.RecordBatch.from_arrays(arrays, names=names)
         # Without columns the number of rows is all there is: a batch of an empty struct keeps it.

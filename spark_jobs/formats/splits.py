@@ -56,7 +56,7 @@ def plan(file_plans: Sequence[FilePlan], split_bytes: int = SPLIT_BYTES) -> list
     splits: list[Split] = []
     for number, file_plan in enumerate(file_plans):
         start, end = file_plan.data_start, file_plan.file.size
-        if not file_plan.is_splittable or file_plan.file.most_records is not None or end <= start:
+        if file_plan.is_whole or file_plan.file.most_records is not None or end <= start:
             splits.append(Split(number, 0, start, max(start, end), is_last=True, is_exact=True))
             continue
         borders = [*range(start, end, max(1, split_bytes)), end]

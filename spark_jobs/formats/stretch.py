@@ -14,6 +14,10 @@ class ByteStream(Protocol):
         """At most `size` bytes."""
 
 
+class TooLong(Exception):
+    """A record is longer than memory allows; whoever knows the file makes an error of it."""
+
+
 @dataclass
 class Stretch:
     """What reading a stretch told about it: records, bytes, and whether it ended with the end of a record."""

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from spark_jobs.cxl import types
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.nodes.records import columns
 
 if TYPE_CHECKING:
-    from spark_jobs.cxl import typed, types
+    from spark_jobs.cxl import typed
     from spark_jobs.cxl.checking import scope
     from spark_jobs.diagnostics.diagnostic import Code, Diagnostic
     from spark_jobs.diagnostics.source import Span, Text
@@ -74,15 +75,21 @@ class Flow:
         return replace(self, schema=row, emitted=None, documents={}, ordered_by=ordered_by, files_of=None, lifts=False)
 
     def merged(self, others: Iterable[Flow], row: Schema, merge: str) -> Flow:
-        """The records of this and of other flows behind a merge; a section comes from the first that has it."""
+        """The records of this and of other flows behind a merge; sections have the fields of all that have them."""
         flows = (self, *others)
+        documents: dict[str, dict[str, types.Type]] = {}
+        for flow in flows:
+            for name, section in flow.documents.items():
+                known = documents.setdefault(name, {})
+                for key, kind in section.items():
+                    known[key] = types.unify(known[key], kind) or types.ANY if key in known else kind
         is_one_order = all(flow.ordered_by == self.ordered_by for flow in flows)
         return replace(
             self,
             schema=row,
             emitted=None,
             sources=_sources(flows),
-            documents={name: section for flow in reversed(flows) for name, section in flow.documents.items()},
+            documents=documents,
             joined=merge,
             ordered_by=self.ordered_by if is_one_order else (),
             files_of=None,

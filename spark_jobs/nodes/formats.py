@@ -10,6 +10,7 @@ import typing
 from dataclasses import fields
 from encodings import aliases
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, create_model
@@ -18,6 +19,7 @@ from spark_jobs.cxl import types
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.formats import options as declared
 from spark_jobs.formats import registry
+from spark_jobs.formats.rules import declared as rules
 from spark_jobs.nodes import model
 from spark_jobs.nodes.binding import report
 from spark_jobs.nodes.model import Config, Flag, Name, Natural, Positive, Text, choice
@@ -226,6 +228,77 @@ class Layout(Config):
     def all_fields(self) -> list[LayoutField]:
         """The fields of all kinds of records, in order."""
         return [*(self.fields_ or ()), *(field for record in self.records or () for field in record.fields)]
+
+
+def filled(layout: Layout) -> Layout:
+    """A format schema whose fields have what they inherit of its templates."""
+    templates = layout.defs or {}
+    if layout.records is None:
+        fields = [_filled(one, templates) for one in layout.fields_ or ()]
+        return layout.model_copy(update={"fields_": fields, "defs": None})
+    records = [
+        one.model_copy(update={"fields": [_filled(field, templates) for field in one.fields]}) for one in layout.records
+    ]
+    return layout.model_copy(update={"records": records, "defs": None})
+
+
+def _filled(one: LayoutField, templates: Mapping[str, LayoutField]) -> LayoutField:
+    """A field with the keys that it leaves open taken from its template."""
+    if one.inherits is None:
+        return one
+    template = templates[one.inherits]
+    taken = {key: value for key, value in template if value is not None and getattr(one, key) is None}
+    if one.width is not None or one.end is not None:
+        taken = {key: value for key, value in taken.items() if key not in ("width", "end")}
+    return one.model_copy(update={**taken, "inherits": None})
+
+
+def check_layout(layout: Layout, format: Format, scope: BindScope, key: str) -> None:
+    """Report what a format schema asks for that its format does not have.
+
+    Places and fillers say nothing in files whose fields have names: one format schema may serve both.
+
+    Args:
+        layout: the format schema, templates filled in.
+        format: the format of the files.
+        scope: the node.
+        key: what the node calls its format schema.
+    """
+    tell = partial(_tell, scope, key)
+    if format.layout is None and (layout.records is not None or layout.discriminator is not None):
+        tell(
+            f"several kinds of records are told apart by their places, and {format.title} records have none",
+            "give the fields of all kinds as `fields`, and tell the kinds apart in CXL",
+        )
+    nesting = [layout.structure, *(value for each in layout.records or () for value in (each.parent, each.join_key))]
+    if any(value is not None for value in nesting):
+        tell(
+            "`structure`, `parent` and `join_key` say how records follow from others; a source reads each by itself",
+            "remove them, and put records together with a combine",
+        )
+    for field in layout.all_fields:
+        what = f"field `{field.name}`"
+        if field.coerce is not None:
+            tell(f"{what}: `coerce` is not known: values always get the type of their column", "remove it")
+        if field.path is not None and not (format.has_arrays and key == "format_schema"):
+            tell(f"{what}: `path` leads into nested records, which are read of JSON and XML", "use `alias` for a name")
+        elif field.path is not None and field.alias is not None:
+            tell(f"{what}: `path` and `alias` both say where the value is", "keep one of them")
+
+
+def check_rules(layout: Layout, format: Format, kinds: Mapping[str, types.Type], scope: BindScope, key: str) -> None:
+    """Report what a format schema asks of values that the types of their columns, in `kinds`, cannot have."""
+    for field in layout.all_fields:
+        if (kind := kinds.get(field.name)) is None:
+            continue
+        for wrong, message in rules.problems(dict(field), kind, (field.format,) if field.format else ()):
+            if wrong != "scale" or format.layout is None:
+                _tell(scope, key, f"field `{field.name}`: {message}", f"change `{wrong}`, or the type of the column")
+
+
+def _tell(scope: BindScope, key: str, message: str, help: str) -> None:
+    node = f"{'source' if key == 'format_schema' else 'output'} '{scope.name}'"
+    report(scope, codes.E224, f"{node}: {message}", "config", key, help=help)
 
 
 def unfit_layout(message: str) -> PydanticCustomError:

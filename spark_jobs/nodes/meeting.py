@@ -8,15 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.nodes import memory, operator, partition, spill
-from spark_jobs.nodes.records import order
+from spark_jobs.cxl import engine, failure
+from spark_jobs.nodes import keys, memory, operator, partition, spill
+from spark_jobs.nodes.records import batches, order
+from spark_jobs.nodes.records.columns import HASHED, is_engine
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spark_jobs.cxl import types
     from spark_jobs.nodes import node
 
 
@@ -52,17 +57,39 @@ class Departure(operator.Operator):
         """The names of the comparable keys."""
         raise NotImplementedError
 
+    def hashed(
+        self, batch: batches.Batch, names: Sequence[tuple[str, types.Type]]
+    ) -> tuple[batches.Batch, dict[str, pa.Array]]:
+        """The records that have usable keys, and comparable ones for some columns; others go to the dead letters."""
+        columns: dict[str, pa.Array] = {}
+        bad = np.zeros(batch.count, dtype=bool)
+        failures: list[engine.RowFailure] = []
+        for name, static in names:
+            column, wrong = keys.column(batch.data.column(name), static)
+            columns[HASHED.of(name)] = column
+            for row in np.flatnonzero(wrong & ~bad):
+                value = batches.value_at(batch, name, int(row), static)
+                detail = f"type mismatch: expected hashable value, got {keys.name(value)}"
+                field_ = None if is_engine(name) else name
+                failures.append(engine.RowFailure(int(row), failure.Failure(detail, field=field_)))
+            bad |= wrong
+        if not failures:
+            return batch, columns
+        self.fail(batch, sorted(failures, key=lambda item: item.row))
+        good = pa.array(np.flatnonzero(~bad))
+        return batch.take(good), {name: column.take(good) for name, column in columns.items()}
+
     def sent(self, lane: order.Lane, table: pa.Table) -> pa.Table:
         """What is sent of some records of a lane: all, unless a subclass knows better."""
         return table
 
-    def depart(self, batch: operator.Batch, keys: dict[str, pa.Array]) -> None:
+    def depart(self, batch: batches.Batch, keys: dict[str, pa.Array]) -> None:
         """Records leave with comparable keys, what is known of their origin, and their places."""
         lane = self._waiting.get(batch.lane)
         if lane is None:
             lane = self._waiting[batch.lane] = _Waiting(self.stream.rank(batch))
-        origin = operator.with_origin(batch, batch.data, self.context.branches)
-        data = operator.overlay(origin, {**keys, order.AT: batch.places})
+        origin = batches.with_origin(batch, batch.data, self.context.branches)
+        data = batches.overlay(origin, {**keys, order.AT: batch.places})
         lane.waiting.append(pa.table(data))
         lane.rows += batch.count
         lane.bytes += data.nbytes
@@ -82,9 +109,13 @@ class Departure(operator.Operator):
         if not lane.rows:
             return
         # Nothing here keeps a name for the records: each form of them can go as soon as the next is made.
-        for number, part in partition.split(self.sent(name, self._taken(lane)), self.key_columns, self.partitions):
+        for number, part in self.split(self.sent(name, self._taken(lane))):
             self.leave(part.num_rows)
             self.context.send(self.exchange, number, lane.rank, part)
+
+    def split(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+        """The records of each partition."""
+        return partition.split(table, self.key_columns, self.partitions)
 
     def _taken(self, lane: _Waiting) -> pa.Table:
         table = pa.concat_tables(lane.waiting, promote_options="default")
@@ -131,9 +162,12 @@ class Home(operator.Operator):
     step: node.Step
     number_of_partition: int = 0
 
+    #: What puts records into order.
+    ordered_by: ClassVar[tuple[str, ...]] = (order.AT,)
+
     def open(self) -> None:
         """Nothing has come yet."""
-        self.records = spill.Ordered(self.context, self.step.name)
+        self.records = spill.Ordered(self.context, self.step.name, self.ordered_by)
 
     def receive(self, table: pa.Table) -> None:
         """Records from one partition."""
@@ -142,19 +176,21 @@ class Home(operator.Operator):
 
     def finish(self) -> None:
         """All records of the stretch, in their order."""
-        push_all(self, self.records, self.origin())
+        push_all(self, self.records, self.origin(), self.ordered_by)
 
-    def origin(self) -> operator.Origin:
+    def origin(self) -> batches.Origin:
         """That of the records."""
         return self.context.record_origin(self.number_of_partition)
 
 
-def push_all(given: operator.Operator, records: spill.Ordered, origin: operator.Origin) -> None:
-    """Give records on in their order, without their places."""
+def push_all(
+    given: operator.Operator, records: spill.Ordered, origin: batches.Origin, by: Sequence[str] = (order.AT,)
+) -> None:
+    """Give records on in their order, without what put them into it."""
     done = 0
     for table in records.tables():
-        data = operator.gather(table.drop_columns([order.AT]))
-        whole = operator.Batch(data, pa.array(np.arange(done, done + data.num_rows)), origin)
+        data = batches.gather(table.drop_columns(list(by)))
+        whole = batches.Batch(data, pa.array(np.arange(done, done + data.num_rows)), origin)
         done += data.num_rows
         for piece in given.portions(whole):
             given.push(piece)

@@ -18,6 +18,7 @@ from pydantic_core import PydanticCustomError
 
 from spark_jobs.cxl import types
 from spark_jobs.diagnostics import nearest
+from spark_jobs.nodes.terms.sort import NullOrder, SortField
 
 __all__ = ["Field", "model_validator"]
 
@@ -113,11 +114,13 @@ def _number(value: Any) -> float:
     raise unfit(f"expected a number, found {kind_of(value)}")
 
 
-def _at_least(minimum: int) -> Any:
+def _at_least(minimum: int, maximum: int | None = None) -> Any:
     def check(value: Any) -> int:
         number = _integer(value)
         if number < minimum:
             raise unfit(f"must be at least {minimum}, found {number}")
+        if maximum is not None and number > maximum:
+            raise unfit(f"must be at most {maximum}, found {number}")
         return number
 
     return BeforeValidator(check)
@@ -130,6 +133,8 @@ Integer = Annotated[int, BeforeValidator(_integer)]
 Number = Annotated[float, BeforeValidator(_number)]
 Positive = Annotated[int, _at_least(1), Field(json_schema_extra={"minimum": 1})]
 Natural = Annotated[int, _at_least(0), Field(json_schema_extra={"minimum": 0})]
+#: What a generator of random numbers begins with: 64 bits.
+Seed = Annotated[int, _at_least(0, 2**64 - 1), Field(json_schema_extra={"minimum": 0, "maximum": 2**64 - 1})]
 
 
 def choice(options: type[E], among: tuple[str, ...] | None = None, /, **aliases: str) -> Any:
@@ -252,20 +257,16 @@ class Order(StrEnum):
     DESC = "desc"
 
 
-class NullOrder(StrEnum):
-    """Where nulls go; absolute, not flipped by `desc`. `drop` removes the record."""
-
-    FIRST = "first"
-    LAST = "last"
-    DROP = "drop"
-
-
-class SortField(Config):
-    """A field of `sort_order` or `sort_by`."""
+class SortFieldConfig(Config):
+    """A field of `sort_order` or `sort_by`, as it is written."""
 
     field: Name
     order: choice(Order) = Order.ASC  # type: ignore[valid-type]
     null_order: choice(NullOrder) = NullOrder.LAST  # type: ignore[valid-type]
+
+    def of_type(self, type: types.Type | None) -> SortField:
+        """The field as steps have it; the type of its column is None where no schema declares it."""
+        return SortField(self.field, type, self.order is Order.DESC, self.null_order)
 
 
 def _sort_fields(value: Any) -> Any:
@@ -274,7 +275,7 @@ def _sort_fields(value: Any) -> Any:
     return [{"field": item} if isinstance(item, str) else item for item in value]
 
 
-SortFields = Annotated[list[SortField], BeforeValidator(_sort_fields)]
+SortFields = Annotated[list[SortFieldConfig], BeforeValidator(_sort_fields)]
 
 #: The words for types, in schemas and variables alike; the second half are further spellings (decision 2).
 TYPE_WORDS: dict[str, types.Type] = {

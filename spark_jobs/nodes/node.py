@@ -8,17 +8,19 @@ Arrow batches. `config.py` is never imported on executors, `run.py` never by the
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from spark_jobs.nodes.terms import shape
+from spark_jobs.nodes.terms.needs import Values
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import ModuleType
 
     from spark_jobs.nodes.aggregate.totals import Totals
     from spark_jobs.nodes.terms.demand import Demand
-    from spark_jobs.nodes.terms.needs import Need
+    from spark_jobs.nodes.terms.needs import Awaited, Need
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class Step:
     kind: ClassVar[str]
 
     name: str
+    #: The variables that programs of the step read, of those that state nodes set.
+    awaits: tuple[Awaited, ...] = field(default=(), kw_only=True)
 
     @property
     def stage(self) -> str:
@@ -53,16 +57,46 @@ class Step:
     @property
     def needs(self) -> tuple[Need, ...]:
         """What earlier jobs find out for the step."""
-        return ()
+        return tuple(dict.fromkeys(Values(setter) for each in self.awaits for setter in each.setters))
+
+    def schedule(self, counts: Sequence[int], path: str) -> bool:
+        """Write down in which order the records of inputs go on, where tasks cannot tell from the counts alone.
+
+        The driver asks, where the step has inputs that earlier jobs wrote down and that go on; gives whether there is
+        such a file now.
+        """
+        return False
 
     def asked(self, demand: Demand) -> Step:
         """The step, when it is known what others read of what it gives."""
+        return self
+
+    def unfolded(self) -> Step:
+        """The step as it runs where a pass has shown that its short way does not hold (see `Context.unfold`)."""
         return self
 
     @property
     def hands_on(self) -> bool:
         """Whether what comes out are the records that came in, with their undeclared columns and their origin."""
         return True
+
+    @property
+    def groups_by(self) -> tuple[str, ...] | None:
+        """The fields that records have in common of which the step makes one; None where records stay what they are."""
+        return None
+
+    @property
+    def looks_around_in(self) -> tuple[str, ...] | None:
+        """The fields that rows of its input have in common of which it reads all for each; None where it reads one."""
+        return None
+
+    @property
+    def bonds(self) -> tuple[tuple[str, str, str], ...]:
+        """The columns that keep keys of records which are only looked up: what comes out is of their groups as well.
+
+        Each with the input and the column that it has there.
+        """
+        return ()
 
     @property
     def may_multiply(self) -> bool:
@@ -112,5 +146,10 @@ def runner(step: Step) -> ModuleType:
 
 def open_step(step: Step, role: shape.Role, wiring: Any) -> Any:
     """The operator that does one thing for a step; it is given as much of the wiring as it has fields for."""
-    opened = runner(step).OPERATORS[role]
+    known = runner(step).OPERATORS
+    if role not in known:
+        from spark_jobs.nodes import keeping
+
+        known = keeping.OPERATORS
+    opened = known[role]
     return opened(step, **wiring.for_fields(opened))

@@ -46,7 +46,7 @@ def field(column: pa.Array, static: types.Type, *, descending: bool = False, nul
     elif static.kind is types.Kind.STRING:
         body = _text(column)
     else:
-        body = fixed(big_endian(_number(column, static)))
+        body = fixed(big_endian(number(column, static)))
     if descending:
         body = _inverted(body)
     valid = column.is_valid().to_numpy(zero_copy_only=False)
@@ -81,7 +81,7 @@ def binary(ends: np.ndarray, data: Any) -> pa.Array:
     return pa.Array.from_buffers(KEY, len(ends) - 1, [None, pa.py_buffer(ends), pa.py_buffer(data)])
 
 
-def _number(column: pa.Array, static: types.Type) -> np.ndarray:
+def number(column: pa.Array, static: types.Type) -> np.ndarray:
     """Numbers, dates and truth values as unsigned numbers in the same order."""
     if static.kind is types.Kind.FLOAT:
         return _float(column.fill_null(0.0).to_numpy(zero_copy_only=False))
@@ -137,4 +137,4 @@ def _value(value: Any) -> bytes:
             return rank
         case _:
             static = types.Type(kind)
-            return rank + struct.pack(">Q", int(_number(values.to_arrow([value], static), static)[0]))
+            return rank + struct.pack(">Q", int(number(values.to_arrow([value], static), static)[0]))

@@ -7,13 +7,14 @@ alone is E310.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.nodes import memory, partition
+from spark_jobs.nodes import memory, partition, words
 from spark_jobs.nodes.records import order
 
 if TYPE_CHECKING:
@@ -60,15 +61,40 @@ class Exhausted(Exception):
 
 
 def _joined(tables: Sequence[pa.Table]) -> pa.Table:
-    return pa.concat_tables(tables, promote_options="default").combine_chunks()
+    return pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+
+
+class Holding(Protocol):
+    """Rows that wait, and come back when all have come."""
+
+    def add(self, table: pa.Table) -> None:
+        """Rows in any order."""
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The rows; can be asked for once."""
 
 
 class Ordered:
-    """Rows that come back in the order of their places."""
+    """Rows that come back in order: that of their places, unless other numbers come before them.
 
-    def __init__(self, room: Room, node: str) -> None:
+    Args:
+        room: the task.
+        node: whose rows they are.
+        by: the columns that order them, the most important one first; numbers or bytes, without nulls.
+        keyed: makes such columns where rows come without; it is asked only for what is spilled (see `as_added`).
+    """
+
+    def __init__(
+        self,
+        room: Room,
+        node: str,
+        by: Sequence[str] = (order.AT,),
+        keyed: Callable[[pa.Table], pa.Table] | None = None,
+    ) -> None:
         self._room = room
         self._node = node
+        self._by = by
+        self._keyed = keyed
         self._held: list[pa.Table] = []
         self._place = room.account.open(self._spill_held)
         #: Sorted runs by how often their rows were merged: as many of a level as can be make one of the next.
@@ -79,13 +105,27 @@ class Ordered:
         self._held.append(table)
         self._place.add(table.nbytes)
 
+    def as_added(self) -> list[pa.Table] | None:
+        """The rows as they came, where all of them are held; None where some are not. The place holds them still."""
+        if self._levels:
+            return None
+        held, self._held = self._held, []
+        return held
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """While what was held is worked on, nobody asks for it; afterwards it is gone."""
+        with self._place.busy():
+            yield
+            self._place.close()
+
     def tables(self) -> Iterator[pa.Table]:
         """The rows, in tables one after another; can be asked for once."""
         with self._place.busy():
             if self._levels:
                 if self._held:
                     self._spill_held()
-                yield from _merged([run for level in reversed(self._levels) for run in level])
+                yield from _merged([run for level in reversed(self._levels) for run in level], self._by)
             elif self._held:
                 yield from pieces(self._sorted(), memory.step_bytes(self._room.account.share))
             self._place.close()
@@ -101,14 +141,16 @@ class Ordered:
         runs.append(run)
         if len(runs) == MOST_RUNS:
             self._levels[level] = []
-            self._add_run(self._spill(_merged(runs)), level + 1)
+            self._add_run(self._spill(_merged(runs, self._by)), level + 1)
 
     def _sorted(self) -> pa.Table:
         """What is held, in order; column by column, so that each can go as soon as it is sorted."""
-        table = pa.concat_tables(self._held, promote_options="default")
+        table = pa.concat_tables(self._held, promote_options="permissive")
         self._held = []
+        if self._keyed is not None:
+            table = self._keyed(table)
         names, columns = table.schema.names, table.columns
-        indices = pc.sort_indices(table.column(order.AT).combine_chunks())
+        indices = sorted_rows(table, self._by)
         del table
         columns.reverse()
         return pa.table({name: _ordered(columns, indices) for name in names})
@@ -124,30 +166,54 @@ def _ordered(columns: list[pa.ChunkedArray], indices: pa.Array) -> pa.Array:
     return columns.pop().combine_chunks().take(indices)
 
 
-def _merged(runs: Sequence[Sequence[Spilled]]) -> Iterator[pa.Table]:
-    """What all runs have up to the smallest last place of their current blocks is complete: that goes on."""
+def sorted_rows(table: pa.Table, by: Sequence[str]) -> pa.Array:
+    """The rows of a table in order; equal ones keep theirs."""
+    if len(by) == 1:
+        column = table.column(by[0]).combine_chunks()
+        return pa.array(words.order(column.to_numpy())) if pa.types.is_integer(column.type) else pc.sort_indices(column)
+    return pa.array(np.lexsort([table.column(name).to_numpy() for name in reversed(by)]))
+
+
+def rows_before(table: pa.Table, by: Sequence[str], bound: Sequence[Any], side: Literal["left", "right"]) -> int:
+    """How many rows of a sorted table come before a bound; those that are equal to it are before its right side."""
+    start, end = 0, table.num_rows
+    for name, value in zip(by, bound, strict=True):
+        column = table.column(name).slice(start, end - start)
+        start, end = start + _before(column, value, "left"), start + _before(column, value, "right")
+    return start if side == "left" else end
+
+
+def _before(column: pa.ChunkedArray, value: Any, side: Literal["left", "right"]) -> int:
+    """The same for one column of numbers or bytes."""
+    if isinstance(value, int):
+        return int(np.searchsorted(column.to_numpy(), value, side=side))
+    comes_before = pc.less if side == "left" else pc.less_equal
+    return int(pc.sum(comes_before(column, pa.scalar(value, column.type)), min_count=0).as_py())
+
+
+def _merged(runs: Sequence[Sequence[Spilled]], by: Sequence[str]) -> Iterator[pa.Table]:
+    """What all runs have up to the smallest last row of their current blocks is complete: that goes on."""
     rest = [iter(run) for run in runs]
     current = [next(run).read() for run in rest]
     while current:
-        bound = min(_last(table) for table in current)
+        bound = min(_last(table, by) for table in current)
         ready = []
         for i, table in enumerate(current):
             # Rows of one place may go on in the next block: earlier runs come first with all they have.
-            while _last(table) == bound and (block := next(rest[i], None)) is not None:
-                table = pa.concat_tables([table, block.read()], promote_options="default").combine_chunks()
-            count = int(np.searchsorted(table.column(order.AT).to_numpy(), bound, side="right"))
+            while _last(table, by) == bound and (block := next(rest[i], None)) is not None:
+                table = pa.concat_tables([table, block.read()], promote_options="permissive").combine_chunks()
+            count = rows_before(table, by, bound, "right")
             ready.append(table.slice(0, count))
             current[i] = table.slice(count)
         going_on = [i for i, table in enumerate(current) if table.num_rows]
         current, rest = [current[i] for i in going_on], [rest[i] for i in going_on]
         joined = _joined(ready)
-        yield joined.take(pc.sort_indices(joined.column(order.AT)))
+        yield joined.take(sorted_rows(joined, by))
 
 
-def _last(table: pa.Table) -> int:
-    """The last place of sorted rows."""
-    last: int = table.column(order.AT)[-1].as_py()
-    return last
+def _last(table: pa.Table, by: Sequence[str]) -> tuple[Any, ...]:
+    """What the last of sorted rows is ordered by."""
+    return tuple(table.column(name)[-1].as_py() for name in by)
 
 
 class Keyed:
@@ -201,12 +267,16 @@ class Keyed:
                     self._spill(number, table)
             self._place.close()
         for number in sorted(self._spilled):
-            inner = Keyed(
-                self._room, self._node, self._keys, self._merge, row_bytes=self._row_bytes, splits=self._splits + 1
-            )
+            inner = self.deeper()
             for block in self._spilled.pop(number):
                 inner.add(block.read())
             yield from inner.tables()
+
+    def deeper(self) -> Holding:
+        """What takes up a spilled part of the keys."""
+        return Keyed(
+            self._room, self._node, self._keys, self._merge, row_bytes=self._row_bytes, splits=self._splits + 1
+        )
 
     def _release(self) -> None:
         """Merge what is held, and write it down unless that has made it much smaller."""
@@ -216,7 +286,7 @@ class Keyed:
         found = list(self._merged())
         held = sum(table.nbytes for _, table in found)
         if not self._can_split(found):
-            self._least = self._checked(held)
+            self._least = checked(self._room, self._node, held)
         elif held > before // 2:
             for number, table in found:
                 self._spill(number, table)
@@ -243,17 +313,22 @@ class Keyed:
             size = memory.step_bytes(self._room.account.share)
             blocks += [self._room.spill(self._node, block) for block in pieces(part, size)]
 
-    def _checked(self, held: int) -> int:
-        """Rows that splitting does not make fewer may fill a part of the share, not more."""
-        share = self._room.account.share
-        if held > memory.record_bytes(share):
-            raise Exhausted(
-                "E310",
-                f"the rows of one key need {held} bytes and as much again to be worked on, memory.limit leaves "
-                f"{share} to each task; raise memory.limit, use fewer threads, or keep less per key",
-                self._node,
-            )
-        return held
+
+def checked(room: Room, node: str, held: int) -> int:
+    """The bytes of rows that splitting does not make fewer: they may fill a part of the share, not more.
+
+    Raises:
+        Exhausted: they do not fit (E310).
+    """
+    share = room.account.share
+    if held > memory.record_bytes(share):
+        raise Exhausted(
+            "E310",
+            f"the rows of one key need {held} bytes and as much again to be worked on, memory.limit leaves "
+            f"{share} to each task; raise memory.limit, use fewer threads, or keep less per key",
+            node,
+        )
+    return held
 
 
 def merged(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from spark_jobs.plan.expanding.channels import Channel
     from spark_jobs.plan.expanding.variables import Variables
     from spark_jobs.plan.graph import Graph
-    from spark_jobs.plan.reading.document import NodeSource, Reference
+    from spark_jobs.plan.reading.nodes import NodeSource
+    from spark_jobs.plan.reading.wiring import Reference
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,20 @@ class Bindings:
     bound: dict[str, Bound] = field(default_factory=dict)
     programs: dict[str, list[Compiled]] = field(default_factory=dict)
     feeds: dict[str, tuple[Feed, ...]] = field(default_factory=dict)
+    #: By node, the sources of each name that `$source.<name>.…` can have there.
+    streams: dict[str, dict[str, frozenset[str]]] = field(default_factory=dict)
     #: The paths of the surroundings that programs read.
     read: set[str] = field(default_factory=set)
     channel: Channel | None = None
     expansion: Expansion = field(default_factory=Expansion)
     #: Composition ports whose columns have been compared with what they are bound to, and whether they fit.
     checked_ports: dict[str, bool] = field(default_factory=dict)
+
+    @cached_property
+    def written(self) -> frozenset[str]:
+        """The paths of the variables that state nodes set."""
+        configs = (node.config for node in self.graph.nodes.values())
+        return frozenset(path for config in configs if config is not None for path in config.sets)
 
 
 @dataclass
@@ -129,6 +139,7 @@ class NodeScope:
             namespace: self.variables(namespace) for namespace in ("vars", "pipeline", "source", "record", "config")
         }
         streams = self._streams() if "$source." in text.value else {}
+        self.bindings.streams.setdefault(self.name, {}).update(streams)
         scope = Scope(
             mode=mode,
             row=flow.schema,
@@ -196,8 +207,7 @@ class NodeScope:
 
     def _is_written(self, namespace: str, name: str) -> bool:
         """Whether a state node of the pipeline sets a variable."""
-        configs = (node.config for node in self.bindings.graph.nodes.values())
-        return any(config is not None and f"{namespace}.{name}" in config.sets for config in configs)
+        return f"{namespace}.{name}" in self.bindings.written
 
     def _sealed_reads(self, text: Text) -> list[Diagnostic]:
         """Reads of the pipeline's variables in a composition's body that its signature does not expose."""
@@ -242,7 +252,9 @@ class NodeScope:
         instance = self.bindings.expansion.instances.get(self.node.instance)
         if namespace == "config":
             return instance.types() if instance else {}
-        known = self.bindings.variables.types(namespace)
+        # What a state node sets may become null.
+        declared = self.bindings.variables.types(namespace).items()
+        known = {name: kind.or_null() if self._is_written(namespace, name) else kind for name, kind in declared}
         if instance is None or namespace == "vars":
             return known
         return {name: kind for name, kind in known.items() if name in instance.exposes(namespace)}

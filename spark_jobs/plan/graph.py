@@ -12,7 +12,8 @@ from spark_jobs.nodes.binding import Wiring
 
 if TYPE_CHECKING:
     from spark_jobs.diagnostics.diagnostic import Diagnostics
-    from spark_jobs.plan.reading.document import NodeSource, Reference
+    from spark_jobs.plan.reading.nodes import NodeSource
+    from spark_jobs.plan.reading.wiring import Reference
 
 
 @dataclass

@@ -18,23 +18,26 @@ if TYPE_CHECKING:
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.plan.plan import Plan, PlannedNode
 
-#: The endings of names that promise compression.
-_COMPRESSED = (".gz", ".gzip", ".bz2", ".zst", ".xz", ".lz4", ".snappy", ".br", ".zip", ".z")
+#: The endings of names that promise compression which neither Python nor Arrow has for streams.
+_COMPRESSED = (".snappy", ".br", ".zip", ".z")
 
 
 def pending(plan: Plan) -> list[Diagnostic]:
     """The diagnostics, one per node and property, that say what of a plan does not run yet."""
-    found: list[Diagnostic] = []
-    for planned in plan.nodes:
-        if planned.pending is not None:
-            found.append(planned.pending)
-        for what in _properties(planned):
-            message = f"{planned.kind} '{planned.name}': {what} does not run yet; it is checked and explained only"
-            found.append(codes.E400.at(planned.span, message))
+    found = [item for planned in plan.nodes for item in of_node(planned)]
     for label, target in plan.errors.targets.items():
         for what in (*_uris(target.path), *_compressed(target.path)):
             message = f"{label}: {what} does not run yet; it is checked and explained only"
             found.append(codes.E400.at(target.place, message))
+    return found
+
+
+def of_node(planned: PlannedNode) -> list[Diagnostic]:
+    """The same for one node."""
+    found = [] if planned.pending is None else [planned.pending]
+    for what in _properties(planned):
+        message = f"{planned.kind} '{planned.name}': {what} does not run yet; it is checked and explained only"
+        found.append(codes.E400.at(planned.span, message))
     return found
 
 

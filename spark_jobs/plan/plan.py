@@ -89,7 +89,7 @@ class PlannedNode:
 
     `outputs` are its ports with their columns. `step` is what runs; None with `pending`, the diagnostic that says why
     this node binds and explains but does not run yet. `origins` are a source's columns that other keys than `schema:`
-    declare or drop.
+    declare or drop. `is_init` nodes run before all others.
     """
 
     name: str
@@ -100,6 +100,7 @@ class PlannedNode:
     span: source.Span | None = None
     pending: diagnostic.Diagnostic | None = None
     origins: tuple[binding.ColumnOrigin, ...] = ()
+    is_init: bool = False
 
 
 def sources(nodes: Iterable[PlannedNode]) -> dict[str, SourceStep]:

@@ -1,9 +1,7 @@
 """From a pipeline file to a plan, stage by stage; all problems of a stage are reported together (decision 8).
 
-1. Reading: YAML, models, wiring.  2. The graph and everything that can be checked without rows.  3. Binding.
-4. Whole-plan checks.
-
-A stage runs when the ones before it left something to work on; binding needs all of them clean.
+Reading makes a document of a text; `STAGES` make a plan of a document, each a function of what stages before it made:
+variables, expanded nodes and the graph, what can be checked without rows, binding, checks of the whole plan.
 """
 
 from __future__ import annotations
@@ -18,20 +16,17 @@ from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.diagnostic import Diagnostics
 from spark_jobs.nodes.source import layout
 from spark_jobs.nodes.source.model import SourceConfig
-from spark_jobs.plan import binder, date_locale, graph, paths
+from spark_jobs.plan import binder, date_locale, finishing, graph, paths, stage
 from spark_jobs.plan.checks import overlap, remarks, scoping, written_paths
 from spark_jobs.plan.expanding import channels, expand, variables
-from spark_jobs.plan.options import PlanOptions, RunOptions
-from spark_jobs.plan.physical import liveness, sizes
-from spark_jobs.plan.plan import LEAST_TASK_BYTES, DeadLetterTarget, ErrorHandling, Input, Plan, PlannedNode
-from spark_jobs.plan.reading import document, layouts, reader, workspace, yaml_tree
+from spark_jobs.plan.reading import document, layouts, log_rules, reader, workspace, yaml_tree
+from spark_jobs.plan.stage import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from spark_jobs.diagnostics.source import Span
-    from spark_jobs.plan.reading.document import Document, NodeSource
-    from spark_jobs.plan.reading.model import ErrorHandlingConfig
+    from spark_jobs.plan.options import PlanOptions
+    from spark_jobs.plan.plan import Plan
+    from spark_jobs.plan.reading.document import Document
+    from spark_jobs.plan.reading.nodes import NodeSource
 
 
 def plan(path: Path, options: PlanOptions) -> tuple[Plan | None, Diagnostics]:
@@ -51,40 +46,30 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
         found.add(codes.E017.at(read.nodes[limits.NODES].span, message, help="split the pipeline"))
         return None
     base_dir = Path(os.path.abspath(options.base_dir or path.parent))
-    space = workspace.load(base_dir, found)
-    bindings = _prepared(read, path, base_dir, space, options, found)
-    _check_statically(read, bindings, options)
-    if found.has_errors or read.pipeline is None or read.errors is None:
-        return None
-    remarks.check(read, bindings.graph, found)
-    binder.bind(bindings)
-    scoping.check(bindings)
-    if bindings.channel is not None and not found.has_errors:
-        used = bindings.read | scoping.written(bindings)
-        channels.check_read(bindings.channel, used, bindings.variables, found)
-    overlap.check_shadows(bindings)
-    if found.has_errors:
-        return None
-    nodes = liveness.prune(tuple(_planned(bindings)), bindings.programs, list(bindings.graph.nodes))
-    errors = _error_handling(read.errors, read.tree, bindings.tokens)
-    overlap.check_targets(nodes, errors, bindings.expansion.nodes, base_dir, found)
-    limit = _memory_limit(read, options, found)
-    sizes.check(nodes, bindings.graph, base_dir, limit, found)
-    if found.has_errors:
-        return None
-    return _finished(read, path, base_dir, nodes, errors, bindings, options, limit, space.storage)
+    given = {"read": read, "path": path, "base_dir": base_dir, "options": options, "found": found}
+    made: Plan | None = stage.run(STAGES, given, found).get("plan")
+    return made
 
 
-def _prepared(
-    read: Document, path: Path, base_dir: Path, space: workspace.Workspace, options: PlanOptions, found: Diagnostics
-) -> binder.Bindings:
-    """Everything that binding starts from: variables under their channel, expanded nodes, the graph."""
-    allow_absolute = options.allow_absolute_paths
+def _declared(read: Document, found: Diagnostics) -> variables.Variables:
+    """The variables of the pipeline and of its transforms."""
     pipeline_tree = read.tree.get("pipeline")
     vars_tree = pipeline_tree.get("vars") if isinstance(pipeline_tree, yaml_tree.Mapping) else None
     declared = variables.read(vars_tree, found)
     _declare_inline(read.nodes, declared, found)
-    channel = _channel(path, base_dir, options, space, found)
+    return declared
+
+
+def _expansion(
+    read: Document,
+    base_dir: Path,
+    options: PlanOptions,
+    channel: channels.Channel | None,
+    declared: variables.Variables,
+    found: Diagnostics,
+) -> expand.Expansion:
+    """The nodes with the bodies of compositions for their calls, under the channel, which may change variables too."""
+    allow_absolute = options.allow_absolute_paths
     expander = expand.Expander(base_dir, options.lookup, channel, found, allow_absolute=allow_absolute)
     expansion = expander.run(read.nodes, base_dir)
     if channel is not None:
@@ -92,7 +77,21 @@ def _prepared(
         channels.check_used(channel, found)
     _check_exposed(expansion, declared, found)
     layouts.load(expansion.nodes, base_dir, options.lookup, found, allow_absolute=allow_absolute)
+    _lay_over_rules(read, expansion, base_dir, options, found)
     _default_correlation(read, expansion, found)
+    return expansion
+
+
+def _bindings(
+    read: Document,
+    base_dir: Path,
+    options: PlanOptions,
+    channel: channels.Channel | None,
+    declared: variables.Variables,
+    expansion: expand.Expansion,
+    found: Diagnostics,
+) -> binder.Bindings:
+    """Everything that binding starts from, the graph too."""
     rules_path, module_roots = _rules(read, base_dir, options)
     return binder.Bindings(
         graph=graph.build(expansion.nodes, found, read.broken),
@@ -107,6 +106,41 @@ def _prepared(
         channel=channel,
         expansion=expansion,
     )
+
+
+def _remarks(read: Document, bindings: binder.Bindings, found: Diagnostics) -> None:
+    remarks.check(read, bindings.graph, found)
+
+
+def _bound(bindings: binder.Bindings) -> binder.Bindings:
+    """The same with the steps and rows of all nodes."""
+    binder.bind(bindings)
+    scoping.check(bindings)
+    return bindings
+
+
+def _channel_use(bound: binder.Bindings, found: Diagnostics) -> None:
+    if bound.channel is not None:
+        used = bound.read | scoping.written(bound)
+        channels.check_read(bound.channel, used, bound.variables, found)
+
+
+def _shadows(bound: binder.Bindings) -> None:
+    overlap.check_shadows(bound)
+
+
+def _lay_over_rules(
+    read: Document, expansion: expand.Expansion, base_dir: Path, options: PlanOptions, found: Diagnostics
+) -> None:
+    """Log directives have the keys of their rules."""
+    written = read.pipeline.log_rules if read.pipeline else None
+    file = None
+    if written:
+        if paths.security_problem(written, base_dir, allow_absolute=options.allow_absolute_paths):
+            return  # which is told with the other paths
+        place = reader.value_span(read.tree, ("pipeline", "log_rules"))
+        file = log_rules.RuleFile(Path(paths.resolve(written, base_dir)), written, place)
+    log_rules.load(expansion.nodes, file, options.lookup, found)
 
 
 def _default_correlation(read: Document, expansion: expand.Expansion, found: Diagnostics) -> None:
@@ -163,54 +197,6 @@ def _check_exposed(expansion: expand.Expansion, declared: variables.Variables, f
                     found.add(codes.E174.at(place, message))
 
 
-def _finished(
-    read: Document,
-    path: Path,
-    base_dir: Path,
-    nodes: tuple[PlannedNode, ...],
-    errors: ErrorHandling,
-    bindings: binder.Bindings,
-    options: PlanOptions,
-    limit: int,
-    storage: workspace.Storage,
-) -> Plan:
-    assert read.pipeline is not None
-    overrides = options if isinstance(options, RunOptions) else RunOptions()
-    return Plan(
-        name=read.pipeline.name,
-        path=path,
-        base_dir=base_dir,
-        source_hash=read.source_hash,
-        nodes=nodes,
-        errors=errors,
-        variables=bindings.variables.defaults(),
-        memory_limit_bytes=limit,
-        threads=overrides.threads or read.pipeline.concurrency.threads,
-        metrics_dir=overrides.metrics_spool_dir or _resolved(read.pipeline.metrics.spool_dir, base_dir),
-        warnings=tuple(bindings.found.sorted()),
-        storage=storage,
-        parameters=expand.provenance(bindings.expansion),
-        places={node.name: _matcher_place(node) for node in bindings.graph.nodes.values() if node.is_source},
-    )
-
-
-def _memory_limit(read: Document, options: PlanOptions, found: Diagnostics) -> int:
-    """The limit in bytes; the command line's wins. What cannot hold one batch is E312 (decision 41)."""
-    written = read.pipeline.memory.limit if read.pipeline else None
-    override = options.memory_limit_bytes if isinstance(options, RunOptions) else None
-    limit = override or written or Plan.memory_limit_bytes
-    if limit < LEAST_TASK_BYTES:
-        place = reader.value_span(read.tree, ("pipeline", "memory", "limit")) if override is None else None
-        message = f"memory.limit of {limit} bytes cannot hold one batch of records ({LEAST_TASK_BYTES} bytes)"
-        found.add(codes.E312.at(place, message, help="raise `memory.limit` or `--memory-limit`"))
-    return limit
-
-
-def _matcher_place(node: NodeSource) -> Span:
-    matchers = getattr(node.config, "matchers", ())
-    return reader.value_span(node.tree, ("config", *matchers[:1]))
-
-
 def _rules(read: Document, base_dir: Path, options: PlanOptions) -> tuple[Path, tuple[Path, ...]]:
     """The folder of modules, and the folders that hold all of them."""
     if options.rules_path is not None:
@@ -237,6 +223,7 @@ def _declare_inline(nodes: list[NodeSource], declared: variables.Variables, foun
 
 
 def _check_statically(read: Document, bindings: binder.Bindings, options: PlanOptions) -> None:
+    """What can be checked without rows."""
     found = bindings.found
     for node in bindings.graph.nodes.values():
         if node.config is not None and node.type.check:
@@ -266,58 +253,21 @@ def _check_dead_letter_sources(read: Document, expansion: expand.Expansion, foun
             found.add(codes.E317.at(entry.key, message, help=f"sources here: {', '.join(expansion.sources)}"))
 
 
-def _planned(bindings: binder.Bindings) -> Iterator[PlannedNode]:
-    for name in bindings.graph.order:
-        node = bindings.graph.nodes[name]
-        bound = bindings.bound[name]
-        inputs = tuple(
-            Input(
-                reference.node,
-                binder.port_of(reference, name, tuple(bindings.flows[reference.node])) or "",
-                reference.qualifier,
-            )
-            for reference in bindings.graph.inputs[name]
-        )
-        outputs = {port: flow.schema for port, flow in bound.outputs.items()}
-        yield PlannedNode(name, node.kind, inputs, outputs, bound.step, node.span, bound.pending, bound.origins)
-
-
-def _error_handling(config: ErrorHandlingConfig, tree: yaml_tree.Mapping, tokens: Mapping[str, str]) -> ErrorHandling:
-    dlq = config.dlq
-    block = ("error_handling", "dlq")
-    if dlq is None:
-        return ErrorHandling(
-            strategy=config.strategy,
-            type_error_threshold=config.type_error_threshold,
-            max_group_buffer=config.max_group_buffer,
-            correlation_fanout_policy=str(config.correlation_fanout_policy),
-        )
-    per_source = {
-        name: DeadLetterTarget(
-            _filled(entry.path, tokens),
-            entry.max_rate,
-            dlq.min_records if entry.min_records is None else entry.min_records,
-            reader.value_span(tree, (*block, "per_source", name, "path")),
-        )
-        for name, entry in dlq.per_source.items()
-    }
-    return ErrorHandling(
-        strategy=config.strategy,
-        dead_letters=DeadLetterTarget(
-            _filled(dlq.path, tokens), dlq.max_rate, dlq.min_records, reader.value_span(tree, (*block, "path"))
-        ),
-        per_source=per_source,
-        include_reason=dlq.include_reason,
-        include_source_row=dlq.include_source_row,
-        type_error_threshold=config.type_error_threshold,
-        max_group_buffer=config.max_group_buffer,
-        correlation_fanout_policy=str(config.correlation_fanout_policy),
-    )
-
-
-def _resolved(path: str | None, base_dir: Path) -> str | None:
-    return None if path is None else paths.resolve(path, base_dir)
-
-
-def _filled(template: str | None, tokens: Mapping[str, str]) -> str | None:
-    return None if template is None else paths.fill(template, tokens)
+#: From a document to a plan. The first part tells as much as it can whatever was found before; binding wants none.
+STAGES = (
+    Stage("space", workspace.load, after_errors=True),
+    Stage("declared", _declared, after_errors=True),
+    Stage("channel", _channel, after_errors=True),
+    Stage("expansion", _expansion, after_errors=True),
+    Stage("bindings", _bindings, after_errors=True),
+    Stage("checked", _check_statically, after_errors=True),
+    Stage("remarked", _remarks),
+    Stage("bound", _bound),
+    Stage("channel_used", _channel_use),
+    Stage("unshadowed", _shadows, after_errors=True),
+    Stage("nodes", finishing.planned_nodes),
+    Stage("errors", finishing.error_handling, after_errors=True),
+    Stage("limit", finishing.memory_limit, after=("nodes",), after_errors=True),
+    Stage("sized", finishing.check_sizes, after_errors=True),
+    Stage("plan", finishing.finished),
+)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import zlib
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from spark_jobs.scan import files
 from spark_jobs.scan.files import FormatError, InputFile
+from spark_jobs.scan.unpacking import Unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,7 +29,12 @@ _EDGE_BYTES = 4096
 
 
 class Stream:
-    """The bytes that a file had when it was looked at: those behind them are not there, and all others must be."""
+    """The bytes that a file had when it was looked at: those behind them are not there, and all others must be.
+
+    It is a Python file as well, for libraries that want one.
+    """
+
+    closed = False
 
     def __init__(self, raw: pa.NativeFile, file: InputFile) -> None:
         self._raw = raw
@@ -43,21 +49,39 @@ class Stream:
         """The position of the next byte."""
         return self._at
 
-    def seek(self, position: int, /) -> int:
+    def seek(self, position: int, whence: int = 0, /) -> int:
         """Go to a position."""
+        position += (0, self._at, self._file.size)[whence]
         self._at = position
-        return int(self._raw.seek(position))
+        with files.told(self._file.name):
+            return int(self._raw.seek(position))
 
-    def read(self, size: int, /) -> bytes:
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def flush(self) -> None:
+        """Nothing is written."""
+
+    def close(self) -> None:
+        """Whoever opened the file closes it."""
+
+    def read(self, size: int = -1, /) -> bytes:
         """The next bytes; none at the end.
 
         Raises:
-            FormatError: the file ends too early (E907).
+            FormatError: the file ends too early (E907), or cannot be read.
         """
-        wanted = min(size, self._file.size - self._at)
+        left = self._file.size - self._at
+        wanted = left if size < 0 else min(size, left)
         if wanted <= 0:
             return b""
-        data: bytes = self._raw.read(wanted)
+        with files.told(self._file.name):
+            data: bytes = self._raw.read(wanted)
         if not data:
             raise _changed(self._file, f"became shorter than the {self._file.size} bytes it had")
         self._at += len(data)
@@ -84,14 +108,18 @@ def edges_of(data: bytes) -> int:
 def opened(file: InputFile) -> Iterator[Stream]:
     """A file for reading, as it was looked at; it must be that one when it is opened, and still be when it is closed.
 
+    A compressed one is unpacked while it is read.
+
     Raises:
-        FormatError: it cannot be read, or changed (E907).
+        FormatError: it cannot be read, is no text of its encoding, or changed (E907).
     """
     with files.open_input(file.path, file.name) as raw:
         stream = Stream(raw, file)
         check(file, stream)
         try:
-            yield stream
+            with files.decoded(file.name):
+                # It has what readers use of a stream: they ask no compressed file for its size.
+                yield cast("Stream", Unpacked(stream, file)) if file.is_compressed else stream
         except FormatError:
             # What seems to be broken may be half of another file.
             check(file, stream)
@@ -101,6 +129,8 @@ def opened(file: InputFile) -> Iterator[Stream]:
 
 def content(file: InputFile) -> bytes:
     """All bytes of a small file, as `opened` gives them, with as few calls as can be: there may be thousands.
+
+    It is not a compressed one: what is small can unpack to very much.
 
     Raises:
         FormatError: it cannot be read, or changed (E907).

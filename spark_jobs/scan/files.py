@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from spark_jobs.disk import refusals, volumes
+from spark_jobs.scan.compression import Compression
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,6 +64,8 @@ class InputFile:
         origin: where the file itself is, when `path` is a staged copy.
         identity: its device and inode, where the file system keeps them.
         edges: a digest of its first and its last bytes, once it was opened.
+        compression: how it is compressed; its size, inode and edges are those of the compressed file.
+        ratio: how many times as much is in it as it is long, about.
     """
 
     path: str
@@ -74,6 +77,18 @@ class InputFile:
     origin: str | None = None
     identity: tuple[int, int] | None = None
     edges: int | None = None
+    compression: Compression = Compression.NONE
+    ratio: float = 1.0
+
+    @property
+    def plain_size(self) -> int:
+        """The length of what is in it, in bytes; an estimate where it is compressed."""
+        return int(self.size * self.ratio)
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether its bytes have to be unpacked, from the first one on; nobody knows how many they are."""
+        return self.compression is not Compression.NONE
 
     @classmethod
     def of(cls, path: str, name: str, status: os.stat_result) -> InputFile:
@@ -139,31 +154,30 @@ def _is_unicode(path: str) -> bool:
     return True
 
 
-@contextmanager
-def open_input(path: str, name: str) -> Iterator[pa.NativeFile]:
-    """A file for reading at any position.
+def open_input(path: str, name: str) -> pa.NativeFile:
+    """A file for reading at any position; who reads it tells of failures (`told`).
 
     Raises:
-        FormatError: it is missing, a folder, or may not be read; or reading it fails later on.
+        FormatError: it is missing, a folder, or may not be read.
     """
     filesystem, inner = _filesystem(path, name)
-    with told(name), filesystem.open_input_file(inner) as stream:
-        yield stream
+    with told(name):
+        return filesystem.open_input_file(inner)
 
 
 @contextmanager
 def told(name: str) -> Iterator[None]:
     """Within, what the system refuses is told with the name of the file that it is about.
 
+    To stand around calls for a file's bytes alone: whatever else is refused within would be told of it as well.
+
     Raises:
-        FormatError: the file cannot be read, or is no text of its encoding.
+        FormatError: the file cannot be read.
     """
     try:
         yield
     except OSError as error:
         raise FormatError(_reason(error), name) from error
-    except UnreadableText as error:
-        raise FormatError(str(error), name) from error
 
 
 def _reason(error: OSError) -> str:
@@ -175,6 +189,19 @@ def _reason(error: OSError) -> str:
     if isinstance(error, IsADirectoryError) or "not a regular file" in str(error):
         return "is not a file"
     return f"cannot be read: {error}{refusals.remedy(error)}"
+
+
+@contextmanager
+def decoded(name: str) -> Iterator[None]:
+    """Within, bytes that are no text are told with the name of their file.
+
+    Raises:
+        FormatError: the file is no text of its encoding.
+    """
+    try:
+        yield
+    except UnreadableText as error:
+        raise FormatError(str(error), name) from error
 
 
 def describe(path: str, name: str) -> InputFile:

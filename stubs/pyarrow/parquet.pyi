@@ -1,7 +1,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pyarrow import RecordBatch, Schema
+from pyarrow import RecordBatch, Schema, Table
 
 class ColumnChunkMetaData:
     data_page_offset: int
@@ -34,3 +34,8 @@ class ParquetFile:
         columns: Sequence[str] | None = None,
         use_threads: bool = True,
     ) -> Iterator[RecordBatch]: ...
+
+class ParquetWriter:
+    def __init__(self, where: Any, schema: Schema, compression: str = "snappy") -> None: ...
+    def write_table(self, table: Table) -> None: ...
+    def close(self) -> None: ...

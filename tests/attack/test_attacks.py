@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.execute.delivery.local import publish, recovery
-from tests.attack import crash_points, data_files, hostile_texts, kills, pipelines, programs, rounds, whole_pipelines
+from tests.attack import (
+    changed_bytes,
+    correlated_pipelines,
+    crash_points,
+    data_files,
+    hostile_texts,
+    kills,
+    pipelines,
+    programs,
+    rounds,
+    time_windows,
+    whole_pipelines,
+)
 
 if TYPE_CHECKING:
     import random
@@ -17,7 +29,16 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize(
     ("attack", "count"),
-    [(pipelines, 30), (data_files, 25), (hostile_texts, 10), (programs, 2), (whole_pipelines, 2)],
+    [
+        (pipelines, 30),
+        (data_files, 25),
+        (changed_bytes, 60),
+        (hostile_texts, 10),
+        (programs, 2),
+        (whole_pipelines, 2),
+        (correlated_pipelines, 6),
+        (time_windows, 3),
+    ],
     ids=str,
 )
 def test_an_attack_holds_and_says_so(attack: ModuleType, count: int, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,3 +101,12 @@ def test_a_finding_says_how_to_repeat_it(capsys: pytest.CaptureFixture[str]) -> 
     first = told.split("--first ")[1].split()[0]
     assert rounds.play("toy", "a toy", 20, one, ["--seed", "2", "--first", first, "--count", "1"]) == 1
     assert "toy: 1 rounds" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", changed_bytes.SAMPLES)
+def test_every_byte_of_a_small_file_may_be_changed_or_missing(name: str, tmp_path: Path) -> None:
+    sample = changed_bytes.SAMPLES[name]
+    assert changed_bytes.hold(sample, sample.data, tmp_path) == "read"
+    data = [*changed_bytes.damaged(sample.data)]
+    some = data[:: max(1, len(data) // 300)]  # the attack plays the others
+    assert {changed_bytes.hold(sample, each, tmp_path) for each in some} <= {"read", "refused"}

@@ -30,10 +30,11 @@ from spark_jobs.execute.tasks import parcels, report
 from spark_jobs.formats.csv import parser as csv_parser
 from spark_jobs.formats.json import parser as json_parser
 from spark_jobs.formats.json import portions
-from spark_jobs.nodes import meeting, memory, operator, spill
+from spark_jobs.nodes import meeting, memory, spill
 from spark_jobs.nodes.aggregate import partial
 from spark_jobs.nodes.combine import run as combine
 from spark_jobs.nodes.output import records
+from spark_jobs.nodes.records import batches
 from spark_jobs.plan import plan as plans
 from spark_jobs.plan.options import RunOptions
 from tests.attack import generated_pipelines, rounds
@@ -84,16 +85,16 @@ def one(chance: random.Random, folder: Path) -> str:
         planning.load(folder / "pipeline.yaml")
     except DiagnosticError:
         return "refused"
-    plain = _run(chance, folder, Way())
+    plain = run(chance, folder, Way())
     code, error = plain["figures"]["exit_code"], plain["error"]
     if code not in (0, 2):
         assert _EXPECTED.search(error or ""), f"{error}\n{text}"
     for way in _ways(chance):
-        found = _run(chance, folder, way)
+        found = run(chance, folder, way)
         if way.memory_bytes and "E310" in (found["error"] or ""):
             continue
         for part in plain if code in (0, 2) else ["error"]:
-            assert found[part] == plain[part], f"{way}: {_difference(plain[part], found[part])}\n{text}"
+            assert found[part] == plain[part], f"{way}: {difference(plain[part], found[part])}\n{text}"
     return f"exit {code}"
 
 
@@ -109,7 +110,7 @@ def _ways(chance: random.Random) -> list[Way]:
     return [*chance.sample(some, 2), Way(chance.randint(12, 64), 80, chance.choice([12000, 40000]), is_small=True)]
 
 
-def _run(chance: random.Random, folder: Path, way: Way) -> dict[str, Any]:
+def run(chance: random.Random, folder: Path, way: Way) -> dict[str, Any]:
     """What became of a run."""
     shutil.rmtree(folder / "out", ignore_errors=True)
     told = _Lines()
@@ -124,7 +125,7 @@ def _run(chance: random.Random, folder: Path, way: Way) -> dict[str, Any]:
         if way.is_small:
             for module, name, value in _SMALL:
                 patch.setattr(module, name, value)
-            patch.setattr(operator.Batch.slices, "__defaults__", (5,))
+            patch.setattr(batches.Batch.slices, "__defaults__", (5,))
         options = RunOptions(threads=2)
         loaded = planning.load(folder / "pipeline.yaml", options)
         if way.memory_bytes:
@@ -199,11 +200,11 @@ def _published(folder: Path) -> dict[str, Any]:
     return found
 
 
-def _difference(plain: Any, other: Any) -> str:
+def difference(plain: Any, other: Any) -> str:
     """The first thing that differs."""
     if isinstance(plain, dict):
         key = next(key for key in {**plain, **other} if plain.get(key) != other.get(key))
-        return f"{key}: {_difference(plain.get(key), other.get(key))}"
+        return f"{key}: {difference(plain.get(key), other.get(key))}"
     if isinstance(plain, list) and isinstance(other, list):
         if sorted(map(str, plain)) == sorted(map(str, other)):
             at = next(i for i, (a, b) in enumerate(zip(plain, other, strict=True)) if a != b)

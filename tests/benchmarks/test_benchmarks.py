@@ -73,6 +73,8 @@ def test_the_pipeline_of_each_workload_is_valid(workload, tmp_path, monkeypatch)
     monkeypatch.setenv("BENCH_ORDERS", str(data.orders(tmp_path, 100)))
     monkeypatch.setenv("BENCH_ORDER_LINES", str(data.order_lines(tmp_path, 100)))
     monkeypatch.setenv("BENCH_CUSTOMERS", str(data.customers(tmp_path, 100)))
+    monkeypatch.setenv("BENCH_INTERVALS", str(data.intervals(tmp_path, 100, 10)))
+    monkeypatch.setenv("BENCH_EVENTS", str(data.events(tmp_path, 100)))
     monkeypatch.setenv("BENCH_OUTPUT", str(tmp_path))
     loaded = plan.load(WORKLOADS / f"{workload}.yaml", PlanOptions(allow_absolute_paths=True))
     assert loaded.name == workload
@@ -86,6 +88,8 @@ def test_the_output_columns_are_those_that_are_compared(workload, tmp_path, monk
     monkeypatch.setenv("BENCH_ORDERS", str(data.orders(tmp_path, 100)))
     monkeypatch.setenv("BENCH_ORDER_LINES", str(data.order_lines(tmp_path, 100)))
     monkeypatch.setenv("BENCH_CUSTOMERS", str(data.customers(tmp_path, 100)))
+    monkeypatch.setenv("BENCH_INTERVALS", str(data.intervals(tmp_path, 100, 10)))
+    monkeypatch.setenv("BENCH_EVENTS", str(data.events(tmp_path, 100)))
     monkeypatch.setenv("BENCH_OUTPUT", str(tmp_path))
     loaded = plan.load(WORKLOADS / f"{workload}.yaml", PlanOptions(allow_absolute_paths=True))
     for planned in loaded.nodes:
@@ -106,6 +110,8 @@ def test_duckdb_computes_each_workload(workload, tmp_path, monkeypatch):
     monkeypatch.setenv("BENCH_ORDERS", str(data.orders(tmp_path, 500, bad_every=data.BAD_EVERY.get(workload, 0))))
     monkeypatch.setenv("BENCH_ORDER_LINES", str(data.order_lines(tmp_path, 500)))
     monkeypatch.setenv("BENCH_CUSTOMERS", str(data.customers(tmp_path)))
+    monkeypatch.setenv("BENCH_INTERVALS", str(data.intervals(tmp_path, 500, 10)))
+    monkeypatch.setenv("BENCH_EVENTS", str(data.events(tmp_path, 500)))
     connection = duckdb.connect()
     baseline = importlib.import_module(f"benchmarks.baselines.{workload}")
     for statement in baseline.duckdb(str(tmp_path)):

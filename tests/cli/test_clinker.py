@@ -30,7 +30,7 @@ nodes:
   - { type: output, name: out, input: t, config: { type: csv, path: out.csv } }
 """
 BAD = GOOD.replace("amount *", "amuont *")
-PENDING = GOOD.replace("name: out, input: t, config: { type: csv", "name: out, input: t, config: { type: x12")
+PENDING = GOOD.replace("path: out.csv", "path: out.csv.zip")
 
 
 @pytest.fixture

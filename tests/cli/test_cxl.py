@@ -266,3 +266,10 @@ def test_the_command_starts_without_arrow_or_yaml() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, '{\n  "a": 1\n}\n', "")
+
+
+def test_a_window_function_has_no_value_for_one_record_alone(capsys: Captured) -> None:
+    assert command.main(["eval", "-e", "emit n = $window.sum(amount)", "--field", "amount=1"]) == 1
+    told = capsys.readouterr().err
+    assert "a window function ranges over several records, and here is one alone" in told
+    assert "put the program into a transform with `analytic_window:`" in told

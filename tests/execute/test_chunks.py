@@ -18,7 +18,8 @@ from spark_jobs.execute.delivery.local.depot import LocalDepot
 from spark_jobs.execute.delivery.local.files import LocalFiles
 from spark_jobs.nodes import sorting
 from spark_jobs.nodes.output import records
-from spark_jobs.nodes.output.step import Field, Oversize, Split
+from spark_jobs.nodes.output.step import Chunking, Oversize
+from spark_jobs.nodes.terms.sort import Field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +46,7 @@ def written(folder: Path, parts: Sequence[Sequence[Record]], block: int) -> list
     return found
 
 
-def one_by_one(found: Sequence[Record], split: Split, first: int, later: int) -> list[list[Record]]:
+def one_by_one(found: Sequence[Record], split: Chunking, first: int, later: int) -> list[list[Record]]:
     """spec/formats.md 12, step 3 and 4."""
     files: list[list[Record]] = [[]]
     for record in found:
@@ -76,7 +77,7 @@ def test_chunks_are_those_of_the_rules(
     starts: tuple[int, int],
 ) -> None:  # fmt: skip
     folder = tmp_path_factory.mktemp("chunks")
-    split = Split(max_records, max_bytes, TEAM if grouped else None, oversize_group=Oversize.ALLOW)
+    split = Chunking(max_records, max_bytes, TEAM if grouped else None, oversize_group=Oversize.ALLOW)
     paths = written(folder, parts, block)
     found, warnings = chunks.cut(LocalDepot(), paths, split, *starts)
     expected = one_by_one([record for part in parts for record in part], split, *starts)
@@ -96,13 +97,13 @@ def test_every_group_that_is_too_large_is_told(
     folder = tmp_path_factory.mktemp("chunks")
     found: list[Record] = [(2, f"g{number}") for number, size in enumerate(groups) for _ in range(size)]
     paths = written(folder, [found[:cut_at], found[cut_at:]], block)
-    _, warnings = chunks.cut(LocalDepot(), paths, Split(max_records=3, group_key=TEAM), 0, 0)
+    _, warnings = chunks.cut(LocalDepot(), paths, Chunking(max_records=3, group_key=TEAM), 0, 0)
     large = [(number, size) for number, size in enumerate(groups) if size > 3]
     assert warnings == [
         f"the group 'g{number}' of 'team' alone has {size} records, {2 * size} bytes; max_records is 3"
         for number, size in large
     ]
-    strict = Split(max_bytes=6, group_key=TEAM, oversize_group=Oversize.ERROR)
+    strict = Chunking(max_bytes=6, group_key=TEAM, oversize_group=Oversize.ERROR)
     if large:
         with pytest.raises(chunks.OversizeGroup, match=f"'g{large[0][0]}' of 'team' alone .* max_bytes is 6"):
             chunks.cut(LocalDepot(), paths, strict, 0, 0)
@@ -112,7 +113,7 @@ def test_every_group_that_is_too_large_is_told(
 
 def test_many_large_groups_are_counted(tmp_path: Path) -> None:
     found: list[Record] = [(2, f"g{number // 2}") for number in range(60)]
-    _, warnings = chunks.cut(LocalDepot(), written(tmp_path, [found], 7), Split(max_records=1, group_key=TEAM), 0, 0)
+    _, warnings = chunks.cut(LocalDepot(), written(tmp_path, [found], 7), Chunking(max_records=1, group_key=TEAM), 0, 0)
     assert len(warnings) == 21
     assert warnings[-1] == "10 more groups are larger than a file may be"
 

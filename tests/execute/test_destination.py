@@ -70,6 +70,9 @@ class MemoryDraft:
     def remove(self, target: Path) -> None:
         self.changes[str(target)] = None
 
+    def stamps(self) -> dict[str, str]:
+        return {path: str(hash(data)) for path, data in self.changes.items() if data is not None}
+
     @contextmanager
     def alone(self) -> Iterator[None]:
         yield
@@ -93,6 +96,9 @@ class Memory:
 
     def standing(self, path: Path) -> Standing:
         return Standing.FILE if str(path) in _PUBLISHED else Standing.NOTHING
+
+    def stamp(self, path: Path) -> str | None:
+        return str(hash(_PUBLISHED[str(path)])) if str(path) in _PUBLISHED else None
 
     def names(self, folder: Path) -> list[str]:
         return sorted(os.path.basename(path) for path in _PUBLISHED if os.path.dirname(path) == str(folder))

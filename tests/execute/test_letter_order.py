@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.cxl.kernels import each
-from spark_jobs.nodes import meeting, operator
+from spark_jobs.nodes import meeting
 from spark_jobs.nodes.combine import run as combine_run
+from spark_jobs.nodes.records import batches
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def test_letters_come_in_the_order_of_children(
     without_spark.install(monkeypatch)
     monkeypatch.setenv("CLINKER_SPLIT_BYTES", str(split_bytes))
     monkeypatch.setenv("CLINKER_PARTITION_BYTES", str(split_bytes))
-    monkeypatch.setattr(operator.Batch.slices, "__defaults__", (rows,))
+    monkeypatch.setattr(batches.Batch.slices, "__defaults__", (rows,))
     monkeypatch.setattr(combine_run, "PROBE_ROWS", rows)
     monkeypatch.setattr(meeting, "DEPARTURE_ROWS", rows)
     if not is_native:
@@ -146,7 +147,7 @@ def test_the_first_child_that_fails_ends_a_run(
 ) -> None:
     """Though its validation runs after the program that fails for another child."""
     without_spark.install(monkeypatch)
-    monkeypatch.setattr(operator.Batch.slices, "__defaults__", (rows,))
+    monkeypatch.setattr(batches.Batch.slices, "__defaults__", (rows,))
     head = HEAD.replace("{strategy: continue, dlq: {path: out/dead.csv}}", "{strategy: fail_fast}")
     text = head + BETWEEN[above] + CHECKED.format(above=above)
     pipelines.write(tmp_path, {"in/a.csv": ROWS, "pipeline.yaml": text})

@@ -19,9 +19,19 @@ if TYPE_CHECKING:
 LIMIT = 8 << 20
 ROWS = 80_000
 #: Those that show each kind of waiting; the others take as long again.
-FAST = ["five functions", "distinct", "skewed combine", "sort beside an aggregate"]
+FAST = ["document", "five functions", "distinct", "skewed combine", "sort beside an aggregate"]
 #: What needs no disk: records that go through, runs that are files already, build sides that are small.
-THROUGH = ["rows through", "wide rows", "sort", "skewed combine", "combine of all", "combine of lists"]
+THROUGH = [
+    "rows through",
+    "array",
+    "document",
+    "exploded lines",
+    "wide rows",
+    "sort",
+    "skewed combine",
+    "combine of all",
+    "combine of lists",
+]
 
 
 def _measured(name: str, folder: Path) -> memory.Result:

@@ -323,3 +323,55 @@ def test_a_value_that_does_not_convert_counts_where_its_dead_letter_says(
     }
     letters = csv.DictReader(io.StringIO(pipelines.outputs(tmp_path)["dead.csv"].decode()))
     assert [letter["_cxl_dlq_stage"] for letter in letters] == ["transform:t", "source:rows", "combine:c"]
+
+
+WATERMARKS = """
+    pipeline: {name: p}
+    nodes:
+      - type: source
+        name: a
+        config:
+          {type: csv, glob: "a/*.csv", watermark: {column: at, delay: 30s}, schema: {id: int, at: date_time}}
+      - type: source
+        name: b
+        config: {type: csv, path: b.csv, watermark: {column: at}, schema: {id: int, at: date}}
+      - {type: source, name: c, config: {type: csv, path: b.csv, schema: {id: int, at: date}}}
+      - {type: output, name: o, input: a, config: {type: csv, path: out/a.csv}}
+      - {type: output, name: p, input: b, config: {type: csv, path: out/b.csv}}
+      - {type: output, name: q, input: c, config: {type: csv, path: out/c.csv}}
+    error_handling: {strategy: continue}
+"""
+
+
+@pytest.mark.parametrize("split_bytes", [10**9, 20])
+@pytest.mark.parametrize("last", ["2024-01-02", ""])
+def test_how_far_sources_have_come_is_told(
+    split_bytes: int, last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small files that are read together have a watermark each; what is no time moves none."""
+    without_spark.install(monkeypatch)
+    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(split_bytes))
+    files = {
+        "a/1.csv": "id,at\n1,2024-01-01T10:00:00\n2,2024-01-01T12:00:00\n3,2024-01-01T11:00:00.250\n4,\n",
+        "a/2.csv": "id,at\n1,2024-01-01T10:00:00.125\n2,later\n",
+        "a/3.csv": "id,at\n1,\n",
+        "a/4.csv": "id,at\n1,0001-01-01T00:00:29\n",
+        "a/5.csv": "id,at\n1,0001-01-01T00:00:30\n",
+        "b.csv": f"id,at\n1,{last}\n",
+    }
+    pipelines.write(tmp_path, {"pipeline.yaml": WATERMARKS, **files})
+    outcome = pipelines.run(tmp_path, metrics_spool_dir=str(tmp_path / "spool"))
+    assert outcome.result.metrics_path
+    document = json.loads((tmp_path / outcome.result.metrics_path).read_text())
+    assert document["per_source_file_watermarks"] == {
+        "a": {
+            "a/1.csv": "2024-01-01T11:59:30", "a/2.csv": "2024-01-01T09:59:30.125000", "a/3.csv": None, "a/4.csv": None,
+            "a/5.csv": "0001-01-01T00:00:00",
+        },
+        "b": {"b.csv": f"{last}T00:00:00" if last else None},
+    }  # fmt: skip
+    assert document["per_source_watermarks"] == {
+        "a": "0001-01-01T00:00:00",
+        "b": f"{last}T00:00:00" if last else None,
+    }
+    assert document["effective_watermark"] == ("0001-01-01T00:00:00" if last else None)

@@ -17,13 +17,17 @@ from hypothesis import strategies as st
 from spark_jobs.execute.run import passes, work
 from spark_jobs.execute.tasks import roots, spec
 from spark_jobs.formats.json import arrow
+from spark_jobs.nodes.source.run import Source
 from tests.execute import pipelines, without_spark
 from tests.few import VERY_FEW
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from spark_jobs.execute.tasks.report import TaskReport
+    from spark_jobs.formats.format import Reading
+    from spark_jobs.nodes.source.split_origin import SplitInput
 
 
 @dataclass(frozen=True)
@@ -207,3 +211,28 @@ def test_where_two_files_have_records_of_one_row_the_first_file_is_told(tmp_path
         error = pipelines.run(tmp_path).result.error
     assert error is not None
     assert "in/a.csv, row 3" in error.message
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_small_files_are_read_together_as_far_as_memory_goes(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_spark.install(monkeypatch)
+    sizes: list[list[int]] = []
+    real = Source._read_together
+
+    def together(self: object, places: Sequence[SplitInput], wanted: Reading) -> Any:
+        sizes.append([place.split.end - place.split.start for place in places])
+        return real(self, places, wanted)
+
+    monkeypatch.setattr(Source, "_read_together", together)
+    line = {"csv": "{i},{t}\n", "json": '{{"id":{i},"t":"{t}"}}\n'}[form]
+    head = "id,t\n" if form == "csv" else ""
+    files = {f"in/{i:02}.csv": head + line.format(i=i, t="x" * 20_000) for i in range(60)}
+    source = PIPELINE.replace("type: csv, glob", f"type: {form}, glob").replace("{id: int}", "{id: int, t: string}")
+    pipelines.write(tmp_path, {**files, "pipeline.yaml": source})
+    # The smallest share: blocks are a sixteenth of it.
+    outcome = pipelines.run(tmp_path, memory_limit_bytes=8 << 20, threads=2)
+    assert outcome.result.records_written == 60
+    assert [len(each) for each in sizes] == [13, 13, 13, 13, 8]
+    assert max(map(sum, sizes)) <= (4 << 20) // 16

@@ -11,7 +11,7 @@ from spark_jobs import plan as planning
 from spark_jobs.execute.run import partitions, work
 from spark_jobs.nodes.terms.shape import Role
 from spark_jobs.plan.options import PlanOptions
-from spark_jobs.plan.physical import regions
+from spark_jobs.plan.physical import physical, regions
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ GROUPS = "{{type: aggregate, name: {0}, input: {1}, config: {{group_by: [{2}], c
 LATEST = "{{type: aggregate, name: {0}, input: {1}, config: {{group_by: [id], cxl: emit key = last(key)}}}}"
 ROUTE = "{{type: route, name: {0}, input: {1}, config: {{conditions: {{low: id < 3}}, default: high}}}}"
 MERGE = "{{type: merge, name: {0}, inputs: [{1}, {2}], config: {{}}}}"
+IN_TURN = "{{type: merge, name: {0}, inputs: [{1}, {2}], config: {{mode: interleave}}}}"
 COMBINE = (
     "{{type: combine, name: {0}, input: {{d: {1}, b: {2}}}, "
     'config: {{where: d.key == b.key, cxl: "emit id = d.id\\nemit key = d.key", propagate_ck: driver}}}}'
@@ -58,6 +59,25 @@ SHAPES = {
         COMBINE.format("c", "a", "g"),
         OUTPUT.format("x", "c"),
         OUTPUT.format("y", "g"),
+    ],
+    "in turn": [
+        SOURCE.format("a"),
+        SOURCE.format("b"),
+        IN_TURN.format("m", "a", "b"),
+        MERGE.format("n", "b", "m"),
+        OUTPUT.format("x", "n"),
+        OUTPUT.format("y", "a"),
+    ],
+    "groups in turn, looked up": [
+        SOURCE.format("a"),
+        SOURCE.format("b"),
+        LATEST.format("g", "a"),
+        IN_TURN.format("m", "g", "a"),
+        IN_TURN.format("n", "m", "m"),
+        COMBINE.format("c", "n", "m"),
+        GROUPS.format("h", "c", "key"),
+        OUTPUT.format("x", "h"),
+        OUTPUT.format("y", "m"),
     ],
     "lookups in lookups": [
         SOURCE.format("a"),
@@ -100,7 +120,8 @@ def test_every_record_finds_its_way(shape: str, partitions: int, tmp_path: Path)
     counted: list[str] = []
     written: set[str] = set()
     for job in regions.jobs(plan, lambda name: partitions):
-        rooted = {0: reached(job, job.sources)}
+        rooted = {0: reached(job, [*job.sources, *(box.id for box in job.readers)])}
+        assert {str(rows) for box in job.readers for rows in box.reads} <= written, "what is read is not there"
         for level in range(1, job.levels):
             rooted[level] = reached(job, [exchange.consumer for exchange in job.at(level)])
         assert set().union(*rooted.values()) == set(job.boxes), "boxes that no root reaches"
@@ -193,6 +214,20 @@ def test_outputs_of_one_source_are_written_in_one_pass(tmp_path: Path) -> None:
     assert "y" not in first.boxes
     assert {"x", "y", "c"} < set(second.boxes)
     assert second.boxes["g"].silent
+
+
+def test_what_is_taken_in_turn_is_a_root_of_the_next_job(tmp_path: Path) -> None:
+    first, second = jobs(tmp_path, "in turn")
+    assert set(first.boxes) == {"a", "b", "m#build:0", "m#build:1", "y"}
+    assert {box.id: [str(rows) for rows in box.reads] for box in second.readers} == {"m": ["m#build:0", "m#build:1"]}
+    assert (second.sources, second.boxes["b"].silent) == (("b",), True)
+    assert second.boxes["x"].lanes == ((0,), (1,))
+
+
+def test_what_goes_on_in_a_later_job_is_shown(tmp_path: Path) -> None:
+    lines = physical.lines(planned(tmp_path, SHAPES["in turn"]))
+    assert "  Region a (a task per split): a → m.0 [input, kept for the next job] → y" in lines
+    assert "  Region m (a task per stretch): m → n → x" in lines
 
 
 def test_lookups_in_lookups_are_jobs_in_a_row(tmp_path: Path) -> None:

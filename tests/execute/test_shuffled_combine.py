@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import random
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,10 @@ import pytest
 
 from spark_jobs.execute.run import partitions, passes, work
 from spark_jobs.execute.spark import chain
+from spark_jobs.nodes.combine import collecting
+from spark_jobs.nodes.combine import run as combining
+from spark_jobs.nodes.combine import shuffled as shuffled_combine
+from spark_jobs.nodes.combine.shuffled import Probe
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -152,6 +157,60 @@ def test_bytes_are_those_of_a_small_build_side(
     assert {n: dict(node) for n, node in large.nodes.items()} == {n: dict(node) for n, node in small.nodes.items()}
 
 
+MANY = [
+    "all",
+    "first",
+    "a range beside the key",
+    "two keys",
+    "keys that fail",
+    "collect",
+    "all that collect tests",
+    "ranges alone",
+]
+SHAPES_OF_MANY = {
+    **SHAPES,
+    "all that collect tests": COLLECT.replace("o.key == p.key", "o.amount > p.f and p.f != 3"),
+    "ranges alone": _combine(where="o.amount > p.f and o.amount <= p.f + 9", match="all"),
+}
+
+
+@pytest.mark.parametrize("shape", MANY)
+def test_a_record_with_more_matches_than_fit_gives_them_in_pieces(
+    shape: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bodies that fail, too: of a driver that fails for some match nothing goes on, whatever piece that is in."""
+    without_spark.install(monkeypatch)
+    _write(tmp_path, SHAPES_OF_MANY[shape])
+    at_once = pipelines.run(tmp_path)
+    assert at_once.result.error is None
+    wanted = pipelines.outputs(tmp_path)
+    monkeypatch.setattr(combining, "PAIR_ROWS", 7)
+    pieces = pipelines.run(tmp_path, force=True)
+    assert pieces.result.error is None
+    found = pipelines.outputs(tmp_path)
+    assert found["o.csv"] == wanted["o.csv"]
+    assert _dead(found.get("dead.csv", b"")) == _dead(wanted.get("dead.csv", b""))
+    assert {n: dict(node) for n, node in pieces.nodes.items()} == {n: dict(node) for n, node in at_once.nodes.items()}
+
+
+def test_so_many_matches_are_collected_and_the_log_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    without_spark.install(monkeypatch)
+    _write(tmp_path, COLLECT)
+    assert pipelines.run(tmp_path).result.error is None
+    wanted = [int(row["n"]) for row in csv.DictReader(pipelines.outputs(tmp_path)["o.csv"].decode().splitlines())]
+    for most in (None, 1):
+        monkeypatch.setattr(collecting, "LIMIT", 2)
+        if most is not None:
+            monkeypatch.setattr(combining, "PAIR_ROWS", most)
+        caplog.clear()
+        assert pipelines.run(tmp_path, force=True).result.error is None
+        found = [int(row["n"]) for row in csv.DictReader(pipelines.outputs(tmp_path)["o.csv"].decode().splitlines())]
+        assert found == [min(count, 2) for count in wanted]
+        assert 'combine "c" match: collect truncated at 2 matches' in caplog.text
+
+
 def _watch(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The combines that are shuffled in the jobs that run from now on."""
     seen: list[str] = []
@@ -163,6 +222,48 @@ def _watch(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(chain, "run", watched)
     return seen
+
+
+def _skewed(folder: Path, body: str) -> None:
+    """Nearly all drivers have one key, and some have none."""
+    _write(folder, body)
+    numbers = random.Random(5)
+    keys = (7 if i % 10 else numbers.choice(["", 1, 2, 30]) for i in range(900))
+    orders = (f"{i},{key},{numbers.randrange(50)},x" for i, key in enumerate(keys))
+    (folder / "orders.csv").write_text("id,key,amount,extra\n" + "\n".join(orders) + "\n")
+
+
+@pytest.mark.parametrize("shape", ["all", "first", "a range beside the key", "collect", "three inputs"])
+def test_a_key_that_most_records_have_is_looked_up_by_all_tasks(
+    shape: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_spark.install(monkeypatch)
+    _skewed(tmp_path, SHAPES[shape])
+    small = pipelines.run(tmp_path)
+    assert small.result.error is None
+    wanted = pipelines.outputs(tmp_path)
+    taken: list[int] = []
+    count = Probe.enter
+
+    def counted(probe: Probe, records: int) -> None:
+        taken.append(probe.number_of_partition)
+        count(probe, records)
+
+    monkeypatch.setattr(Probe, "enter", counted)
+    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, "4000")
+    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, "600")
+    targets = []
+    for rows in (10**9, 50):
+        monkeypatch.setattr(shuffled_combine, "CROWDED_ROWS", rows)
+        taken.clear()
+        large = pipelines.run(tmp_path, force=True)
+        assert large.result.error is None
+        targets.append(len(taken))
+        found = pipelines.outputs(tmp_path)
+        assert found["o.csv"] == wanted["o.csv"]
+        assert _dead(found.get("dead.csv", b"")) == _dead(wanted.get("dead.csv", b""))
+        assert {n: dict(node) for n, node in large.nodes.items()} == {n: dict(node) for n, node in small.nodes.items()}
+    assert targets[1] > 2 * targets[0], "records of the one key go to all tasks"
 
 
 def test_grace_hash_asks_for_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

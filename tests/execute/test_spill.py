@@ -87,7 +87,7 @@ def test_nothing_stays_in_the_spill_folder(tmp_path: Path, monkeypatch: pytest.M
     seen: list[str] = []
     put = spill.Space.put
 
-    def noting(self: spill.Space, node: str, data: bytes) -> spill.Block:
+    def noting(self: spill.Space, node: str, data: bytes) -> spill.SpilledBytes:
         seen.extend(os.listdir(scratch))
         return put(self, node, data)
 
@@ -148,7 +148,7 @@ def test_a_folder_that_is_removed_ends_the_run_whatever_other_folders_there_are(
     _write(tmp_path, BODIES["groups"], 24_000, 24_000)
     put = spill.Space.put
 
-    def putting(self: spill.Space, node: str, data: bytes) -> spill.Block:
+    def putting(self: spill.Space, node: str, data: bytes) -> spill.SpilledBytes:
         for folder in [*scratch.iterdir()] if self.spilled else []:
             shutil.rmtree(folder)
         return put(self, node, data)

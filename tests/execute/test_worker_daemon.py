@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib
 
+import pytest
+from pyspark import daemon
+
 from spark_jobs.execute.spark import worker_daemon
 
 
@@ -28,3 +31,25 @@ def test_the_zip_stays_where_nothing_else_has_pyspark(tmp_path):
 def test_all_modules_that_are_imported_ahead_exist():
     for name in worker_daemon.ahead():
         assert importlib.util.find_spec(name), name
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError, BrokenPipeError])
+def test_a_worker_whose_jvm_has_gone_ends_without_a_word(
+    error: type[Exception], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Spark's daemon prints what a worker raises, and the terminal is that of the run."""
+
+    def worker(connection: object, authenticated: bool) -> int:
+        raise error
+
+    assert worker_daemon.quiet(worker)(None, True) == 1
+    assert capfd.readouterr() == ("", "")
+    assert "worker" in daemon.manager.__code__.co_names, "by this name the daemon calls it"
+
+
+def test_other_errors_of_a_worker_are_told() -> None:
+    def worker(connection: object, authenticated: bool) -> int:
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        worker_daemon.quiet(worker)(None, True)

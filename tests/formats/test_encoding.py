@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.formats import encoding
-from spark_jobs.scan import files
+from spark_jobs.scan import changes, files
 from spark_jobs.scan.files import FormatError, UnreadableText
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def test_a_missing_mark_is_told_with_the_encoding_that_fits(tmp_path: Path, name
     (tmp_path / "in.csv").write_bytes("id,v\n1,é\n".encode(order))
     with (
         pytest.raises(FormatError, match=rf"^a\.csv: the file has no byte order mark, .*`encoding: {order}`"),
-        files.open_input(str(tmp_path / "in.csv"), "a.csv") as raw,
+        changes.opened(files.describe(str(tmp_path / "in.csv"), "a.csv")) as raw,
     ):
         encoding.Utf8Stream(raw, name).read(100)
 

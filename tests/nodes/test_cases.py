@@ -31,7 +31,8 @@ def test_case(case: dict[str, Any], split_bytes: int, tmp_path: Path, monkeypatc
     monkeypatch.setenv("CLINKER_SPLIT_BYTES", str(split_bytes))
     monkeypatch.setenv("CLINKER_PARTITION_BYTES", str(split_bytes))
     nodes = case["nodes"]
-    pipeline = {"pipeline": {"name": "case"}, "nodes": nodes, "error_handling": case.get("errors", {})}
+    head = {"name": "case", "vars": case.get("vars", {})}
+    pipeline = {"pipeline": head, "nodes": nodes, "error_handling": case.get("errors", {})}
     pipelines.write(tmp_path, {**case["files"], "pipeline.yaml": yaml.safe_dump(pipeline, sort_keys=False)})
     outcome = pipelines.run(tmp_path, **case.get("options", {})).result
     told = outcome.error.message if outcome.error else ""

@@ -11,7 +11,7 @@ import pytest
 
 from spark_jobs import plan
 from spark_jobs.nodes import memory, node, operator
-from spark_jobs.nodes.records import columns, ledger
+from spark_jobs.nodes.records import batches, columns, ledger
 from spark_jobs.nodes.records.columns import Family, Fate, Fates
 from spark_jobs.nodes.source.record_origin import Places, RecordOrigin
 from spark_jobs.nodes.terms.shape import Role
@@ -44,8 +44,8 @@ STAYS = {
 }  # fmt: skip
 #: Those that are made and forgotten inside a node.
 INSIDE = (
-    columns.PLACE, columns.SLOT, columns.KEY, columns.HASHED, columns.MATCHED, columns.ARGUMENT, columns.RESULT,
-    columns.NONE,
+    columns.PLACE, columns.SLOT, columns.KEY, columns.RANGED, columns.OWN, columns.SORTED, columns.HASHED,
+    columns.FILE, columns.MATCHED, columns.ARGUMENT, columns.RESULT, columns.WINDOW, columns.NONE,
 )  # fmt: skip
 
 #: What is known of the split that the record was read from.
@@ -59,6 +59,8 @@ class Desk:
         self.values: dict[str, Any] = {}
         self.account = memory.Account(64 << 20)
         self.running = None
+        self.correlation = None
+        self.is_tracing = False
         self.branches = ("", "low", "high")
         self.sent: list[pa.Table] = []
         self.counts: dict[str, ledger.Counters] = {}
@@ -66,7 +68,7 @@ class Desk:
     def counters(self, name: str, *, silent: bool = False) -> ledger.Counters:
         return self.counts.setdefault(name, ledger.Counters())
 
-    def record_origin(self, number: int) -> operator.Origin:
+    def record_origin(self, number: int) -> batches.Origin:
         return RecordOrigin(number, PLACES)
 
     def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:
@@ -84,13 +86,13 @@ class Collector(operator.Operator):
     """Keeps what it gets."""
 
     def open(self) -> None:
-        self.batches: list[operator.Batch] = []
+        self.batches: list[batches.Batch] = []
 
-    def process(self, batch: operator.Batch, port: int) -> None:
+    def process(self, batch: batches.Batch, port: int) -> None:
         self.batches.append(batch)
 
 
-def names_behind(step: node.Step, kind: str, batch: operator.Batch) -> set[str]:
+def names_behind(step: node.Step, kind: str, batch: batches.Batch) -> set[str]:
     """The engine columns of a record behind a node."""
     desk: Any = Desk()
     end = Collector(step, desk)
@@ -112,7 +114,7 @@ def names_behind(step: node.Step, kind: str, batch: operator.Batch) -> set[str]:
     return {name for name in found.data.schema.names if columns.is_engine(name)}
 
 
-def arriving(families: tuple[Family, ...]) -> operator.Batch:
+def arriving(families: tuple[Family, ...]) -> batches.Batch:
     """A record that an exchange brought, with a column of each family, and keys as the parts of a `distinct` make."""
     data: dict[str, pa.Array] = {"id": pa.array([1]), "k": pa.array(["x"])}
     for each in families:
@@ -120,7 +122,7 @@ def arriving(families: tuple[Family, ...]) -> operator.Batch:
         data[name] = pa.array([0], pa.int64()).cast(each.type) if each.arrow else pa.array(["x"])
     data |= {columns.KEY.of("0"): pa.array([1]), columns.KEY.of("1"): pa.array(["x"])}
     origin = RecordOrigin(0, PLACES)
-    return operator.Batch(pa.RecordBatch.from_pydict(data), pa.array([0]), origin)
+    return batches.Batch(pa.RecordBatch.from_pydict(data), pa.array([0]), origin)
 
 
 def check(step: node.Step, kind: str, families: tuple[Family, ...]) -> None:
@@ -143,16 +145,16 @@ def test_columns_meet_the_fates_that_they_declare(kind: str, tmp_path: Path) -> 
 def test_a_declaration_is_all_that_a_new_column_needs(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Say the fields of a document's envelope, or the windows that a record is in."""
-    document = Family("$doc.", "a field", "sources", Fates(combine=Fate.OF_DRIVER), is_value=True)
+    """Say the pages that records were on, or the windows that a record is in."""
+    page = Family("$page.", "a field", "sources", Fates(combine=Fate.OF_DRIVER), is_value=True)
     window = Family("$window", "a number", "time windows", Fates(route=Fate.MADE), "int64")
-    monkeypatch.setattr(columns, "FAMILIES", (*columns.FAMILIES, document, window))
+    monkeypatch.setattr(columns, "FAMILIES", (*columns.FAMILIES, page, window))
     pipelines.write(tmp_path, {"pipeline.yaml": PIPELINE})
     step = plan.load(tmp_path / "pipeline.yaml").by_name[kind].step
     assert step is not None
-    check(step, kind, (*columns.ORIGIN, document, window))
-    assert columns.values(["id", "$doc.x", "$window"]) == {"doc.x": "$doc.x"}
-    assert columns.around(["$doc.x", "$window", "$origin.row"]) == ["$doc.x", "$origin.row"]
+    check(step, kind, (*columns.ORIGIN, page, window))
+    assert columns.values(["id", "$page.x", "$window"]) == {"page.x": "$page.x"}
+    assert columns.around(["$page.x", "$window", "$origin.row"]) == ["$page.x", "$origin.row"]
 
 
 def test_every_column_is_of_one_family() -> None:

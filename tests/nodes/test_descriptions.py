@@ -34,17 +34,23 @@ nodes:
     name: t
     input: s
     config:
+      analytic_window: {group_by: [k], sort_by: [{field: v}]}
       cxl: |
-        emit w = v + 1
+        emit w = v + $window.sum(v + 1)
         distinct by k
       validations: [{name: positive, check: v > 0}]
       log: [{level: info, when: per_record, condition: v > 2, message: large}]
+  - type: transform
+    name: l
+    input: t
+    config: {analytic_window: {source: c, on: k, group_by: [k]}, cxl: "emit known = $window.count()"}
   - {type: combine, name: j, input: {d: t, b: c}, config: {where: d.k == b.k and d.v > b.v, cxl: emit k = d.k}}
   - {type: merge, name: m, inputs: [o, c]}
   - {type: aggregate, name: g, input: m, config: {group_by: [k], cxl: "emit n = sum(v + 1) + 1"}}
   - {type: route, name: r, input: g, config: {conditions: {low: n < 3}, default: high}}
   - {type: output, name: x, input: r.low, config: {name: x, type: csv, path: out/x.csv}}
   - {type: output, name: y, input: r.high, config: {name: y, type: csv, path: out/y.csv}}
+  - {type: output, name: u, input: l, config: {name: u, type: csv, path: out/u.csv}}
   - {type: output, name: z, input: j, config: {name: z, type: csv, path: out/z.csv}}
 """
 

@@ -10,15 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.nodes import operator
-from spark_jobs.nodes.records import order
+from spark_jobs.nodes.records import batches, order
 
 LANES = ((0, 0), (0, 1), (1,))
 
 
-def batch(count: int, lane: order.Lane = (), number: int = 0) -> operator.Batch:
+def batch(count: int, lane: order.Lane = (), number: int = 0) -> batches.Batch:
     data = pa.RecordBatch.from_pydict({"row": range(count)})
-    return operator.Batch(data, pa.array(range(count)), operator.GroupOrigin(number), lane)
+    return batches.Batch(data, pa.array(range(count)), batches.GroupOrigin(number), lane)
 
 
 def test_places_are_in_order_of_lane_then_number_then_arrival() -> None:

@@ -18,8 +18,10 @@ from tests.nodes.test_descriptions import pipelines
 #: What a step can say beside its name; all but `kind` are neutral where a type says nothing.
 CAN_SAY = {
     "asked",
+    "groups_by",
     "hands_on",
     "lays_over",
+    "looks_around_in",
     "may_multiply",
     "module",
     "names_undeclared",
@@ -28,22 +30,56 @@ CAN_SAY = {
     "phases",
     "ranges_over",
     "reads_undeclared",
+    "schedule",
     "sets",
+    "bonds",
     "shown",
     "stage",
     "told",
+    "unfolded",
 }
 #: What each type says. Who adds a type decides each of them; who adds something to say decides it for each type.
 SAYS = {
-    "AggregateStep": {"asked", "hands_on", "names_undeclared", "partitions", "phases", "told"},
-    "CombineStep": {"may_multiply", "module", "names_undeclared", "needs", "partitions", "phases"},
+    "AcrossStep": {"module"},
+    "AggregateStep": {
+        "asked",
+        "groups_by",
+        "hands_on",
+        "module",
+        "names_undeclared",
+        "partitions",
+        "phases",
+        "shown",
+        "told",
+    },
+    "CombineStep": {
+        "may_multiply",
+        "module",
+        "names_undeclared",
+        "needs",
+        "partitions",
+        "phases",
+        "bonds",
+    },
     "DistinctStep": {"module"},
-    "MergeStep": {"phases"},
-    "OutputStep": {"module", "names_undeclared", "phases", "reads_undeclared"},
+    "MergeStep": {"module", "needs", "phases", "schedule"},
+    "OutputStep": {"module", "names_undeclared", "phases", "reads_undeclared", "shown"},
     "RouteStep": {"stage"},
     "SourceStep": {"asked"},
-    "StateStep": {"sets"},
-    "TransformStep": {"lays_over", "may_multiply", "partitions", "phases", "ranges_over", "shown"},
+    "StateStep": {"module", "partitions", "phases", "sets", "unfolded"},
+    "TransformStep": {
+        "asked",
+        "lays_over",
+        "looks_around_in",
+        "may_multiply",
+        "module",
+        "needs",
+        "partitions",
+        "phases",
+        "ranges_over",
+        "shown",
+    },
+    "WindowStep": {"module"},
 }
 
 
@@ -84,6 +120,9 @@ def roles(step: Step) -> dict[Step, set[Role]]:
                 mine |= {Role.PARTIAL, *(stop.role for stop in phase.route)}
             else:
                 mine.add(Role.WHOLE)
+    # What a large file gives to one task is written down for others.
+    for each in [step for step in found if step.kind == "source"]:
+        found[each].add(Role.KEPT)
     return found
 
 

@@ -15,6 +15,7 @@ import yaml
 
 from spark_jobs.plan.explain import explain, lineage
 from spark_jobs.plan.reading import json_schema
+from tests.plan import test_correlation
 from tests.plan.pipelines import CUSTOMERS, ORDERS, planned
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,6 +90,81 @@ def test_retraction_shows_where_a_key_is_left_out(tmp_path: Path) -> None:
     assert "retraction enabled — 1 relaxed aggregates" in text
     assert "Reversible accumulator path" in text
     assert "Deferred Region: sums → [large]" in text
+
+
+def test_correlation_shows_the_keys_of_each_node_and_what_a_failure_takes_along(tmp_path: Path) -> None:
+    keyed = PIPELINE.replace("      path: orders", "      correlation_key: id\n      path: orders")
+    keyed += "error_handling: { strategy: continue, correlation_fanout_policy: primary, max_group_buffer: 9 }\n"
+    plan = planned(tmp_path, keyed)
+    text = explain.text(plan)
+    assert "=== Correlation ===\n\nGroups: at most 9 records; a rejected group is dead letters\n" in text
+    blocks = text[text.index("=== Correlation") : text.index("=== Retraction")].strip().split("\n\n")
+    found = {block.splitlines()[0].strip(":"): block for block in blocks[2:]}
+    assert "takes along the records of its source with the same key (orders by id)" in found["source 'orders'"]
+    assert "retractable: group_by leaves out id, so a row mixes correlation groups" in found["aggregate 'sums'"]
+    assert "takes the row's records back out of every output and aggregate" in found["output 'large'"]
+    assert "fan-out: primary: a group is rejected when its first record fails" in found["output 'large'"]
+    form = json.loads(explain.as_json(plan))["correlation"]
+    assert form["sources"] == {"orders": ["id"]}
+    assert form["fanout_policies"] == dict.fromkeys(plan.outputs, "primary")
+    assert form["nodes"]["sums"]["grouping"] == "relaxed"
+    assert [region["producer"] for region in form["deferred_regions"]] == ["sums"]
+
+
+@pytest.mark.parametrize("carried", ["driver", "all"])
+def test_a_combine_says_with_whose_groups_its_rows_leave(tmp_path: Path, carried: str) -> None:
+    nodes = [
+        test_correlation.source("a", "id"),
+        test_correlation.source("b", "id"),
+        test_correlation.combine("c", {"x": "a", "y": "b"}, propagate_ck=carried),
+        test_correlation.output("c"),
+    ]
+    plan = test_correlation.planned(tmp_path, *nodes, strategy="continue")
+    line = "  joined: a row leaves with the groups of the records of 'b' that it was joined to"
+    assert explain.text(plan).count(line) == (2 if carried == "all" else 0)
+    joined = {name: each["joined"] for name, each in json.loads(explain.as_json(plan))["correlation"]["nodes"].items()}
+    assert joined == {"a": [], "b": [], "c": ["b"] if carried == "all" else [], "out": joined["c"]}
+
+
+def test_without_keys_nothing_is_said_of_correlation(tmp_path: Path) -> None:
+    plan = planned(tmp_path, PIPELINE)
+    assert "Correlation" not in explain.text(plan)
+    assert json.loads(explain.as_json(plan))["correlation"] is None
+
+
+def test_a_failure_is_said_to_take_along_what_it_does(tmp_path: Path) -> None:
+    def said(*nodes: dict[str, Any], strategy: str = "continue") -> dict[str, str]:
+        plan = test_correlation.planned(tmp_path, *nodes, strategy=strategy)
+        form = json.loads(explain.as_json(plan))["correlation"]
+        return {name: node["failure"] for name, node in form["nodes"].items()}
+
+    a, b = test_correlation.source("a", "id"), test_correlation.source("b")
+    strict = test_correlation.total("sums", "a", ["id"])
+    merge = test_correlation.node("merge", "m", ["a", "b"])
+    out = test_correlation.output
+    found = said(a, b, strict, merge, out("sums"), out("m", "other"))
+    assert (
+        found["out"]
+        == "of a row of 'sums': takes along the correlation group of the row, of all sources of its records"
+    )
+    assert (
+        found["other"]
+        == "takes along the records of its source with the same key (a by id); of 'b', without key: alone"
+    )
+    assert said(a, out("a"), strategy="fail_fast")["out"] == "ends the run"
+
+
+def test_windows_behind_a_retractable_aggregate_are_computed_again(tmp_path: Path) -> None:
+    window = {"group_by": ["reg"], "sort_by": [{"field": "total"}]}
+    nodes = [
+        test_correlation.source("a", "id"),
+        test_correlation.total("sums", "a", ["reg"]),
+        test_correlation.node("transform", "w", "sums", cxl="emit n = $window.row_number()", analytic_window=window),
+        test_correlation.output("w"),
+    ]
+    text = explain.text(test_correlation.planned(tmp_path, *nodes))
+    assert "1 relaxed aggregates, 1 buffer-mode windows" in text
+    assert "Window 'w' (partition_by [\"reg\"]):" in text
 
 
 def test_the_json_form_is_versioned_and_complete(tmp_path: Path) -> None:

@@ -206,3 +206,26 @@ def test_an_aggregate_emits_variables_of_inputs(tmp_path: Path) -> None:
     assert emit.value.value == "none"
     refused = text.replace("READ", "emit x = $source.file")
     assert [code for code, _ in found(tmp_path, refused)] == ["E200"]
+
+
+INIT = """
+nodes:
+  - { type: source, name: a, config: { type: csv, path: a.csv, schema: { id: int } } }
+  - { type: source, name: b, config: { type: csv, path: b.csv, schema: { id: int } } }
+  - { type: state, name: one, input: a, config: { scope: pipeline, phase: init, set: [{ var: cap, cxl: id }] } }
+  - { type: state, name: two, input: %s, config: { scope: pipeline, phase: init, set: [{ var: top, cxl: "%s" }] } }
+  - { type: transform, name: t, input: b, config: { cxl: "emit x = $pipeline.top" } }
+  - { type: output, name: o, input: t, config: { type: csv, path: o.csv } }
+"""
+CAP_AND_TOP = "{ pipeline: { cap: { type: int }, top: { type: int } } }"
+
+
+@pytest.mark.parametrize(
+    ("above", "value", "codes"),
+    [("b", "id", []), ("b", "$pipeline.cap", ["E171"]), ("a", "$pipeline.cap", ["E171"]), ("one", "$pipeline.cap", [])],
+)
+def test_nodes_of_the_init_phase_read_what_is_set_above_them(
+    above: str, value: str, codes: list[str], tmp_path: Path
+) -> None:
+    text = f"pipeline:\n  name: p\n  vars: {CAP_AND_TOP}\n" + (INIT % (above, value)).lstrip("\n")
+    assert [item.code.id for item in problems(tmp_path, text) if item.code.id.startswith("E")] == codes

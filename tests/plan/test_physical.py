@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_jobs import plan
+from spark_jobs.diagnostics import codes
 from spark_jobs.plan.explain import explain
 from spark_jobs.plan.physical import physical
 
@@ -58,5 +60,29 @@ def test_text_and_json_have_the_jobs(tmp_path: Path) -> None:
 
 
 def test_a_plan_that_does_not_run_yet_has_no_jobs(tmp_path: Path) -> None:
-    text = PIPELINE.replace("type: csv, path: out/o.csv", "type: x12, path: out/o.x12")
-    assert physical.jobs(load(tmp_path, text)) == ()
+    shown = load(tmp_path)
+    *others, last = shown.nodes
+    waits = replace(last, pending=codes.E400.at(last.span, "it does not run yet"))
+    assert physical.jobs(replace(shown, nodes=(*others, waits))) == ()
+
+
+def test_a_large_file_that_one_task_reads_is_a_job_of_its_own(tmp_path: Path) -> None:
+    reads = {
+        "type: xml, options: {record_path: /a/b}": True,
+        "type: json, options: {format: array}": True,
+        "type: edifact": True,
+        "type: csv": False,
+        "type: json, options: {format: ndjson}": False,
+    }
+    for written, is_laid in reads.items():
+        text = PIPELINE.replace("type: csv, path: o.csv", f"{written}, path: o.csv")
+        for size, expected in ((2 << 26, is_laid), ((2 << 26) - 1, False)):
+            with (tmp_path / "o.csv").open("wb") as file:
+                file.truncate(size)
+            loaded = load(tmp_path, text)
+            shown = explain.text(loaded)
+            kept = "  Region o (a task per split): o → o [kept for later jobs]\n"
+            assert (kept in shown) is expected
+            assert ("  Region o (a task per stretch): o [kept by an earlier job] → once → " in shown) is expected
+            roots = [region["root"] for job in json.loads(explain.as_json(loaded))["jobs"] for region in job["regions"]]
+            assert roots.count("o") == (2 if expected else 1)

@@ -298,22 +298,51 @@ def test_relative_paths_resolve_against_the_base_folder(tmp_path: Path) -> None:
     assert planning.load(path, RunOptions(base_dir=tmp_path)).base_dir == tmp_path
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        ORDERS + output("orders").replace("type: csv", "type: x12"),
-        ORDERS.replace("path:", "format_schema: { fields: [{ name: id, type: string, default: x }] }\n      path:")
-        + output("orders"),
-        ORDERS + output("orders", config=", schema: { fields: [{ name: id, type: string }] }"),
-    ],
-)
-def test_features_that_do_not_run_yet_bind_and_explain(tmp_path: Path, text: str) -> None:
+def test_features_that_do_not_run_yet_bind_and_explain(tmp_path: Path) -> None:
     from spark_jobs.plan import pending
     from spark_jobs.plan.explain import explain
 
-    plan = planned(tmp_path, text)
+    plan = planned(tmp_path, ORDERS + output("orders").replace("path: ", "path: s3://bucket/"))
     assert [item.code.id for item in pending.pending(plan)] == ["E400"]
     assert "does not run yet" in explain.text(plan)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "says"),
+    [
+        (
+            ORDERS.replace("path:", "array_paths: [{ path: id }]\n      path:") + output("orders"),
+            "E223",
+            "source 'orders': CSV records have no arrays for `array_paths`",
+        ),
+        (
+            ORDERS.replace("path:", "format_schema: { fields: [{ name: id, path: a.b }] }\n      path:")
+            + output("orders"),
+            "E224",
+            "`path` leads into nested records",
+        ),
+        (
+            ORDERS.replace("path:", "format_schema: { fields: [{ name: id, coerce: false }] }\n      path:")
+            + output("orders"),
+            "E224",
+            "`coerce` is not known",
+        ),
+        (
+            ORDERS + output("orders", config=", schema: { fields: [{ name: id, type: date, scale: 2 }] }"),
+            "E224",
+            "`scale` is for numbers",
+        ),
+        (
+            ORDERS + output("orders", config=", schema: { fields: [{ name: id }, { name: x, alias: id }] }"),
+            "E007",
+            "two fields are written as `id`",
+        ),
+    ],
+)
+def test_what_a_format_does_not_have_is_refused(tmp_path: Path, text: str, code: str, says: str) -> None:
+    (item,) = problems(tmp_path, text)
+    assert item.code.id == code
+    assert says in item.message
 
 
 def test_a_failed_conversion_names_the_first_consumer_in_the_file(tmp_path: Path) -> None:

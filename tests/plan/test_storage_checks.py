@@ -240,3 +240,19 @@ def test_without_a_stage_that_spills_nothing_is_estimated(folder: Path, monkeypa
 def test_inputs_that_are_missing_leave_the_estimate_open(folder: Path) -> None:
     (folder / "orders.csv").unlink()
     assert checked(folder, "[storage.spill]\ndisk_cap_bytes = 1\n" + STAGING, GROUPED) == []
+
+
+@pytest.mark.parametrize(
+    ("toml", "marked"),
+    [
+        ('[storage.spill]\ndir = "out/deep"\n', [("E322", 2)]),
+        (STAGING.replace('"staging"', '"out"'), [("E322", 3)]),
+        (STAGING, []),
+    ],
+)
+def test_no_folder_of_a_run_is_among_the_parts_of_an_output(
+    folder: Path, toml: str, marked: list[tuple[str, int]]
+) -> None:
+    (folder / "out" / "deep").mkdir(parents=True)
+    found = checked(folder, toml, ORDERS + OUTPUT.replace("out.csv", "out, parts: true"))
+    assert [(code, line) for code, line, _ in told(found)] == marked

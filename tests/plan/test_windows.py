@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_jobs.nodes.transform.step import TransformStep
 from tests.plan.pipelines import CUSTOMERS, ORDERS, found, planned, problems, write
 
 if TYPE_CHECKING:
@@ -128,3 +129,24 @@ def test_a_window_of_a_body_does_not_reach_into_the_calling_pipeline(tmp_path: P
     (problem,) = problems(tmp_path, ORDERS + CUSTOMERS + CALL)
     assert problem.code.id == "E003"
     assert problem.help == "sources here: none"
+
+
+@pytest.mark.parametrize(
+    ("cxl", "left_out", "spare"),
+    [
+        ("emit n = $window.sum(amount)", "[id, customer, amount]", {"amount", "customer", "id"}),
+        ("emit n = $window.sum(amount) + amount", "[id, customer, amount]", {"customer", "id"}),
+        ("emit n = $window.sum(amount)", "[customer, amount]", {"amount", "customer"}),
+        ("emit amount = $window.sum(amount)", "[id]", {"amount", "id"}),
+    ],
+)
+def test_columns_that_only_a_window_reads_go_no_further(
+    tmp_path: Path, cxl: str, left_out: str, spare: set[str]
+) -> None:
+    settings = "{ group_by: [customer], sort_by: [{ field: id }] }"
+    only = output("ranked").replace("ranked.json", f"ranked.json, exclude: {left_out}")
+    found_plan = planned(tmp_path, ORDERS + window(settings, cxl) + only)
+    step = found_plan.by_name["ranked"].step
+    assert isinstance(step, TransformStep)
+    assert step.window is not None
+    assert step.window.spare == spare

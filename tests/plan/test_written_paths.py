@@ -316,6 +316,11 @@ LETTERS = "error_handling: {{ strategy: continue, dlq: {{ path: {}, per_source: 
         (("out/x.csv", "link/x.csv"), None, ["E322"]),
         (("out/n", "out/n/two.csv"), None, ["E322"]),
         (("link/n/two.csv", "out/n"), None, ["E322"]),
+        (("out/n, parts: true", "link/n/two.csv"), None, ["E322"]),
+        (("link/n/two.csv", "out/n, parts: true"), None, ["E322"]),
+        (("out/n, parts: true",), ("out/n/deep/d.csv", "d.csv"), ["E322"]),
+        (("out/n, parts: true",), ("d.csv", "out/n/part-00000.csv"), ["E322"]),
+        (("out/n, parts: true",), ("out/d.csv", "out/e.csv"), []),
         (("x.csv, write_meta: true", "x.csv.meta.json"), None, ["E322"]),
         (("x.csv.meta.json", "x.csv, write_meta: true"), None, ["E322"]),
         (("x.csv", "x.csv.meta.json"), None, []),
@@ -375,9 +380,9 @@ def test_a_path_with_a_channels_name_needs_a_channel(path: str, tmp_path: Path) 
     assert found(tmp_path, optional) == []
 
 
-def test_compressed_names_do_not_run_yet(tmp_path: Path) -> None:
-    text = outputs("o.csv.gz", "gz.csv").replace("path: orders.csv", 'glob: "in/*.CSV.GZ"')
-    found = pending.pending(planned(tmp_path, text + LETTERS.format("d.csv.zst", "d.csv")))
+def test_compressed_names_without_a_codec_do_not_run_yet(tmp_path: Path) -> None:
+    text = outputs("o.csv.br", "gz.csv", "fine.csv.gz").replace("path: orders.csv", 'glob: "in/*.CSV.ZIP"')
+    found = pending.pending(planned(tmp_path, text + LETTERS.format("d.csv.br", "d.csv.zst")))
     assert {item.code.id for item in found} == {"E400"}
     shown = [item.message.partition("(`")[2].partition("`")[0] for item in found]
-    assert shown == ["in/*.CSV.GZ", "o.csv.gz", "d.csv.zst"]
+    assert shown == ["in/*.CSV.ZIP", "o.csv.br", "d.csv.br"]

@@ -60,6 +60,7 @@ def context() -> dict[str, Any]:
     """A task context whose `ti` notes what is pushed in `pushed`."""
     pushed: dict[str, Any] = {}
     ti = Mock(dag_id="d", task_id="run", run_id="manual__2026-01-01T00:00:00+00:00", map_index=-1, try_number=1)
+    ti.max_tries = 2
     ti.xcom_push.side_effect = lambda key, value: pushed.update({key: value})
     ti.pushed = pushed
     return {"ti": ti}

@@ -35,9 +35,11 @@ EXACT = ("large_orders.ndjson", "regular_orders.csv", "sales_by_region.csv")
 class Ran:
     """A finished demonstration: its report, and the folder that the example wrote to."""
 
-    def __init__(self, done: subprocess.CompletedProcess[str], folder: Path, temporary: Path) -> None:
+    def __init__(
+        self, done: subprocess.CompletedProcess[str], folder: Path, temporary: Path, example: str = "orders"
+    ) -> None:
         self.done = done
-        self.example = folder / "examples" / "orders"
+        self.example = folder / "examples" / example
         self.home = folder / "airflow"
         self.temporary = temporary
 
@@ -56,11 +58,18 @@ class Ran:
         return found
 
 
-def demonstrate(python: Path, repository: Path, folder: Path, arguments: tuple[str, ...] = ()) -> Ran:
+def demonstrate(
+    python: Path,
+    repository: Path,
+    folder: Path,
+    arguments: tuple[str, ...] = (),
+    example: tuple[str, ...] = ("orders",),
+) -> Ran:
     """Run `examples/run.py` of a repository with an interpreter, on a copy of the examples in `folder`."""
-    shutil.copytree(REPOSITORY / "examples", folder / "examples", ignore=shutil.ignore_patterns("output"))
     temporary = folder / "temporary"
-    temporary.mkdir()
+    if not temporary.exists():
+        shutil.copytree(REPOSITORY / "examples", folder / "examples", ignore=shutil.ignore_patterns("output"))
+        temporary.mkdir()
     # Neither an active environment, nor settings of another Airflow, nor the paths of this checkout may help.
     foreign = ("AIRFLOW", "VIRTUAL_ENV", "SPARK", "PYTHONPATH")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
@@ -73,7 +82,7 @@ def demonstrate(python: Path, repository: Path, folder: Path, arguments: tuple[s
         "TMPDIR": str(temporary),
     }
     done = subprocess.run(
-        [str(python), *arguments, str(repository / "examples" / "run.py")],
+        [str(python), *arguments, str(repository / "examples" / "run.py"), *example],
         cwd=folder,
         env=environ,
         capture_output=True,
@@ -81,7 +90,7 @@ def demonstrate(python: Path, repository: Path, folder: Path, arguments: tuple[s
         check=False,
         timeout=300,
     )
-    return Ran(done, folder, temporary)
+    return Ran(done, folder, temporary, example[0])
 
 
 def rows(path: Path) -> list[list[str]]:
@@ -150,12 +159,46 @@ def test_metrics_were_collected(ran: Ran) -> None:
 
 
 def test_nothing_is_left_behind(ran: Ran) -> None:
-    assert {path.name for path in (ran.example / "output").iterdir()} == {
-        *EXACT,
-        *("rejected_orders.csv", "metrics.ndjson", "spool"),
-    }
+    found = {path.name for path in (ran.example / "output").iterdir()}
+    records = {name for name in found if name.startswith(".clinker-once-")}
+    assert len(records) == 1, "a retry knows by it what was published"
+    assert found - records == {*EXACT, *("rejected_orders.csv", "metrics.ndjson", "spool")}
     left = [path.name for path in ran.temporary.iterdir() if "hsperfdata" not in path.name]
     assert [name for name in left if "clinker" in name or "spark" in name] == []
+
+
+def test_invoices_are_posted_rejected_mended_and_posted_by_their_dag(tmp_path: Path) -> None:
+    """The second run has the mended dead letters of the first as its lines, and rejects none."""
+
+    def ran_with(*example: str) -> tuple[Ran, dict[str, str]]:
+        found = demonstrate(Path(sys.executable), REPOSITORY, tmp_path, example=("invoices", *example))
+        assert found.done.returncode == 0, found.done.stdout[-4000:] + found.done.stderr[-4000:]
+        tasks = found.done.stdout.partition("── Tasks")[2]
+        return found, dict(re.findall(r"^  (\w+) +(\w+)$", tasks, re.MULTILINE))
+
+    first, states = ran_with()
+    assert states == dict.fromkeys(("run", "rejected", "report"), "success")
+    output, expected = first.example / "output", first.example / "expected"
+    for name in ("postings.csv", "invoice_totals.csv", "account_totals.csv"):
+        assert (output / name).read_bytes() == (expected / name).read_bytes(), name
+    assert (first.xcoms["exit_code"], first.xcoms["dlq_count"]) == (2, len(rows(output / "rejected_lines.csv")) - 1 + 2)
+    rejected = output / "rejected_lines.csv"
+    header, *lines = rows(rejected)
+    mended = [dict(zip(header, line, strict=True)) for line in lines]
+    for line in mended:
+        line["amount"] = line["amount"] if line["amount"].isdigit() else "25"
+        line["invoice"] = line["invoice"].replace("I5", "I4")
+    with (first.example / "input" / "mended.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, header)
+        writer.writeheader()
+        writer.writerows(mended)
+    second, states = ran_with("lines=input/mended.csv")
+    assert states["run"] == "success"
+    assert (second.xcoms["exit_code"], second.xcoms["dlq_count"]) == (0, 0)
+    posted = [row[:2] for row in rows(output / "postings.csv")[1:]]
+    assert posted == [[line["invoice"], line["line"]] for line in mended]
+    assert not rejected.exists()
+    assert states["report"] == "skipped"
 
 
 def test_missing_application_is_red_though_its_return_code_is_2(

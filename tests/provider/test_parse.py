@@ -180,9 +180,7 @@ def test_a_mode_that_is_blank_or_written_large_is_the_word_that_it_means(
 
 def test_what_does_not_run_yet_is_an_import_error(folder: Path) -> None:
     text = (folder / "p.yaml").read_text(encoding="utf-8")
-    (folder / "p.yaml").write_text(
-        text.replace("type: csv\n      path: output", "type: x12\n      path: output", 1), encoding="utf-8"
-    )
+    (folder / "p.yaml").write_text(re.sub(r"path: (output/\S+)", r"path: \1.zip", text, count=1), encoding="utf-8")
     ((_, told),) = parse(folder, 'pipeline="p.yaml"').import_errors.items()
     assert "E400" in told
 
@@ -227,7 +225,7 @@ def test_example_dags_are_read_without_error() -> None:
 
     bag = DagBag(dag_folder=str(REPOSITORY / "dags"))
     assert bag.import_errors == {}
-    assert "clinker_orders" in bag.dags
+    assert {"clinker_orders", "clinker_invoices"} <= set(bag.dags)
 
 
 def test_dags_are_serialized_alike_every_time(folder: Path) -> None:

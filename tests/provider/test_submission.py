@@ -35,6 +35,7 @@ def test_command_line_ships_the_engine_and_names_the_attempt(spark: Any, context
     assert run == [
         str(spark.pipeline),
         *("--batch-id", "b1", "--metrics-spool-dir", "/spool", "--force"),
+        *("--once", "airflow.d.run", "run.manual__2026-01-01T00:00:00+00:00.2"),
         *("--execution-id", execution_id, "--work-dir", work_dir),
     ]
     assert execution_id.startswith("d.run.manual__2026-01-01T00-00-00-00-00.1-")

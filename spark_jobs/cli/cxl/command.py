@@ -159,7 +159,7 @@ def _eval(options: argparse.Namespace) -> int:
         raise InputError("nothing to evaluate: give a FILE or -e CXL")
     given = input.record(options.record) if options.record else input.fields(options.field or ())
     row = input.declared(options.schema) if options.schema else input.row_of(given)
-    analysis = front.analyse(text.value, Scope(row=row, library=Library(options.rules_path)))
+    analysis = front.analyse(text.value, Scope(row=row, library=Library(options.rules_path), is_alone=True))
     if analysis.program is None:
         if options.json:
             _say(_rejection(analysis, text))

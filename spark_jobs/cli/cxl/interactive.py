@@ -155,7 +155,7 @@ class Repl(cmd.Cmd):
         from spark_jobs.cxl.checking.modules import Library
         from spark_jobs.cxl.checking.scope import Scope
 
-        return front.analyse(source, Scope(row=self.row, library=Library(self.rules_path)))
+        return front.analyse(source, Scope(row=self.row, library=Library(self.rules_path), is_alone=True))
 
     def _line(self, line: str) -> None:
         entered = "\n".join([*self.pending, line])

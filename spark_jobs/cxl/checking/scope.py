@@ -57,6 +57,7 @@ class Scope:
         max_expansion: the cap of `emit each`.
         is_open: whether a bare name that nothing declares is a column of type `any` (`cxl check` without a schema).
         has_this: whether `this.name` is a column of the record.
+        is_alone: whether the record is one that somebody typed in, of no node (`cxl eval`).
         date_header: the names of months and weekdays that date formats use (`date_names.header`); empty for English.
         expected: in VALUE mode, the type that the value must have (a validation's `check`: Bool); None for any.
     """
@@ -77,3 +78,4 @@ class Scope:
     expected: types.Type | None = None
     date_header: str = ""
     has_this: bool = False
+    is_alone: bool = False

@@ -30,6 +30,13 @@ def call(
 ) -> typed.Expression:
     """`$window.name(arguments)`."""
     window = session.scope.window
+    if window is None and session.scope.is_alone:
+        return session.unresolved(
+            "a window function ranges over several records, and here is one alone",
+            place,
+            "put the program into a transform with `analytic_window:` and run that; `cxl check` checks it as it is",
+            codes.E003,
+        )
     if window is None:
         return session.unresolved(
             "uses window.* functions but declares no analytic_window",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import arithmetic, typed, values
+from spark_jobs.cxl import arithmetic, failure, typed, values
 from spark_jobs.cxl.interpreter import calls
 from spark_jobs.cxl.types import Kind
 
@@ -269,6 +269,18 @@ def _window_call(node: typed.WindowCall) -> Compiled:
     raise TypeError(f"$window.{node.function} reached the interpreter: the window node computes it first")
 
 
+def _windowed(node: typed.Windowed) -> Compiled:
+    column, problem = node.column, node.failure
+
+    def computed(row: Row) -> Any:
+        failed = row.column(problem)
+        if failed is not None:
+            raise failure.unpacked(failed)
+        return row.column(column)
+
+    return computed
+
+
 _COMPILERS: dict[type[typed.Expression], Callable[[Any], Compiled]] = {
     typed.Literal: _literal,
     typed.Column: _column,
@@ -288,4 +300,5 @@ _COMPILERS: dict[type[typed.Expression], Callable[[Any], Compiled]] = {
     typed.MapOf: _map_of,
     typed.Call: _call,
     typed.WindowCall: _window_call,
+    typed.Windowed: _windowed,
 }

@@ -22,12 +22,13 @@ class Facts:
     is_cheap: bool
 
 
-_VARYING = (typed.Column, typed.Local, typed.System, typed.Now, typed.WindowCall)
+_VARYING = (typed.Column, typed.Local, typed.System, typed.Now, typed.WindowCall, typed.Windowed)
 _CHEAP = (
     typed.Literal,
     typed.Column,
     typed.Local,
     typed.System,
+    typed.Windowed,
     typed.Widen,
     typed.Negate,
     typed.Not,
@@ -38,7 +39,7 @@ _CHEAP = (
     typed.Coalesce,
 )
 #: What distinguishes two nodes beside the nodes inside them.
-_OWN = ("operator", "path", "builtin", "slot", "function", "field", "name", "keys")
+_OWN = ("operator", "path", "builtin", "slot", "function", "field", "name", "keys", "column")
 
 
 class Analysis:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.kernels.frames import Evaluate, Frame
 
 #: Expressions that only hand a value on: they are at home in Arrow whatever the type.
-_SOURCES = (typed.Literal, typed.Column, typed.Local, typed.System)
+_SOURCES = (typed.Literal, typed.Column, typed.Local, typed.System, typed.Windowed)
 
 
 class ExpressionCompiler:
@@ -155,6 +155,18 @@ def _system(node: typed.System, compiler: ExpressionCompiler) -> Evaluate:
     return lambda frame: frame.system(path, static)
 
 
+def _windowed(node: typed.Windowed, compiler: ExpressionCompiler) -> Evaluate:
+    name, problem, static = node.column, node.failure, node.type
+
+    def computed(frame: Frame) -> pa.Array:
+        failed = frame.column(problem, types.STRING)
+        if failed.null_count < len(failed):
+            frame.mark(failed.is_valid())
+        return frame.column(name, static)
+
+    return computed
+
+
 def _now(node: typed.Now, compiler: ExpressionCompiler) -> Evaluate:
     return lambda frame: arrays.filled(frame.count, frame.clock(), types.DATETIME)
 
@@ -198,6 +210,7 @@ _COMPILERS: dict[type[typed.Expression], Callable[[Any, ExpressionCompiler], Eva
     typed.Column: _column,
     typed.Local: _local,
     typed.System: _system,
+    typed.Windowed: _windowed,
     typed.Now: _now,
     typed.Widen: _widen,
     typed.Not: _not,

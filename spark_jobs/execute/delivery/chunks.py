@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from spark_jobs.execute.delivery.destination import Piece, check
 from spark_jobs.nodes.output import records
-from spark_jobs.nodes.output.step import Oversize, Split
+from spark_jobs.nodes.output.step import Chunking, Oversize
+from spark_jobs.scan import compression
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,8 +46,18 @@ def existing(there: Destination, path: Path, naming: str) -> list[Path]:
     return [path.parent / name for name in there.names(path.parent) if pattern.fullmatch(name)]
 
 
+def stem_and_ending(path: Path) -> tuple[str, str]:
+    """The two parts of a file's name; that it is compressed belongs to the ending: `a`, `.csv.gz`."""
+    end = len(path.name) - len(compression.ending(path.name))
+    stem, point, last = path.name[:end].rpartition(".")
+    if not stem:  # a name that begins with its only point has no ending
+        stem, point, last = path.name[:end], "", ""
+    return stem, point + last + path.name[end:]
+
+
 def _without_sequence(path: Path, naming: str) -> str:
-    known = {"{stem}": path.stem or _STEM, "{ext}": path.suffix[1:] or _EXTENSION}
+    stem, ending = stem_and_ending(path)
+    known = {"{stem}": stem or _STEM, "{ext}": ending[1:] or _EXTENSION}
     return re.sub(r"\{stem\}|\{ext\}", lambda found: known[found.group()], naming)
 
 
@@ -82,7 +93,7 @@ class Cutter:
         later: see `first`.
     """
 
-    def __init__(self, depot: Depot, split: Split, first: int, later: int) -> None:
+    def __init__(self, depot: Depot, split: Chunking, first: int, later: int) -> None:
         self._depot = depot
         self.split = split
         self.chunks = [Chunk(bytes=first)]
@@ -211,7 +222,7 @@ class Cutter:
             self.warnings.append(text)
 
 
-def cut(depot: Depot, parts: Sequence[Piece], split: Split, first: int, later: int) -> tuple[list[Chunk], list[str]]:
+def cut(depot: Depot, parts: Sequence[Piece], split: Chunking, first: int, later: int) -> tuple[list[Chunk], list[str]]:
     """The chunks of some parts, at least one, and warnings.
 
     Raises:

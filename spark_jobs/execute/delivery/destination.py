@@ -12,6 +12,8 @@ import errno
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Protocol
 
+from spark_jobs.scan.compression import Compression
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from contextlib import AbstractContextManager
@@ -22,11 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of a part, in bytes."""
+    """A stretch of a part, in bytes; `before` is what stands before it in the file, beside the separator."""
 
     path: str
     start: int
     size: int
+    before: bytes = b""
 
 
 def whole(path: str, size: int) -> Piece:
@@ -44,7 +47,8 @@ class Content:
         separator: what stands between two.
         end: what stands behind the last.
         trailing: so many bytes of the last piece are left out.
-        uses_up: whether the pieces are whole parts that nobody needs any more.
+        uses_up: whether the pieces are whole parts, or all of these together, that nobody needs any more.
+        packing: how all of it is to be compressed.
     """
 
     pieces: tuple[Piece, ...] = ()
@@ -53,6 +57,7 @@ class Content:
     end: bytes = b""
     trailing: int = 0
     uses_up: bool = False
+    packing: Compression = Compression.NONE
 
 
 class Standing(enum.Enum):
@@ -116,6 +121,9 @@ class Draft(Protocol):
 class Publication(Draft, Protocol):
     """A draft that can be published."""
 
+    def stamps(self) -> dict[str, str]:
+        """The files that were put together, each with what its `stamp` will be once it is published."""
+
     def alone(self) -> AbstractContextManager[None]:
         """Within, no other run publishes into the same folders: what is free, and what is in the way, stays so."""
 
@@ -138,6 +146,9 @@ class Destination(Protocol):
 
     def standing(self, path: Path) -> Standing:
         """What is there."""
+
+    def stamp(self, path: Path) -> str | None:
+        """What tells a file from any other that has its name, earlier or later; None when there is none."""
 
     def names(self, folder: Path) -> list[str]:
         """The names in a folder, sorted; none where there is no folder."""

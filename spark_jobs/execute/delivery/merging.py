@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from spark_jobs.disk import durable
 from spark_jobs.execute.delivery import destination
 from spark_jobs.execute.spark import spread
+from spark_jobs.formats import format
 from spark_jobs.nodes import sorting
 from spark_jobs.nodes.output import records
 
@@ -33,10 +34,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_jobs.execute.delivery.destination import Depot, Piece
+    from spark_jobs.formats.frame import Frame
 
 #: Up to this many bytes the driver merges itself: a job costs more than that.
 DRIVER_BYTES = 4 << 20
 _LEAST_RANGE_BYTES = 64 << 10
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A part whose records are in their order, what is noted of it, and how many bytes its records are."""
+
+    piece: Piece
+    note: str = ""
+    records: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,6 +68,7 @@ class Range:
     high: bytes | None
     target: str
     columns: tuple[str, ...]
+    frame: Frame | None
 
 
 def merge(
@@ -66,8 +78,9 @@ def merge(
     columns: Sequence[str],
     folder: str,
     most: int,
-) -> list[list[Piece]]:
-    """The parts of each group of runs in their order; a single run is such a part.
+    frame: Frame | None = None,
+) -> list[list[Noted]]:
+    """The parts of each group of runs in their order; a single run is such a part, unless something stands in between.
 
     Args:
         spark: runs the tasks.
@@ -76,30 +89,32 @@ def merge(
         columns: what the new parts' indexes have beside the sizes.
         folder: where in the depot the parts go.
         most: bytes of a range, of which a task holds about four times as many.
+        frame: knows what stands between the records.
 
     Raises:
         OSError: a run is not as it was written, or a part cannot be written.
+        Unfit: a record cannot be.
     """
-    groups = [
-        _ranges(depot, runs, columns, folder, max(most, _LEAST_RANGE_BYTES)) if len(runs) > 1 else []
-        for runs in sorted_runs
-    ]
+    most, enough = max(most, _LEAST_RANGE_BYTES), 0 if frame else 1
+    groups = [_ranges(depot, runs, columns, folder, most, frame) if len(runs) > enough else [] for runs in sorted_runs]
     wanted = [each for group in groups for each in group]
     if wanted and sum(run.size for runs in sorted_runs for run in runs) <= min(DRIVER_BYTES, most):
         written = [_write(depot, each) for each in wanted]
     else:
-        written = spread.spread(spark, partial(_write, depot), wanted, told=(OSError,))
+        written = spread.spread(spark, partial(_write, depot), wanted, told=(OSError, format.Unfit))
     pieces = iter(written)
     found = []
     for runs, group in zip(sorted_runs, groups, strict=True):
-        parts = [next(pieces) for _ in group] if len(runs) > 1 else list(runs)
-        if sum(part.size for part in parts) != sum(run.size for run in runs):
+        parts = [next(pieces) for _ in group] if group else [Noted(run, records=run.size) for run in runs]
+        if sum(part.records for part in parts) != sum(run.size for run in runs):
             raise OSError(errno.EIO, "the merged runs have not the bytes of the runs; run again", folder)
-        found.append([part for part in parts if part.size])
+        found.append([part for part in parts if part.piece.size or part.note])
     return found
 
 
-def _ranges(depot: Depot, runs: Sequence[Piece], columns: Sequence[str], folder: str, size: int) -> list[Range]:
+def _ranges(
+    depot: Depot, runs: Sequence[Piece], columns: Sequence[str], folder: str, size: int, frame: Frame | None
+) -> list[Range]:
     """Ranges of about `size` bytes."""
     known = [_Run.of(depot, run) for run in runs]
     bounds, held = [], 0
@@ -116,6 +131,7 @@ def _ranges(depot: Depot, runs: Sequence[Piece], columns: Sequence[str], folder:
             high,
             os.path.join(folder, f"merged-{uuid.uuid4().hex}.part"),
             tuple(columns),
+            frame,
         )
         for low, high in itertools.pairwise(edges)
     ]
@@ -156,16 +172,24 @@ class _Run:
         return Blocks(self.path, range(first, last), sum(self.sizes[:first]))
 
 
-def _write(depot: Depot, wanted: Range) -> Piece:
+def _write(depot: Depot, wanted: Range) -> Noted:
     """Write a range; gives the part, whose path is another one where a task is tried again."""
+    taken = 0
     found = [each for blocks in wanted.sources for each in _read(depot, blocks, wanted.low, wanted.high)]
     path = f"{wanted.target}.{uuid.uuid4().hex}"
-    with durable.about(path), closing(records.IndexedFile(depot.create, path, wanted.columns)) as file:
+    file: records.IndexedFile | records.FramedFile
+    if wanted.frame:
+        file = records.FramedFile(depot.create, path, wanted.frame)
+    else:
+        file = records.IndexedFile(depot.create, path, wanted.columns)
+    with durable.about(path), closing(file):
         if found:
             names = list(found[0][1])
             columns = {name: pa.concat_arrays([known.pop(name) for _, known in found]) for name in names}
-            records.write_sorted(file, pa.concat_arrays([texts for texts, _ in found]), columns)
-        return destination.whole(path, file.tell())
+            texts = pa.concat_arrays([texts for texts, _ in found])
+            taken = pc.sum(pc.binary_length(texts)).as_py()
+            records.write_sorted(file, texts, columns)
+        return Noted(destination.whole(path, file.tell()), getattr(file, "note", ""), taken)
 
 
 def _read(

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from spark_jobs.contract import ExitCode
 from spark_jobs.disk import durable
 from spark_jobs.execute import logs, verdict
-from spark_jobs.execute.delivery import chunks, destination, merging, targets
+from spark_jobs.execute.delivery import chunks, converting, destination, merging, parts, targets
 from spark_jobs.execute.delivery.destination import Content
 from spark_jobs.execute.run import work
+from spark_jobs.formats import format, registry
 from spark_jobs.nodes.output import records
 from spark_jobs.nodes.output import run as output_run
 from spark_jobs.nodes.output.step import IfExists
+from spark_jobs.scan.compression import Compression
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +32,9 @@ if TYPE_CHECKING:
     from spark_jobs.execute.run.products import Products
     from spark_jobs.execute.tasks.report import Part
     from spark_jobs.execute.tasks.spec import RunSpec
-    from spark_jobs.formats.format import Writer
-    from spark_jobs.nodes.output.step import Split
+    from spark_jobs.formats.format import ColumnWriter, Writer
+    from spark_jobs.formats.frame import Joined
+    from spark_jobs.nodes.output.step import Chunking
     from spark_jobs.plan import plan as plans
 
 
@@ -51,9 +55,9 @@ class Material:
     products: Products
 
 
-def parts(wanted: targets.Targets, draft: Draft) -> destination.Parts:
+def places(wanted: targets.Targets, draft: Draft) -> destination.Parts:
     """Where tasks put the parts of each output: beside the first of its files."""
-    folders = {each.name: draft.parts(each.deliveries[0].path) for each in wanted.outputs if each.deliveries}
+    folders = {each.name: draft.parts(each.first(each.deliveries[0])) for each in wanted.outputs if each.deliveries}
     return destination.Parts(draft.depot, folders)
 
 
@@ -77,6 +81,8 @@ def assemble(
         except OSError as error:
             path = error.filename or target.deliveries[0].path
             raise verdict.broken(material.plan, "E900", durable.describe(error, str(path)), target.name) from error
+        except format.Unfit as error:
+            raise verdict.broken(material.plan, "E900", str(error), target.name) from error
         except chunks.OversizeGroup as error:
             raise verdict.broken(material.plan, "E906", str(error), target.name) from error
         written += assembly.written
@@ -88,7 +94,7 @@ class _Assembly:
     """One output's files on their way."""
 
     material: Material
-    target: targets.Target
+    target: targets.OutputFiles
     there: Destination
     draft: Draft
     is_shown: bool
@@ -96,7 +102,7 @@ class _Assembly:
 
     def put_together(self, spark: SparkSession) -> None:
         """Write all files of the output, and note their names."""
-        found = [part for part in self.material.products.parts_of(self.target.name) if part.bytes]
+        found = [part for part in self.material.products.parts_of(self.target.name) if part.bytes or part.records]
         of_file: dict[str | None, list[Part]] = {each.source_file: [] for each in self.target.deliveries}
         for part in found:
             of_file.setdefault(part.source_file, []).append(part)
@@ -104,20 +110,43 @@ class _Assembly:
         if of_file:
             text = f"output '{self.target.name}': records of {', '.join(map(str, of_file))} have no file to go to"
             raise verdict.RunFailed(ExitCode.EVALUATION, "E903", f"{text}; nothing is published")
-        pieces = [[destination.whole(part.path, part.bytes) for part in parts] for parts in of_each]
+        pieces = [
+            [merging.Noted(destination.whole(part.path, part.bytes), part.note) for part in parts] for parts in of_each
+        ]
         step, share = self.target.step, self.material.run.memory_share
         if step.sort_order and found:
             columns = [records.GROUP] if step.split and step.split.group_key else []
             most = min(share // 4, work.split_bytes())
-            folder = self.draft.parts(self.target.deliveries[0].path)
-            pieces = merging.merge(spark, self.draft.depot, pieces, columns, folder, most)
-        for delivery, own, parts in zip(self.target.deliveries, pieces, of_each, strict=True):
+            folder = self.draft.parts(self.target.first(self.target.deliveries[0]))
+            runs = [[each.piece for each in own] for own in pieces]
+            pieces = merging.merge(spark, self.draft.depot, runs, columns, folder, most, step.frame)
+        if self._is_converted and not self.is_shown and not step.split:
+            made = self._converted(spark, [[each.piece for each in own] for own in pieces])
+            pieces = [[merging.Noted(piece) for piece in own] for own in made]
+        for delivery, own, written in zip(self.target.deliveries, pieces, of_each, strict=True):
             if step.split and not self.is_shown:
-                self._chunks(delivery.path, own, step.split)
+                self._chunks(spark, delivery.path, [each.piece for each in own], step.split)
+            elif step.parts and not self.is_shown:
+                self._parts(delivery.path, own)
             else:
                 self._whole(delivery.path, own)
             if step.write_meta:
-                self._sidecar(delivery.path, parts)
+                self._sidecar(delivery.path, written)
+
+    @property
+    def _is_converted(self) -> bool:
+        return registry.named(self.target.step.format).is_typed
+
+    def _converted(self, spark: SparkSession, pieces: list[list[Piece]]) -> list[list[Piece]]:
+        """Files for pieces: each file is one piece then."""
+        folder, depot = self.draft.parts(self.target.first(self.target.deliveries[0])), self.draft.depot
+        writer, moved = cast("ColumnWriter", self._writer), self.target.step.is_indexed
+        if not self.target.step.parts:
+            checked = self.target.step.split is not None  # by who has cut them
+            return converting.convert(spark, depot, writer, pieces, folder, moved=moved, checked=checked)
+        alone = [[one] for own in pieces for one in own]
+        made = iter(converting.convert(spark, depot, writer, alone, folder, moved=moved))
+        return [[next(made)[0] for _ in own] for own in pieces]
 
     @property
     def _writer(self) -> Writer:
@@ -125,13 +154,24 @@ class _Assembly:
         return output_run.writer(self.target.step, run.widened[self.target.name], run.widened_type)
 
     def _put(self, path: Path, content: Content) -> None:
-        self.draft.assemble(path, content)
+        step = self.target.step
+        # What tasks have written is compressed already, unless its records had to move.
+        packing = step.compression if step.packs_late else Compression.NONE
+        self.draft.assemble(path, replace(content, packing=packing))
         self.written.append(str(path))
 
-    def _whole(self, path: Path, parts: Sequence[Piece]) -> None:
-        writer = self._writer
+    def _whole(self, path: Path, noted: Sequence[merging.Noted]) -> None:
+        writer, frame = self._writer, self.target.step.frame
+        parts = [each.piece for each in noted]
         if not parts:
             content = Content(start=writer.empty)
+        elif self._is_converted and self.is_shown:
+            columns, moved = cast("ColumnWriter", writer), self.target.step.is_indexed
+            content = Content(start=converting.shown(self.draft.depot, columns, parts, moved=moved))
+        elif self._is_converted:
+            content = Content(tuple(parts), uses_up=True)
+        elif frame:
+            content = _framed(parts, frame.joined([each.note for each in noted]))
         elif self.target.step.is_indexed:
             trailing = len(writer.separator)
             content = Content(tuple(parts), writer.start, end=writer.end, trailing=trailing, uses_up=True)
@@ -139,11 +179,13 @@ class _Assembly:
             content = Content(tuple(parts), writer.start, writer.separator, writer.end, uses_up=True)
         self._put(path, content)
 
-    def _chunks(self, path: Path, parts: Sequence[Piece], split: Split) -> None:
+    def _chunks(self, spark: SparkSession, path: Path, parts: Sequence[Piece], split: Chunking) -> None:
         """Numbered files; those of an earlier run that are not written again go (decision 54)."""
         writer, step = self._writer, self.target.step
         later = writer.start if split.repeat_header else writer.continued
-        found, warnings = chunks.cut(self.draft.depot, parts, split, len(writer.start), len(later))
+        around = (0, 0) if self._is_converted else (len(writer.start), len(later))
+        found, warnings = chunks.cut(self.draft.depot, parts, split, *around)
+        made = self._converted(spark, [chunk.pieces for chunk in found]) if self._is_converted else None
         for warning in warnings:
             logs.LOG.warning("output '%s': %s", self.target.name, warning)
         taken: set[Path] = set()
@@ -153,13 +195,25 @@ class _Assembly:
                 final = targets.free(self.there, final, step, taken)
             taken.add(final)
             content = Content(start=writer.empty)
-            if chunk.records:
+            if chunk.records and made is not None:
+                content = Content(tuple(made[number - 1]), uses_up=True)
+            elif chunk.records:
                 start = writer.start if number == 1 else later
                 content = Content(tuple(chunk.pieces), start, end=writer.end, trailing=len(writer.separator))
             self._put(final, content)
         if step.if_exists is not IfExists.UNIQUE_SUFFIX:
             for each in sorted(set(chunks.existing(self.there, path, split.naming)) - taken):
                 self.draft.remove(each)
+
+    def _parts(self, folder: Path, own: Sequence[merging.Noted]) -> None:
+        """A file for each part; those of an earlier run that are not written again go."""
+        step = self.target.step
+        pieces = [[part] for part in own] or [[]]  # without a record, a file that says so
+        names = [parts.named(folder, step, number) for number in range(len(pieces))]
+        for name, piece in zip(names, pieces, strict=True):
+            self._whole(name, piece)
+        for each in sorted({*parts.existing(self.there, folder)} - {*names}):
+            self.draft.remove(each)
 
     def _sidecar(self, path: Path, parts: Sequence[Part]) -> None:
         """`<file>.meta.json` beside an output: the facts of the run that wrote it (spec/formats.md 11.8)."""
@@ -181,6 +235,20 @@ class _Assembly:
             "dlq_counts": self.material.products.tally.dead_per_category,
         }
         self.draft.assemble(targets.sidecar(path), Content(start=(json.dumps(facts, indent=2) + "\n").encode()))
+
+
+def _framed(parts: Sequence[Piece], joined: Joined) -> Content:
+    """Parts with what stands around them and their stretches."""
+    pieces: list[Piece] = []
+    for part, stretches in zip(parts, joined.parts, strict=True):
+        at = 0
+        for before, known in stretches:
+            size = part.size - at if known is None else known
+            pieces.append(replace(part, start=at, size=size, before=before))
+            at += size
+        if at != part.size:
+            raise OSError(errno.EIO, f"has {part.size} bytes, but {at} were noted of it; run again", part.path)
+    return Content(tuple(pieces), joined.start, end=joined.end, uses_up=True)
 
 
 def _version() -> str:

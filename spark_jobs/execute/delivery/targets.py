@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute.delivery import chunks
+from spark_jobs.execute.delivery import chunks, parts
 from spark_jobs.execute.delivery.destination import Standing
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.output.step import SIDECAR, IfExists
@@ -35,7 +35,7 @@ class Delivery:
 
 
 @dataclass(frozen=True)
-class Target:
+class OutputFiles:
     """An output and its files."""
 
     name: str
@@ -49,11 +49,18 @@ class Target:
 
     @property
     def paths(self) -> list[Path]:
-        """All its files, those of a split output before it is split."""
-        return [each.path for each in self.deliveries] + self.sidecars
+        """All its files, those of a split output before it is split, and the first part of a folder of parts."""
+        return [self.first(each) for each in self.deliveries] + self.sidecars
+
+    def first(self, delivery: Delivery) -> Path:
+        """A file that is surely written, or a chunk of it."""
+        return parts.named(delivery.path, self.step, 0) if self.step.parts else delivery.path
 
     def in_the_way(self, there: Destination) -> list[Path]:
         """What is there and would be replaced."""
+        if self.step.parts:
+            known = [path for each in self.deliveries for path in parts.existing(there, each.path)]
+            return known + _standing(there, self.sidecars)
         split = self.step.split
         if split is None:
             return _standing(there, self.paths)
@@ -75,7 +82,7 @@ class Targets:
     """All files that a run publishes; `letter_paths` has the dead-letter files by source, the common one under `""`."""
 
     there: Destination
-    outputs: tuple[Target, ...]
+    outputs: tuple[OutputFiles, ...]
     letter_paths: dict[str, str] = field(default_factory=dict)
     home: Path = field(default_factory=Path)
 
@@ -114,7 +121,7 @@ def resolve(
         "batch_id": identity.batch_id,
         "timestamp": identity.started.strftime("%Y-%m-%dT%H-%M-%SZ"),
     }
-    outputs: list[Target] = []
+    outputs: list[OutputFiles] = []
     taken: set[Path] = set()
     for name, step in plan.outputs.items():
         deliveries = [
@@ -123,7 +130,7 @@ def resolve(
         ]
         if step.if_exists is IfExists.UNIQUE_SUFFIX and step.split is None:
             deliveries = [Delivery(free(there, each.path, step, taken), each.source_file) for each in deliveries]
-        outputs.append(Target(name, step, tuple(deliveries)))
+        outputs.append(OutputFiles(name, step, tuple(deliveries)))
     errors = plan.errors
     letters = {
         name: str(Path(plan.base_dir, paths.render(target.path, values)))
@@ -159,11 +166,19 @@ def _files(step: OutputStep, found: Inputs | None) -> Iterable[tuple[str | None,
 def free(there: Destination, path: Path, step: OutputStep, taken: set[Path]) -> Path:
     """The path, or the first free one with `-1`, `-2`, … before the extension (spec/formats.md 11.7)."""
     candidate, number = path, 0
-    while there.standing(candidate) is not Standing.NOTHING or candidate in taken:
+    stem, ending = chunks.stem_and_ending(path)
+    while _is_taken(there, candidate, step) or candidate in taken:
         number += 1
-        candidate = path.with_name(f"{path.stem}-{number:0{step.unique_suffix_width}d}{path.suffix}")
+        candidate = path.with_name(f"{stem}-{number:0{step.unique_suffix_width}d}{ending}")
     taken.add(candidate)
     return candidate
+
+
+def _is_taken(there: Destination, path: Path, step: OutputStep) -> bool:
+    standing = there.standing(path)
+    if step.parts and standing is Standing.FOLDER:
+        return bool(parts.existing(there, path))
+    return standing is not Standing.NOTHING
 
 
 def _refuse_escapes(found: Targets, base_dir: Path) -> None:
@@ -175,7 +190,10 @@ def _refuse_escapes(found: Targets, base_dir: Path) -> None:
 
 
 def _refuse_same(found: Targets) -> None:
-    """No two files of a run are one; asked again here, where links are followed and input files are known."""
+    """No two files of a run are one, and none is among the parts of an output.
+
+    Asked again here, where links are followed and input files are known.
+    """
     writers: dict[str, list[str]] = {}
     for target in found.outputs:
         for each in target.deliveries:
@@ -190,6 +208,19 @@ def _refuse_same(found: Targets) -> None:
         if len(what) > 1:
             advice = "; {source_path} in the path tells files of several folders apart" if several else ""
             raise RunFailed(ExitCode.CONFIG, "E322", f"{', '.join(what)} would all be written to {real}{advice}")
+    folders = {
+        found.there.real(each.path): target.name
+        for target in found.outputs
+        if target.step.parts
+        for each in target.deliveries
+    }
+    for real, what in writers.items():
+        for folder in map(str, Path(real).parents):
+            if folder in folders:
+                message = (
+                    f"{what[0]} would be written to {real}, into the folder of parts of output '{folders[folder]}'"
+                )
+                raise RunFailed(ExitCode.CONFIG, "E322", message)
 
 
 def check(targets: Targets, options: RunOptions) -> None:
@@ -211,6 +242,10 @@ def refuse_existing(targets: Targets, options: RunOptions) -> None:
 
     Asked again before publishing: another run may have published meanwhile.
     """
+    for target in targets.outputs:
+        if target.step.parts:
+            for delivery in target.deliveries:
+                parts.refuse_others(targets.there, delivery.path, target.step)
     found = targets.in_the_way()
     for path in sorted({*found, *targets.paths}):
         standing = targets.there.standing(path)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.contract import MERGED
 from spark_jobs.cxl.failure import Category
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from spark_jobs.execute.letters.gather import Why
     from spark_jobs.execute.letters.reread import Rereader
     from spark_jobs.execute.run.inputs import Inputs
+
+
+#: Stands for the source of rows of aggregates.
+_AGGREGATED = -2
 
 
 class Shown:
@@ -50,8 +55,9 @@ class Shown:
 
     @property
     def sources(self) -> pa.Array:
-        """The source of each record."""
-        return _named(single(self._part.column("source")), self._inputs.source_name)
+        """The source of each record; the row of an aggregate has none of its own (decision 108)."""
+        names = _named(single(self._part.column("source")), self._inputs.source_name)
+        return pc.if_else(pc.equal(single(self._part.column("group")), 0), names, MERGED)
 
     @cached_property
     def row_texts(self) -> pa.Array:
@@ -61,9 +67,21 @@ class Shown:
         numbers = pc.add(pc.add(before.take(splits.indices), single(self._part.column("row"))), 1)
         return pc.if_else(pc.greater(numbers, 0), numbers.cast(pa.string()), "")
 
+    @property
+    def values(self) -> pa.Array:
+        """The offending values; what is rejected with its group has none, for nothing is wrong with it."""
+        is_good = pa.array([why.category in (Category.CORRELATED, Category.GROUP_SIZE) for why in self._whys])
+        return pc.if_else(is_good.take(self._reason), None, single(self._part.column("value")))
+
     def details(self, *, names_validations: bool) -> pa.Array:
-        """`row N: field 'f': detail`; of a validation the rule's own words (decision 63), unless places are wanted."""
-        is_plain = [why.category == Category.VALIDATION and not names_validations for why in self._whys]
+        """`row N: field 'f': detail`; of a validation the rule's own words (decision 63), unless places are wanted.
+
+        Collateral names the row that failed, not its own.
+        """
+        is_plain = [
+            why.category == Category.CORRELATED or (why.category == Category.VALIDATION and not names_validations)
+            for why in self._whys
+        ]
         fields = [f"field '{why.field}': " if why.field else "" for why in self._whys]
         has_row = pc.and_(pc.not_equal(self.row_texts, ""), pc.invert(pa.array(is_plain).take(self._reason)))
         place = pc.if_else(has_row, pc.binary_join_element_wise("row ", self.row_texts, ": ", ""), "")
@@ -83,13 +101,14 @@ def _named(keys: pa.Array, name_of: Callable[[int], str]) -> pa.Array:
 
 def records(part: pa.Table, columns: Sequence[str], again: Rereader) -> list[pa.Array]:
     """The source columns: each record's own columns by name."""
-    source = part.column("source").to_numpy()
+    # Rows of aggregates show the columns of all sources.
+    source = np.where(part.column("group").to_numpy() == 0, part.column("source").to_numpy(), _AGGREGATED)
     places: list[Rows] = []
     found: list[dict[str, pa.Array]] = []
-    for number in pc.unique(part.column("source")).to_pylist():
+    for number in pc.unique(pa.array(source)).to_pylist():
         mine = np.flatnonzero(source == number)
         entries = part if len(mine) == part.num_rows else part.take(pa.array(mine))
-        names = again.inputs.column_names(number)
+        names = again.inputs.all_columns if number == _AGGREGATED else again.inputs.column_names(number)
         places.append(mine)
         found.append(dict(zip(names, _texts(entries, len(names), again), strict=True)))
     order = pa.array(np.argsort(np.concatenate(places)))
@@ -101,6 +120,16 @@ def records(part: pa.Table, columns: Sequence[str], again: Rereader) -> list[pa.
         ]
         whole.append(texts[0] if len(texts) == 1 else pa.concat_arrays(texts).take(order))
     return whole
+
+
+def keys(part: pa.Table, wanted: Sequence[str], fields: Sequence[str]) -> list[pa.Array]:
+    """Some fields of the correlation key, of all that entries have."""
+    if not wanted:
+        return []
+    lists = single(part.column("key"))
+    flat = lists.flatten()
+    place = pa.array(np.arange(part.num_rows) * len(fields))
+    return [flat.take(pc.add(place, fields.index(name))) for name in wanted]
 
 
 def _texts(part: pa.Table, width: int, again: Rereader) -> list[pa.Array]:

@@ -10,6 +10,7 @@ from spark_jobs.contract import ExitCode
 from spark_jobs.cxl import values
 from spark_jobs.cxl.failure import Category
 from spark_jobs.execute.letters import reread
+from spark_jobs.execute.tasks.report import FirstFailure
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.records import columns
 from spark_jobs.scan.files import FormatError
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from spark_jobs.execute.letters.gather import Entries, Site
     from spark_jobs.execute.run.inputs import Inputs
-    from spark_jobs.execute.tasks.report import FirstFailure
     from spark_jobs.plan import plan as plans
 
 #: How much of a value, and how many columns, a message shows.
@@ -40,6 +41,20 @@ def blamed(first: FirstFailure, inputs: Inputs, rows_before: Mapping[int, int], 
     is_malformed = first.code == Category.MALFORMED
     exit_code = ExitCode.IO if is_malformed else ExitCode.EVALUATION
     return RunFailed(exit_code, first.code or "E302", "; ".join(parts), first.place or None)
+
+
+def first(entries: Entries, site: Site, data: pa.RecordBatch | None) -> FirstFailure:
+    """The first of some failing records; `data` is what the node got, where that is at hand."""
+    at = np.zeros(len(entries.failing), dtype=np.int64) if entries.causes is None else entries.causes[-1].to_numpy()
+    number = int(np.lexsort((at, *(column.to_numpy() for column in reversed(entries.places))))[0])
+    source, split, row = (column[number].as_py() for column in entries.places)
+    item, stage = entries.failing[number], site.stages[entries.failing.reason[number]]
+    found, (expression, place) = item.failure, item.failure.expression or ("", "")
+    record = None if data is None else at_hand(data, item.row)
+    return FirstFailure(
+        source, split, row, stage, found.detail, found.field, found.category, expression, place, record,
+        number=site.number, at=int(at[number]),
+    )  # fmt: skip
 
 
 def at_hand(data: pa.RecordBatch | pa.Table, row: int) -> list[tuple[str, str | None]]:

@@ -1,4 +1,4 @@
-"""Writes a run's dead-letter files: a few entries here, many by tasks of their own, each for a stretch of the input."""
+"""Writes a run's dead-letter files: a few entries here, many by tasks of their own, each for a range of the input."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from spark_jobs.disk import durable
 from spark_jobs.execute.delivery import destination
 from spark_jobs.execute.letters.rows import letterboxes
 from spark_jobs.execute.spark import spread
+from spark_jobs.nodes.output import packed
+from spark_jobs.scan import compression
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +31,7 @@ _TASKS = 64
 
 
 @dataclass(frozen=True)
-class Stretch:
+class EntryRange:
     """The entries that name some splits: the files they are in, and where their rows go for each letterbox."""
 
     splits: tuple[int, int]
@@ -53,7 +55,8 @@ def deliver(
     written: list[str] = []
     for box, pieces in zip(boxes, write(spark, made, boxes, letters, draft), strict=True):
         if pieces:
-            content = destination.Content(tuple(pieces), made.header(box), uses_up=True)
+            header = packed.pack(made.header(box), compression.of_name(box.path))
+            content = destination.Content(tuple(pieces), header, uses_up=True)
             draft.assemble(Path(box.path), content)
             written.append(box.path)
         else:
@@ -68,37 +71,39 @@ def write(
     found = [entry for entry in letters if entry.path]
     if not boxes or not found:
         return [[] for _ in boxes]
-    stretches = _stretches(found, [draft.parts(Path(box.path)) for box in boxes])
-    writing = partial(_write_stretch, draft.depot, made, tuple(boxes))
+    ranges = _ranges(found, [draft.parts(Path(box.path)) for box in boxes])
+    writing = partial(_write_range, draft.depot, made, tuple(boxes))
     if sum(entry.count for entry in found) <= DRIVER_ENTRIES:
-        written = [writing(stretch) for stretch in stretches]
+        written = [writing(each) for each in ranges]
     else:
-        written = spread.spread(spark, writing, stretches)
+        written = spread.spread(spark, writing, ranges)
     return [[pieces[i] for pieces in written if pieces[i].size] for i in range(len(boxes))]
 
 
-def _stretches(letters: Sequence[Letters], folders: Sequence[str]) -> tuple[Stretch, ...]:
-    """The splits that entries name, cut into stretches of about as many splits."""
+def _ranges(letters: Sequence[Letters], folders: Sequence[str]) -> tuple[EntryRange, ...]:
+    """The splits that entries name, cut into ranges of about as many splits."""
     first = min(entry.splits[0] for entry in letters)
     last = max(entry.splits[1] for entry in letters)
     many = sum(entry.count for entry in letters) > DRIVER_ENTRIES
     size = max(1, -(-(last - first + 1) // _TASKS)) if many else last - first + 1
-    stretches: list[Stretch] = []
+    ranges: list[EntryRange] = []
     for start in range(first, last + 1, size):
         splits = (start, start + size - 1)
         files = [e.path for e in letters if e.path and e.splits[0] <= splits[1] and e.splits[1] >= splits[0]]
         if files:
-            parts = [f"{folder}/letters-{len(stretches)}-{i}" for i, folder in enumerate(folders)]
-            stretches.append(Stretch(splits, tuple(files), tuple(parts)))
-    return tuple(stretches)
+            parts = [f"{folder}/letters-{len(ranges)}-{i}" for i, folder in enumerate(folders)]
+            ranges.append(EntryRange(splits, tuple(files), tuple(parts)))
+    return tuple(ranges)
 
 
-def _write_stretch(depot: Depot, made: Rows, boxes: Sequence[Letterbox], stretch: Stretch) -> list[Piece]:
-    """Write the rows of a stretch; gives the part of each letterbox, which has another path when a task tries again."""
+def _write_range(depot: Depot, made: Rows, boxes: Sequence[Letterbox], wanted: EntryRange) -> list[Piece]:
+    """Write the rows of a range; gives the part of each letterbox, which has another path when a task tries again."""
     pieces = []
-    for box, part in zip(boxes, stretch.parts, strict=True):
+    for box, part in zip(boxes, wanted.parts, strict=True):
         path = f"{part}.{uuid.uuid4().hex}.rows"
         with durable.about(path), depot.create(path) as file:
-            size = made.write(box, stretch.files, stretch.splits, file)
+            rows = packed.PackedFile(file, compression.of_name(box.path))
+            made.write(box, wanted.files, wanted.splits, rows)
+            size = rows.finish()
         pieces.append(destination.whole(path, size))
     return pieces

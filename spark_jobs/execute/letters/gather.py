@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from spark_jobs.cxl.failures import Failures, Reason, Rows
+    from spark_jobs.execute.letters.marks import Marks
 
     Places = tuple[pa.Array, pa.Array, pa.Array]
     Causes = tuple[pa.Array, pa.Array, pa.Array, pa.Array]
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 #: own failures, which come first. `at` is the place of the failing record at the node, or of the driver's: several may
 #: be of one row (see `nodes/records/order.py`). `branch` counts the branches of all routes, `reason` is a position in
 #: the block's list of `Why`. `record` has the texts of the source's declared columns, null where they have to be read
-#: again.
+#: again. With correlation keys (see `Marks`), `holds` says in which passes the entry counts, `group` is that of an
+#: aggregate whose row failed, which then has the columns of all sources, and `key` is the correlation key.
 SCHEMA = pa.schema(
     [
         ("source", pa.int32()),
@@ -39,6 +41,9 @@ SCHEMA = pa.schema(
         ("detail", pa.string()),
         ("value", pa.string()),
         ("record", pa.list_(pa.string())),
+        ("holds", pa.int8()),
+        ("group", pa.int64()),
+        ("key", pa.list_(pa.string())),
     ]
 )
 _ORDERED = ("source", "split", "row", "number", "cause_source", "cause_split", "cause_row", "at")
@@ -90,6 +95,7 @@ class Entries:
         causes: what caused them; None where they themselves did.
         branches: the branch of each record's last route; None where they have met none.
         texts: the records as they were read, where they are at hand.
+        marks: what they say of correlation groups; None where there are none.
     """
 
     failing: Failures
@@ -97,6 +103,7 @@ class Entries:
     causes: Causes | None = None
     branches: pa.Array | None = None
     texts: pa.RecordBatch | None = None
+    marks: Marks | None = None
 
 
 class Gathered:
@@ -150,6 +157,27 @@ class Gathered:
             first = np.sort(dropped[np.lexsort((row, split, source))[: self._named]])
             self.dropped.add(_table(entries, reason, site.number, first))
             self.dropped.cut(self._named)
+
+    def take(self, table: pa.Table, whys: Sequence[Why]) -> None:
+        """Note entries that were gathered before, whose reasons are counted by `whys`."""
+        numbers = np.array([self._whys.setdefault(why, len(self._whys)) for why in whys], dtype=np.int32)
+        reason = numbers[table.column("reason").to_numpy()]
+        table = table.set_column(table.schema.get_field_index("reason"), SCHEMA.field("reason"), pa.array(reason))
+        self.count += table.num_rows
+        sources = table.column("source").to_numpy()
+        _count(sources, self.per_source)
+        _count(reason, self._per_why)
+        if self._filed is None:
+            self.kept.add(table)
+            return
+        is_filed = np.isin(sources, list(self._filed))
+        if is_filed.any():
+            self.kept.add(table.filter(pa.array(is_filed)))
+        if not is_filed.all():
+            _count(reason[~is_filed], self._dropped_per_why)
+            if self._named:
+                self.dropped.add(table.filter(pa.array(~is_filed)))
+                self.dropped.cut(self._named)
 
     def write(self) -> None:
         """Write what is still held."""
@@ -294,11 +322,28 @@ def _table(entries: Entries, reason: Rows, number: int, rows: slice | Rows) -> p
         pa.array(reason),
         pa.nulls(count, pa.string()) if failing.details is None else part(failing.details),
         part(failing.values),
-        pa.nulls(count, SCHEMA.field("record").type) if entries.texts is None else _records(part(entries.texts)),
+        _shown(entries, part, count),
+        *_marked(entries.marks, part, zero),
     ]
     return pa.Table.from_arrays(
         [column.cast(field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
     )
+
+
+def _shown(entries: Entries, part: Callable[[Any], Any], count: int) -> pa.Array:
+    nothing = pa.nulls(count, SCHEMA.field("record").type)
+    record = nothing if entries.texts is None else _records(part(entries.texts))
+    if entries.marks is None or entries.marks.shown is None:
+        return record
+    is_group: pa.Array = pc.not_equal(part(entries.marks.groups), 0)
+    return pc.if_else(is_group, _records(part(entries.marks.shown)), record)
+
+
+def _marked(marks: Marks | None, part: Callable[[Any], Any], zero: pa.Array) -> list[pa.Array]:
+    if marks is None:
+        return [zero, zero, pa.nulls(len(zero), SCHEMA.field("key").type)]
+    keys = pa.RecordBatch.from_arrays(list(marks.keys), names=[str(i) for i in range(len(marks.keys))])
+    return [part(marks.holds), part(marks.groups), _records(part(keys))]
 
 
 def own(at: pa.Array) -> Causes:

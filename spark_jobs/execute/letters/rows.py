@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from spark_jobs.execute import identity
 from spark_jobs.execute.letters import display, reread, runs
 from spark_jobs.formats.csv.options import CsvWrite
 from spark_jobs.formats.csv.write import CsvWriter
+from spark_jobs.nodes.records.columns import CORRELATION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.letters.gather import Why
     from spark_jobs.execute.run.inputs import Inputs
     from spark_jobs.formats import format
+    from spark_jobs.nodes.output.packed import PackedFile
     from spark_jobs.plan import plan as plans
 
 #: The number of the source of what comes of no record at all: the row of a global aggregate.
@@ -29,11 +31,26 @@ NO_SOURCE = -1
 
 @dataclass(frozen=True)
 class Letterbox:
-    """One dead-letter file: its path, the sources whose entries it takes (None: all others), and its source columns."""
+    """One dead-letter file: its path, the sources whose entries it takes (None: all), and its source columns.
+
+    `key` are the fields of correlation keys that it shows. `is_common`: rows of aggregates, which are of no one source,
+    go here (spec/exec.md 5.8).
+    """
 
     path: str
     sources: frozenset[int] | None
     columns: tuple[str, ...]
+    key: tuple[str, ...] = ()
+    is_common: bool = False
+
+    def takes(self, part: pa.Table) -> np.ndarray:
+        """Which of some entries are its own."""
+        if self.sources is None:
+            return np.ones(part.num_rows, dtype=bool)
+        is_row = part.column("group").to_numpy() != 0
+        mine: np.ndarray = np.isin(part.column("source").to_numpy(), list(self.sources))
+        taken: np.ndarray = mine | is_row if self.is_common else mine & ~is_row
+        return taken
 
 
 def letterboxes(errors: plans.ErrorHandling, inputs: Inputs, paths: Mapping[str, str]) -> list[Letterbox]:
@@ -44,11 +61,13 @@ def letterboxes(errors: plans.ErrorHandling, inputs: Inputs, paths: Mapping[str,
         if name in paths and name in inputs.numbers:
             number = inputs.numbers[name]
             taken.add(number)
-            boxes.append(Letterbox(paths[name], frozenset([number]), tuple(inputs.steps[name].column_names)))
+            step = inputs.steps[name]
+            boxes.append(Letterbox(paths[name], frozenset([number]), step.column_names, step.correlation_key))
     if "" in paths:
         columns = dict.fromkeys(name for step in inputs.steps.values() for name in step.column_names)
         others = frozenset([NO_SOURCE, *inputs.numbers.values()]) - taken
-        boxes.append(Letterbox(paths[""], others if taken else None, tuple(columns)))
+        key = dict.fromkeys(name for step in inputs.steps.values() for name in step.correlation_key)
+        boxes.append(Letterbox(paths[""], others if taken else None, tuple(columns), tuple(key), is_common=True))
     return boxes
 
 
@@ -73,8 +92,8 @@ class Rows:
         names = self._names(box)
         return bytes(self._writer(box).encode(_batch([pa.array([name]) for name in names])).data)
 
-    def write(self, box: Letterbox, files: Sequence[str], splits: tuple[int, int], file: IO[bytes]) -> int:
-        """Write the rows of the entries that name some splits, in the order of their records; gives their bytes.
+    def write(self, box: Letterbox, files: Sequence[str], splits: tuple[int, int], file: PackedFile) -> None:
+        """Write the rows of the entries that name some splits, in the order of their records.
 
         Args:
             box: whose entries are wanted.
@@ -86,11 +105,9 @@ class Rows:
         again = reread.Rereader(self.inputs)
         merged = runs.Merged(files, splits)
         for part in merged.parts():
-            if box.sources is not None:
-                part = part.filter(pa.array(np.isin(part.column("source").to_numpy(), list(box.sources))))
+            part = part.filter(pa.array(box.takes(part)))
             if part.num_rows:
                 file.write(writer.encode(_batch(self._rows(box, part, merged.whys, again))).data)
-        return file.tell()
 
     def shown(self, part: pa.Table, whys: Sequence[Why]) -> display.Shown:
         """What people read of some entries."""
@@ -106,7 +123,8 @@ class Rows:
         if self.errors.include_reason:
             names += ["error_category", "error_detail"]
         names = [f"_cxl_dlq_{name}" for name in [*names, "stage", "route", "trigger"]]
-        return [*names, *box.columns] if self.errors.include_source_row else names
+        keys = (CORRELATION.of(name) for name in box.key)
+        return [*names, *box.columns, *keys] if self.errors.include_source_row else names
 
     def _rows(self, box: Letterbox, part: pa.Table, whys: Sequence[Why], again: reread.Rereader) -> list[pa.Array]:
         count = part.num_rows
@@ -119,7 +137,7 @@ class Rows:
             shown.sources,
             shown.row_texts,
             shown.each("field"),
-            display.single(part.column("value")),
+            shown.values,
         ]
         if self.errors.include_reason:
             columns += [shown.each("category"), shown.details(names_validations=False)]
@@ -127,6 +145,7 @@ class Rows:
         columns += [shown.each("stage"), branches, shown.each("trigger")]
         if self.errors.include_source_row:
             columns += display.records(part, box.columns, again)
+            columns += display.keys(part, box.key, self.inputs.correlation_fields)
         return columns
 
 

@@ -16,7 +16,7 @@ from spark_jobs.execute.letters.gather import Why
 from spark_jobs.execute.tasks import part_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 #: The run of an entry while runs are merged.
@@ -24,7 +24,7 @@ _RUN = pa.field("run", pa.int32())
 
 
 @dataclass(frozen=True)
-class Block:
+class SortedBlock:
     """A sorted block of a file: its first key, and the reasons that its entries name."""
 
     path: str
@@ -35,10 +35,19 @@ class Block:
 
 
 class Merged:
-    """Entries of some files that name some splits; `whys` has the reasons of those that came so far."""
+    """Entries of some files that name some splits; `whys` has the reasons of those that came so far.
 
-    def __init__(self, files: Sequence[str], splits: tuple[int, int]) -> None:
+    Args:
+        files: the files.
+        splits: the first and the last split.
+        holding: for files of which only some entries count what these say (`marks.Holds`).
+    """
+
+    def __init__(
+        self, files: Sequence[str], splits: tuple[int, int], holding: Mapping[str, Sequence[int]] | None = None
+    ) -> None:
         self._files = files
+        self._holding = holding or {}
         self._splits = splits
         self._known: dict[Why, int] = {}
 
@@ -73,27 +82,31 @@ class Merged:
                 yield part
             held = held.slice(ready)
 
-    def _runs(self) -> list[list[Block]]:
+    def _runs(self) -> list[list[SortedBlock]]:
         """The blocks that may name the splits, run by run."""
-        found: list[list[Block]] = []
+        found: list[list[SortedBlock]] = []
         for path in self._files:
             blocks = part_file.mapped(path)
             with part_file.unchanged(path), open(path + gather.INDEX, encoding="utf-8") as file:
                 told = json.load(file)
-            runs: dict[int, list[Block]] = {}
+            runs: dict[int, list[SortedBlock]] = {}
             for number, block in enumerate(told):
                 low, high = block["splits"]
                 if low <= self._splits[1] and high >= self._splits[0]:
                     whys = tuple(Why(**why) for why in block["whys"])
-                    runs.setdefault(block["run"], []).append(Block(path, blocks, number, tuple(block["first"]), whys))
+                    runs.setdefault(block["run"], []).append(
+                        SortedBlock(path, blocks, number, tuple(block["first"]), whys)
+                    )
             found += runs.values()
         return found
 
-    def _read(self, block: Block) -> pa.Table:
+    def _read(self, block: SortedBlock) -> pa.Table:
         """A block with reasons as all blocks count them."""
         numbers = np.array([self._known.setdefault(why, len(self._known)) for why in block.whys], dtype=np.int32)
         with part_file.unchanged(block.path):
             table = pa.Table.from_batches([block.file.get_batch(block.number)])
+        if block.path in self._holding:
+            table = table.filter(pa.array(np.isin(table.column("holds").to_numpy(), self._holding[block.path])))
         reason = pa.array(numbers[table.column("reason").to_numpy()])
         return table.set_column(table.schema.get_field_index("reason"), gather.SCHEMA.field("reason"), reason)
 

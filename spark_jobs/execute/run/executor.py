@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from spark_jobs.execute import interrupts, logs, tolerance
 from spark_jobs.execute.delivery import outputs, targets
 from spark_jobs.execute.delivery.local.files import LocalFiles, Preview
 from spark_jobs.execute.letters import dropped, files, rows
-from spark_jobs.execute.run import breakdown, inputs, metrics, name_search, progress, work
+from spark_jobs.execute.run import breakdown, inputs, metrics, name_search, once, progress, unpacked, work
 from spark_jobs.execute.run.passes import Pass
 from spark_jobs.execute.run.stopwatch import Stopwatch
 from spark_jobs.execute.spark import cores, executors, masking, session
@@ -54,6 +55,8 @@ class _Run:
     output_files: tuple[str, ...] = ()
     dlq_path: str | None = None
     is_published: bool = False
+    #: How an earlier attempt has ended, which did all of this.
+    before: metrics.Outcome | None = None
 
     @property
     def threads(self) -> int:
@@ -89,7 +92,15 @@ class _Run:
             phases=self.clock.seconds,
             output_files=self.output_files if self.is_published else (),
             dlq_path=self.dlq_path if self.is_published else None,
+            rounds=self.work.products.rounds if self.work else {},
+            watermarks=self.work.products.watermarks if self.work else {},
         )
+
+    @property
+    def promised(self) -> metrics.Outcome:
+        """How it ends once it has published."""
+        facts = replace(self.facts, output_files=self.output_files, dlq_path=self.dlq_path)
+        return metrics.outcome(facts, datetime.now(UTC), self.exit_code)
 
 
 def execute(
@@ -126,6 +137,8 @@ def execute(
     except Exception as failed:  # noqa: BLE001 - told with its place; the traceback is in the log
         exit_code, error = breakdown.explain(failed, run.local_dir)
         logs.LOG.debug("the run broke down", exc_info=failed)
+    if run.before is not None:
+        return run.before
     if error is not None:
         error = replace(error, message=masking.Secrets.of(options).masked(error.message))
     with interrupts.ignored():
@@ -138,13 +151,20 @@ def execute(
 def _publishing(run: _Run) -> ExitCode:
     """All of a run inside its draft."""
     there = LocalFiles()
-    targets.check(targets.resolve(run.plan, run.identity, run.options, there), run.options)
+    wanted = targets.resolve(run.plan, run.identity, run.options, there)
+    asked = once.Once.asked(run.options.once, run.plan, wanted) if run.options.once else None
+    if asked is not None and (before := asked.found(there, run.identity.execution_id)) is not None:
+        logs.LOG.info("an earlier attempt has published all files: %s says so, and they are unchanged", asked.path)
+        run.before = before
+        return ExitCode(before.result.exit_code)
+    targets.check(wanted, run.options)
     opening = _begin(run)
     assert run.inputs is not None
     wanted = targets.resolve(run.plan, run.identity, run.options, there, run.inputs)
     targets.check(wanted, run.options)
     targets.refuse_own_files(run.plan, run.inputs, wanted)
-    draft = there.open(run.identity.execution_id, wanted.home, wanted.folders)
+    folders = [*wanted.folders, *([asked.path.parent] if asked else [])]
+    draft = there.open(run.identity.execution_id, wanted.home, folders)
     try:
         _fetch(run, draft.home)
         spark, done = _work(run, opening, wanted, draft)
@@ -159,6 +179,8 @@ def _publishing(run: _Run) -> ExitCode:
             run.dlq_path = files.deliver(spark, letters, products.letters, wanted.letter_paths, draft)
             for warning in inputs.still_there(run.plan, run.inputs):
                 logs.LOG.warning("%s", warning)
+            if asked is not None:
+                asked.note(draft, run.promised)
             with interrupts.ignored():
                 draft.publish()
                 run.is_published = True
@@ -180,7 +202,7 @@ def _previewing(run: _Run, show: Callable[[str, str], None]) -> ExitCode:
         outputs.assemble(material, spark, wanted, draft, is_shown=True)
         for target in wanted.outputs:
             for each in target.deliveries:
-                text = draft.text(each.path, getattr(target.step.options, "encoding", "utf-8"))
+                text = draft.text(each.path, target.step.options.encoding or "utf-8", target.step.compression)
                 show(f"{target.name} ({each.path.name})" if target.step.by_file else target.name, text)
     finally:
         draft.close()
@@ -251,12 +273,15 @@ def _work(run: _Run, opening: _SessionOpening, wanted: targets.Targets, draft: D
     secrets = masking.Secrets.of(run.options)
     run.application = {k: v and secrets.masked(v) for k, v in session.describe(spark).items()}
     assert run.inputs is not None
+    if run.options.preview is None:
+        with run.clock.phase("unpack"):
+            run.inputs = unpacked.unpack(spark, run.plan, run.inputs, str(draft.home), work.split_bytes())
     _log_around(run, transform.BEFORE)
     try:
         shown = progress.shown(spark, wanted=not run.options.quiet)
         with shown, spill.folder(run.plan.storage) as spilling:
             share = run.plan.memory_limit_bytes // run.threads
-            room = work.Room(str(draft.home), outputs.parts(wanted, draft), spilling, share)
+            room = work.Room(str(draft.home), outputs.places(wanted, draft), spilling, share)
             told = work.run_spec(run.plan, run.options, run.inputs, room)
             first = Pass(run.plan, told, run.inputs, work.run_values(run.plan, run.identity))
             run.work = work.Work(first, run.clock, run.options.preview)

@@ -15,7 +15,7 @@ from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats import columns, splits
 from spark_jobs.formats.names import search_here
 from spark_jobs.nodes.source.split_origin import SplitInput
-from spark_jobs.plan.physical import regions
+from spark_jobs.plan.physical import feeds
 from spark_jobs.scan import changes, matching
 from spark_jobs.scan.files import FormatError
 from spark_jobs.scan.staging import staging
@@ -73,9 +73,19 @@ class Inputs:
         """A source's declared columns by its number."""
         return next((step.column_names for name, step in self.steps.items() if self.numbers[name] == source), ())
 
+    @property
+    def all_columns(self) -> tuple[str, ...]:
+        """The declared columns of all sources, each once."""
+        return tuple(dict.fromkeys(name for step in self.steps.values() for name in step.column_names))
+
+    @property
+    def correlation_fields(self) -> tuple[str, ...]:
+        """The fields of all correlation keys, each once."""
+        return tuple(dict.fromkeys(name for step in self.steps.values() for name in step.correlation_key))
+
     def bytes_of(self, names: Sequence[str]) -> int:
-        """The size of some sources' files."""
-        return sum(plan.file.size for name in names for plan in self.scans[name].files)
+        """The size of some sources' files, about what is in them where they are compressed."""
+        return sum(plan.file.plain_size for name in names for plan in self.scans[name].files)
 
     def with_exact(self, wrong: set[int]) -> Inputs:
         """The same with true record borders for the files of some splits."""
@@ -149,16 +159,16 @@ def find(
     found: dict[str, matching.Matched] = {}
     for name, step in steps.items():
         if step.endpoint is None:
-            with _told(plan, name):
+            with told(plan, name):
                 found[name] = matching.match(name, step.match, Path(plan.base_dir), allow_outside=allow_outside)
     if copies is not None:
         found = _staged(plan, found, copies)
     scans: dict[str, columns.ScanPlan] = {}
     asked = asked_for(plan)
     for name, matched in found.items():
-        with _told(plan, name):
+        with told(plan, name):
             scans[name] = _scan(steps[name], matched, search, is_asked=name in asked)
-    return _numbered(steps, scans, split_bytes)
+    return numbered(steps, scans, split_bytes)
 
 
 def still_there(plan: plans.Plan, found: Inputs) -> list[str]:
@@ -169,7 +179,7 @@ def still_there(plan: plans.Plan, found: Inputs) -> list[str]:
     """
     warnings: dict[str, None] = {}
     for name, scan in found.scans.items():
-        with _told(plan, name):
+        with told(plan, name):
             warnings |= dict.fromkeys(changes.grown(each.file for each in scan.files))
     return list(warnings)
 
@@ -181,7 +191,7 @@ def _staged(
     files = [(name, number, file) for name, matched in found.items() for number, file in enumerate(matched.files)]
     read: dict[tuple[str, int], InputFile] = {}
     for name, number, file in sorted(files, key=lambda each: staging.turn(each[2])):
-        with _told(plan, name):
+        with told(plan, name):
             read[name, number] = copies.stage(file)
     return {
         name: replace(matched, files=tuple(read[name, number] for number in range(len(matched.files))))
@@ -204,12 +214,13 @@ def with_pages(
     scans = {**found.scans}
     asked = asked_for(plan)
     for name, matched in pages.items():
-        with _told(plan, name):
+        with told(plan, name):
             scans[name] = _scan(found.steps[name], matched, search, is_asked=name in asked)
-    return _numbered(found.steps, {name: scans[name] for name in found.steps}, split_bytes)
+    return numbered(found.steps, {name: scans[name] for name in found.steps}, split_bytes)
 
 
-def _numbered(steps: Mapping[str, SourceStep], scans: Mapping[str, columns.ScanPlan], split_bytes: int) -> Inputs:
+def numbered(steps: Mapping[str, SourceStep], scans: Mapping[str, columns.ScanPlan], split_bytes: int) -> Inputs:
+    """The inputs of some sources with their splits, numbered over all of them."""
     numbers = {name: number for number, name in enumerate(steps)}
     found: list[tuple[str, SplitInput]] = []
     for name, scan in scans.items():
@@ -219,7 +230,7 @@ def _numbered(steps: Mapping[str, SourceStep], scans: Mapping[str, columns.ScanP
 
 
 @contextmanager
-def _told(plan: plans.Plan, name: str) -> Iterator[None]:
+def told(plan: plans.Plan, name: str) -> Iterator[None]:
     """Within, a source whose files cannot be read ends the run."""
     try:
         yield
@@ -250,7 +261,7 @@ def asked_for(plan: plans.Plan) -> frozenset[str]:
     """The nodes whose undeclared columns somebody downstream writes or reads."""
     asked: set[str] = set()
     for planned in reversed(plan.nodes):
-        step = regions.step(planned)
+        step = feeds.step(planned)
         # A combine hands on those of its driver alone; asking for those of its other inputs costs time only.
         if step.reads_undeclared or (step.hands_on and planned.name in asked):
             asked.update(edge.node for edge in planned.inputs)
@@ -263,9 +274,9 @@ def widened(plan: plans.Plan, inputs: Inputs) -> dict[str, tuple[str, ...]]:
     for planned in plan.nodes:
         if not planned.inputs:
             found[planned.name] = inputs.scans[planned.name].widened
-        elif not regions.step(planned).hands_on:
+        elif not feeds.step(planned).hands_on:
             found[planned.name] = ()
         else:
-            names = (name for edge in regions.streams(planned) for name in found[edge.node])
+            names = (name for edge in feeds.streams(planned) for name in found[edge.node])
             found[planned.name] = tuple(dict.fromkeys(names))
     return found

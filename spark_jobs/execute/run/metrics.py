@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from spark_jobs import contract, result
 from spark_jobs.execute import logs
 from spark_jobs.execute.spark import processes
 from spark_jobs.nodes.records.ledger import Counters
-from spark_jobs.plan.physical import regions
+from spark_jobs.plan.physical import feeds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,6 +61,10 @@ class Facts:
     phases: Mapping[str, float]
     output_files: tuple[str, ...]
     dlq_path: str | None
+    #: What is told of the passes of a run with correlation keys.
+    rounds: Mapping[str, int] = field(default_factory=dict)
+    #: How far the files of sources have come, see `Products.watermarks`.
+    watermarks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 def conclude(run: Facts, folder: str | None, exit_code: ExitCode, error: result.RunError | None) -> Outcome:
@@ -69,12 +73,19 @@ def conclude(run: Facts, folder: str | None, exit_code: ExitCode, error: result.
     The file goes to the folder, or else to that of the environment or of the plan.
     """
     finished = datetime.now(UTC)
-    summary = _summary(run, finished)
     folder = folder or os.environ.get(DIRECTORY_VARIABLE) or run.plan.metrics_dir
     path = None
     if folder:
-        document = {**_document(run, finished, exit_code, error), **summary}
+        document = {**_document(run, finished, exit_code, error), **_summary(run, finished)}
         path = _written(Path(folder), run.identity.execution_id, document)
+    return outcome(run, finished, exit_code, error, path)
+
+
+def outcome(
+    run: Facts, finished: datetime, exit_code: ExitCode, error: result.RunError | None = None, path: str | None = None
+) -> Outcome:
+    """How a run ended, or will have ended; `path` is that of its metrics file."""
+    summary = _summary(run, finished)
     record = result.RunResult(
         execution_id=run.identity.execution_id,
         exit_code=int(exit_code),
@@ -148,7 +159,7 @@ def _document(run: Facts, finished: datetime, exit_code: ExitCode, error: result
         "exit_code": int(exit_code),
         "error": str(error) if error else None,
         "execution_mode": "batch"
-        if any(not regions.step(planned).hands_on for planned in run.plan.nodes)
+        if any(not feeds.step(planned).hands_on for planned in run.plan.nodes)
         else "streaming",
         "thread_count": run.threads,
         "spark": run.application,
@@ -163,12 +174,33 @@ def _document(run: Facts, finished: datetime, exit_code: ExitCode, error: result
             if number in run.tally.dead_per_source
         },
         "dlq_categories": run.tally.dead_per_category,
+        **_watermarks(run.watermarks),
+        "correlation": run.rounds,
         "nodes": nodes,
         "stages": run.tally.levels,
         "phases_ms": {name: int(seconds * 1000) for name, seconds in run.phases.items()},
         "shuffled_bytes": run.tally.payload_bytes,
         "peak_task_bytes": run.tally.peak_task_bytes,
     }
+
+
+def _watermarks(found: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
+    """How far each file, source and the run have come: a source as far as the least of its files (spec/exec.md 8.8).
+
+    Null where no record has an event time: of a file, of all files of a source, of any source.
+    """
+    sources = {name: min((time for time in files.values() if time), default=0) for name, files in found.items()}
+    return {
+        "per_source_file_watermarks": {
+            name: {file: _moment(time) for file, time in files.items()} for name, files in found.items()
+        },
+        "per_source_watermarks": {name: _moment(time) for name, time in sources.items()},
+        "effective_watermark": _moment(min(sources.values(), default=0)),
+    }
+
+
+def _moment(time: int) -> str | None:
+    return (datetime.min + timedelta(microseconds=time - 1)).isoformat() if time else None
 
 
 def _nodes(run: Facts) -> dict[str, dict[str, Any]]:
@@ -191,7 +223,7 @@ def _hand_on(source: Counters, first: plans.PlannedNode, name: str, found: Mappi
     source.records_out += source.refused
     taker = found[first.name]
     taker.dead += source.refused
-    if any(edge.node == name for edge in regions.streams(first)):
+    if any(edge.node == name for edge in feeds.streams(first)):
         taker.records_in += source.refused
     else:
         taker.made += source.refused  # what a combine reads are its driver's records

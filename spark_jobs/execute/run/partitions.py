@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs.plan import plan as plans
-from spark_jobs.plan.physical import regions
+from spark_jobs.plan.physical import feeds, sizes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_jobs.execute.run.inputs import Inputs
-    from spark_jobs.nodes.terms.needs import Rows
+    from spark_jobs.nodes.terms.needs import Need, Rows
 
 #: For tests and tuning: what a partition of an exchange gets, in bytes of input. Results never depend on it.
 PARTITION_BYTES_VARIABLE = "CLINKER_PARTITION_BYTES"
@@ -37,28 +37,44 @@ class Sizes:
     plan: plans.Plan
     inputs: Inputs
     memory_share: int
-    written: Mapping[Rows, int]
+    written: Mapping[Need, int]
 
     def of(self, name: str) -> int:
         """How many partitions a node's records are spread over."""
-        return regions.step(self.plan.by_name[name]).partitions(self)
+        return feeds.step(self.plan.by_name[name]).partitions(self)
 
-    def partitions(self, node: str, columns: int | None = None) -> int:
-        """How many partitions a node's records are worth; of `columns` columns where it needs no more."""
+    @property
+    def laid(self) -> frozenset[str]:
+        """The sources with a large file that one task has to read: others go on with its records."""
+        found: dict[str, list[int]] = {}
+        for name, place in self.inputs.splits:
+            if place.file_plan.is_whole and place.limit is None:
+                found.setdefault(name, []).append(place.bytes)
+        return frozenset(
+            name for name, known in found.items() if sizes.is_worth_spreading(max(known), known, self._unit)
+        )
+
+    def partitions(self, node: str, columns: int | None = None, growth: int = 1) -> int:
+        """How many partitions a node's records are worth; see `shape.Sizes`."""
         sources = self._sources_of(node)
-        size = self.inputs.bytes_of(sources)
+        size = self.inputs.bytes_of(sources) * growth
         if columns is not None:
             everything = max(sum(len(self.inputs.steps[source].columns) for source in sources), 1)
             size = int(size * min(1.0, columns / everything))
         return self._share(size)
 
-    def pieces(self, rows: Rows) -> int:
+    def pieces(self, rows: Rows, growth: int = 1) -> int:
         """In how many pieces records that are written down fit into tasks, as far as their size is known."""
         planned = self.plan.by_name[rows.node]
-        edge = next(edge for edge in planned.inputs if edge.qualifier == rows.input)
-        size = self.inputs.bytes_of(self._sources_of(edge.node))
+        edge = next(edge for edge, written in feeds.inputs(planned) if written == rows)
+        size = self.inputs.bytes_of(self._sources_of(edge.node)) * growth
         fits = min(2 * self._unit, self.memory_share // 2)
         return 1 if min(size, self.written.get(rows, size)) <= fits else size // fits + 1
+
+    @property
+    def range_bytes(self) -> int:
+        """The usual size of a kept range: a task has all of it at hand, to put it into order."""
+        return min(self._unit, max(self.memory_share // 4, 1 << 20))
 
     def _share(self, size: int) -> int:
         """How many partitions of the usual size there are in some bytes, as far as tasks can send to all of them."""

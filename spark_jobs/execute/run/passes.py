@@ -14,12 +14,14 @@ from spark_jobs.execute.run.partitions import Sizes
 from spark_jobs.execute.run.products import Products
 from spark_jobs.execute.spark import chain
 from spark_jobs.execute.tasks import roots, spec
+from spark_jobs.execute.tasks.facts import Known
+from spark_jobs.execute.tasks.kept import Kept
 from spark_jobs.nodes.source import record_origin as origins
 from spark_jobs.nodes.terms.shape import Role
 from spark_jobs.plan.physical import regions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.run.stopwatch import Stopwatch
     from spark_jobs.execute.tasks.report import Part, TaskReport
     from spark_jobs.nodes.records.ledger import Counters
-    from spark_jobs.nodes.terms.needs import Rows
+    from spark_jobs.nodes.terms.needs import Need
     from spark_jobs.plan import plan as plans
 
 
@@ -41,18 +43,14 @@ class Pass:
         run: what is the same for all passes.
         inputs: what is read, with what earlier passes have measured of it.
         values: what is known behind `$...`.
-        excluded: files with the keys of groups whose records count as not read.
+        known: what earlier passes have found of dead records and of rejected groups.
     """
 
     plan: plans.Plan
     run: spec.RunSpec
     inputs: Inputs
     values: Mapping[str, Any]
-    excluded: tuple[str, ...] = field(default=())
-
-    def without(self, dirty: Iterable[str]) -> Pass:
-        """The same, when more groups have turned out to be dirty."""
-        return replace(self, excluded=(*self.excluded, *dirty))
+    known: Known = field(default_factory=Known)
 
     def measure(self, spark: SparkSession) -> tuple[Inputs, Measures]:
         """Measure all splits; gives the inputs with their true borders, and what each split told."""
@@ -65,40 +63,67 @@ class Pass:
         return products.inputs, products.measures
 
     def over(self, spark: SparkSession, products: Products, clock: Stopwatch) -> None:
-        """Run all jobs, in order; each gets what earlier ones wrote down. `products` has what there is so far."""
-        written: dict[Rows, list[Part]] = {}
+        """Run all jobs, in order; each gets what earlier ones wrote down. `products` has what there is so far.
+
+        It ends early where `products.unfolded` says that it is of no use.
+        """
+        written: dict[Need, list[Part]] = {}
         for index in range(len(self._jobs(written))):
             job = self._jobs(written)[index]  # planned anew: build sides that are small after all go to every task
             with clock.phase(f"job {job.number}"):
                 reports = self._reports(spark, self._spec(job, products, written), products)
             products.add(job.number, reports)
+            if products.unfolded:
+                return
             self._stop_when_broken(products)
             for box in job.boxes.values():
-                if box.rows is not None:
-                    written[box.rows] = products.written(box.rows)
-                    self._check(written[box.rows], box.step.name)
+                if box.tells is not None:
+                    written[box.tells] = products.written(box.tells)
+                    self._check(written[box.tells], box.step.name)
 
-    def _jobs(self, written: Mapping[Rows, list[Part]]) -> tuple[regions.Job, ...]:
+    def unfolded(self, names: Collection[str]) -> Pass:
+        """The pass with some nodes evaluated in order."""
+        nodes = tuple(
+            replace(each, step=each.step.unfolded()) if each.name in names and each.step else each
+            for each in self.plan.nodes
+        )
+        return replace(self, plan=replace(self.plan, nodes=nodes))
+
+    def _jobs(self, written: Mapping[Need, list[Part]]) -> tuple[regions.Job, ...]:
+        sizes = self._sizes(written)
+        return regions.jobs(self.plan, sizes.of, sizes.laid)
+
+    def _sizes(self, written: Mapping[Need, list[Part]]) -> Sizes:
         sizes = {rows: sum(part.bytes for part in parts) for rows, parts in written.items()}
-        return regions.jobs(self.plan, Sizes(self.plan, self.inputs, self.run.memory_share, sizes).of)
+        return Sizes(self.plan, self.inputs, self.run.memory_share, sizes)
 
-    def _spec(self, job: regions.Job, products: Products, written: Mapping[Rows, list[Part]]) -> spec.JobSpec:
+    def _spec(self, job: regions.Job, products: Products, written: Mapping[Need, list[Part]]) -> spec.JobSpec:
+        loads = self._loads(job, products, written)
         return spec.JobSpec(
             run=self.run,
             job=job,
-            loads=self._loads(job, products),
-            values={**self.values, **{path: placed.value for path, placed in products.values.items()}},
-            excluded=self.excluded,
-            materialized={rows: tuple(part.path for part in parts) for rows, parts in written.items()},
-            numbers=_numbers(job, products.inputs),
-            departing=_departing(job, products.inputs),
-            places=origins.Places.of(products.inputs.splits_of(job.sources)) if job.exchanges else None,
+            loads=roots.provide(loads, self.run.scratch),
+            values=self.values,
+            known=self.known,
+            materialized={rows: tuple(Kept(p.path, p.records) for p in parts) for rows, parts in written.items()},
+            numbers=_numbers(job, loads),
+            departing=_departing(job, loads),
+            places=_places(job, products.inputs),
+            shares=products.share(_shares(job, loads, len(self._jobs(written)))),
             counted=_counted(job, products),
         )
 
-    def _loads(self, job: regions.Job, products: Products) -> Sequence[roots.Load]:
-        loads = roots.packed(products.inputs.splits_of(job.sources), self.run.pack_bytes)
-        return roots.provide(loads, self.run.scratch)
+    def _loads(self, job: regions.Job, products: Products, written: Mapping[Need, list[Part]]) -> list[roots.Load]:
+        found = roots.packed(products.inputs.splits_of(job.sources), self.run.pack_bytes)
+        number = 1 + max((place.number for _, place in products.inputs.splits), default=-1)
+        for box in job.readers:
+            parts = [written[rows] for rows in box.reads]
+            counts = [sum(part.records for part in each) for each in parts]
+            size = sum(part.bytes for each in parts for part in each)
+            most = self._sizes(written).range_bytes
+            found += roots.kept_ranges(box, counts, size, number, most, self.run.scratch)
+            number = max([number, *(load.number + 1 for load in found)])
+        return found
 
     def _reports(self, spark: SparkSession, wanted: spec.JobSpec, products: Products) -> Iterable[TaskReport]:
         """Run a job; once more with exact borders when a split was cut inside quotes."""
@@ -107,7 +132,9 @@ class Pass:
         if not wrong:
             return reports
         products.inputs = products.inputs.with_exact(wrong)
-        return chain.run(spark, replace(wanted, loads=self._loads(wanted.job, products)))
+        ranges = [load for load in wanted.loads if isinstance(load, roots.KeptRange)]
+        loads = [*roots.packed(products.inputs.splits_of(wanted.job.sources), self.run.pack_bytes), *ranges]
+        return chain.run(spark, replace(wanted, loads=roots.provide(loads, self.run.scratch)))
 
     def _check(self, parts: Iterable[Part], node: str) -> None:
         """Build sides are what their tasks wrote, before other tasks map them."""
@@ -128,24 +155,44 @@ class Pass:
             raise failed_record.blamed(first, products.inputs, products.rows_before, strategy)
 
 
-def _numbers(job: regions.Job, inputs: Inputs) -> range:
-    """The numbers of all tasks: splits, and behind exchanges partitions."""
-    splits = (place.number for _, place in inputs.splits_of(job.sources))
-    return range(max([0, *splits, *(exchange.partitions for exchange in job.exchanges)]) + 1)
+def _places(job: regions.Job, inputs: Inputs) -> origins.Places | None:
+    """What is known of the splits that records come from whose task is another's."""
+    if job.readers:
+        return origins.Places.of(inputs.splits)
+    return origins.Places.of(inputs.splits_of(job.sources)) if job.exchanges else None
 
 
-def _departing(job: regions.Job, inputs: Inputs) -> range:
-    """The numbers of the tasks whose records leave for an exchange: splits, and behind a first one partitions."""
+def _numbers(job: regions.Job, loads: Sequence[roots.Load]) -> range:
+    """The numbers of all tasks: of splits and kept ranges, and behind exchanges partitions."""
+    return range(max([0, *_read(loads), *(exchange.partitions for exchange in job.exchanges)]) + 1)
+
+
+def _departing(job: regions.Job, loads: Sequence[roots.Load]) -> range:
+    """The numbers of the tasks whose records leave for an exchange: those of loads, behind a first one partitions."""
     if any(each.level > 1 for each in job.exchanges if each.kind.gives_places):
-        return _numbers(job, inputs)
-    mine = [place.number for _, place in inputs.splits_of(job.sources)] or [0]
+        return _numbers(job, loads)
+    mine = [*_read(loads)] or [0]
     return range(min(mine), max(mine) + 1)
+
+
+def _read(loads: Sequence[roots.Load]) -> Iterator[int]:
+    """The numbers of the splits and kept ranges that are read."""
+    for load in loads:
+        if isinstance(load, roots.Splits):
+            yield from (place.number for place in load.splits)
+        else:
+            yield load.number
+
+
+def _shares(job: regions.Job, loads: Sequence[roots.Load], jobs: int) -> int:
+    """Of how many tasks one must have as much of a thing as the average; those of each job have the same share."""
+    return (len(loads) + sum(exchange.partitions for exchange in job.exchanges)) * jobs + 1
 
 
 def _counted(job: regions.Job, products: Products) -> dict[str, Counters]:
     """What nodes counted before a job, without what its own tasks count (again) and tell each other."""
     if not any(job.totals(exchange) for exchange in job.exchanges):
         return {}
-    here = {box.step.name for box in job.boxes.values() if box.rows is None}
+    here = {box.step.name for box in job.boxes.values() if box.tells is None and box.role is not Role.KEPT}
     before = {name: counters for name, counters in products.tally.counters.items() if name not in here}
     return before | {name: counters for name, counters in products.counted.items() if name in here}

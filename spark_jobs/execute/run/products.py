@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 from spark_jobs.execute.run.measures import ByNumber, Measures
 from spark_jobs.execute.tally import Tally
 from spark_jobs.nodes.records.ledger import Counters
+from spark_jobs.nodes.terms.needs import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from spark_jobs.execute.run.inputs import Inputs
-    from spark_jobs.execute.tasks.report import Letters, Part, Placed, TaskReport
-    from spark_jobs.nodes.terms.needs import Rows
+    from spark_jobs.execute.tasks.report import Letters, Part, TaskReport
+    from spark_jobs.nodes.terms.needs import Need
 
 
 @dataclass
 class Products:
-    """What the jobs of a pass have produced so far: counts, file names and final values, never records.
+    """What the jobs of a pass have produced so far: counts and file names, never records.
 
     Args:
         inputs: what was read; with exact borders where splits turned out to be cut wrongly.
@@ -27,19 +28,28 @@ class Products:
         parts: the part files of outputs, and of what later jobs need.
         measures: what each split told.
         letters: the files of dead letters.
-        values: the final values that tasks told, by path: those of the last record (spec/exec.md 12).
-        dirty: files with the keys of groups whose records have to be read as if they were not there.
+        shares: of what there is anywhere, some task has this part at least, or there are others that have it.
+        rounds: with correlation keys, what metrics tell of the passes.
+        dirty: files with what tasks found of correlation groups.
         counted: what nodes had counted when what they look up was written down.
+        unfolded: nodes whose short way does not hold: the pass is of no use.
     """
 
     inputs: Inputs
     tally: Tally = field(default_factory=Tally)
-    parts: dict[str | Rows, list[Part]] = field(default_factory=dict)
+    parts: dict[str | Need, list[Part]] = field(default_factory=dict)
     measures: Measures = field(default_factory=Measures)
     letters: list[Letters] = field(default_factory=list)
-    values: dict[str, Placed] = field(default_factory=dict)
     dirty: list[str] = field(default_factory=list)
+    shares: int = 1
+    rounds: dict[str, int] = field(default_factory=dict)
     counted: dict[str, Counters] = field(default_factory=dict)
+    unfolded: set[str] = field(default_factory=set)
+
+    def share(self, shares: int) -> int:
+        """Take in the shares of a job."""
+        self.shares = max(self.shares, shares)
+        return shares
 
     def add(self, job: int, reports: Iterable[TaskReport]) -> None:
         """Add what the tasks of a job told, by level and number."""
@@ -51,18 +61,19 @@ class Products:
                 self.measures.add(measure)
             if report.letters and (report.letters.path or report.letters.dropped_path):
                 self.letters.append(report.letters)
-            for path, placed in report.values.items():
-                known = self.values.get(path)
-                if known is None or known.place <= placed.place:
-                    self.values[path] = placed
             self.dirty += report.dirty
+            self.unfolded.update(report.unfolded)
 
-    def written(self, rows: Rows) -> list[Part]:
-        """The parts of what a later job needs, in record order; what its node has counted by now is kept."""
-        self.counted[rows.node] = replace(self.tally.counters.get(rows.node, Counters()))
-        return self.parts_of(rows)
+    def written(self, need: Need) -> list[Part]:
+        """The parts of what a later job needs, in record order.
 
-    def parts_of(self, box: str | Rows) -> list[Part]:
+        What a node has counted by now that looks records up is kept; one that sets values is counted where it does.
+        """
+        if isinstance(need, Rows):
+            self.counted[need.node] = replace(self.tally.counters.get(need.node, Counters()))
+        return self.parts_of(need)
+
+    def parts_of(self, box: str | Need) -> list[Part]:
         """The parts of an output, or of what a later job needs, in record order."""
         return sorted(self.parts.get(box, ()), key=lambda part: (part.lane, part.number))
 
@@ -70,6 +81,19 @@ class Products:
     def records(self) -> Mapping[int, int]:
         """How many records each split has, by its number."""
         return self.measures.of("records")
+
+    @property
+    def watermarks(self) -> dict[str, dict[str, int]]:
+        """How far the files of each source have come that has a watermark, as splits tell it."""
+        told = self.measures.of("watermark")
+        found: dict[str, dict[str, int]] = {
+            name: {} for name, step in self.inputs.steps.items() if step.watermark_column is not None
+        }
+        for name, place in self.inputs.splits:
+            if name in found:
+                file = place.file_plan.file.name
+                found[name][file] = max(found[name].get(file, 0), told[place.number])
+        return found
 
     @property
     def rows_before(self) -> Mapping[int, int]:

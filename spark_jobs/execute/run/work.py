@@ -12,11 +12,14 @@ from spark_jobs.execute import logs, verdict
 from spark_jobs.execute.letters import gather
 from spark_jobs.execute.run import inputs
 from spark_jobs.execute.run.products import Products
+from spark_jobs.execute.run.rounds import Rounds
 from spark_jobs.execute.tasks import spec
 from spark_jobs.execute.verdict import RunFailed
-from spark_jobs.formats import splits
+from spark_jobs.formats import format, splits
 from spark_jobs.nodes.output import run as output_run
+from spark_jobs.nodes.output import shape
 from spark_jobs.plan import plan as plans
+from spark_jobs.plan.physical import groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.run.passes import Pass
     from spark_jobs.execute.run.stopwatch import Stopwatch
     from spark_jobs.execute.tasks import spill
+    from spark_jobs.execute.tasks.facts import Known
     from spark_jobs.nodes.output.step import OutputStep
     from spark_jobs.plan.options import RunOptions
 
@@ -69,8 +73,8 @@ def run_spec(plan: plans.Plan, options: RunOptions, found: inputs.Inputs, room: 
         widened_type=inputs.widened_type(found),
         strategy=errors.strategy,
         filed=filed,
-        named=0 if errors.strategy is plans.Strategy.FAIL_FAST else gather.NAMED,
-        keep_texts=errors.include_source_row and filed != frozenset(),
+        named=gather.NAMED,
+        keep_texts=errors.include_source_row and errors.strategy is plans.Strategy.CONTINUE and filed != frozenset(),
         scratch=room.scratch,
         parts=room.parts,
         memory_share=room.memory_share,
@@ -78,13 +82,17 @@ def run_spec(plan: plans.Plan, options: RunOptions, found: inputs.Inputs, room: 
         log_level=logs.LEVELS.get(options.log_level, logs.LEVELS["info"]),
         branches=branches(plan),
         pack_bytes=min(_PACK_BYTES, split_bytes()),
+        groups=groups.of(plan),
     )
 
 
 def _filed(plan: plans.Plan, options: RunOptions, found: inputs.Inputs) -> frozenset[int] | None:
-    """The sources whose dead letters go to a file, None: all; a preview writes none."""
+    """The sources whose dead letters go to a file, None: all; a preview writes none.
+
+    Under fail_fast there are none but late records, which end no run (spec/exec.md 8.4).
+    """
     errors = plan.errors
-    if errors.strategy is not plans.Strategy.CONTINUE or options.preview is not None:
+    if errors.strategy is plans.Strategy.BEST_EFFORT or options.preview is not None:
         return frozenset()
     if errors.dead_letters.path:
         return None
@@ -150,13 +158,34 @@ class Work:
         self.products.inputs = known
 
     def _settle(self, spark: SparkSession) -> None:
-        """Run the pass; again without the groups that it found to be dirty, until it finds none (decision 61)."""
+        """Run the pass; with correlation keys again, until it finds nothing that it did not know (decision 61)."""
+        run = self.wanted.run
+        rounds = Rounds(run, run.groups) if run.groups else None
         while True:
-            self.products = Products(self.wanted.inputs)
-            self.wanted.over(spark, self.products, self.clock)
-            if not self.products.dirty:
+            self._over(spark)
+            if rounds is None:
                 return
-            self.wanted = replace(self.wanted.without(self.products.dirty), inputs=self.products.inputs)
+            rounds.take(self.products)
+            self.wanted = replace(self.wanted, inputs=self.products.inputs)
+            while (known := rounds.looking) is not None:
+                rounds.look(self._over(spark, known))
+            if rounds.are_over:
+                rounds.settle(spark, self.products)
+                return
+            rounds.refuse_oversized()
+            self.wanted = replace(self.wanted, known=rounds.known)
+
+    def _over(self, spark: SparkSession, looking: Known | None = None) -> Products:
+        """Run the pass, again where folds of nodes do not hold; `looking`: what is known while it only looks."""
+        while True:
+            found = Products(self.wanted.inputs)
+            if looking is None:
+                self.products = found
+            wanted = self.wanted if looking is None else replace(self.wanted, known=looking)
+            wanted.over(spark, found, self.clock)
+            if not found.unfolded:
+                return found
+            self.wanted = self.wanted.unfolded(found.unfolded)
 
     def _reads_rows(self) -> bool:
         """Whether some program reads a record's position in its file or source, which must be known before the pass."""
@@ -169,10 +198,14 @@ class Work:
         for name, step in plan.outputs.items():
             known = run.widened[name]
             _warn_of_absent(step, known)
-            _, written = output_run.columns(step, known, run.widened_type)
+            written = shape.written(step, known, run.widened_type)
             for _, message in step.unwritable(column.name for column in written):
                 help_text = "name it under `mapping`, leave it out by `exclude`, or choose another encoding"
                 raise verdict.broken(plan, "E900", f"{message}; {help_text}", name)
+            try:
+                output_run.writer(step, known, run.widened_type)
+            except format.Unfit as problem:
+                raise verdict.broken(plan, "E900", str(problem), name) from problem
 
 
 def _warn_of_absent(step: OutputStep, known: Sequence[str]) -> None:

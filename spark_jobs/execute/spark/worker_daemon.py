@@ -11,6 +11,11 @@ import importlib
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
 
 #: What every task imports, beside the operators of all nodes.
 _AHEAD = (
@@ -39,6 +44,18 @@ def ahead() -> list[str]:
     return [*_AHEAD, *registry.runners()]
 
 
+def quiet(worker: Callable[[socket.socket, bool], int]) -> Callable[[socket.socket, bool], int]:
+    """A worker that says nothing when its JVM has gone: the driver tells people why the run has ended."""
+
+    def serve(connection: socket.socket, authenticated: bool) -> int:
+        try:
+            return worker(connection, authenticated)
+        except ConnectionError:
+            return 1
+
+    return serve
+
+
 def main() -> None:
     """Import ahead, then serve Spark."""
     sys.path[:] = without_zip(sys.path)
@@ -50,6 +67,7 @@ def main() -> None:
         format.load()
     from pyspark import daemon
 
+    daemon.worker = quiet(daemon.worker)
     daemon.manager()
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from spark_jobs.execute.spark import spread
 from spark_jobs.execute.tasks import parcels, report
+from spark_jobs.execute.tasks.roots import KeptRange, Splits
 from spark_jobs.execute.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -48,10 +49,15 @@ def read_loads(spec: JobSpec, numbers: Iterable[int], attempt: str) -> Iterator[
     for number in numbers:
         load = spec.loads[number]
         unit = Task(spec, 0, load.number, attempt)
-        if spec.measures_only:
-            unit.measure(load.source, load.splits)
-        else:
-            unit.read(load.source, load.splits)
+        match load:
+            case KeptRange():
+                unit.go_on(load)
+            case Splits() if spec.measures_only:
+                unit.measure(load.source, load.splits)
+            case Splits():
+                unit.read(load.source, load.splits)
+            case _:
+                assert_never(load)
         yield from _sent(unit)
         told.append(unit.report)
     if told:

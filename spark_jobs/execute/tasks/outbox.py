@@ -12,7 +12,7 @@ from spark_jobs.nodes import memory, spill
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from spark_jobs.execute.tasks.spill import Block, Space
+    from spark_jobs.execute.tasks.spill import Space, SpilledBytes
     from spark_jobs.plan.physical import regions
 
 #: How many payloads a task sends at most, as a number of bits.
@@ -38,7 +38,7 @@ class Outbox:
         self._place = account.open(self._release)
         self._space = space
         #: What waits: slot, exchange, partition, ordinal, payload or where it is.
-        self._waiting: list[tuple[int, int, int, int, bytes | Block]] = []
+        self._waiting: list[tuple[int, int, int, int, bytes | SpilledBytes]] = []
         self._on_disk = 0
         self._sent = 0
         self._nodes = {exchange.id: job.boxes[exchange.consumer].step.name for exchange in job.exchanges}

@@ -30,8 +30,9 @@ SCHEMA = pa.schema(
 #: The same for Spark's `mapInArrow`.
 DDL = "slot int, exchange int, partition int, ordinal long, payload binary"
 REPORTS = -1
-#: The ordinal of a parcel that has no rows but what a task of an earlier level counted: it comes before all rows.
-COUNTS = -1
+#: The ordinals of parcels without rows, which come before all rows: what a task of an earlier level counted, and what
+#: its operator has to say to those behind its exchange.
+COUNTS, MESSAGE = -1, -2
 #: Payloads are some megabytes: a batch has few of them.
 BATCH = 8
 

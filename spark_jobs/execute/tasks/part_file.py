@@ -20,10 +20,12 @@ class PartFile:
         self.path = path
         self._is_open = True
         self._file = self._named(opener, path)
-        #: How many records it has; its writer counts.
+        #: How many records it has; the writer of bytes counts them.
         self.records = 0
         #: How many bytes were written to it; known when it is closed.
         self.bytes = 0
+        #: What the frame of its format has to know of it; known when it is closed.
+        self.note = ""
 
     def write(self, *data: Any) -> None:
         """Append what the file takes."""
@@ -32,6 +34,7 @@ class PartFile:
     def write_batch(self, batch: pa.RecordBatch, metadata: Mapping[str, str] | None = None) -> None:
         """Append records, where the file holds records."""
         self._named(self._file.write_batch, batch, metadata)
+        self.records += batch.num_rows
 
     def close(self) -> None:
         """Write what is held back; may be said again."""
@@ -39,6 +42,7 @@ class PartFile:
             self._is_open = False
             tell = getattr(self._file, "tell", None)
             self.bytes = tell() if tell else 0
+            self.note = getattr(self._file, "note", "")
             self._named(self._file.close)
             if tell is None:  # files of Arrow's batches do not tell
                 self.bytes = os.path.getsize(self.path)

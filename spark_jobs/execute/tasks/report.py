@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_jobs.nodes.records.ledger import Counters
-from spark_jobs.nodes.terms.needs import Rows
+from spark_jobs.nodes.terms.needs import Rows, Values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
+
+    from spark_jobs.execute.letters.gather import Gathered
+    from spark_jobs.nodes.terms.needs import Need
 
 #: How hard reports are compressed: there is little to win.
 _LEVEL = 1
@@ -23,28 +26,35 @@ _LEVEL = 1
 
 @dataclass(slots=True)
 class Part:
-    """A part file. `box` is the output's name, or the rows that a later job needs; order: lane, then number.
+    """A part file. `box` is the output's name, or what a later job needs; order: lane, then number.
 
-    `source_file` is the input file that it is about, where each has an output of its own.
+    `source_file` is the input file that it is about, where each has an output of its own; `note` is what the frame of
+    its format has to know of it (`formats.frame.Frame`).
     """
 
-    box: str | Rows
+    box: str | Need
     lane: tuple[int, ...]
     number: int
     path: str
     bytes: int
     records: int = 0
     source_file: str | None = None
+    note: str = ""
 
 
 @dataclass(slots=True)
 class Measure:
-    """What reading a split told: its number over all sources, the records in it, and whether it was cut rightly."""
+    """What reading a split told: its number over all sources, the records in it, and whether it was cut rightly.
+
+    `watermark` is how far its records have come: the latest event time less the delay, in microseconds since the first
+    moment, counted from 1; 0 where no record has one.
+    """
 
     number: int
     records: int
     bytes: int
     is_consistent: bool
+    watermark: int = 0
 
 
 @dataclass
@@ -97,15 +107,15 @@ class Letters:
     dropped: list[tuple[str, str, str, int]] = field(default_factory=list)
 
 
-@dataclass
-class Placed:
-    """A final value, and the place of the record that gave it: of several the last counts.
-
-    The value is as JSON has it; what else there is (dates) is text, which the variable's type turns back.
-    """
-
-    place: tuple[int, ...]
-    value: Any
+def letters(gathered: Gathered) -> Letters:
+    """What is told of the dead letters that were gathered, which are written."""
+    found = Letters(gathered.count, gathered.per_source, gathered.per_category)
+    if gathered.kept.splits:
+        found.path, found.splits = gathered.kept.path, gathered.kept.splits
+    if gathered.dropped.splits:
+        found.dropped_path, found.dropped_splits = gathered.dropped.path, gathered.dropped.splits
+    found.dropped = gathered.dropped_reasons
+    return found
 
 
 @dataclass
@@ -156,10 +166,10 @@ class TaskReport:
     broken: Broken | None = None
     logs: list[LogLine] = field(default_factory=list)
     logs_left_out: int = 0
-    #: Final values by path, as far as this task's records give them.
-    values: dict[str, Placed] = field(default_factory=dict)
-    #: Files with the keys of groups that this task found to be dirty.
+    #: Files with what this task found of correlation groups.
     dirty: list[str] = field(default_factory=list)
+    #: Nodes whose short way does not hold for what this task has seen.
+    unfolded: list[str] = field(default_factory=list)
     payload_bytes: int = 0
     #: Bytes on local disk by node.
     spilled: dict[str, int] = field(default_factory=dict)
@@ -178,7 +188,6 @@ class TaskReport:
             letters["per_source"] = {int(number): count for number, count in letters["per_source"].items()}
             fields["letters"] = Letters(**letters)
         fields["logs"] = [LogLine(**line) for line in fields["logs"]]
-        fields["values"] = {path: Placed(tuple(v["place"]), v["value"]) for path, v in fields["values"].items()}
         if fields["failure"]:
             told = fields["failure"]
             told["record"] = told["record"] and [tuple(pair) for pair in told["record"]]
@@ -190,7 +199,9 @@ class TaskReport:
 
 def _part(told: dict[str, Any]) -> Part:
     box = told["box"]
-    return Part(**{**told, "lane": tuple(told["lane"]), "box": box if isinstance(box, str) else Rows(**box)})
+    if not isinstance(box, str):
+        box = Rows(**box) if "input" in box else Values(**box)
+    return Part(**{**told, "lane": tuple(told["lane"]), "box": box})
 
 
 def encode(reports: Sequence[TaskReport]) -> bytes:

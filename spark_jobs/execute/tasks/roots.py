@@ -1,4 +1,4 @@
-"""What the tasks of a job's first level read: splits of files, small ones of a source together."""
+"""What the tasks of a job's first level read: splits of files, or ranges of what earlier jobs wrote down."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from spark_jobs.nodes.source.split_origin import SplitInput
+    from spark_jobs.plan.physical.regions import Box
 
 #: At most so many splits are read by one task: opening files takes time, which others could share.
 PACK_SPLITS = 500
@@ -22,8 +23,8 @@ _BLOCK_LOADS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
-    """What one task reads: splits of a source, one after the other. It has the number of the first."""
+class Splits:
+    """Splits of a source, which a task reads one after the other. It has the number of the first."""
 
     source: str
     splits: tuple[SplitInput, ...]
@@ -32,6 +33,29 @@ class Load:
     def number(self) -> int:
         """The number of the task, over all sources."""
         return self.splits[0].number
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRange:
+    """Some records of what earlier jobs wrote down for a box, in the order in which it takes them.
+
+    Args:
+        box: the root that takes them.
+        number: the number of the task, behind those of all splits.
+        start: the number of the first record.
+        end: that of the first record behind the range.
+        schedule: the file that says whose turn it is, where the records of several inputs go on in a drawn order.
+    """
+
+    box: str
+    number: int
+    start: int
+    end: int
+    schedule: str | None = None
+
+
+#: What one task reads.
+Load = Splits | KeptRange
 
 
 def packed(splits: Iterable[tuple[str, SplitInput]], most_bytes: int) -> list[Load]:
@@ -45,14 +69,35 @@ def packed(splits: Iterable[tuple[str, SplitInput]], most_bytes: int) -> list[Lo
     for name, place in splits:
         length = place.split.end - place.split.start
         if pack and (name != last or size + length > most_bytes or len(pack) >= PACK_SPLITS):
-            loads.append(Load(last, tuple(pack)))
+            loads.append(Splits(last, tuple(pack)))
             pack, size = [], 0
         last = name
         pack.append(place)
         size += length
     if pack:
-        loads.append(Load(last, tuple(pack)))
+        loads.append(Splits(last, tuple(pack)))
     return loads
+
+
+def kept_ranges(
+    box: Box, counts: Sequence[int], size: int, first_number: int, most_bytes: int, folder: str
+) -> list[Load]:
+    """What a box reads that earlier jobs wrote down, in ranges of about as many bytes.
+
+    Args:
+        box: the root.
+        counts: how many records there are of each of its inputs.
+        size: the bytes of all.
+        first_number: the number of the first range.
+        most_bytes: those of a range. It has as many records as there are inputs at least, since it opens them all.
+        folder: where the order is written down, if it has to be.
+    """
+    total = sum(counts)
+    step = max(total * most_bytes // max(size, 1), len(counts), 1)
+    path = os.path.join(folder, f"schedule-{uuid.uuid4().hex}")
+    schedule = path if box.step.schedule(counts, path) else None
+    starts = enumerate(range(0, total, step), first_number)
+    return [KeptRange(box.id, number, start, min(start + step, total), schedule) for number, start in starts]
 
 
 def provide(loads: Sequence[Load], folder: str) -> Sequence[Load]:

@@ -5,17 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.execute.tasks.facts import Known
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spark_jobs.cxl import types
     from spark_jobs.execute.delivery.destination import Parts
     from spark_jobs.execute.tasks import spill
+    from spark_jobs.execute.tasks.kept import Kept
     from spark_jobs.execute.tasks.roots import Load
     from spark_jobs.nodes.records.ledger import Counters
     from spark_jobs.nodes.source.record_origin import Places
     from spark_jobs.nodes.source.step import SourceStep
-    from spark_jobs.nodes.terms.needs import Rows
+    from spark_jobs.nodes.terms.correlation import GroupPlan
+    from spark_jobs.nodes.terms.needs import Need
     from spark_jobs.plan import plan
     from spark_jobs.plan.physical import regions
 
@@ -40,6 +44,7 @@ class RunSpec:
         log_level: the level below which lines are not kept, as Python's logging numbers them.
         branches: those of all routes, with none before them; records know theirs by its number.
         pack_bytes: splits of a source that together have no more bytes than this are read by one task.
+        groups: which correlation groups rows belong to; None where no source has a key.
     """
 
     steps: Mapping[str, SourceStep]
@@ -56,6 +61,7 @@ class RunSpec:
     log_level: int
     branches: tuple[str, ...]
     pack_bytes: int
+    groups: GroupPlan | None = None
 
 
 @dataclass(frozen=True)
@@ -68,11 +74,12 @@ class JobSpec:
         loads: what level 0 reads, one per task.
         values: run-wide values behind `$...`.
         measures_only: whether level 0 only measures its splits.
-        excluded: files with the keys of groups whose records count as not read.
+        known: what earlier passes have found of records that count as not read, and of rejected groups.
         materialized: files of earlier jobs by what they have, in record order.
-        numbers: those of the splits and partitions that records can come from.
+        numbers: those of the splits, kept ranges and partitions that records can come from.
         departing: those of them whose records leave for an exchange: home partitions share them.
         places: what is known of splits by their numbers, for records that an exchange brought.
+        shares: of what a group has anywhere, a task of the job or the records that died have this part at least.
         counted: what nodes counted in earlier jobs, as far as groups know of it and this job does not count it again.
     """
 
@@ -81,9 +88,10 @@ class JobSpec:
     loads: Sequence[Load]
     values: Mapping[str, Any]
     measures_only: bool = False
-    excluded: tuple[str, ...] = ()
-    materialized: Mapping[Rows, tuple[str, ...]] = field(default_factory=dict)
+    known: Known = field(default_factory=Known)
+    materialized: Mapping[Need, tuple[Kept, ...]] = field(default_factory=dict)
     numbers: range = range(1)
     departing: range = range(1)
     places: Places | None = None
+    shares: int = 1
     counted: Mapping[str, Counters] = field(default_factory=dict)

@@ -61,7 +61,7 @@ def folder(storage: Storage) -> Iterator[Settings]:
 
 
 @dataclass(frozen=True)
-class Block:
+class SpilledBytes:
     """Bytes in a task's file."""
 
     space: Space
@@ -94,7 +94,7 @@ class Space:
             return self._settings.folder
         return os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
 
-    def put_rows(self, node: str, table: pa.Table) -> Block:
+    def put_rows(self, node: str, table: pa.Table) -> SpilledBytes:
         """Write rows down. Raises `Exhausted`."""
         mode = self._settings.compress
         small = table.nbytes < _WORTH_BYTES or table.num_rows < _WORTH_ROWS
@@ -104,7 +104,7 @@ class Space:
             stream.write_table(table)
         return self.put(node, sink.getvalue())
 
-    def put(self, node: str, data: bytes | pa.Buffer) -> Block:
+    def put(self, node: str, data: bytes | pa.Buffer) -> SpilledBytes:
         """Write bytes down. Raises `Exhausted`."""
         size = len(data)
         folder = self._folder
@@ -117,7 +117,7 @@ class Space:
         except OSError as error:
             raise _refused(error, folder, node) from error
         self.spilled[node] = self.spilled.get(node, 0) + size
-        block = Block(self, self._end, size)
+        block = SpilledBytes(self, self._end, size)
         self._end += size
         return block
 

@@ -1,4 +1,4 @@
-"""A task: one split, or one partition of an exchange, through its region; what its operators ask for."""
+"""A task: some splits, a kept range or a partition of an exchange through its region; what its operators ask for."""
 
 from __future__ import annotations
 
@@ -8,64 +8,51 @@ import uuid
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from spark_jobs.disk import durable, refusals
 from spark_jobs.execute import logs
-from spark_jobs.execute.letters import failed_record, gather
-from spark_jobs.execute.tasks import part_file, report
+from spark_jobs.execute.tasks import failing, kept, part_file, report
 from spark_jobs.execute.tasks import spill as disk
 from spark_jobs.execute.tasks.outbox import Outbox
-from spark_jobs.execute.tasks.parcels import COUNTS
+from spark_jobs.execute.tasks.parcels import COUNTS, MESSAGE
 from spark_jobs.formats import reading
 from spark_jobs.nodes import memory, node, operator, spill
-from spark_jobs.nodes.records import ledger, order
+from spark_jobs.nodes.records import batches, ledger, order
 from spark_jobs.nodes.source import record_origin as origins
-from spark_jobs.plan import plan as plans
+from spark_jobs.nodes.terms.shape import Role
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from spark_jobs.cxl.failures import Failures
-    from spark_jobs.execute.letters.gather import Entries, Site
+    from spark_jobs.execute.tasks.roots import KeptRange
     from spark_jobs.execute.tasks.spec import JobSpec
     from spark_jobs.nodes.source.run import Source
     from spark_jobs.nodes.source.split_origin import SplitInput
-    from spark_jobs.nodes.terms.needs import Rows
+    from spark_jobs.nodes.terms.needs import Need, Rows
     from spark_jobs.plan.physical import regions
 
 
-#: The part of a task's share that dead letters may hold before they are written down.
-_LETTERS_SHARE = 8
-_MOST_LETTERS_BYTES = 16 << 20
-
-
-class Task:
+class Task(failing.Failing):
     """The context of one task's operators."""
 
     def __init__(self, spec: JobSpec, level: int, number: int, attempt: str) -> None:
-        self.spec = spec
+        told = report.TaskReport(level, number)
+        super().__init__(spec, told, f"{spec.job.number}-{level}-{number}-{attempt}")
         self.level = level
         self.attempt = attempt
         self.values = dict(spec.values)
         self.branches: Sequence[str] = spec.run.branches
-        self.report = report.TaskReport(level, number)
         self.account = memory.Account(spec.run.memory_share)
         #: What this task makes, and what it only passes on to later levels.
         self.outbox = Outbox(spec.job, level, self.account, lambda: self._disk)
         self.passing = Outbox(spec.job, level, self.account, lambda: self._disk)
-        self.gathered = gather.Gathered(
-            os.path.join(spec.run.scratch, f"letters-{spec.job.number}-{level}-{number}-{attempt}.arrow"),
-            spec.run.filed,
-            spec.run.named,
-            min(spec.run.memory_share // _LETTERS_SHARE, _MOST_LETTERS_BYTES),
-        )
         self._parts: list[tuple[report.Part, Any]] = []
-        self.running: operator.Batch | None = None
+        self.running: batches.Batch | None = None
         #: What operators count that repeat the work of an earlier job.
         self._repeated: dict[str, ledger.Counters] = {}
         #: What nodes counted at earlier levels and in earlier jobs.
@@ -81,78 +68,14 @@ class Task:
         counters = self._repeated if silent else self.report.counters
         return counters.setdefault(name, ledger.Counters())
 
+    def unfold(self, node: str) -> None:
+        """Tell the driver that the pass is to be repeated, with this node evaluated in order."""
+        if node not in self.report.unfolded:
+            self.report.unfolded.append(node)
+
     def counted(self) -> Mapping[str, ledger.Counters]:
         """What nodes counted at all levels before this one, as far as an aggregate of this level asks."""
         return self._counted
-
-    def fail(
-        self,
-        operator_: operator.Operator,
-        batch: operator.Batch,
-        failing: Failures,
-        trigger: str = "",
-        cause: operator.Batch | None = None,
-    ) -> None:
-        """Send rows of a batch to the dead letters."""
-        indices = pa.array(failing.rows)
-        texts = batch.origin.texts(batch, indices) if self.spec.run.keep_texts else None
-        places = batch.origin.identify(batch, indices)
-        if cause is None:
-            causes = gather.own(batch.places.take(indices))
-        else:
-            driver = cause.origin.identify(cause, pa.array(range(cause.count), pa.int64()))
-            causes = (*driver, cause.places)
-        entries = gather.Entries(failing, places, causes, batch.branches.take(indices), texts)
-        stages = [operator_.step.stage] * len(failing.reasons)
-        self._note(operator_, entries, gather.Site(stages, operator_.number, trigger), batch.data)
-
-    def letters(
-        self,
-        operator_: operator.Operator,
-        failing: Failures,
-        places: gather.Places,
-        texts: pa.RecordBatch | None,
-        stages: Sequence[str],
-    ) -> None:
-        """Note dead letters by the places of their records; each reason has its stage."""
-        entries = gather.Entries(failing, places, texts=texts)
-        self._note(operator_, entries, gather.Site(stages, operator_.number))
-
-    def _note(
-        self, operator_: operator.Operator, entries: Entries, site: Site, data: pa.RecordBatch | None = None
-    ) -> None:
-        if operator_.silent:
-            return
-        self.gathered.add(entries, site)
-        if self.spec.run.strategy is not plans.Strategy.FAIL_FAST:
-            return
-        at = np.zeros(len(entries.failing), dtype=np.int64) if entries.causes is None else entries.causes[-1].to_numpy()
-        first = int(np.lexsort((at, *(column.to_numpy() for column in reversed(entries.places))))[0])
-        source, split, row = (column[first].as_py() for column in entries.places)
-        item, stage = entries.failing[first], site.stages[entries.failing.reason[first]]
-        found, (expression, place) = item.failure, item.failure.expression or ("", "")
-        failure = report.FirstFailure(
-            source, split, row, stage, found.detail, found.field, found.category, expression, place,
-            number=site.number, at=int(at[first]),
-        )  # fmt: skip
-        if self.report.failure is None or failure.precedes(self.report.failure):
-            failure.record = None if data is None else failed_record.at_hand(data, item.row)
-            self.report.failure = failure
-
-    def pause(self) -> None:
-        """Records are through: under fail_fast a failure among them ends the task, the earliest one told."""
-        if self.report.failure is not None and self.spec.run.strategy is plans.Strategy.FAIL_FAST:
-            raise operator.StopTask
-
-    def abort(self, operator_: operator.Operator, code: str, message: str, batch: operator.Batch, row: int) -> None:
-        """End the run because of a record."""
-        self.pause()
-        source, split, place = (column[0].as_py() for column in batch.origin.identify(batch, pa.array([row])))
-        record = failed_record.at_hand(batch.data, row)
-        step = operator_.step
-        message = f"{step.kind} '{step.name}': {message}"
-        self.report.failure = report.FirstFailure(source, split, place, step.stage, message, None, code, record=record)
-        raise operator.StopTask
 
     def log(self, level: str, line: str) -> None:
         """Give a line to the run's log."""
@@ -177,7 +100,7 @@ class Task:
         else:
             self.report.logs_left_out += 1
 
-    def record_origin(self, number: int) -> operator.Origin:
+    def record_origin(self, number: int) -> batches.Origin:
         """The origin of records that an exchange brought to a partition."""
         assert self.spec.places is not None, "only exchanges bring records whose split is another task's"
         return origins.RecordOrigin(number, self.spec.places)
@@ -185,6 +108,11 @@ class Task:
     def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:
         """Give rows to an exchange."""
         self.report.payload_bytes += self.outbox.send(exchange, partition, ordinal, table)
+
+    def tell(self, exchange: int, message: bytes, ordinal: int = MESSAGE) -> None:
+        """Give a message to all partitions of an exchange."""
+        for partition in range(self.spec.job.exchanges[exchange].partitions):
+            self.outbox.add(exchange, partition, ordinal, message)
 
     def spill(self, node: str, table: pa.Table) -> spill.Spilled:
         """Write rows down for this task."""
@@ -208,10 +136,10 @@ class Task:
         self._parts.append((report.Part(output, lane, self.report.number, file.path, 0, 0, source_file), file))
         return file
 
-    def materialize(self, rows: Rows, lane: tuple[int, ...], schema: pa.Schema) -> Any:
-        """A new file of rows that a later job needs."""
-        file = self._opened(self.spec.run.scratch, str(rows), rows.node, lambda path: pa.ipc.new_file(path, schema))
-        self._parts.append((report.Part(rows, lane, self.report.number, file.path, 0, 0), file))
+    def materialize(self, need: Need, lane: tuple[int, ...], schema: pa.Schema) -> Any:
+        """A new file of what a later job needs."""
+        file = self._opened(self.spec.run.scratch, str(need), need.node, lambda path: pa.ipc.new_file(path, schema))
+        self._parts.append((report.Part(need, lane, self.report.number, file.path, 0, 0), file))
         return file
 
     def _opened(self, folder: str, what: str, node: str, opener: Callable[[str], Any]) -> part_file.PartFile:
@@ -220,20 +148,17 @@ class Task:
         self._nodes[path] = node
         return part_file.PartFile(opener, path)
 
-    def materialized(self, rows: Rows, partition: int | None = None) -> pa.Table:
-        """The records that an earlier job wrote down, in order; mapped where the file system allows it.
+    def materialized(self, need: Need, partition: int | None = None) -> pa.Table:
+        """What an earlier job wrote down, in order."""
+        return kept.whole(self.spec.materialized[need], partition)
 
-        What the records of some lane or file lack is null there.
-        """
-        files = [part_file.mapped(path) for path in self.spec.materialized[rows]]
-        if partition is None:
-            tables = [file.read_all() for file in files]
-        else:
-            found = [file.get_batch_with_custom_metadata(i) for file in files for i in range(file.num_record_batches)]
-            wanted = str(partition).encode()
-            batches = [each.batch for each in found if each.custom_metadata[operator.PARTITION] == wanted]
-            tables = [pa.Table.from_batches([batch]) for batch in batches]
-        return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
+    def count(self, rows: Rows) -> int:
+        """How many records an earlier job wrote down."""
+        return sum(each.records for each in self.spec.materialized[rows])
+
+    def kept(self, rows: Rows, start: int, end: int) -> Iterator[pa.Table]:
+        """Some of them by their numbers, in order."""
+        return kept.records(self.spec.materialized[rows], start, end)
 
     # ---- the work
     # -------------------------------------------------------------------------------------------------------
@@ -247,7 +172,17 @@ class Task:
         with self._stoppable(name):
             root.read(places, root.reading(self.spec.run.widened.get(name, ()), self.spec.run.keep_texts), outcomes)
             self._finish(operators)
-        self._tell(places, outcomes)
+        self._tell(places, outcomes, root.watermarks)
+        self.report.seconds += time.perf_counter() - started
+
+    def go_on(self, load: KeptRange) -> None:
+        """Push some of what earlier jobs wrote down through its region."""
+        started = time.perf_counter()
+        operators = self._region([load.box])
+        root: Any = operators[0]
+        with self._stoppable(root.step.name):
+            root.read(load.start, load.end, load.schedule)
+            self._finish(operators)
         self.report.seconds += time.perf_counter() - started
 
     def measure(self, name: str, places: Sequence[SplitInput]) -> None:
@@ -260,11 +195,19 @@ class Task:
                 root.count(place, outcomes[-1])
         self._tell(places, outcomes)
 
-    def _tell(self, places: Sequence[SplitInput], outcomes: Sequence[reading.SplitOutcome]) -> None:
+    def _tell(
+        self,
+        places: Sequence[SplitInput],
+        outcomes: Sequence[reading.SplitOutcome],
+        watermarks: Mapping[int, int] = MappingProxyType({}),
+    ) -> None:
         """What reading splits told; the last may have ended early, and others were not begun."""
         for place, found in zip(places, outcomes, strict=False):
             size = max(found.end - found.start, 0)
-            self.report.splits.append(report.Measure(place.number, found.records, size, found.is_consistent))
+            told = report.Measure(
+                place.number, found.records, size, found.is_consistent, watermarks.get(place.number, 0)
+            )
+            self.report.splits.append(told)
 
     def receive(self, exchange: regions.Exchange, parcels: Iterator[tuple[int, bytes]]) -> None:
         """Push a partition of an exchange through its region."""
@@ -276,6 +219,8 @@ class Task:
                 if ordinal == COUNTS:
                     for name, counters in report.decode_counters(payload).items():
                         self._counted.setdefault(name, ledger.Counters()).add(counters)
+                elif ordinal == MESSAGE:
+                    root.hear(payload)
                 else:
                     root.receive(pa.ipc.open_stream(payload).read_all())
             self._finish(operators)
@@ -317,8 +262,7 @@ class Task:
                 continue
             everything = [*self.report.counters.items(), *self._repeated.items()]
             payload = report.encode_counters({name: c for name, c in everything if name in totals.nodes})
-            for partition in range(exchange.partitions):
-                self.outbox.add(exchange.id, partition, COUNTS, payload)
+            self.tell(exchange.id, payload, COUNTS)
 
     def close(self) -> None:
         """Close all files, write the dead letters, and tell what was counted."""
@@ -327,28 +271,16 @@ class Task:
             part.records = file.records
             try:
                 file.close()
-                part.bytes = file.bytes
+                part.bytes, part.note = file.bytes, file.note
             except OSError as error:  # a full disk; or the run was stopped and has tidied up
                 self._break(error)
             self.report.parts.append(part)
-        if self.gathered.count:
-            try:
-                self.gathered.write()
-            except OSError as error:
-                self._break(OSError(error.errno, error.strerror or str(error), error.filename))
-            self.report.letters = self._letters()
+        try:
+            self.write()
+        except OSError as error:
+            self._break(OSError(error.errno, error.strerror or str(error), error.filename))
         self.report.spilled = dict(self._disk.spilled)
         self.report.peak_bytes = pa.default_memory_pool().max_memory() or 0
-
-    def _letters(self) -> report.Letters:
-        gathered = self.gathered
-        found = report.Letters(gathered.count, gathered.per_source, gathered.per_category)
-        if gathered.kept.splits:
-            found.path, found.splits = gathered.kept.path, gathered.kept.splits
-        if gathered.dropped.splits:
-            found.dropped_path, found.dropped_splits = gathered.dropped.path, gathered.dropped.splits
-        found.dropped = gathered.dropped_reasons
-        return found
 
     def release(self) -> None:
         """Everything was sent: give the disk back."""
@@ -381,12 +313,19 @@ class Task:
             last=box.last,
             exchange=box.exchange,
             partitions=box.partitions,
-            rows=box.rows,
+            tells=box.tells,
+            reads=box.reads,
             arrivals=order.Arrivals(box.lanes, self.spec.departing if departs else self.spec.numbers),
             before=order.Arrivals(box.incoming_lanes, self.spec.departing),
             number_of_partition=self.report.number,
             widened=self.spec.run.widened.get(box.step.name, ()),
             widened_type=self.spec.run.widened_type,
+            shows_later=self.spec.run.keep_texts and self._only_keeps(box),
         )
         made: operator.Operator = node.open_step(box.step, box.role, wiring)
         return made
+
+    def _only_keeps(self, box: regions.Box) -> bool:
+        """Whether all that is done with the records of a box is writing them down."""
+        behind = [self.spec.job.boxes[target.box] for target in box.targets]
+        return bool(behind) and all(each.role is Role.KEEP for each in behind)

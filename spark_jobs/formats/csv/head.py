@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.formats import encoding, stretch
 from spark_jobs.formats.csv import parser, pieces, quotes
-from spark_jobs.scan import changes, files
+from spark_jobs.scan import changes, compression, files
+from spark_jobs.scan.compression import Compression
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from spark_jobs.scan.files import InputFile
 
 _READ_BYTES = 64 << 10
-#: What files of gzip, bzip2, Zstandard, XZ and ZIP begin with.
-_COMPRESSED = (b"\x1f\x8b", b"BZh91AY&SY", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0", b"PK\x03\x04")
+#: What ZIP files begin with.
+_ZIP = b"PK\x03\x04"
 #: Of a file without header so many records are looked at for one that is whole.
 _MOST_RECORDS = 1000
 
@@ -63,9 +64,9 @@ def read(file: InputFile, options: CsvRead, declared: Sequence[str]) -> Head | N
     Raises:
         FormatError: the file cannot be read, or its header is no text, has no end, or names a column twice (E217).
     """
-    if file.size <= _READ_BYTES:
+    if file.size <= _READ_BYTES and not file.is_compressed:
         data = changes.content(file)
-        with files.told(file.name):
+        with files.decoded(file.name):
             return _read(io.BytesIO(data), changes.edges_of(data), file, options, declared)
     with changes.opened(file) as raw:
         return _read(raw, raw.edges(), file, options, declared)
@@ -86,8 +87,11 @@ def _read(raw: ByteStream, edges: int, file: InputFile, options: CsvRead, declar
 def _with_header(header: _Record | None, file: InputFile, options: CsvRead) -> Head | None:
     if header is None:
         return None
-    if header.data.startswith(_COMPRESSED):
-        raise FormatError("the file is compressed, which is not read yet: decompress it", file.name, "E400")
+    if header.data.startswith(_ZIP):
+        raise FormatError("the file is compressed in a way that is not read: unpack it", file.name)
+    packed = compression.of_bytes(header.data)
+    if packed is not Compression.NONE:
+        raise FormatError(f"the file is compressed, and its name does not say so: `compression: {packed}`", file.name)
     if not header.is_whole:
         most = pieces.MOST_RECORD_BYTES >> 20
         raise FormatError(f"the header has a quote that is never closed, or is longer than {most} MB", file.name)

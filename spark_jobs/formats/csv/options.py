@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_jobs.formats.format import Format
-from spark_jobs.formats.options import Options, character_problem
+from spark_jobs.formats.options import Options, Packing, character_problem
 
 
 class _CsvOptions(Options):
@@ -32,12 +32,14 @@ class CsvRead(_CsvOptions):
         quote_char: The character around fields; doubled inside them.
         has_header: Whether the first record has the names; else columns follow `schema`.
         encoding: An encoding by its Python name.
+        compression: How files are compressed; as their names end when absent.
     """
 
     delimiter: str = ","
     quote_char: str = '"'
     has_header: bool = True
     encoding: str = "utf-8"
+    compression: Packing | None = None
 
 
 @dataclass(frozen=True)
@@ -48,11 +50,13 @@ class CsvWrite(_CsvOptions):
         delimiter: The character between fields.
         quote_char: The character around fields that need it.
         encoding: An encoding by its Python name.
+        compression: How files are compressed; as their names end when absent.
     """
 
     delimiter: str = ","
     quote_char: str = '"'
     encoding: str = "utf-8"
+    compression: Packing | None = None
 
     def writes_names(self, *, include_header: bool) -> bool:
         """The header has them."""

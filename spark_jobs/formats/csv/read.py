@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from spark_jobs.formats import encoding, misread, names, reader, reading
 from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped
@@ -38,6 +38,8 @@ class CsvReader(reader.Reader):
     """Reads CSV files."""
 
     options: CsvRead
+
+    blank_is_nothing: ClassVar[bool] = True
 
     def plan(
         self,

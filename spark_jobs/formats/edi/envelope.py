@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -15,12 +16,27 @@ class Broken(Exception):
     """A service segment, or another one in its place, that does not fit; the message says why."""
 
 
+@dataclass(frozen=True)
+class Message:
+    """What wraps records; empty where they stand in none.
+
+    Args:
+        reference: its reference.
+        kind: its type.
+        levels: the segments that opened what it stands in, from the header of the interchange on.
+    """
+
+    reference: str | None = None
+    kind: str | None = None
+    levels: tuple[Sequence[str], ...] = ()
+
+
 class Envelope(ABC):
     """Follows the envelope of a file's interchanges, service segment by service segment.
 
     Attributes:
         is_open: whether an interchange is open.
-        message: the reference and the type of the open message; None outside of messages.
+        message: the open message; None outside of messages.
     """
 
     #: What wraps records here, the segment that opens it, and all tags that are no data.
@@ -30,10 +46,12 @@ class Envelope(ABC):
     #: The tags around an interchange.
     header: ClassVar[str]
     trailer: ClassVar[str]
+    #: The sections of `$doc` that the levels below the interchange are.
+    levels: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self) -> None:
         self.is_open = False
-        self.message: tuple[str | None, str | None] | None = None
+        self.message: Message | None = None
 
     @abstractmethod
     def signs(self, head: bytes) -> tuple[Signs, int]:

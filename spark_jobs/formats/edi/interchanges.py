@@ -10,14 +10,17 @@ from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+import pyarrow.compute as pc
+
 from spark_jobs.cxl import failures
 from spark_jobs.formats import encoding, names, reader, reading, stretch
 from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped
 from spark_jobs.formats.edi import portions
+from spark_jobs.formats.edi.documents import Documents
 from spark_jobs.formats.edi.envelope import Broken
 from spark_jobs.formats.edi.portions import BrokenFile, InterchangeFile, Window
 from spark_jobs.formats.records import RecordShape
-from spark_jobs.scan import changes, files
+from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
@@ -39,6 +42,7 @@ class InterchangeReader(reader.Reader):
 
     title: ClassVar[str]
     reference: ClassVar[tuple[str, str]]
+    blank_is_nothing: ClassVar[bool] = True
 
     @abstractmethod
     def envelope(self) -> Envelope:
@@ -79,7 +83,7 @@ class InterchangeReader(reader.Reader):
     def _start(self, file: InputFile) -> tuple[int, int]:
         """The digest of a file's ends, and where its first segment begins in it."""
         charset = self.options.encoding
-        with changes.opened(file) as raw, files.told(file.name):
+        with changes.opened(file) as raw:
             edges = raw.edges()
             is_utf8 = encoding.is_utf8(charset)
             stream: ByteStream = raw if is_utf8 else encoding.Utf8Stream(raw, charset)
@@ -97,17 +101,26 @@ class InterchangeReader(reader.Reader):
         shape = RecordShape(wanted, file_plan.columns, has_nulls=True)
         with changes.opened(file_plan.file) as stream:
             part = reading.bytes_of(split, file_plan, self.options.encoding, stream, outcome)
-            most = self.options.max_elements
-            text = InterchangeFile(part, file_plan.data_start, self.envelope(), most, wanted.block_bytes)
+            most, envelope = self.options.max_elements, self.envelope()
+            text = InterchangeFile(part, file_plan.data_start, envelope, most, wanted.block_bytes)
+            documents = Documents(wanted, envelope)
             try:
                 for portion in text.portions():
+                    for header in portion.headers:
+                        documents.check(header)
                     count = len(portion.which)
                     if not count:
                         continue
                     texts = {field: portion.column(field) for field in shape.needed}
                     first = outcome.records
                     outcome.records += count
-                    yield shape.block(first, count, texts, None, failures.none())
+                    block = shape.block(first, count, texts, None, failures.none())
+                    found = documents.around(portion)
+                    if block.rows is not None:
+                        good = pc.subtract(block.rows, first)
+                        found = {path: column.take(good) for path, column in found.items()}
+                    block.documents = found
+                    yield block
             except BrokenFile as problem:
                 raise self._error(problem, file_plan.file) from None
 

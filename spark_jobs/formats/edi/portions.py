@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_jobs.formats.edi import segments
-from spark_jobs.formats.edi.envelope import Broken
+from spark_jobs.formats.edi.envelope import Broken, Message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
@@ -32,6 +32,15 @@ HEAD_BYTES = 1024
 
 
 @dataclass(frozen=True)
+class Header:
+    """The segment that opens an interchange, with its place in the file."""
+
+    segment: Sequence[str]
+    number: int
+    offset: int
+
+
+@dataclass(frozen=True)
 class Portion:
     """Segments of which some are records.
 
@@ -39,18 +48,22 @@ class Portion:
         segments: the segments.
         which: those that are records.
         owners: for each of them its message, by its place in `messages`.
-        messages: references and types.
+        messages: what wraps them.
+        headers: those that are among the segments.
     """
 
     segments: Segments
     which: Places
     owners: Places
-    messages: list[tuple[str | None, str | None]]
+    messages: list[Message]
+    headers: list[Header]
 
     def column(self, field: int) -> pa.StringArray:
         """The texts of a field of the records: tag, reference, type, and the elements."""
-        if field in (1, 2):
-            return segments.repeated([message[field - 1] for message in self.messages], self.owners)
+        if field == 1:
+            return segments.repeated([message.reference for message in self.messages], self.owners)
+        if field == 2:
+            return segments.repeated([message.kind for message in self.messages], self.owners)
         return self.segments.column(max(field - 2, 0), self.which)
 
 
@@ -172,8 +185,9 @@ class InterchangeFile:
         """The records among segments, what is wrong with the first one behind them, and how many segments count."""
         envelope = self._envelope
         is_service = np.isin(found.codes, self._codes)
-        messages = [envelope.message or (None, None)]
-        count, problem = self._follow(found, signs, is_service, messages)
+        messages = [envelope.message or Message()]
+        headers: list[Header] = []
+        count, problem = self._follow(found, signs, is_service, messages, headers)
         is_record = ~is_service | (found.codes == self._opening)
         wrong = self._wrong_segment(found, is_record)
         if wrong is not None and wrong[0] < count + (problem is not None):
@@ -184,12 +198,15 @@ class InterchangeFile:
         if problem is not None:
             tag = "" if found.lengths[found.first[count]] == 0 else found.column(0, np.array([count]))[0].as_py()
             told = BrokenFile(problem, self._number + count + 1, tag, self._bytes.offset + int(found.starts[count]))
-        return Portion(found, which, owners, messages), told, count
+        return Portion(found, which, owners, messages, headers), told, count
 
     def _follow(
-        self, found: Segments, signs: Signs, is_service: Mask, messages: list[tuple[str | None, str | None]]
+        self, found: Segments, signs: Signs, is_service: Mask, messages: list[Message], headers: list[Header]
     ) -> tuple[int, str | None]:
-        """Follow the envelope; up to which segment it and the delimiters hold, and what is wrong with that one."""
+        """Follow the envelope; up to which segment it and the delimiters hold, and what is wrong with that one.
+
+        Notes the messages and headers on the way.
+        """
         envelope = self._envelope
         services = np.flatnonzero(is_service)
         at = 0
@@ -201,7 +218,10 @@ class InterchangeFile:
             except Broken as problem:
                 return place, str(problem)
             if texts[0] == envelope.opening:
-                messages.append(envelope.message or (None, None))
+                messages.append(envelope.message or Message())
+            elif texts[0] == envelope.header:
+                offset = self._bytes.offset + int(found.starts[place])
+                headers.append(Header(texts, self._number + place + 1, offset))
             at = place + 1
             is_over = not envelope.is_open and at < len(found)
             if is_over and not envelope.goes_on(signs, found.texts(np.array([at]))[0]):

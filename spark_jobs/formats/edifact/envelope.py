@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_jobs.formats.edi import envelope
-from spark_jobs.formats.edi.envelope import Broken, element
+from spark_jobs.formats.edi.envelope import Broken, Message, element
 from spark_jobs.formats.edi.segments import Signs
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class EdifactEnvelope(envelope.Envelope):
 
     def __init__(self) -> None:
         super().__init__()
+        self._header: Sequence[str] = ()
         self._reference = ""
         self._messages = 0
         self._opened = 0
@@ -67,6 +68,7 @@ class EdifactEnvelope(envelope.Envelope):
         if self.is_open:
             raise Broken("the interchange before it has no UNZ")
         self.is_open = True
+        self._header = segment
         # Syntax, sender, recipient and time come first; an empty element may stand before the reference.
         self._reference = next(filter(None, segment[5:]), "")
         self._messages = 0
@@ -74,7 +76,7 @@ class EdifactEnvelope(envelope.Envelope):
     def _open(self, segment: Sequence[str], number: int) -> None:
         if self.message is not None:
             raise Broken("the message before it has no UNT")
-        self.message = (element(segment, 1) or None, element(segment, 2) or None)
+        self.message = Message(element(segment, 1) or None, element(segment, 2) or None, (self._header,))
         self._messages += 1
         self._opened = number
 
@@ -82,7 +84,7 @@ class EdifactEnvelope(envelope.Envelope):
         if self.message is None:
             raise Broken("no message is open")
         envelope.check_count(segment, number - self._opened + 1, "segments from UNH to UNT")
-        envelope.check_reference(segment, self.message[0] or "", "reference of the message")
+        envelope.check_reference(segment, self.message.reference or "", "reference of the message")
         self.message = None
 
     def _end(self, segment: Sequence[str]) -> None:

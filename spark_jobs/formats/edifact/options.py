@@ -1,54 +1,45 @@
-"""EDIFACT: what its options are. Not written yet."""
+"""EDIFACT: what its options are."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from spark_jobs.diagnostics import codes
+from spark_jobs.formats.edi.settings import InterchangeRead, InterchangeWrite
 from spark_jobs.formats.format import Format, SectionPlace
-from spark_jobs.formats.options import Name, Options, Positive
 
 
 @dataclass(frozen=True)
-class EdifactRead(Options):
-    """`options:` of an EDIFACT source.
-
-    Args:
-        max_elements: How many element columns a segment has.
-        encoding: An encoding by its Python name.
-    """
-
-    max_elements: Positive = 32
-    encoding: str = "utf-8"
+class EdifactRead(InterchangeRead):
+    """`options:` of an EDIFACT source."""
 
 
 @dataclass(frozen=True)
-class EdifactWrite(Options):
+class EdifactWrite(InterchangeWrite):
     """`options:` of an EDIFACT output.
 
     Args:
-        interchange: The elements of the UNB segment.
-        interchange_from_doc: The `$doc` section whose elements are used again.
-        message_type: The type in the UNH segment.
+        message_type: The type in the UNH segment, for messages whose records have none.
         write_una: Whether a UNA segment comes first.
-        segment_newline: Whether a line end follows each segment.
-        encoding: An encoding by its Python name.
     """
 
-    interchange: tuple[str, ...] | None = None
-    interchange_from_doc: Name | None = None
     message_type: str | None = None
     write_una: bool = False
-    segment_newline: bool = True
-    encoding: str = "utf-8"
+
+    title = "EDIFACT"
+    reference = "msg_ref"
+    kind = "msg_type"
+    default_kind = "message_type"
 
 
 FORMAT = Format(
     "edifact",
     "EDIFACT",
     chapter=7.1,
+    values_are_text=True,
     read_options=EdifactRead,
     write_options=EdifactWrite,
     sections=SectionPlace("segment", "UNB"),
+    is_framed=True,
     is_one_file=codes.E323,
 )

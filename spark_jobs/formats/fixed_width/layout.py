@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.formats.rules import declared as rules
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: Layout types whose fields hold numbers.
 NUMBERS = frozenset({"integer", "int", "float", "decimal", "number"})
-#: What a field may say; the other keys of format schemas are not built yet.
-_KNOWN = frozenset(
-    {
-        *("name", "type", "required", "format", "alias", "description", "inherits", "drop", "record"),
-        *("start", "width", "end", "justify", "pad", "trim", "truncation"),
-    }
-)
+#: Those that can have digits behind a point.
+_SCALED = frozenset({"float", "decimal", "number"})
+#: What fields of one name have to say alike in all kinds of records: they are one column.
+_OF_COLUMNS = ("type", "alias", "format", "enum", "precision")
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,8 @@ class Field:
     """A field of a record.
 
     Args:
-        name: what the field is called.
+        name: what the field is called in the files.
+        column: what the column of it is called in outputs.
         start: where it begins, in bytes from 0.
         width: how many bytes it has.
         type: its type in the layout; None where nothing is said.
@@ -33,6 +33,8 @@ class Field:
         trim: whether fillers and blanks around a value are cut off on reading.
         truncation: what happens to a text that is too long on writing; None where nothing is said.
         format: the form of its dates.
+        default: the text that stands for nothing; None where nothing does.
+        scale: how many of its digits stand behind a decimal point that is not written.
     """
 
     name: str
@@ -44,6 +46,9 @@ class Field:
     trim: bool = True
     truncation: str | None = None
     format: str | None = None
+    default: str | None = None
+    scale: int = 0
+    column: str = ""
 
     @property
     def end(self) -> int:
@@ -56,52 +61,175 @@ class Field:
         return self.type in NUMBERS
 
 
-def _written(layout: Any) -> list[dict[str, Any]]:
-    return [dict(one) for one in dict(layout).get("fields_", ())]
+@dataclass(frozen=True)
+class Kind:
+    """A kind of records.
+
+    Args:
+        fields: its fields.
+        tag: the text by which its records are known; None where there is only one kind.
+    """
+
+    fields: tuple[Field, ...]
+    tag: str | None = None
+
+    @property
+    def end(self) -> int:
+        """Where its last field ends, excluded."""
+        return max((field.end for field in self.fields), default=0)
 
 
-def fields_of(layout: Any) -> tuple[Field, ...]:
-    """The fields of a layout without problems, in plain form."""
-    return tuple(
-        Field(
-            name=one.get("alias", one["name"]),
-            start=one["start"],
-            width=one["width"] if "width" in one else one["end"] - one["start"],
-            type=one.get("type"),
-            justify=one.get("justify"),
-            pad=one.get("pad", " "),
-            trim=one.get("trim", True),
-            truncation=one.get("truncation"),
-            format=one.get("format"),
-        )
-        for one in _written(layout)
+@dataclass(frozen=True)
+class Kinds:
+    """The kinds of records of a file.
+
+    Args:
+        kinds: one, or several.
+        tags: where the tag of each record stands, from and until; None where there is one kind.
+        column: the column of outputs that has the tag; None where nothing says which.
+    """
+
+    kinds: tuple[Kind, ...]
+    tags: tuple[int, int] | None = None
+    column: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all fields, each once, in order."""
+        return tuple(dict.fromkeys(field.name for kind in self.kinds for field in kind.fields))
+
+    @property
+    def end(self) -> int:
+        """How many bytes of a record are looked at."""
+        return max(*(kind.end for kind in self.kinds), self.tags[1] if self.tags else 0, 0)
+
+
+def kinds_of(layout: Any) -> Kinds:
+    """The kinds of records of a layout without problems, in plain form."""
+    known = dict(layout)
+    if "records" not in known:
+        return Kinds((Kind(fields_of(known.get("fields_", ()))),))
+    records = [dict(one) for one in known["records"]]
+    kinds = tuple(Kind(fields_of(one["fields"]), one["tag"].strip()) for one in records)
+    found = _tag_of(dict(known["discriminator"]), kinds)
+    assert found is not None
+    return Kinds(kinds, *found)
+
+
+def _tag_of(discriminator: dict[str, Any], kinds: tuple[Kind, ...]) -> tuple[tuple[int, int], str | None] | None:
+    """Where tags stand, and the column that has them; None where the kinds do not agree on it."""
+    if "field" in discriminator:
+        named = [one for kind in kinds for one in kind.fields if discriminator["field"] in (one.column, one.name)]
+        places = {(one.start, one.end) for one in named}
+        return (places.pop(), named[0].column) if len(named) == len(kinds) and len(places) == 1 else None
+    start = discriminator.get("start", 0)
+    place = (start, start + discriminator["width"])
+    names = [{one.column for one in kind.fields if (one.start, one.end) == place} for kind in kinds]
+    common = set.intersection(*names) if names else set()
+    return place, min(common) if common else None
+
+
+def fields_of(written: Any) -> tuple[Field, ...]:
+    """The fields of a kind of records without problems; one without a place follows the one before it."""
+    found: list[Field] = []
+    for one in written:
+        found.append(_field(dict(one), found[-1].end if found else 0))
+    return tuple(found)
+
+
+def _field(one: dict[str, Any], at: int) -> Field:
+    start, default = one.get("start", at), one.get("default")
+    return Field(
+        name=one.get("alias", one["name"]),
+        start=start,
+        width=one["width"] if "width" in one else one["end"] - start,
+        type=one.get("type"),
+        justify=one.get("justify"),
+        pad=one.get("pad", " "),
+        trim=one.get("trim", True),
+        truncation=one.get("truncation"),
+        format=one.get("format"),
+        default=None if default is None else rules.text_of(default),
+        scale=one.get("scale", 0),
+        column=one["name"],
     )
 
 
-def problems(layout: Any) -> Iterator[str]:
-    """What is wrong with the places and fillers of a layout."""
-    if not _written(layout) and not dict(layout).get("records"):
-        yield "the format schema has no fields"
+def problems(layout: Any, *, is_written: bool = False) -> Iterator[str]:
+    """What is wrong with the places and fillers of a layout; files are written field by field, without places."""
+    known = dict(layout)
+    if "records" not in known:
+        if not known.get("fields_"):
+            yield "the format schema has no fields"
+        yield from _of_fields(known.get("fields_", ()), is_written)
+        return
+    before = 0
+    for problem in _of_kinds(known["records"], is_written):
+        before += 1
+        yield problem
+    if not before:
+        yield from _of_discriminator(dict(known["discriminator"]), known["records"], is_written)
+
+
+def _of_fields(fields: Any, is_written: bool) -> Iterator[str]:
     names: set[str] = set()
-    for one in _written(layout):
+    for one in map(dict, fields):
         what = f"field `{one['name']}`"
         if one["name"] in names:
             yield f"{what} stands there twice"
         names.add(one["name"])
-        if "start" not in one:
+        if "start" not in one and not is_written:
             yield f"{what}: `start` is missing, the place of its first byte, from 0"
-        elif "width" not in one and "end" not in one:
+        elif "width" not in one and ("end" not in one or "start" not in one):
             yield f"{what}: `width` is missing, the number of its bytes"
         elif "width" not in one and one["end"] <= one["start"]:
             yield f"{what}: `end` must be greater than `start`"
+        if "scale" in one and one.get("type") not in _SCALED:
+            yield f"{what}: `scale` is for fields of the type decimal, float or number"
+        if isinstance(one.get("default"), tuple):
+            yield f"{what}: `default` is one value"
         pad = one.get("pad", " ")
         if len(pad) != 1 or not pad.isascii() or pad in "\r\n":
             yield f"{what}: `pad` is one ASCII character that is no line end"
 
 
-def unbuilt(layout: Any) -> str | None:
-    """What a layout asks for that is not built yet; None where that is nothing."""
-    if dict(layout).get("records"):
-        return "a `format_schema` with `records`"
-    keys = sorted({key for one in _written(layout) for key in one}.difference(_KNOWN))
-    return f"`{keys[0]}` in a `format_schema`" if keys else None
+def _of_kinds(records: Any, is_written: bool) -> Iterator[str]:
+    """What is wrong with several kinds of records, apart from what tells them apart."""
+    if not records:
+        yield "`records` has no kind of records"
+    tags: set[str] = set()
+    said: dict[str, tuple[Any, ...]] = {}
+    for record in map(dict, records):
+        tag = record["tag"].strip()
+        if tag in tags:
+            yield f"two kinds of records have the tag `{tag}`"
+        tags.add(tag)
+        for problem in _of_fields(record["fields"], is_written):
+            yield f"record `{record['id']}`: {problem}"
+        for one in map(dict, record["fields"]):
+            says = tuple(one.get(key) for key in _OF_COLUMNS)
+            if said.setdefault(one["name"], says) != says:
+                yield (
+                    f"record `{record['id']}`: field `{one['name']}` is a column that another kind of records has too, "
+                    f"and {', '.join(_OF_COLUMNS)} differ there"
+                )
+
+
+def _of_discriminator(discriminator: dict[str, Any], records: Any, is_written: bool) -> Iterator[str]:
+    """What is wrong with what tells the kinds apart; the rest is right."""
+    if "field" not in discriminator and "width" not in discriminator:
+        yield "`discriminator` needs `width` (and `start`), or `field`"
+        return
+    if "field" in discriminator and ("width" in discriminator or "start" in discriminator):
+        yield "`discriminator`: `field` and `start`, `width` exclude each other"
+        return
+    kinds = tuple(Kind(fields_of(one["fields"]), one["tag"].strip()) for one in map(dict, records))
+    found = _tag_of(discriminator, kinds)
+    if found is None:
+        yield f"`discriminator`: the field `{discriminator['field']}` is not in all kinds of records at the same place"
+    elif is_written and found[1] is None:
+        yield "`discriminator`: no field has the tag in all kinds of records; say which column tells: `field`"
+    if found is not None:
+        long = [kind.tag for kind in kinds if len((kind.tag or "").encode()) > found[0][1] - found[0][0]]
+        if long:
+            yield f"the tag `{long[0]}` is longer than what tells the kinds of records apart"

@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import Annotated
 
 from spark_jobs.formats.fixed_width import layout
-from spark_jobs.formats.format import Format, LayoutRules
-from spark_jobs.formats.options import Options, Words
+from spark_jobs.formats.format import Format
+from spark_jobs.formats.options import Options, Packing, Words
 
 
 class LineSeparator(StrEnum):
@@ -35,10 +35,12 @@ class FixedWidthRead(_FixedWidthOptions):
     Args:
         line_separator: What stands between records.
         encoding: An encoding by its Python name.
+        compression: How files are compressed; as their names end when absent.
     """
 
     line_separator: Annotated[LineSeparator, Words(spellings=(("crlf", "cr_lf"),))] = LineSeparator.LF
     encoding: str = "utf-8"
+    compression: Packing | None = None
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,12 @@ class FixedWidthWrite(_FixedWidthOptions):
     Args:
         line_separator: What stands between records.
         encoding: An encoding by its Python name.
+        compression: How files are compressed; as their names end when absent.
     """
 
     line_separator: Annotated[LineSeparator, Words(spellings=(("crlf", "cr_lf"),))] = LineSeparator.LF
     encoding: str = "utf-8"
+    compression: Packing | None = None
 
 
 FORMAT = Format(
@@ -61,5 +65,6 @@ FORMAT = Format(
     read_options=FixedWidthRead,
     write_options=FixedWidthWrite,
     values_are_text=True,
-    layout=LayoutRules(layout.problems, layout.unbuilt),
+    ending="txt",
+    layout=layout.problems,
 )

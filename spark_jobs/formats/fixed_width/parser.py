@@ -16,13 +16,15 @@ import pyarrow.compute as pc
 from spark_jobs.cxl import failures
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, encoding, records
+from spark_jobs.formats.fixed_width import scales
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from spark_jobs.formats.fixed_width.layout import Field
+    from spark_jobs.cxl.failures import Failures
+    from spark_jobs.formats.fixed_width.layout import Field, Kinds
     from spark_jobs.formats.fixed_width.options import FixedWidthRead
     from spark_jobs.formats.format import Block, FileColumns, Reading
     from spark_jobs.formats.stretch import ByteStream
@@ -118,9 +120,11 @@ def _exactly(stream: ByteStream, size: int) -> bytes:
 class FixedWidthParser:
     """Makes blocks of the records of one file."""
 
-    def __init__(self, fields: Sequence[Field], options: FixedWidthRead, columns: FileColumns, wanted: Reading) -> None:
-        self._fields = fields
-        self._longest = max(field.end for field in fields)
+    def __init__(self, kinds: Kinds, options: FixedWidthRead, columns: FileColumns, wanted: Reading) -> None:
+        self._kinds = kinds
+        #: The field of each kind of records by the number of its name; None where the kind has none.
+        by_name = [{field.name: field for field in kind.fields} for kind in kinds.kinds]
+        self._fields = [[fields.get(name) for fields in by_name] for name in kinds.names]
         self._charset = options.encoding
         self._is_utf8 = encoding.is_utf8(options.encoding)
         self._shape = records.RecordShape(wanted, columns)
@@ -132,20 +136,71 @@ class FixedWidthParser:
 
     def block(self, first: int, some: Records) -> Block:
         """The block of some records."""
-        cells: dict[int, pa.StringArray] = {}
         is_bad = np.zeros(len(some), dtype=np.bool_)
+        kind = self._kind(some)
+        cells: dict[int, pa.StringArray] = {}
+        absent: dict[int, NDArray[np.bool_]] = {}
         for number in self._shape.needed:
-            cells[number] = self._decoded(*some.texts(self._fields[number].start, self._fields[number].end), is_bad)
+            if kind is None:
+                (field,) = self._fields[number]
+                assert field is not None
+                cells[number] = self._value(number, field, self._decoded(*some.texts(field.start, field.end), is_bad))
+            else:
+                cells[number], absent[number] = self._mixed(number, some, kind, is_bad)
         rows = np.arange(first, first + len(some), dtype=np.int64)
-        if not is_bad.any():
-            return self._shape.block(first, len(some), self._values(cells), None, failures.none())
-        reason = records.malformed_reason(f"bytes are no {self._charset} text")
-        raw = [some.record(int(row))[: self._longest] for row in np.flatnonzero(is_bad)]
-        shown = [str(records.malformed("", one).value) for one in raw]
-        failing = failures.alike(rows[is_bad], reason, pa.array(shown, pa.string()))
-        good = pa.array(~is_bad)
+        is_strange = np.zeros(len(some), dtype=np.bool_) if kind is None else kind < 0
+        if not is_bad.any() and not is_strange.any():
+            return self._shape.block(first, len(some), cells, None, failures.none(), absent)
+        known = ", ".join(str(one.tag) for one in self._kinds.kinds)
+        failing = [
+            self._malformed(f"no kind of records has its tag (there are {known})", some, rows, is_strange),
+            self._malformed(f"bytes are no {self._charset} text", some, rows, is_bad & ~is_strange),
+        ]
+        is_good = ~(is_bad | is_strange)
+        good = pa.array(is_good)
         kept = {number: cell.filter(good) for number, cell in cells.items()}
-        return self._shape.block(first, len(some), self._values(kept), rows[~is_bad], failing)
+        lacking = {number: mask[is_good] for number, mask in absent.items()}
+        return self._shape.block(first, len(some), kept, rows[is_good], failures.joined(failing), lacking)
+
+    def _malformed(self, detail: str, some: Records, rows: Places, mask: NDArray[np.bool_]) -> Failures:
+        raw = [some.record(int(row))[: self._kinds.end] for row in np.flatnonzero(mask)]
+        shown = [str(records.malformed("", one).value) for one in raw]
+        return failures.alike(rows[mask], records.malformed_reason(detail), pa.array(shown, pa.string()))
+
+    def _kind(self, some: Records) -> NDArray[np.int64] | None:
+        """The number of the kind of each record, -1 where no kind has its tag; None where there is one kind."""
+        if self._kinds.tags is None:
+            return None
+        tags = [(kind.tag or "").encode(self._charset) for kind in self._kinds.kinds]
+        data, ends = some.texts(*self._kinds.tags)
+        # The bytes may be no text, so that they are compared as bytes.
+        found = pc.ascii_trim(cell_text.of_bytes(data, ends), " ").cast(pa.binary())
+        number: NDArray[np.int64] = pc.fill_null(
+            pc.index_in(found, value_set=pa.array(tags, pa.binary())), -1
+        ).to_numpy()
+        return number
+
+    def _mixed(
+        self, number: int, some: Records, kind: NDArray[np.int64], is_bad: NDArray[np.bool_]
+    ) -> tuple[pa.StringArray, NDArray[np.bool_]]:
+        """The texts of a field that stands elsewhere in each kind of records, and which records have none of it."""
+        parts: list[pa.StringArray] = []
+        index = np.full(len(some), -1, dtype=np.int64)
+        done = 0
+        for each, field in enumerate(self._fields[number]):
+            rows = np.flatnonzero(kind == each)
+            if field is None or not len(rows):
+                continue
+            chosen = Records(some.data, some.starts[rows], some.stops[rows])
+            wrong = np.zeros(len(rows), dtype=np.bool_)
+            parts.append(self._value(number, field, self._decoded(*chosen.texts(field.start, field.end), wrong)))
+            is_bad[rows[wrong]] = True
+            index[rows] = np.arange(done, done + len(rows))
+            done += len(rows)
+        absent = index < 0
+        if not parts:
+            return pa.nulls(len(some), pa.string()), absent
+        return pa.concat_arrays(parts).take(pa.array(index, mask=absent)), absent
 
     def _decoded(self, data: bytes, ends: Places, is_bad: NDArray[np.bool_]) -> pa.StringArray:
         """The texts of a field; notes the records in which it is none."""
@@ -170,12 +225,8 @@ class FixedWidthParser:
             begin = end
         return pa.array(texts, pa.string())
 
-    def _values(self, cells: dict[int, pa.StringArray]) -> dict[int, pa.StringArray]:
-        return {number: self._value(number, text) for number, text in cells.items()}
-
-    def _value(self, number: int, text: pa.StringArray) -> pa.StringArray:
+    def _value(self, number: int, field: Field, text: pa.StringArray) -> pa.StringArray:
         """The texts of a field without fillers and blanks, null where there is nothing (decision 57)."""
-        field = self._fields[number]
         if field.trim:
             trim = pc.utf8_ltrim if field.justify == "right" else pc.utf8_rtrim
             cut = trim(text, field.pad)
@@ -187,4 +238,7 @@ class FixedWidthParser:
         if number in self._flags:
             text = pc.replace_substring_regex(text, "^[yY]$", "yes")
             text = pc.replace_substring_regex(text, "^[nN]$", "no")
-        return pc.replace_with_mask(text, pc.equal(text, ""), pa.scalar(None, pa.string()))
+        if field.scale:
+            text = scales.with_point(text, field.scale)
+        found = pc.replace_with_mask(text, pc.equal(text, ""), pa.scalar(None, pa.string()))
+        return found if field.default is None else pc.fill_null(found, field.default)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import sys
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from spark_jobs.formats import encoding, names, reader, reading, splits
 from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from spark_jobs.formats.columns import ScanPlan
-    from spark_jobs.formats.fixed_width.layout import Field
+    from spark_jobs.formats.fixed_width.layout import Kinds
     from spark_jobs.formats.fixed_width.options import FixedWidthRead
     from spark_jobs.formats.format import ArrayPath, Block, Reading
     from spark_jobs.formats.names import Search
@@ -35,17 +36,19 @@ class FixedWidthReader(reader.Reader):
 
     options: FixedWidthRead
 
+    blank_is_nothing: ClassVar[bool] = True
+
     @cached_property
-    def fields(self) -> tuple[Field, ...]:
-        """The fields of a record."""
-        return layouts.fields_of(self.layout)
+    def kinds(self) -> Kinds:
+        """The kinds of records, with their fields."""
+        return layouts.kinds_of(self.layout)
 
     @property
     def _record_bytes(self) -> int | None:
         """How long each record is; None where a line end tells."""
         if self.options.line_separator is not LineSeparator.NONE:
             return None
-        return max(field.end for field in self.fields)
+        return self.kinds.end
 
     def plan(
         self,
@@ -62,32 +65,44 @@ class FixedWidthReader(reader.Reader):
         tracker = ColumnTracker(declared, on_unmapped)
         found: list[tuple[InputFile, int]] = []
         skipped: list[str] = []
-        known = tuple(field.name for field in self.fields)
+        known = self.kinds.names
         for file in inputs:
             start, edges = self._start(file)
-            if file.size <= start:
+            if start is None:
                 skipped.append(file.name)
                 continue
-            size = self._record_bytes
-            if size is not None and (file.size - start) % size:
-                rest = (file.size - start) % size
-                raise FormatError(f"incomplete record: expected {size} bytes, got {rest}", file.name)
+            if not file.is_compressed:
+                self._refuse_incomplete(file, start)
             tracker.see(file.name, known)
             found.append((replace(file, edges=edges), start))
         columns = tracker.columns(known)
         return tracker.plan(tuple(FilePlan(file, columns, start, is_splittable=True) for file, start in found), skipped)
 
-    def _start(self, file: InputFile) -> tuple[int, int]:
-        """Where the first record begins, after a byte order mark of UTF-8, and a digest of the file's edges."""
+    def unpacked(self, file_plan: FilePlan, file: InputFile) -> FilePlan:
+        """The same; its size is known now."""
+        self._refuse_incomplete(file, file_plan.data_start)
+        return super().unpacked(file_plan, file)
+
+    def _refuse_incomplete(self, file: InputFile, start: int) -> None:
+        size = self._record_bytes
+        if size is not None and (file.size - start) % size:
+            raise _incomplete(file, size, (file.size - start) % size)
+
+    def _start(self, file: InputFile) -> tuple[int | None, int]:
+        """Where the first record begins, after a byte order mark of UTF-8, and a digest of the file's edges.
+
+        None where there is no record.
+        """
         with changes.opened(file) as stream:
             edges = stream.edges()
-            mark = stream.read(len(codecs.BOM_UTF8))
-        is_marked = mark == codecs.BOM_UTF8 and encoding.is_utf8(self.options.encoding)
-        return len(mark) if is_marked else 0, edges
+            head = stream.read(len(codecs.BOM_UTF8) + 1)
+        is_marked = head.startswith(codecs.BOM_UTF8) and encoding.is_utf8(self.options.encoding)
+        start = len(codecs.BOM_UTF8) if is_marked else 0
+        return start if len(head) > start else None, edges
 
     def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
         """The blocks of a split; its records begin in it."""
-        parsed = parser.FixedWidthParser(self.fields, self.options, file_plan.columns, wanted)
+        parsed = parser.FixedWidthParser(self.kinds, self.options, file_plan.columns, wanted)
         with changes.opened(file_plan.file) as stream:
             for records in self._records(split, file_plan, stream, outcome, wanted.block_bytes):
                 block = parsed.block(outcome.records, records)
@@ -103,7 +118,11 @@ class FixedWidthReader(reader.Reader):
     def _records(
         self, split: Split, file_plan: FilePlan, stream: Stream, outcome: SplitOutcome, size: int = reading.BLOCK_BYTES
     ) -> Iterator[parser.Records]:
-        longest = max(field.end for field in self.fields)
+        longest = self.kinds.end
+        if file_plan.file.is_compressed:
+            outcome.start, outcome.end = split.start, split.end
+            stream.seek(file_plan.data_start)
+            return self._unpacked(file_plan.file, stream, longest, size)
         if self._record_bytes is not None:
             first = file_plan.data_start
             outcome.start, outcome.end = (first - (first - at) // longest * longest for at in (split.start, split.end))
@@ -113,6 +132,21 @@ class FixedWidthReader(reader.Reader):
         stream.seek(outcome.start)
         is_crlf = self.options.line_separator is LineSeparator.CR_LF
         return parser.by_line(stream, outcome.end - outcome.start, longest, size, is_crlf=is_crlf)
+
+    def _unpacked(self, file: InputFile, stream: Stream, longest: int, size: int) -> Iterator[parser.Records]:
+        """The records from a stream's position to its end, wherever that is."""
+        if self._record_bytes is None:
+            is_crlf = self.options.line_separator is LineSeparator.CR_LF
+            yield from parser.by_line(stream, sys.maxsize, longest, size, is_crlf=is_crlf)
+            return
+        for records in parser.by_size(stream, sys.maxsize, longest, size):
+            if rest := len(records.data) % longest:
+                raise _incomplete(file, longest, rest)
+            yield records
+
+
+def _incomplete(file: InputFile, size: int, rest: int) -> FormatError:
+    return FormatError(f"incomplete record: expected {size} bytes, got {rest}", file.name)
 
 
 def open_reader(options: FixedWidthRead, arrays: tuple[ArrayPath, ...], layout: Any) -> FixedWidthReader:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,9 +15,14 @@ from spark_jobs.cxl.failure import Failure
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, encoding, format
 from spark_jobs.formats.fixed_width import layout as layouts
+from spark_jobs.formats.fixed_width import scales
 from spark_jobs.formats.fixed_width.options import LineSeparator
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
     from spark_jobs.cxl.schema import Column, Schema
     from spark_jobs.formats.fixed_width.layout import Field
     from spark_jobs.formats.fixed_width.options import FixedWidthWrite
@@ -33,7 +39,7 @@ class FixedWidthWriter:
     end = b""
 
     def __init__(self, schema: Schema, options: FixedWidthWrite, layout: Any) -> None:
-        self._fields = layouts.fields_of(layout)
+        self._kinds = layouts.kinds_of(layout)
         self._places = {column.name: (number, column) for number, column in enumerate(schema.columns)}
         self._line_end = _LINE_ENDS[options.line_separator]
         self._encoding = encoding.Encoding(options.encoding)
@@ -46,35 +52,81 @@ class FixedWidthWriter:
         Raises:
             Unfit: a value is longer than its field, and must not be cut.
         """
-        failed: dict[int, Failure] = {}
-        cells = [self._cell(field, batch, failed) for field in self._fields]
+        if not batch.num_rows:
+            return format.Encoded(b"", 0)
+        try:
+            lines, failed = self._lines(batch)
+        except pa.ArrowCapacityError:
+            # More than 2 GB of text: halves fit.
+            half = batch.num_rows // 2
+            first = self.encode(batch.slice(0, half), ends=ends)
+            return format.concatenated(first, self.encode(batch.slice(half), ends=ends), half)
         rows = [row for row in range(batch.num_rows) if row not in failed] if failed else range(batch.num_rows)
         if failed:
-            cells = [cell.take(pa.array(rows, pa.int64())) for cell in cells]
-        found = self._bytes([self._filled(field, cell) for field, cell in zip(self._fields, cells, strict=True)], ends)
+            lines = lines.take(pa.array(rows, pa.int64()))
+        if not len(lines):
+            return format.Encoded(b"", 0, [RowFailure(row, failed[row]) for row in sorted(failed)])
+        found = self._encoding.encode_column(lines, ends=ends)
         moved = [RowFailure(rows[each.row], each.failure) for each in found.failures]
         known = [RowFailure(row, failure) for row, failure in failed.items()]
         return format.Encoded(found.data, found.rows, sorted(known + moved, key=lambda each: each.row), found.ends)
 
-    def _bytes(self, cells: list[pa.StringArray], ends: bool) -> format.Encoded:
-        count = len(cells[0])
-        if not count:
-            return format.Encoded(b"", 0)
-        try:
-            lines = pc.binary_join_element_wise(*cells, self._line_end, "")
-        except pa.ArrowCapacityError:
-            # More than 2 GB of text: halves fit.
-            half = count // 2
-            first = self._bytes([cell.slice(0, half) for cell in cells], ends)
-            return format.concatenated(first, self._bytes([cell.slice(half) for cell in cells], ends), half)
-        return self._encoding.encode_column(lines, ends=ends)
+    def _lines(self, batch: pa.RecordBatch) -> tuple[pa.StringArray, dict[int, Failure]]:
+        """The records of a batch, and what is wrong with some of them."""
+        failed: dict[int, Failure] = {}
+        if self._kinds.tags is None:
+            return self._joined(self._kinds.kinds[0].fields, batch, failed), failed
+        parts: list[pa.StringArray] = []
+        order: list[np.ndarray] = []
+        kinds = self._kind(batch, failed)
+        for number, kind in enumerate(self._kinds.kinds):
+            rows = np.flatnonzero(kinds == number)
+            if len(rows):
+                wrong: dict[int, Failure] = {}
+                parts.append(self._joined(kind.fields, batch.take(pa.array(rows)), wrong))
+                failed |= {int(rows[row]): failure for row, failure in wrong.items()}
+                order.append(rows)
+        strange = np.flatnonzero(kinds < 0)
+        parts.append(pa.nulls(len(strange), pa.string()))
+        place = np.empty(batch.num_rows, dtype=np.int64)
+        place[np.concatenate([*order, strange])] = np.arange(batch.num_rows)
+        return pa.concat_arrays(parts).take(pa.array(place)), failed
+
+    def _kind(self, batch: pa.RecordBatch, failed: dict[int, Failure]) -> NDArray[np.int64]:
+        """The number of each record's kind, by the column that has its tag; -1 where no kind has it."""
+        name = self._kinds.column
+        known = self._places.get(name or "")
+        tags = pa.array([kind.tag for kind in self._kinds.kinds], pa.string())
+        if known is None:
+            texts = pa.nulls(batch.num_rows, pa.string())
+        else:
+            texts = cell_text.texts(batch.column(known[0]), known[1].type)
+        found: NDArray[np.int64] = pc.fill_null(
+            pc.index_in(pc.utf8_trim_whitespace(texts), value_set=tags), -1
+        ).to_numpy()
+        for row in np.flatnonzero(found < 0).tolist():
+            text = texts[row].as_py()
+            detail = f"no kind of records has the tag '{text or ''}' (there are {', '.join(tags.to_pylist())})"
+            failed[row] = Failure(detail, value=text, field=name)
+        return found
+
+    def _joined(self, fields: Sequence[Field], batch: pa.RecordBatch, failed: dict[int, Failure]) -> pa.StringArray:
+        """Records of one kind, each with its line end."""
+        if not fields:
+            return pa.repeat(self._line_end, batch.num_rows)
+        cells = [self._filled(field, self._cell(field, batch, failed)) for field in fields]
+        joined: pa.StringArray = pc.binary_join_element_wise(*cells, self._line_end, "")
+        return joined
 
     def _cell(self, field: Field, batch: pa.RecordBatch, failed: dict[int, Failure]) -> pa.StringArray:
         """The texts of a field, none longer than it is."""
-        if field.name not in self._places:
-            return pa.repeat("", batch.num_rows)
-        number, column = self._places[field.name]
-        text = pc.fill_null(self._texts(field, column, batch.column(number), failed), "")
+        if field.column not in self._places:
+            return pa.repeat(field.default or "", batch.num_rows)
+        number, column = self._places[field.column]
+        text = self._texts(field, column, batch.column(number), failed)
+        if field.scale:
+            text = self._scaled(field, text, failed)
+        text = pc.fill_null(text, field.default or "")
         if self._line_end:
             for row in pc.indices_nonzero(pc.match_substring_regex(text, "[\r\n]")).to_pylist():
                 failed.setdefault(row, Failure(f"column '{column.name}': a line end cannot stand in it"))
@@ -91,13 +143,22 @@ class FixedWidthWriter:
             texts[row] = self._cut(texts[row], field.width)
         return pa.array(texts, pa.string())
 
+    def _scaled(self, field: Field, text: pa.StringArray, failed: dict[int, Failure]) -> pa.StringArray:
+        """Numbers without their points; what is no number is an error of its record."""
+        found, bad = scales.without_point(text, field.scale)
+        for row in bad:
+            shown = text[row].as_py()
+            detail = f"field '{field.name}': '{shown}' is no number with {field.scale} digits behind the point"
+            failed.setdefault(row, Failure(detail, value=shown, field=field.name))
+        return found
+
     def _cut(self, text: str, width: int) -> str:
         """The beginning of a text that fits, of whole characters."""
         return text.encode()[:width].decode(errors="ignore") if self._is_utf8 else text[:width]
 
     def _is_number(self, field: Field) -> bool:
         """Whether a field holds numbers, by its own type or else that of its column."""
-        known = self._places.get(field.name)
+        known = self._places.get(field.column)
         return field.is_number or (field.type is None and known is not None and known[1].type.kind in _NUMBERS)
 
     def _filled(self, field: Field, cell: pa.StringArray) -> pa.StringArray:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.formats.json import decoding, portions
+from spark_jobs.formats.json import decoding, portions, structure
+from spark_jobs.formats.stretch import TooLong
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -12,24 +14,39 @@ if TYPE_CHECKING:
     from spark_jobs.formats.json.portions import Lines
     from spark_jobs.formats.stretch import ByteStream, Stretch
 
-_CHUNK_BYTES = 1 << 20
+#: How much is read at once; a longer element is read in larger pieces.
+CHUNK_BYTES = 1 << 20
 _SPACE = " \t\n\r"
 
 
 class ArrayText:
-    """A stream as text, taken apart from its beginning on."""
+    """A stream as text, taken apart from its beginning on.
 
-    def __init__(self, stream: ByteStream, stretch: Stretch) -> None:
+    Args:
+        stream: its bytes.
+        stretch: is told how many were read.
+        chunk_bytes: how much is read at once, where that must be little.
+        most_bytes: how long an element may be.
+    """
+
+    def __init__(
+        self, stream: ByteStream, stretch: Stretch, chunk_bytes: int | None = None, most_bytes: int = sys.maxsize
+    ) -> None:
         self._stream = stream
         self._stretch = stretch
+        self._chunk_bytes = CHUNK_BYTES if chunk_bytes is None else min(chunk_bytes, CHUNK_BYTES)
+        self._most_bytes = most_bytes
+        self._end: int | None = None
+        self._taken = 0
         self._text = ""
         self._bytes = b""
         self._position = 0
         self._at_end = False
         self._is_open = False
-        self._blanks = ""
-        self._between: str | None = None
-        self._piece_end = 0
+        self._piece_end: int | None = None
+        #: Whether only elements have the text between them that is between elements; None while that is not known.
+        self._is_plain: bool | None = None
+        self._between = b""
 
     def _more(self, size: int) -> None:
         """Read on; complete characters go to the text, what was taken apart is dropped."""
@@ -43,12 +60,31 @@ class ArrayText:
             cut -= 1
         self._bytes = data[cut:]
         self._text = self._text[self._position :] + data[:cut].decode()
+        if self._end is not None:
+            self._end -= self._position
         self._position = 0
+        self._cut()
+
+    def end_behind(self, size: int) -> None:
+        """Let the text end after so many more characters."""
+        self._end = self._position + size
+        self._cut()
+
+    def _cut(self) -> None:
+        if self._end is not None and len(self._text) >= self._end:
+            self._text = self._text[: self._end]
+            self._at_end = True
 
     def rest(self) -> str:
-        """All that follows."""
+        """All that follows.
+
+        Raises:
+            TooLong: it is longer than an element may be.
+        """
         while not self._at_end:
-            self._more(_CHUNK_BYTES)
+            self._more(CHUNK_BYTES)
+            if len(self._text) > self._most_bytes:
+                raise TooLong
         return self._text[self._position :]
 
     def elements(self) -> Iterator[Any]:
@@ -56,39 +92,64 @@ class ArrayText:
 
         Raises:
             ValueError: the text is no array, or ends too early.
+            TooLong: an element is longer than it may be.
         """
         while self._has_more():
             yield self._value()
 
-    def piece(self) -> Lines | None:
-        """What follows as lines, if it is objects with the same text between them as there was between the last ones.
+    def some(self, most: int) -> list[Any]:
+        """The next elements, at most so many and about as many bytes as are read at once; none at the end.
 
-        That is a guess: other arrays may have objects with that text between them, too. But if each line is an object,
-        each is an element.
+        Raises:
+            ValueError: the text is no array, or ends too early.
+            TooLong: an element is longer than it may be.
         """
-        if self._between is None:
+        found = []
+        before = self._taken
+        for value in self.elements():
+            found.append(value)
+            if len(found) >= most or self._taken - before >= self._chunk_bytes:
+                break
+        return found
+
+    def piece(self) -> Lines | None:
+        """What follows as lines, if it looks like whole elements: if each line is an object, each is an element."""
+        if self._piece_end is not None:
+            # The last one was refused: by counting brackets at first, and then the elements are taken one by one.
+            self._piece_end = None
+            if not self._is_plain:
+                return None
+            self._is_plain = False
+        if not self._is_open or self._next() != ",":
             return None
-        while not self._at_end and len(self._text) - self._position < _CHUNK_BYTES:
-            self._more(_CHUNK_BYTES)
-        joint = f"}}{self._between}{{"
-        start = self._position + len(self._between)
-        if not self._text.startswith(joint[1:], self._position):
+        while not self._at_end and len(self._text) - self._position < self._chunk_bytes:
+            self._more(self._chunk_bytes)
+        data = self._text[self._position + 1 :].encode()
+        found = self._whole(data)
+        if found is None:
             return None
-        if self._at_end:
-            end = start + len(self._text[start:].rstrip(_SPACE).removesuffix("]").rstrip(_SPACE))
-        else:
-            end = self._text.rfind(joint, start) + 1
-        body = self._text[start:end]
-        if not body or "\0" in body:
+        text, count, end = found
+        lines = portions.Lines(text)
+        if lines.count != count:
             return None
-        self._piece_end = end
-        # A line end is white space in JSON, and so is a tab; neither may stand in a text.
-        lines = body.replace(joint, "}\0{").replace("\n", "\t").replace("\r", "\t").replace("\0", "\n")
-        return portions.Lines(lines.encode())
+        self._piece_end = self._position + 1 + (end if data.isascii() else len(data[:end].decode()))
+        return lines
+
+    def _whole(self, data: bytes) -> tuple[bytes, int, int] | None:
+        """Whole elements as lines, how many, and where they end; counts brackets only where it must."""
+        if self._is_plain:
+            return structure.alike(data, self._between, is_end=self._at_end)
+        found = structure.elements(data)
+        if self._is_plain is None and found is not None and (between := structure.between(data)) is not None:
+            alike = structure.alike(data, between, is_end=self._at_end)
+            self._is_plain = alike is not None and alike[1:] == found[1:]
+            self._between = between
+        return found
 
     def take(self) -> None:
         """Go on behind the last piece."""
-        self._position = self._piece_end
+        assert self._piece_end is not None
+        self._position, self._piece_end = self._piece_end, None
 
     def _has_more(self) -> bool:
         """Go to the next element, if there is one."""
@@ -99,30 +160,25 @@ class ArrayText:
             self._position += 1
             self._is_open = True
             return self._next() != "]"
-        before = self._blanks
         match found:
             case ",":
                 self._position += 1
             case "]":
                 return False
             case found:
-                raise ValueError(f"expected , or ] after an element, found {found or 'the end of the file'}")
-        self._next()
-        self._between = f"{before},{self._blanks}"
+                raise ValueError(decoding.no_comma(found))
         return True
 
     def _next(self) -> str:
         """The next character that is no white space, empty at the end."""
-        self._blanks = ""
         while True:
             while self._position < len(self._text):
                 if self._text[self._position] not in _SPACE:
                     return self._text[self._position]
-                self._blanks += self._text[self._position]
                 self._position += 1
             if self._at_end:
                 return ""
-            self._more(_CHUNK_BYTES)
+            self._more(self._chunk_bytes)
 
     def _value(self) -> Any:
         """The next value. A value that the text does not hold completely is tried again with as much text more."""
@@ -139,6 +195,9 @@ class ArrayText:
                 # A number that ends with the text may go on.
                 if end < len(self._text) or self._at_end:
                     decoding.check(value, self._text[self._position : end])
+                    self._taken += end - self._position
                     self._position = end
                     return value
-            self._more(max(_CHUNK_BYTES, len(self._text)))
+            if len(self._text) - self._position > self._most_bytes:
+                raise TooLong
+            self._more(max(self._chunk_bytes, len(self._text)))

@@ -58,6 +58,18 @@ decoder = json.JSONDecoder(parse_float=Number, parse_int=_int, parse_constant=_r
 _fast_decoder = json.JSONDecoder(parse_float=Number, parse_constant=_refuse)
 
 
+def no_comma(found: str) -> str:
+    """What is wrong where neither a comma nor the end of an array or object follows a value."""
+    return f"expected , or ] or }} after a value, found {found or 'the end of the file'}"
+
+
+def words(problem: ValueError) -> str:
+    """What is wrong with a text that is no JSON, the same whoever reads it."""
+    if isinstance(problem, json.JSONDecodeError) and problem.msg == "Expecting ',' delimiter":
+        return no_comma(problem.doc[problem.pos : problem.pos + 1]) + str(problem).removeprefix(problem.msg)
+    return str(problem)
+
+
 def parse(text: str) -> Any:
     """The value of a JSON text, with `Number`s.
 

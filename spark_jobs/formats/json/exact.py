@@ -177,7 +177,7 @@ def _of_line(line: bytes, encoding: str) -> Item:
     except UnicodeDecodeError:
         return RowFailure(0, malformed(f"bytes are no {encoding} text", line))
     except ValueError as problem:
-        return RowFailure(0, malformed(f"broken JSON: {problem}", line))
+        return RowFailure(0, malformed(f"broken JSON: {decoding.words(problem)}", line))
     return value if isinstance(value, dict) else RowFailure(0, malformed("line is no object", line))
 
 

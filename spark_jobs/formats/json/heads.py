@@ -93,7 +93,7 @@ class Heads:
         return found
 
     def _head(self, file: InputFile) -> _Head:
-        if self._is_utf8 and file.size <= HEAD_BYTES:
+        if self._is_utf8 and file.size <= HEAD_BYTES and not file.is_compressed:
             data = changes.content(file)
             return _Head(data, changes.edges_of(data), is_whole=True)
         with changes.opened(file) as raw:
@@ -145,8 +145,9 @@ def clear_doubts(looked: Sequence[Looked], source: Heads) -> None:
     nowhere = _in_all([found.columns.missing for found in looked])
     for found in looked:
         is_doubtful = nowhere or found.columns.foreign is not None
-        if is_doubtful and not found.is_whole and found.plan.file.size <= left:
-            left -= found.plan.file.size
+        file = found.plan.file
+        if is_doubtful and not found.is_whole and file.size <= left and not file.is_compressed:
+            left -= file.size
             source.look_through(found)
             nowhere &= set(found.columns.missing)
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from spark_jobs.formats.format import Format, SectionPlace
-from spark_jobs.formats.options import Options, Words
+from spark_jobs.formats.options import Options, Packing, Words
 
 
 class JsonLayout(StrEnum):
@@ -26,11 +26,18 @@ class JsonRead(Options):
         format: How records stand in the file; found out from its first character when absent.
         record_path: Where the array of records is, as `$.a.b`, `a.b` or `/a/b`.
         encoding: An encoding by its Python name.
+        compression: How files are compressed; as their names end when absent.
     """
 
     format: JsonLayout | None = None
     record_path: str | None = None
     encoding: str = "utf-8"
+    compression: Packing | None = None
+
+    @property
+    def reads_whole(self) -> bool:
+        """Lines alone can be read on their own."""
+        return self.record_path is not None or self.format in (JsonLayout.ARRAY, JsonLayout.OBJECT)
 
     def problems(self) -> list[tuple[str, str]]:
         """Records inside an object need a path."""
@@ -48,15 +55,21 @@ class JsonWrite(Options):
         format: One array, or one object per line; an array when absent.
         pretty: Whether objects are written over several lines.
         encoding: An encoding by its Python name.
+        compression: How files are compressed; as their names end when absent.
     """
 
     format: Annotated[JsonLayout | None, Words(among=("array", "ndjson"))] = None
     pretty: bool = False
     encoding: str = "utf-8"
+    compression: Packing | None = None
 
     def writes_names(self, *, include_header: bool) -> bool:
         """Each record has them."""
         return True
+
+
+def _pointer_problem(pointer: str) -> str | None:
+    return "a JSON pointer begins with `/`" if pointer and not pointer.startswith("/") else None
 
 
 FORMAT = Format(
@@ -68,5 +81,5 @@ FORMAT = Format(
     names_in_records=True,
     has_arrays=True,
     comes_in_pages=True,
-    sections=SectionPlace("json_pointer"),
+    sections=SectionPlace("json_pointer", problem=_pointer_problem),
 )

@@ -8,28 +8,33 @@ memory; a broken one is an error of the file (decision 28). A document with a `r
 from __future__ import annotations
 
 import itertools
+import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from spark_jobs.formats import format
-from spark_jobs.formats.json import array, attempts, decoding, exact, members, portions, quick, undeclared
+from spark_jobs.formats.json import array, attempts, decoding, documents, exact, members, portions, quick, undeclared
 from spark_jobs.formats.json.options import JsonLayout
 from spark_jobs.formats.stretch import Stretch
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from spark_jobs.formats.format import ArrayPath, Block, Reading
     from spark_jobs.formats.json.exact import Item
     from spark_jobs.formats.json.members import Declared
     from spark_jobs.formats.json.options import JsonRead
     from spark_jobs.formats.json.portions import Lines, Places
+    from spark_jobs.formats.json.quick import Part
     from spark_jobs.formats.stretch import ByteStream
 
+    Begin = Callable[[], ByteStream]
+
+_T = TypeVar("_T")
 #: Records of a block, where bytes do not say how many there are.
 _BLOCK_RECORDS = 16_384
 #: Elements of an array that are read before it is known what stands between them.
@@ -47,46 +52,98 @@ class JsonParser:
         self._layout = layout
         self._options = options
         self._arrays = tuple(arrays)
-        self._columns = reading.columns
-        self._portion_bytes = min(portions.PORTION_BYTES, reading.block_bytes)
+        self._reading = reading
+        # What arrays make is there in a few forms more at a time.
+        size = reading.block_bytes // 2 if self._arrays else reading.block_bytes
+        self._portion_bytes = max(min(portions.PORTION_BYTES, size), 1)
         self._exact = exact.ExactRecords(reading)
-        in_columns = quick.QuickRecords(reading)
+        in_columns = quick.QuickRecords(reading, self._arrays)
         self._attempts = attempts.Attempts(in_columns) if in_columns.is_possible else None
 
-    def blocks(self, stream: ByteStream, stretch: Stretch) -> Iterator[Block]:
+    def blocks(self, begin: Begin, stretch: Stretch) -> Iterator[Block]:
         """The blocks of a stretch of lines, or of a whole file in the other layouts; fills in `stretch` on the way.
+
+        Args:
+            begin: gives the bytes from their beginning on, each time.
+            stretch: is told about them.
 
         Raises:
             FormatError: the file is broken, or its `record_path` leads to no array.
+            TooLong: a record is too long for the memory of a task.
         """
-        if self._layout is JsonLayout.ARRAY and not self._arrays:
-            blocks = self._of_array(stretch, array.ArrayText(stream, stretch))
-        elif self._layout is JsonLayout.NDJSON and not self._arrays:
-            lines_of = portions.portions(stream, stretch, self._portion_bytes)
-            blocks = (self._of_lines(stretch, lines) for lines in lines_of)
-        else:
-            blocks = (self._of_items(stretch, items) for items in self._batches(stream, stretch))
+        blocks = self._all(
+            begin,
+            stretch,
+            lambda lines: self._of_objects(stretch, lines),
+            lambda items: self._of_items(stretch, items),
+            self._reading.record_bytes,
+        )
         for block in blocks:
             stretch.records += block.count
             yield block
 
-    def _of_array(self, stretch: Stretch, text: array.ArrayText) -> Iterator[Block]:
-        """The blocks of an array: many elements at once where they look like lines."""
+    def _all(
+        self,
+        begin: Begin,
+        stretch: Stretch,
+        of_lines: Callable[[Lines], _T | None],
+        of_items: Callable[[list[Item]], _T],
+        most_bytes: int = sys.maxsize,
+    ) -> Iterator[_T]:
+        """What is made of all objects, many at once where they stand on lines or look as if they did.
+
+        Args:
+            begin: gives the bytes from their beginning on, each time.
+            stretch: is told about them.
+            of_lines: makes it of objects on lines; gives None where the lines are no elements of an array.
+            of_items: makes it of single records.
+            most_bytes: how long a record may be.
+        """
+        if self._layout is JsonLayout.NDJSON:
+            for portion in portions.portions(begin(), stretch, self._portion_bytes, most_bytes):
+                made = of_lines(portion)
+                assert made is not None
+                yield made
+            return
+        with self._telling():
+            text = self._array_text(begin, stretch, most_bytes)
+        if text is None:
+            with self._telling():
+                elements = self._document(array.ArrayText(begin(), stretch, most_bytes=most_bytes))
+            for at in range(0, len(elements), _BLOCK_RECORDS):
+                yield of_items([exact.of_value(value) for value in elements[at : at + _BLOCK_RECORDS]])
+            return
         count = _FIRST_ELEMENTS
         while True:
-            with self._telling():
-                lines = text.piece()
-            block = None if lines is None else self._of_objects(stretch, lines)
-            if block is not None:
+            made = None
+            while made is None and (lines := self._piece(text)) is not None:
+                made = of_lines(lines)
+            if made is not None:
                 text.take()
-                yield block
+                yield made
                 continue
             with self._telling():
-                values = list(itertools.islice(text.elements(), lines.count if lines else count))
+                values = text.some(count)
             if not values:
                 return
             count = _BLOCK_RECORDS
-            yield self._of_items(stretch, [exact.of_value(value) for value in values])
+            yield of_items([exact.of_value(value) for value in values])
+
+    def _array_text(self, begin: Begin, stretch: Stretch, most_bytes: int) -> array.ArrayText | None:
+        """The text of the array of records; None where the document that it is in has to be read whole."""
+        if self._options.record_path is None:
+            return array.ArrayText(begin(), stretch, self._portion_bytes, most_bytes)
+        keys = path_keys(self._options.record_path)
+        size = documents.DocumentText(begin(), stretch, keys, self._portion_bytes, most_bytes).size_of_array()
+        if size is None:
+            return None
+        text = documents.DocumentText(begin(), Stretch(), keys, self._portion_bytes, most_bytes)
+        text.go_to_array(size)
+        return text
+
+    def _piece(self, text: array.ArrayText) -> Lines | None:
+        with self._telling():
+            return text.piece()
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
@@ -94,15 +151,9 @@ class JsonParser:
         try:
             yield
         except ValueError as problem:
-            raise FormatError(f"broken JSON: {problem}", self._path) from problem
+            raise FormatError(f"broken JSON: {decoding.words(problem)}", self._path) from problem
 
-    def _of_lines(self, stretch: Stretch, lines: Lines) -> Block:
-        """The block of a portion of lines."""
-        block = self._of_objects(stretch, lines, all_of_them=False)
-        assert block is not None
-        return block
-
-    def _of_objects(self, stretch: Stretch, lines: Lines, *, all_of_them: bool = True) -> Block | None:
+    def _of_objects(self, stretch: Stretch, lines: Lines) -> Block | None:
         """The block of a portion of lines, most of them read at once, the odd ones each on its own.
 
         None where all of them must be objects and one is not.
@@ -110,29 +161,74 @@ class JsonParser:
         first = stretch.records
         taken = self._attempts.read(lines) if self._attempts else attempts.Taken()
         left = taken.left(lines.count)
-        if not left and len(taken.parts) == 1:
-            return format.Block(first, lines.count, taken.parts[0][1])
-        parts = [(places + first, batch) for places, batch in taken.parts]
-        if not left:
-            return _joined(first, lines.count, parts)
-        singly = lines.singly
+        if not left and len(taken.parts) == 1 and not self._arrays:
+            return format.Block(first, lines.count, taken.parts[0][1].batch)
+        singly = lines.singly if left else []
         items = list(exact.of_lines([singly[at] for at in left], self._options.encoding))
-        if all_of_them and not all(isinstance(item, dict) for item in items):
+        if self._layout is not JsonLayout.NDJSON and not all(isinstance(item, dict) for item in items):
             return None
-        return _joined(first, lines.count, parts, self._exact.block(first, items, [first + at for at in left]))
+        if self._arrays:
+            return self._of_spread(
+                first, lines.count, taken.parts, left, [list(self._spread([item])) for item in items]
+            )
+        parts = [(places + first, part.batch) for places, part in taken.parts]
+        return _joined(
+            first, lines.count, parts, self._exact.block(first, items, [first + at for at in left]) if left else None
+        )
+
+    def _of_spread(
+        self,
+        first: int,
+        lines: int,
+        parts: Sequence[tuple[Places, Part]],
+        left: Sequence[int],
+        singly: list[list[Item]],
+    ) -> Block:
+        """The block of the records that lines make, each any number of them.
+
+        Args:
+            first: the number of the first record.
+            lines: how many there are.
+            parts: the lines that were read at once, by their places, and their records.
+            left: the places of the others.
+            singly: the records of these.
+        """
+        counts = np.zeros(lines, dtype=np.int64)
+        for places, part in parts:
+            counts[places] = part.counts
+        counts[left] = [len(items) for items in singly]
+        starts = first + np.cumsum(counts) - counts
+        found = [(_numbers(starts[places], counts[places]), part.batch) for places, part in parts]
+        items = list(itertools.chain.from_iterable(singly))
+        numbers = _numbers(starts[left], counts[left]).tolist()
+        return _joined(first, int(counts.sum()), found, self._exact.block(first, items, numbers))
 
     def _of_items(self, stretch: Stretch, items: list[Item]) -> Block:
-        return self._exact.block(stretch.records, items)
+        return self._exact.block(stretch.records, list(self._spread(items)))
 
-    def keys(self, stream: ByteStream, most_records: int | None = None) -> dict[str, None]:
-        """The names of all undeclared leaves in first-seen order; of the first records alone if a number is given."""
-        names = undeclared.Names([column.key for column in self._columns])
-        if self._layout is JsonLayout.NDJSON and not self._arrays and most_records is None:
-            for lines in portions.portions(stream, Stretch()):
-                names.add(lines)
-        else:
-            items = itertools.chain.from_iterable(self._batches(stream, Stretch()))
-            names.look_at(itertools.islice(items, most_records))
+    def keys(self, begin: Begin, most_records: int | None = None) -> dict[str, None]:
+        """The names of all undeclared leaves in first-seen order; of the first records alone if a number is given.
+
+        Args:
+            begin: gives the bytes from their beginning on, each time.
+            most_records: how many records.
+        """
+        names = undeclared.Names([column.key for column in self._reading.columns], self._arrays)
+        if most_records is not None:
+            names.look_at(itertools.islice(self._items(begin()), most_records))
+            return names.known
+        are_objects = self._layout is not JsonLayout.NDJSON
+
+        def add(lines: Lines) -> bool | None:
+            return names.add(lines, all_of_them=are_objects) or None
+
+        def look_at(items: list[Item]) -> bool:
+            names.look_at(self._spread(items))
+            return True
+
+        for _ in self._all(begin, Stretch(), add, look_at):
+            # All that is wanted is noted on the way.
+            continue
         return names.known
 
     def look_for(self, columns: Declared, stream: ByteStream, most_records: int | None = None) -> None:
@@ -141,20 +237,24 @@ class JsonParser:
         Raises:
             FormatError: as `blocks` does; the records before that were looked at.
         """
-        records = itertools.chain.from_iterable(self._batches(stream, Stretch()))
-        for item in itertools.islice(records, most_records):
+        for item in itertools.islice(self._items(stream), most_records):
             if isinstance(item, dict):
                 columns.note(item)
 
-    def _batches(self, stream: ByteStream, stretch: Stretch) -> Iterator[list[Item]]:
-        """Records and malformed ones, by portions; a malformed one is a `RowFailure` without its row."""
+    def _items(self, stream: ByteStream) -> Iterator[Item]:
+        """Records and malformed ones, each on its own; a malformed one is a `RowFailure` without its row."""
         if self._layout is JsonLayout.NDJSON:
-            for lines in portions.portions(stream, stretch, self._portion_bytes):
-                yield list(self._spread(exact.of_lines(lines.singly, self._options.encoding)))
+            for lines in portions.portions(stream, Stretch()):
+                yield from self._spread(exact.of_lines(lines.singly, self._options.encoding))
             return
-        records = self._spread(self._elements(array.ArrayText(stream, stretch)))
-        while batch := list(itertools.islice(records, _BLOCK_RECORDS)):
-            yield batch
+        text = array.ArrayText(stream, Stretch())
+        with self._telling():
+            values = text.elements() if self._options.record_path is None else self._document(text)
+            yield from self._spread(map(exact.of_value, values))
+
+    def _document(self, text: array.ArrayText) -> list[Any]:
+        """The elements of a document that is read whole."""
+        return self._at_record_path(decoding.parse(text.rest()))
 
     def _spread(self, items: Iterable[Item]) -> Iterator[Item]:
         for item in items:
@@ -162,14 +262,6 @@ class JsonParser:
                 yield from members.spread(item, self._arrays)
             else:
                 yield item
-
-    def _elements(self, text: array.ArrayText) -> Iterator[Item]:
-        with self._telling():
-            if self._options.record_path is not None:
-                values: Iterable[Any] = self._at_record_path(decoding.parse(text.rest()))
-            else:
-                values = text.elements()
-            yield from map(exact.of_value, values)
 
     def _at_record_path(self, document: Any) -> list[Any]:
         """The array that `record_path` leads to: `$.a.b`, `a.b` or `/a/b` (decision 2)."""
@@ -181,6 +273,12 @@ class JsonParser:
         if not isinstance(document, list):
             raise FormatError(f"record_path '{path}' leads to no array", self._path)
         return document
+
+
+def _numbers(starts: Places, counts: Places) -> Places:
+    """Numbers from each start on, so many."""
+    before = np.cumsum(counts) - counts
+    return np.repeat(starts - before, counts) + np.arange(int(counts.sum()))
 
 
 def _joined(

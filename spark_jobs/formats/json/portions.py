@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from spark_jobs.formats.stretch import TooLong
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -97,14 +100,22 @@ def count(data: bytes) -> int:
     return sum(1 for line in data.splitlines() if line.strip())
 
 
-def portions(stream: ByteStream, stretch: Stretch, size: int = PORTION_BYTES) -> Iterator[Lines]:
-    """The lines of a stream, so many bytes at once; notes in `stretch` how much was read."""
+def portions(
+    stream: ByteStream, stretch: Stretch, size: int = PORTION_BYTES, most_bytes: int = sys.maxsize
+) -> Iterator[Lines]:
+    """The lines of a stream, so many bytes at once; notes in `stretch` how much was read.
+
+    Raises:
+        TooLong: a line is longer than it may be.
+    """
     rest = b""
     while chunk := stream.read(max(size, len(rest))):
         stretch.bytes_read += len(chunk)
         data = rest + chunk
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         rest = data[end:]
+        if len(rest) > most_bytes:
+            raise TooLong
         yield from _of_lines(data[:end])
     yield from _of_lines(rest)
 

@@ -18,13 +18,14 @@ import pyarrow.compute as pc
 from spark_jobs.cxl import values
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import coerce, format
-from spark_jobs.formats.json import arrow, decoding, members, spelling
+from spark_jobs.formats.json import arrow, decoding, members, spreading
+from spark_jobs.formats.typed import spelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from spark_jobs.formats.format import Reading, SourceColumn
-    from spark_jobs.formats.json.portions import Lines, Mask
+    from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
+    from spark_jobs.formats.json.portions import Lines, Mask, Places
 
 _ARROW: dict[Kind, pa.DataType] = {
     Kind.STRING: pa.string(),
@@ -55,6 +56,14 @@ _EXACT = float(1 << 53)
 
 
 @dataclass(frozen=True)
+class Part:
+    """Records that were read at once, and how many each object made."""
+
+    batch: pa.RecordBatch
+    counts: Places
+
+
+@dataclass(frozen=True)
 class _Leaf:
     """A column that is read: its name in the object, where that leads, and how it is declared (None if it is not)."""
 
@@ -72,18 +81,24 @@ class QuickRecords:
 
     Args:
         reading: what is wanted.
+        arrays: arrays that are exploded or joined.
     """
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: Reading, arrays: Sequence[ArrayPath] = ()) -> None:
         self._reading = reading
-        leaves = _leaves(reading)
-        #: Whether any record can be read in this way.
-        self.is_possible = leaves is not None
+        leaves = _leaves(reading, [each.path for each in arrays])
         self._leaves = leaves or []
+        self._spreading = spreading.Spreading(arrays, [leaf.path for leaf in self._leaves]) if arrays else None
+        #: Whether any record can be read in this way.
+        self.is_possible = leaves is not None and (self._spreading is None or self._spreading.is_possible)
+        #: What stands inside of lists is found in the text in another way.
+        self._listed = {each.path for each in arrays}
         self._types = {leaf.name: _ARROW.get(leaf.column.type.kind) if leaf.column else None for leaf in self._leaves}
-        self._dotted = tuple({key for leaf in self._leaves for key in _dotted_keys(leaf.path)})
+        paths = [leaf.path for leaf in self._leaves] + (self._spreading.paths if self._spreading else [])
+        self._dotted = tuple({key for path in paths for key in _dotted_keys(path)})
         self._schema: pa.Schema | None = None
         self._retyped: set[str] = set()
+        self._may_respread = True
 
     def begin(self, lines: Lines) -> set[int]:
         """Begin a portion, in which each column may change its Arrow type once.
@@ -92,6 +107,7 @@ class QuickRecords:
         goes before what stands inside of objects.
         """
         self._retyped.clear()
+        self._may_respread = True
         rows = arrow.traps(lines)
         for key in self._dotted:
             if key in lines.objects:
@@ -100,25 +116,56 @@ class QuickRecords:
             rows.update(lines.row(found.start()) for found in arrow.ESCAPED_KEY.finditer(lines.objects))
         return rows
 
-    def read(self, text: bytes, count: int) -> tuple[pa.RecordBatch, Mask | None]:
+    def read(self, text: bytes, count: int) -> tuple[Part, Mask | None]:
         """The records of some objects, and which of these are not among them (None: all are).
 
         Raises:
             Refused: Arrow cannot read one of them.
             NoInt: the same because of its number.
         """
+        kinds = self._kinds()
         if self._schema is None:
-            kinds = {leaf.path: self._types[leaf.name] or pa.string() for leaf in self._leaves}
-            self._schema = pa.schema(_fields(kinds)) if kinds else _NOTHING
+            fields = kinds if self._spreading is None else self._spreading.fields(kinds)
+            self._schema = pa.schema(list(spreading.structure(fields))) if fields else _NOTHING
         table = arrow.read(text, count, self._schema)
+        if self._spreading is not None:
+            return self._read_spread(self._spreading, table, text, kinds)
         odd = np.zeros(count, dtype=np.bool_)
         arrays = {leaf.name: self._converted(leaf, _member(table, leaf.path), text, odd) for leaf in self._leaves}
         batch = self._batch(arrays, count)
-        return (batch.filter(pa.array(~odd)), odd) if odd.any() else (batch, None)
+        if odd.any():
+            batch = batch.filter(pa.array(~odd))
+        return Part(batch, np.ones(batch.num_rows, dtype=np.int64)), odd if odd.any() else None
+
+    def _read_spread(
+        self, spread: spreading.Spreading, table: pa.Table, text: bytes, kinds: Mapping[tuple[str, ...], pa.DataType]
+    ) -> tuple[Part, Mask]:
+        """The same where objects make several records, or none."""
+        odd = np.zeros(table.num_rows, dtype=np.bool_)
+        rows = pa.StructArray.from_arrays(
+            [_chunk(table, name) for name in table.column_names], fields=list(table.schema)
+        )
+        made = spread.of(rows, kinds, text, odd)
+        odd_rows = np.zeros(len(made.rows), dtype=np.bool_)
+        arrays = {
+            leaf.name: self._converted(leaf, spreading.at(made.rows, leaf.path), text, odd_rows)
+            for leaf in self._leaves
+        }
+        odd[made.parents[odd_rows]] = True
+        batch = self._batch(arrays, len(made.rows))
+        counts = np.bincount(made.parents, minlength=len(odd))
+        return Part(batch.filter(pa.array(~odd[made.parents])), counts[~odd]), odd
+
+    def _kinds(self) -> dict[tuple[str, ...], pa.DataType]:
+        return {leaf.path: self._types[leaf.name] or pa.string() for leaf in self._leaves}
 
     def learn(self, records: Sequence[dict[str, Any]], *, is_first: bool = False) -> bool:
         """Take the kinds of values from some records; tells whether that changed anything."""
         changed = False
+        if self._spreading is not None:
+            records, changed = self._spreading.learn(records, may_change=self._may_respread)
+            self._may_respread &= not changed
+            self._schema = None if changed else self._schema
         for leaf in self._leaves:
             found = {members.find(record, leaf.name).__class__ for record in records} - {type(None)}
             kind = _arrow_type(leaf, found)
@@ -126,13 +173,18 @@ class QuickRecords:
                 changed |= self._retype(leaf, kind)
         if is_first:
             self._retyped.clear()
+            self._may_respread = True
         return changed
 
     def widen_ints(self, text: bytes, number: str) -> bool:
         """Read an int column as floats because of a number that is none (`3.0`); tells whether there is one."""
         for leaf in self._leaves:
             is_int = leaf.is_dynamic or (leaf.column is not None and leaf.column.type.kind is Kind.INT)
-            if is_int and self._types[leaf.name] == pa.int64() and _finds(leaf, number, text):
+            if (
+                is_int
+                and self._types[leaf.name] == pa.int64()
+                and (leaf.name in self._listed or _finds(leaf, number, text))
+            ):
                 return self._retype(leaf, pa.float64())
         return False
 
@@ -147,7 +199,7 @@ class QuickRecords:
     def _converted(self, leaf: _Leaf, array: pa.Array, text: bytes, odd: Mask) -> pa.Array:
         """The values of a column; notes the records that need the exact way."""
         if leaf.column is None or leaf.is_dynamic:
-            array = _tagged(leaf, array, text, odd)
+            array = _tagged(leaf, array, text, odd, is_listed=leaf.name in self._listed)
         elif leaf.column.type.kind is not Kind.STRING and isinstance(array, pa.StringArray):
             done = coerce.convert(array, leaf.column.type, self._reading.forms(leaf.column))
             odd[done.failed] = True
@@ -171,10 +223,10 @@ class QuickRecords:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
 
 
-def _leaves(reading: Reading) -> list[_Leaf] | None:
+def _leaves(reading: Reading, arrays: Sequence[str]) -> list[_Leaf] | None:
     """What must be read of each object, or None where the exact way alone will do."""
     columns = {column.key: column for column in reading.columns}
-    above = members.parents([*columns, *reading.widened])
+    above = members.parents([*columns, *reading.widened, *arrays])
     leaves = []
     for name in (*columns, *reading.widened):
         column = columns.get(name)
@@ -205,20 +257,6 @@ def _dotted_keys(path: tuple[str, ...]) -> Iterator[bytes]:
             yield values.json_text(".".join(path[start:stop])).encode()
 
 
-def _fields(leaves: Mapping[tuple[str, ...], pa.DataType]) -> list[pa.Field]:
-    """The fields of an object, those of inner objects as structures."""
-    inner: dict[str, dict[tuple[str, ...], pa.DataType]] = {}
-    fields: dict[str, pa.Field] = {}
-    for path, kind in leaves.items():
-        if len(path) == 1:
-            fields[path[0]] = pa.field(path[0], kind)
-        else:
-            inner.setdefault(path[0], {})[path[1:]] = kind
-    for name, below in inner.items():
-        fields[name] = pa.field(name, pa.struct(_fields(below)))
-    return list(fields.values())
-
-
 def _arrow_type(leaf: _Leaf, found: set[type]) -> pa.DataType | None:
     """As what a column is read in which values of some classes were found; None if they do not tell."""
     if found == {int, decoding.Number}:
@@ -232,12 +270,16 @@ def _arrow_type(leaf: _Leaf, found: set[type]) -> pa.DataType | None:
 
 
 def _member(table: pa.Table, path: tuple[str, ...]) -> pa.Array:
-    column = table.column(path[0])
-    array = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+    array = _chunk(table, path[0])
     return pc.struct_field(array, list(path[1:])) if len(path) > 1 else array
 
 
-def _tagged(leaf: _Leaf, array: pa.Array, text: bytes, odd: Mask) -> pa.Array:
+def _chunk(table: pa.Table, name: str) -> pa.Array:
+    column = table.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+
+
+def _tagged(leaf: _Leaf, array: pa.Array, text: bytes, odd: Mask, *, is_listed: bool) -> pa.Array:
     """Values whose kind JSON says, as dynamic columns hold them."""
     if leaf.column is not None and leaf.column.type.kind is Kind.NUMERIC and not _is_number(array.type):
         # Texts and bools convert under Numeric, each by the exact rule.
@@ -245,7 +287,7 @@ def _tagged(leaf: _Leaf, array: pa.Array, text: bytes, odd: Mask) -> pa.Array:
     if pa.types.is_floating(array.type):
         is_float = pc.is_finite(array)
         whole = pc.equal(pc.trunc(array), array)
-        if pc.any(whole).as_py() and arrow.may_have(leaf.path[-1], rb"-?[0-9]+\s*[,}]", text):
+        if pc.any(whole).as_py() and (is_listed or arrow.may_have(leaf.path[-1], rb"-?[0-9]+\s*[,}]", text)):
             # A whole number may have been written as an int, and then it is one.
             is_float = pc.and_(is_float, pc.invert(whole))
         _note(odd, pc.invert(is_float))

@@ -13,22 +13,26 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import types
 from spark_jobs.formats import names, reader, reading, splits
+from spark_jobs.formats.coerce import UnfitSection
 from spark_jobs.formats.columns import ColumnTracker, OnUnmapped
 from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
-from spark_jobs.formats.json import exact, heads, parser, portions, undeclared
+from spark_jobs.formats.json import array, decoding, exact, heads, parser, portions, sections, undeclared
 from spark_jobs.formats.json.options import JsonLayout
-from spark_jobs.formats.stretch import Stretch
+from spark_jobs.formats.reading import SplitOutcome
+from spark_jobs.formats.stretch import Stretch, TooLong
 from spark_jobs.scan import changes
+from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from spark_jobs.formats.columns import FilePlan, ScanPlan
     from spark_jobs.formats.format import Block
     from spark_jobs.formats.json.options import JsonRead
     from spark_jobs.formats.names import Part, Search
-    from spark_jobs.formats.reading import SplitOutcome
     from spark_jobs.formats.splits import Split
+    from spark_jobs.formats.stretch import ByteStream
+    from spark_jobs.scan.changes import Stream
     from spark_jobs.scan.files import InputFile
 
 
@@ -64,10 +68,7 @@ class JsonReader(reader.Reader):
         heads.tell(looked, source, tracker)
         plans = [found.plan for found in looked]
         if on_unmapped is not OnUnmapped.DROP:
-            parts = [names.Part(split, plans[split.file], tuple(declared)) for split in splits.plan(plans)]
-            for part, leaves in zip(parts, search(self, parts), strict=True):
-                for leaf in leaves:
-                    tracker.note_undeclared(part.file_plan.file.name, leaf)
+            names.note_undeclared(tracker, self, plans, declared, search)
         return tracker.plan(tuple(plans), skipped, exact.WIDENED_TYPE)
 
     def groups(self, parts: Sequence[Part]) -> list[list[Part]]:
@@ -90,6 +91,7 @@ class JsonReader(reader.Reader):
             and part.split.is_last
             and part.split.end - part.split.start <= heads.HEAD_BYTES
             and part.file_plan.is_splittable
+            and not part.file_plan.file.is_compressed
             and part.file_plan.file.most_records is None
             and not self.arrays
         )
@@ -105,8 +107,17 @@ class JsonReader(reader.Reader):
         wanted = Reading(tuple(SourceColumn(name, types.ANY) for name in part.declared))
         parsed = self._parser(part.file_plan, wanted)
         with changes.opened(part.file_plan.file) as raw:
-            stream = reading.bytes_of(part.split, part.file_plan, self.options.encoding, raw, reading.SplitOutcome())
-            return tuple(parsed.keys(stream, part.file_plan.file.most_records))
+            begin = self._beginning(part.split, part.file_plan, raw, SplitOutcome())
+            return tuple(parsed.keys(begin, part.file_plan.file.most_records))
+
+    def _beginning(self, split: Split, file_plan: FilePlan, raw: Stream, outcome: SplitOutcome) -> parser.Begin:
+        """What gives the bytes of a split from their beginning on."""
+
+        def begin() -> ByteStream:
+            raw.seek(0)
+            return reading.bytes_of(split, file_plan, self.options.encoding, raw, outcome)
+
+        return begin
 
     def _parser(self, file_plan: FilePlan, wanted: Reading) -> parser.JsonParser:
         layout = heads.planned_layout(file_plan)
@@ -117,11 +128,31 @@ class JsonReader(reader.Reader):
         parsed = self._parser(file_plan, wanted)
         stretch = Stretch()
         with changes.opened(file_plan.file) as stream:
-            part = reading.bytes_of(split, file_plan, self.options.encoding, stream, outcome)
-            for block in parsed.blocks(part, stretch):
-                outcome.records = stretch.records
-                yield block
+            begin = self._beginning(split, file_plan, stream, outcome)
+            try:
+                for block in parsed.blocks(begin, stretch):
+                    outcome.records = stretch.records
+                    yield block
+            except TooLong:
+                raise reading.too_long(file_plan, wanted) from None
         outcome.records = stretch.records
+
+    def document(self, file_plan: FilePlan, wanted: Reading) -> Mapping[str, Any]:
+        """What the sections of a file say; it has to be one JSON value.
+
+        It is parsed for them alone: a trailer stands behind the records that want to know it.
+        """
+        path = file_plan.file.name
+        whole = splits.Split(0, 0, 0, file_plan.file.size, is_last=True, is_exact=True)
+        with changes.opened(file_plan.file) as stream:
+            part = reading.bytes_of(whole, file_plan, self.options.encoding, stream, SplitOutcome())
+            try:
+                value = decoding.parse(array.ArrayText(part, Stretch()).rest().removeprefix("\ufeff"))
+                return sections.of_document(value, wanted)
+            except ValueError as problem:
+                raise FormatError(f"broken JSON: sections are of files with one value: {problem}", path) from problem
+            except UnfitSection as problem:
+                raise FormatError(str(problem), path) from None
 
     def counts(self, split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> bool:
         """Records on lines are the lines that are not blank."""
@@ -145,7 +176,7 @@ class JsonReader(reader.Reader):
         files = [changes.content(file_plan.file)[file_plan.data_start :] for file_plan in file_plans]
         # Nothing is told of the file itself: each line that is no record says so on its own.
         parsed = self._parser(file_plans[0], wanted)
-        blocks = [*parsed.blocks(io.BytesIO(portions.joined(files)), Stretch())]
+        blocks = [*parsed.blocks(lambda: io.BytesIO(portions.joined(files)), Stretch())]
         counts = [portions.count(data) for data in files]
         return (blocks, counts) if sum(block.count for block in blocks) == sum(counts) else None
 

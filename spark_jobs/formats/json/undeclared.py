@@ -11,6 +11,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_jobs.formats.json import arrow, attempts, decoding, exact, members, portions
 from spark_jobs.formats.stretch import Stretch
@@ -18,6 +19,7 @@ from spark_jobs.formats.stretch import Stretch
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from spark_jobs.formats.format import ArrayPath
     from spark_jobs.formats.json.exact import Item
     from spark_jobs.formats.json.portions import Lines
 
@@ -39,29 +41,37 @@ class Names:
 
     Args:
         declared: the names of the declared columns.
+        arrays: arrays that are exploded or joined.
     """
 
-    def __init__(self, declared: Sequence[str]) -> None:
+    def __init__(self, declared: Sequence[str], arrays: Sequence[ArrayPath] = ()) -> None:
         self._undeclared = members.Undeclared(declared)
+        self._arrays = tuple(arrays)
         self.known: dict[str, None] = {}
-        self._members = _Members(self._undeclared, self.known)
+        self._members = _Members(self._undeclared, self.known, self._arrays)
         self._attempts = attempts.Attempts(self._members)
         self._is_first = True
 
-    def add(self, lines: Lines) -> None:
-        """Look at the next lines."""
+    def add(self, lines: Lines, *, all_of_them: bool = False) -> bool:
+        """Look at the next lines; false, and nothing is noted, where all of them must be objects and one is not."""
         if lines.size <= _FEW_BYTES:
-            self.look_at(exact.of_lines(lines.singly, ""))
-            return
+            return self._add_items(exact.of_lines(lines.singly, ""), all_of_them=all_of_them)
         if self._is_first:
-            self.look_at(exact.of_lines(lines.singly[:_SAMPLE], ""))
+            if not self._add_items(exact.of_lines(lines.singly[:_SAMPLE], ""), all_of_them=all_of_them):
+                return False
             self._is_first = False
         left = self._attempts.read(lines).left(lines.count)
         if self._members.has_news:
-            self.look_at(exact.of_lines(lines.singly, ""))
-        elif left:
-            singly = lines.singly
-            self.look_at(exact.of_lines([singly[at] for at in left], ""))
+            return self._add_items(exact.of_lines(lines.singly, ""), all_of_them=all_of_them)
+        singly = lines.singly if left else []
+        return self._add_items(exact.of_lines([singly[at] for at in left], ""), all_of_them=all_of_them)
+
+    def _add_items(self, items: Iterable[Item], *, all_of_them: bool) -> bool:
+        items = list(items)
+        if all_of_them and not all(isinstance(item, dict) for item in items):
+            return False
+        self.look_at(made for item in items if isinstance(item, dict) for made in members.spread(item, self._arrays))
+        return True
 
     def add_files(self, files: Sequence[bytes]) -> list[tuple[str, ...]]:
         """Look at all lines of some files at once; of each file the names that none before it has."""
@@ -104,9 +114,10 @@ def _items(data: bytes) -> Iterable[Item]:
 class _Members:
     """The members that objects had so far, and whether others have more."""
 
-    def __init__(self, undeclared: members.Undeclared, known: dict[str, None]) -> None:
+    def __init__(self, undeclared: members.Undeclared, known: dict[str, None], arrays: Sequence[ArrayPath]) -> None:
         self._undeclared = undeclared
         self._known = known
+        self._exploded = {each.path for each in arrays if each.explode}
         self._tree: dict[str, Any] = {}
         self._schema = pa.schema([])
         self._has_changed = False
@@ -152,6 +163,9 @@ class _Members:
             name = prefix + key
             if name in self._undeclared.declared:
                 continue
+            if isinstance(array, pa.ListArray) and name in self._exploded:
+                yield from self._elements(array, name, key, text)
+                continue
             if not isinstance(array, pa.StructArray) or depth >= members.MAX_DEPTH:
                 if not (pa.types.is_null(array.type) and name in self._undeclared.parents):
                     yield name
@@ -161,6 +175,18 @@ class _Members:
                 yield name
             inner = [(field.name, array.field(at)) for at, field in enumerate(array.type)]
             yield from self._leaves(inner, name + ".", depth + 1, text)
+
+    def _elements(self, array: pa.ListArray, name: str, key: str, text: bytes) -> Iterator[str]:
+        """The names of leaves that records may have which are made of elements: their own members, and the array's."""
+        elements = array.flatten()
+        is_object = pa.types.is_struct(elements.type)
+        if (array.null_count and arrow.may_have(key, b"null", text)) or (
+            len(elements) and (not is_object or elements.null_count)
+        ):
+            yield name
+        if is_object:
+            inner = [(field.name, pc.struct_field(elements, [at])) for at, field in enumerate(elements.type)]
+            yield from self._leaves(inner, "", 0, text)
 
 
 def _grow(tree: dict[str, Any], record: dict[str, Any], depth: int = 0) -> None:

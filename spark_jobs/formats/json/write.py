@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from spark_jobs.cxl import values
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, encoding, format
-from spark_jobs.formats.json import spelling
 from spark_jobs.formats.json.options import JsonLayout
+from spark_jobs.formats.typed import spelling
 
 if TYPE_CHECKING:
     from spark_jobs.cxl.schema import Column, Schema

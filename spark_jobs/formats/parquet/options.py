@@ -1,11 +1,27 @@
-"""Parquet: what its options are. Not written yet."""
+"""Parquet: what its options are."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from spark_jobs.formats.format import Format
 from spark_jobs.formats.options import Options
+from spark_jobs.formats.typed import counterparts
+
+if TYPE_CHECKING:
+    from spark_jobs.cxl.types import Type
+
+
+class PageCompression(StrEnum):
+    """How the pages of a Parquet file are compressed."""
+
+    SNAPPY = "snappy"
+    ZSTD = "zstd"
+    GZIP = "gzip"
+    LZ4 = "lz4"
+    NONE = "none"
 
 
 @dataclass(frozen=True)
@@ -15,7 +31,22 @@ class ParquetRead(Options):
 
 @dataclass(frozen=True)
 class ParquetWrite(Options):
-    """`options:` of a Parquet output."""
+    """`options:` of a Parquet output.
+
+    Args:
+        compression: How the pages in the file are compressed.
+    """
+
+    compression: PageCompression = PageCompression.SNAPPY  # type: ignore[assignment]  # of pages, not of files
+
+    @property
+    def packs(self) -> bool:
+        """Pages are compressed, and not files."""
+        return False
+
+    def type_problem(self, static: Type) -> str | None:
+        """What has no column in a Parquet file."""
+        return counterparts.problem(static)
 
 
-FORMAT = Format("parquet", "Parquet", chapter=8, read_options=ParquetRead, write_options=ParquetWrite)
+FORMAT = Format("parquet", "Parquet", chapter=8, read_options=ParquetRead, write_options=ParquetWrite, is_typed=True)

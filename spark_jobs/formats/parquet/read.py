@@ -5,6 +5,7 @@ A split has the row groups whose middle lies in its bytes. Only columns that som
 
 from __future__ import annotations
 
+import itertools
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,8 @@ from pyarrow import parquet
 from spark_jobs.cxl import types
 from spark_jobs.formats import names, reader
 from spark_jobs.formats.columns import MISFIT, ColumnTracker, FilePlan, OnUnmapped
-from spark_jobs.formats.parquet import natural
-from spark_jobs.formats.parquet.typed_records import TypedShape
+from spark_jobs.formats.typed import natural
+from spark_jobs.formats.typed.records import TypedShape
 from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError
 
@@ -34,41 +35,6 @@ if TYPE_CHECKING:
 _START = 4
 
 
-class _Bytes:
-    """A file for Arrow, which has the bytes that it had when it was looked at."""
-
-    closed = False
-
-    def __init__(self, stream: changes.Stream) -> None:
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._stream.tell()
-
-    def seek(self, position: int, whence: int = 0) -> int:
-        base = (0, self._stream.tell(), self._stream.size())[whence]
-        return self._stream.seek(base + position)
-
-    def read(self, size: int = -1) -> bytes:
-        left = self._stream.size() - self._stream.tell() if size < 0 else size
-        data = self._stream.read(left)
-        while len(data) < left and (more := self._stream.read(left - len(data))):
-            data += more
-        return data
-
-    def close(self) -> None:
-        """Whoever opened the stream closes it."""
-
-    def flush(self) -> None:
-        """Nothing is written."""
-
-
 @contextmanager
 def _opened(file: InputFile) -> Iterator[parquet.ParquetFile]:
     """A file with its footer read.
@@ -77,10 +43,42 @@ def _opened(file: InputFile) -> Iterator[parquet.ParquetFile]:
         FormatError: it cannot be read, changed (E907), or is no Parquet file.
     """
     with changes.opened(file) as stream:
-        try:
-            yield parquet.ParquetFile(pa.PythonFile(_Bytes(stream), mode="r"))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as problem:
-            raise FormatError(f"is no Parquet file that can be read: {problem}", file.name) from problem
+        with _told(file):
+            found = parquet.ParquetFile(pa.PythonFile(stream, mode="r"))
+        known = _rows(found.metadata, range(found.num_row_groups))
+        if known != found.metadata.num_rows:
+            _refuse_count(file, found.metadata.num_rows, known)
+        yield found
+
+
+@contextmanager
+def _told(file: InputFile) -> Iterator[None]:
+    """To stand around what Arrow does with the bytes of a file, and nothing else: what it refuses is the file's fault.
+
+    Raises:
+        FormatError: it is no Parquet file.
+    """
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
+        raise FormatError(f"is no Parquet file that can be read: {problem}", file.name) from problem
+
+
+def _batches(
+    opened: parquet.ParquetFile, file: InputFile, rows: int, groups: list[int], names: list[str]
+) -> Iterator[pa.RecordBatch]:
+    """Some columns of some row groups."""
+    with _told(file):
+        found = iter(opened.iter_batches(rows, groups, columns=names, use_threads=False))
+    while True:
+        with _told(file):
+            batch = next(found, None)
+            if batch is not None:
+                # Arrow takes texts as they are, and what is no text would break whatever reads it.
+                batch.validate(full=True)
+        if batch is None:
+            return
+        yield batch
 
 
 @dataclass(frozen=True)
@@ -108,7 +106,7 @@ class ParquetReader(reader.Reader):
                 skipped.append(file.name)
                 continue
             with _opened(file) as opened:
-                kinds = dict(natural.leaves(iter(opened.schema_arrow)))
+                kinds = _kinds(opened.schema_arrow, file)
                 seen.append((file, kinds, opened.num_row_groups > 1))
             tracker.see(file.name, list(kinds))
         plans = []
@@ -123,26 +121,46 @@ class ParquetReader(reader.Reader):
         outcome.start, outcome.end = split.start, split.end
         shape = TypedShape(wanted, file_plan.columns)
         needed = _needed(wanted, file_plan)
+        name = file_plan.file.name
         with _opened(file_plan.file) as opened:
-            groups = _groups(split, opened.metadata)
+            groups = _groups(split, opened.metadata, file_plan.file.size)
             chosen = _top_level(opened.schema_arrow, needed)
             fields = [field for field in opened.schema_arrow if field.name in chosen]
             places = [at for at, (top, _) in enumerate(_with_tops(opened.schema_arrow)) if top in chosen]
             rows = _rows_of_a_block(opened.metadata, groups, wanted.block_bytes)
-            batches = opened.iter_batches(rows, groups, columns=list(chosen), use_threads=False) if groups else ()
+            batches = _batches(opened, file_plan.file, rows, groups, list(chosen)) if groups else ()
             for batch in batches:
+                if batch.schema.types != [field.type for field in fields]:
+                    raise FormatError(
+                        "is no Parquet file that can be read: its columns are not as its footer says", name
+                    )
                 arrays = natural.arrays(batch.columns, fields)
                 found = {at: natural.natural(array) for at, array in zip(places, arrays, strict=True) if at in needed}
                 first, outcome.records = outcome.records, outcome.records + batch.num_rows
                 yield shape.block(first, batch.num_rows, found)
+            if outcome.records != (known := _rows(opened.metadata, groups)):
+                _refuse_count(file_plan.file, known, outcome.records)
 
     def counts(self, split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> bool:
         """The footer has the numbers."""
         outcome.start, outcome.end = split.start, split.end
         with _opened(file_plan.file) as opened:
-            metadata = opened.metadata
-            outcome.records = sum(metadata.row_group(number).num_rows for number in _groups(split, metadata))
+            outcome.records = _rows(opened.metadata, _groups(split, opened.metadata, file_plan.file.size))
         return True
+
+
+def _kinds(schema: pa.Schema, file: InputFile) -> dict[str, pa.DataType]:
+    """The Arrow types of a file's columns by their dotted names.
+
+    Raises:
+        FormatError: two columns have one name (E217).
+    """
+    kinds: dict[str, pa.DataType] = {}
+    for name, kind in natural.leaves(iter(schema)):
+        if name in kinds:
+            raise FormatError(f"the footer names column '{name}' twice", file.name, MISFIT)
+        kinds[name] = kind
+    return kinds
 
 
 def _refuse_unknown(file: InputFile, kinds: dict[str, pa.DataType], fields: set[int | None]) -> None:
@@ -153,6 +171,15 @@ def _refuse_unknown(file: InputFile, kinds: dict[str, pa.DataType], fields: set[
                 "leave it out (`on_unmapped: drop`, and no declaration), or write the file with another type"
             )
             raise FormatError(message, file.name, MISFIT)
+
+
+def _rows(metadata: parquet.FileMetaData, groups: Iterable[int]) -> int:
+    return sum(metadata.row_group(number).num_rows for number in groups)
+
+
+def _refuse_count(file: InputFile, promised: int, found: int) -> None:
+    text = f"is no Parquet file that can be read: its footer tells of {promised} records, and there are {found}"
+    raise FormatError(text, file.name)
 
 
 def _needed(wanted: Reading, file_plan: FilePlan) -> set[int]:
@@ -171,17 +198,19 @@ def _top_level(schema: pa.Schema, needed: set[int]) -> dict[str, None]:
     return {top: None for at, (top, _) in enumerate(_with_tops(schema)) if at in needed}
 
 
-def _groups(split: Split, metadata: parquet.FileMetaData) -> list[int]:
-    """The row groups of a split: those whose middle lies in it."""
+def _groups(split: Split, metadata: parquet.FileMetaData, file_size: int) -> list[int]:
+    """The row groups of a split: those whose middle lies in it, were the file's bytes row groups alone.
+
+    What the footer says of columns is not asked: Arrow ends the process where that is broken.
+    """
     if split.index == 0 and split.is_last:
         return list(range(metadata.num_row_groups))
+    sizes = [max(metadata.row_group(number).total_byte_size, 0) for number in range(metadata.num_row_groups)]
+    ends = list(itertools.accumulate(sizes))
+    total = max(sum(sizes), 1)
     groups = []
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        column = group.column(0)
-        start = min(column.dictionary_page_offset or column.data_page_offset, column.data_page_offset)
-        size = sum(group.column(at).total_compressed_size for at in range(group.num_columns))
-        middle = start + size // 2
+    for number, (size, end) in enumerate(zip(sizes, ends, strict=True)):
+        middle = (end - size // 2) * file_size // total
         if (split.start <= middle or split.index == 0) and (middle < split.end or split.is_last):
             groups.append(number)
     return groups
@@ -189,7 +218,7 @@ def _groups(split: Split, metadata: parquet.FileMetaData) -> list[int]:
 
 def _rows_of_a_block(metadata: parquet.FileMetaData, groups: list[int], block_bytes: int) -> int:
     """So many rows that they are about as large as a block."""
-    rows = sum(metadata.row_group(number).num_rows for number in groups)
+    rows = _rows(metadata, groups)
     size = sum(metadata.row_group(number).total_byte_size for number in groups)
     return max(1024, min(1 << 17, rows * block_bytes // max(size, 1))) if rows else 1024
 

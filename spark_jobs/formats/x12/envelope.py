@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_jobs.formats.edi import envelope
-from spark_jobs.formats.edi.envelope import Broken, element
+from spark_jobs.formats.edi.envelope import Broken, Message, element
 from spark_jobs.formats.edi.segments import Signs
 
 if TYPE_CHECKING:
@@ -22,12 +22,13 @@ class X12Envelope(envelope.Envelope):
     wrapper = "a transaction set"
     header, opening, trailer = "ISA", "ST", "IEA"
     services = ("ISA", "IEA", "GS", "GE", "ST", "SE")
+    levels = ("functional_group", "transaction_set")
 
     def __init__(self) -> None:
         super().__init__()
-        self._control = ""
+        self._header: Sequence[str] = ()
         self._groups = 0
-        self._group: str | None = None
+        self._group: Sequence[str] | None = None
         self._sets = 0
         self._opened = 0
 
@@ -56,7 +57,7 @@ class X12Envelope(envelope.Envelope):
             raise Broken("the transaction set before it has no SE")
         match tag:
             case "ISA":
-                self.is_open, self._control, self._groups = True, element(segment, 13), 0
+                self.is_open, self._header, self._groups = True, segment, 0
             case "GS":
                 self._open_group(segment)
             case "ST":
@@ -71,14 +72,15 @@ class X12Envelope(envelope.Envelope):
     def _open_group(self, segment: Sequence[str]) -> None:
         if self._group is not None:
             raise Broken("the functional group before it has no GE")
-        self._group = element(segment, 6)
+        self._group = segment
         self._groups += 1
         self._sets = 0
 
     def _open_set(self, segment: Sequence[str], number: int) -> None:
         if self._group is None:
             raise Broken("the segment is outside of a functional group, which GS opens")
-        self.message = (element(segment, 2) or None, element(segment, 1) or None)
+        levels = (self._header, self._group, segment)
+        self.message = Message(element(segment, 2) or None, element(segment, 1) or None, levels)
         self._sets += 1
         self._opened = number
 
@@ -86,19 +88,19 @@ class X12Envelope(envelope.Envelope):
         if self.message is None:
             raise Broken("no transaction set is open")
         envelope.check_count(segment, number - self._opened + 1, "segments from ST to SE")
-        envelope.check_reference(segment, self.message[0] or "", "control number of the transaction set")
+        envelope.check_reference(segment, self.message.reference or "", "control number of the transaction set")
         self.message = None
 
     def _close_group(self, segment: Sequence[str]) -> None:
         if self._group is None:
             raise Broken("no functional group is open")
         envelope.check_count(segment, self._sets, "transaction sets")
-        envelope.check_reference(segment, self._group, "control number of the functional group")
+        envelope.check_reference(segment, element(self._group, 6), "control number of the functional group")
         self._group = None
 
     def _end(self, segment: Sequence[str]) -> None:
         if self._group is not None:
             raise Broken("the functional group before it has no GE")
         envelope.check_count(segment, self._groups, "functional groups")
-        envelope.check_reference(segment, self._control, "control number of the interchange")
+        envelope.check_reference(segment, element(self._header, 13), "control number of the interchange")
         self.is_open = False

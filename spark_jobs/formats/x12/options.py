@@ -1,46 +1,61 @@
-"""X12: what its options are. Not written yet."""
+"""X12: what its options are."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
+from spark_jobs.formats.edi.settings import InterchangeRead, InterchangeWrite
 from spark_jobs.formats.format import Format, SectionPlace
-from spark_jobs.formats.options import Name, Options, Positive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: The functional group has no header.
+NO_GROUP = "there is no functional group: the option group_header, which has the elements of GS, is missing"
+#: How many elements ISA has.
+HEADER_ELEMENTS = 16
 
 
 @dataclass(frozen=True)
-class X12Read(Options):
-    """`options:` of an X12 source.
-
-    Args:
-        max_elements: How many element columns a segment has.
-        encoding: An encoding by its Python name.
-    """
-
-    max_elements: Positive = 32
-    encoding: str = "utf-8"
+class X12Read(InterchangeRead):
+    """`options:` of an X12 source."""
 
 
 @dataclass(frozen=True)
-class X12Write(Options):
+class X12Write(InterchangeWrite):
     """`options:` of an X12 output.
 
     Args:
-        interchange: The elements of the ISA segment.
-        interchange_from_doc: The `$doc` section whose elements are used again.
-        group_header: The elements of the GS segment.
-        set_type: The type in the ST segment.
-        segment_newline: Whether a line end follows each segment.
-        encoding: An encoding by its Python name.
+        group_header: The elements of the GS segment; the sixth, the number of the group, is always 1.
+        set_type: The type in the ST segment, for sets whose records have none.
     """
 
-    interchange: tuple[str, ...] | None = None
-    interchange_from_doc: Name | None = None
     group_header: tuple[str, ...] | None = None
     set_type: str | None = None
-    segment_newline: bool = True
-    encoding: str = "utf-8"
+
+    title = "X12"
+    reference = "set_ref"
+    kind = "set_type"
+    default_kind = "set_type"
+    delimiters = "*~"
+
+    @property
+    def _segments(self) -> Iterator[tuple[str, str]]:
+        yield from super()._segments
+        yield from (("group_header", text) for text in self.group_header or ())
+
+    def problems(self) -> list[tuple[str, str]]:
+        """A header with more or fewer elements is not read by anybody."""
+        found = super().problems()
+        if self.group_header is None:
+            found.append(("group_header", NO_GROUP))
+        if self.interchange is not None and len(self.interchange) != HEADER_ELEMENTS:
+            found.append(
+                ("interchange", f"an ISA segment has {HEADER_ELEMENTS} elements, found {len(self.interchange)}")
+            )
+        return found
 
 
 #: The elements of a segment, as `$doc` has them.
@@ -50,9 +65,11 @@ FORMAT = Format(
     "x12",
     "X12",
     chapter=7.3,
+    values_are_text=True,
     read_options=X12Read,
     write_options=X12Write,
     sections=SectionPlace("segment", "ISA"),
     documents=(("functional_group", _ELEMENTS), ("transaction_set", _ELEMENTS)),
+    is_framed=True,
     is_one_file=codes.E338,
 )

@@ -38,3 +38,15 @@ def encoding_of(head: bytes) -> str:
         message = f"the file declares the encoding '{name}', which is unknown; `options.encoding` can name another"
         raise ValueError(message)
     return name
+
+
+def is_blank(data: bytes, encoding: str | None) -> bool:
+    """Whether a whole file has nothing but a mark and white space."""
+    marked = next(((mark, name) for mark, name in _MARKS if data.startswith(mark)), None)
+    rest, name = (data, encoding or "utf-8") if marked is None else (data[len(marked[0]) :], marked[1])
+    if marked is not None and name != "utf-8":
+        name += "-le" if marked[0][0] == 0xFF else "-be"
+    try:
+        return not rest.decode(name).strip("\ufeff \t\r\n")
+    except UnicodeDecodeError:
+        return False

@@ -11,17 +11,18 @@ import pyarrow.compute as pc
 from spark_jobs.cxl import failures, types, values
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import format, records
-from spark_jobs.formats.json import spelling
-from spark_jobs.formats.xml import tree
-from spark_jobs.formats.xml.flat import Column, FlatRecords
+from spark_jobs.formats.typed import spelling
+from spark_jobs.formats.xml import quick, tree
+from spark_jobs.formats.xml.flat import Column, FlatRecords, Values
 from spark_jobs.formats.xml.options import TEXT
 from spark_jobs.formats.xml.tree import TreeRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from spark_jobs.formats.format import ArrayPath, Block, Reading, SourceColumn
     from spark_jobs.formats.xml.options import XmlRead
+    from spark_jobs.formats.xml.quick import QuickBatch
     from spark_jobs.formats.xml.tree import Tree
 
 #: The type of undeclared values: a text, or an array of texts where there are several.
@@ -40,6 +41,8 @@ class Columns:
 
     def __init__(self, reading: Reading, options: XmlRead, arrays: Sequence[ArrayPath] = ()) -> None:
         self._arrays = tuple(arrays)
+        #: Whether all records stand in one element.
+        self._has_way = options.record_path is not None and not options.record_path.startswith("//")
         count = len(reading.columns)
         fields = format.FileColumns(0, tuple(range(count)), tuple(range(count, count + len(reading.widened))))
         ready = [field for field, column in enumerate(reading.columns) if column.type.kind in (Kind.ARRAY, Kind.ANY)]
@@ -74,19 +77,34 @@ class Columns:
             first: the place of the first record in the split.
         """
         count = self.count
-        arrays = {field: self._declared_array(column, count) for field, column in self._declared}
-        arrays |= {field: _values(*self._found[name].take(count), count) for field, name in self._widened}
+        block = self._block(first, count, {name: column.texts(count) for name, column in self._found.items()})
         if isinstance(self.records, FlatRecords):
             self.records.count = 0
         self._grown.count = 0
+        return block
+
+    def stretch(self, data: bytes, record: str) -> QuickBatch | None:
+        """Whole records at once, where they are regular, and nothing but texts is wanted of them."""
+        if not isinstance(self.records, FlatRecords) or not self._has_way:
+            return None
+        return quick.take(self.records, data, record)
+
+    def block_of(self, stretch: QuickBatch, first: int) -> Block:
+        """The block of records that were taken from a stretch of the document; no others have ended."""
+        nothing = Values(np.array([], dtype=np.int64), pa.array([], pa.string()))
+        found = {name: stretch.values.get(column, nothing) for name, column in self._found.items()}
+        return self._block(first, stretch.count, found)
+
+    def _block(self, first: int, count: int, found: Mapping[str, Values]) -> Block:
+        arrays = {field: self._declared_array(column, count, found) for field, column in self._declared}
+        arrays |= {field: _values(found[name], count) for field, name in self._widened}
         return self._shape.block(first, count, arrays, None, failures.none())
 
-    def _declared_array(self, column: SourceColumn, count: int) -> pa.StringArray:
-        rows, found = self._found[column.key].take(count)
+    def _declared_array(self, column: SourceColumn, count: int, found: Mapping[str, Values]) -> pa.StringArray:
         if column.type.kind in _WHOLE:
-            rows, found = self._grown.wholes[column.key].take(count)
-            return _wholes(column, rows, found, count)
-        array = _texts(rows, found, count)
+            rows, wholes = self._grown.wholes[column.key].take(count)
+            return _wholes(column, rows, wholes, count)
+        array = _texts(found[column.key], count)
         if column.type.kind is not Kind.STRING and array.null_count < len(array):
             return cast("pa.StringArray", pc.if_else(pc.equal(array, ""), None, array))
         return array
@@ -120,7 +138,7 @@ class _Grown:
                     self._walk(item, name + ".")
 
 
-def _grouped(rows: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+def _grouped(rows: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The records that have values, and where those of each begin."""
     places = np.array(rows, dtype=np.int64)
     is_first = np.ones(len(places), dtype=np.bool_)
@@ -149,24 +167,25 @@ def _several(found: list[Any], starts: np.ndarray) -> list[tuple[int, list[Any]]
     return [(at, [item or None for item in found[starts[at] : ends[at]]]) for at in repeated]
 
 
-def _texts(rows: Sequence[int], found: list[str], count: int) -> pa.StringArray:
+def _texts(found: Values, count: int) -> pa.StringArray:
     """A column of texts; several of one record are JSON, as an array under a text column is."""
-    places, starts = _grouped(rows)
-    if len(starts) == len(found):
-        return _spread(pa.array(found, pa.string()), places, count)
-    texts = [found[start] for start in starts.tolist()]
-    for at, several in _several(found, starts):
+    places, starts = _grouped(found.rows)
+    if len(starts) == len(found.texts):
+        return _spread(found.texts, places, count)
+    listed = found.texts.to_pylist()
+    texts = [listed[start] for start in starts.tolist()]
+    for at, several in _several(listed, starts):
         texts[at] = values.json_text(several)
     return _spread(pa.array(texts, pa.string()), places, count)
 
 
-def _values(rows: Sequence[int], found: list[str], count: int) -> pa.StringArray:
+def _values(found: Values, count: int) -> pa.StringArray:
     """A column of values of any kind: texts, null where they are empty, and arrays of several."""
-    places, starts = _grouped(rows)
-    texts = pa.array([found[start] or None for start in starts.tolist()], pa.string())
-    tagged = spelling.tagged(texts)
-    several = _several(found, starts)
-    if several:
+    places, starts = _grouped(found.rows)
+    texts = found.texts.take(pa.array(starts))
+    tagged = spelling.tagged(pc.if_else(pc.equal(texts, ""), None, texts))
+    if len(starts) < len(found.texts):
+        several = _several(found.texts.to_pylist(), starts)
         chosen = np.zeros(len(starts), dtype=np.bool_)
         chosen[[at for at, _ in several]] = True
         arrays = values.to_arrow((items for _, items in several), WIDENED_TYPE)

@@ -6,18 +6,25 @@ any declaration in it is read: there are no entities but the five of XML, and no
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from xml.parsers import expat
 
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from spark_jobs.formats.stretch import ByteStream
     from spark_jobs.formats.xml.options import XmlRead
 
 #: Elements can stand in each other so deep, in a record and around it.
 MOST_DEPTH = 256
+#: White space of XML; other blanks are part of a text.
+BLANKS = " \t\r\n"
+#: So much is read until it is known what records look like.
+_FIRST_BYTES = 64 << 10
 #: Expat gives long texts in pieces; these are as few as can be.
 _TEXT_BYTES = 1 << 20
 
@@ -53,25 +60,94 @@ class Records(Protocol):
         """It ends."""
 
 
+class Way(ABC):
+    """From the root to what is looked for."""
+
+    def __init__(self) -> None:
+        #: The elements around the place where the document is, and the last of them, by their names.
+        self.open: list[str] = []
+
+    def enter(self, name: str) -> Records | None:
+        """Go into an element; what takes it and all that is in it, None where it is passed over."""
+        if len(self.open) == MOST_DEPTH:
+            raise Broken(f"elements stand in each other more than {MOST_DEPTH} levels deep")
+        self.open.append(name)
+        return self.taker()
+
+    def leave(self) -> None:
+        """Go out of the last element."""
+        self.open.pop()
+
+    @abstractmethod
+    def taker(self) -> Records | None:
+        """What takes the last element that was entered."""
+
+    def problem(self) -> str | None:
+        """What is wrong if all was seen."""
+        return None
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a document.
+
+    Args:
+        data: its bytes.
+        is_last: whether the document ends with it.
+        has_records: whether it begins between two records, and ends before the tag of one.
+    """
+
+    data: bytes
+    is_last: bool = False
+    has_records: bool = False
+
+
 class Document:
     """One document, given piece by piece as UTF-8.
 
     Args:
         path: the file, as messages print it.
-        options: the read options.
-        records: makes the records.
+        way: finds what is looked for.
     """
 
-    def __init__(self, path: str, options: XmlRead, records: Records) -> None:
+    def __init__(self, path: str, way: Way) -> None:
         self._path = path
-        self._records = records
-        self._way = _Way(options)
+        self._way = way
         self._fed = 0
+        #: The last piece, and where the tag that ended the last record begins.
+        self._piece = b""
+        self._ended_at = -1
+        #: The name of the last record's element, as it is written.
+        self.record = ""
+        #: Whether records were passed over that were read by other means: places in messages would not be true.
+        self.has_gaps = False
         #: Whether a record has begun and not ended.
         self.is_in_record = False
         self._parser = _parser()
-        records.ended = self._leave
         self._leave()
+
+    def pieces(self, stream: ByteStream, size: int) -> Iterator[Piece]:
+        """The pieces of a stream, of about a size, cut before records where that can be.
+
+        They are to be fed; a piece that has whole records may be read by other means and passed over.
+        """
+        rest = b""
+        while chunk := stream.read(size if self._is_between_records else min(size, _FIRST_BYTES)):
+            data, rest = rest + chunk, b""
+            at = self._before_record(data)
+            if at > 0:
+                data, rest = data[:at], data[at:]
+            yield Piece(data, has_records=at > 0 and self._is_between_records)
+        yield Piece(rest, is_last=True)
+
+    def _before_record(self, data: bytes) -> int:
+        """Where the last record of these bytes begins, or what looks like it; not above 0 when nothing does."""
+        tag = b"<" + self.record.encode()
+        return max(data.rfind(tag + b">"), data.rfind(tag + b" ")) if self.record else 0
+
+    def passed_over(self) -> None:
+        """A piece was read by other means: it had whole records."""
+        self.has_gaps = True
 
     def feed(self, data: bytes, *, is_last: bool = False) -> None:
         """Go on.
@@ -80,6 +156,7 @@ class Document:
             FormatError: the document is broken, or refused, or has not what `record_path` leads to.
         """
         self._fed += len(data)
+        self._piece = data
         parser = self._parser
         try:
             parser.Parse(data, is_last)
@@ -92,6 +169,15 @@ class Document:
             raise FormatError(problem, self._path)
 
     @property
+    def _is_between_records(self) -> bool:
+        """Whether the last piece ended behind a record, with nothing but blanks between."""
+        begun = self._fed - len(self._piece)
+        if self.is_in_record or self._ended_at < begun:
+            return False
+        tail = self._piece[self._ended_at - begun :]
+        return tail.count(b"<") == tail.count(b">") == 1 and tail.rstrip(BLANKS.encode())[-1:] == b">"
+
+    @property
     def waiting(self) -> int:
         """How many bytes there are that are no whole tag or text yet."""
         return self._fed - max(int(self._parser.CurrentByteIndex), 0)
@@ -100,22 +186,29 @@ class Document:
         return FormatError(f"line {line}, column {column + 1}: {message}", self._path)
 
     def _start(self, name: str, attributes: list[str]) -> None:
-        if self._way.enter(name):
+        taker = self._way.enter(name)
+        if taker is not None:
             self._way.leave()
-            self._records.begin(attributes)
-            self._follow()
+            self.record = name
+            taker.ended = self._ended
+            taker.begin(attributes)
+            self._follow(taker)
 
     def _end(self, name: str) -> None:
         self._way.leave()
 
-    def _follow(self) -> None:
+    def _follow(self, records: Records) -> None:
         self.is_in_record = True
-        parser, records = self._parser, self._records
+        parser = self._parser
         parser.StartElementHandler = records.start
         parser.EndElementHandler = records.end
         parser.CharacterDataHandler = records.characters
         parser.StartCdataSectionHandler = records.begin_verbatim
         parser.EndCdataSectionHandler = records.end_verbatim
+
+    def _ended(self) -> None:
+        self._ended_at = int(self._parser.CurrentByteIndex)
+        self._leave()
 
     def _leave(self) -> None:
         self.is_in_record = False
@@ -142,42 +235,46 @@ def _refuse_dtd(*_: Any) -> None:
     raise Broken("the document has a DTD (`<!DOCTYPE`), which is not read: it could declare entities without end")
 
 
-class _Way:
-    """From the root to the records."""
+class RecordWay(Way):
+    """The way to the records.
 
-    def __init__(self, options: XmlRead) -> None:
+    Args:
+        options: the read options.
+        records: makes the records.
+    """
+
+    def __init__(self, options: XmlRead, records: Records) -> None:
+        super().__init__()
+        self._records = records
         self._strips = options.strips
         self._path = options.record_path
         self._names = options.path
         if self._strips:
             self._names = [local(name) for name in self._names]
         self._is_anywhere = (self._path or "").startswith("//")
-        self._open: list[str] = []
         self._root = ""
         #: Whether there was an element that the records can stand in.
         self._is_found = self._path is None or self._is_anywhere
 
-    def enter(self, name: str) -> bool:
-        """Go into an element; whether it is a record."""
-        if len(self._open) == MOST_DEPTH:
-            raise Broken(f"elements stand in each other more than {MOST_DEPTH} levels deep")
-        self._open.append(local(name) if self._strips else name)
-        if len(self._open) == 1:
-            self._root = name
+    def taker(self) -> Records | None:
+        """What makes records, where the element is one."""
+        if len(self.open) == 1:
+            self._root = self.open[0]
+        if self._strips:
+            self.open[-1] = local(self.open[-1])
+        return self._records if self._is_record() else None
+
+    def _is_record(self) -> bool:
         if self._path is None:
             return True
         if self._is_anywhere:
-            return self._open[-len(self._names) :] == self._names
-        if not self._is_found and self._open == (self._names[:-1] or self._names):
+            return self.open[-len(self._names) :] == self._names
+        if not self._is_found and self.open == (self._names[:-1] or self._names):
             self._is_found = True
-        return self._open == self._names
-
-    def leave(self) -> None:
-        """Go out of the last element."""
-        self._open.pop()
+        return self.open == self._names
 
     def problem(self) -> str | None:
-        """What is wrong if all was seen: a missing target (decision 48)."""
+        """A missing target (decision 48)."""
         if self._is_found:
             return None
         missing = "/".join(self._names[:-1] or self._names)

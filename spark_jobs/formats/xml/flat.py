@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import bisect
 from array import array
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.formats.xml.document import MOST_DEPTH, Broken, local
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.formats.xml.document import BLANKS, MOST_DEPTH, Broken, local
 from spark_jobs.formats.xml.options import TEXT
 
 if TYPE_CHECKING:
@@ -14,12 +18,18 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.xml.options import XmlRead
 
-#: White space of XML; other blanks are part of a text.
-BLANKS = " \t\r\n"
 #: So many spellings of a name are remembered: more are an attack.
 _MOST_SPELLINGS = 256
 #: A name of more parts is taken apart at each of its points.
 _MOST_PARTS = 6
+
+
+@dataclass(frozen=True)
+class Values:
+    """Texts, and the record of each in ascending order; a record may have several."""
+
+    rows: np.ndarray
+    texts: pa.StringArray
 
 
 class Column:
@@ -44,8 +54,13 @@ class Column:
         self.values = self.values[at:]
         return taken
 
+    def texts(self, count: int) -> Values:
+        """The same, where all values are texts."""
+        rows, found = self.take(count)
+        return Values(np.array(rows, dtype=np.int64), pa.array(found, pa.string()))
 
-class _Element:
+
+class Wanted:
     """What is wanted of an element: its text, its attributes, and elements in it."""
 
     __slots__ = ("attributes", "children", "column")
@@ -56,14 +71,14 @@ class _Element:
         self.attributes = _Attributes(strips)
 
 
-class _Children(dict[str, _Element]):
+class _Children(dict[str, Wanted]):
     """Wanted elements by their names as they are written; all others are one that nothing is wanted of."""
 
     def __init__(self, strips: bool) -> None:
         self._strips = strips
-        self.other: _Element | None = None
+        self.other: Wanted | None = None
 
-    def __missing__(self, name: str) -> _Element:
+    def __missing__(self, name: str) -> Wanted:
         found = self.get(local(name)) if self._strips and ":" in name else None
         if found is None:
             assert self.other is not None
@@ -100,16 +115,17 @@ class FlatRecords:
 
     def __init__(self, names: Iterable[str], options: XmlRead) -> None:
         self._options = options
-        self._nothing = _Element(False)
+        self._nothing = Wanted(False)
         self._nothing.children.other = self._nothing
-        self._record = self._element()
+        #: What is wanted of a record.
+        self.record = self._element()
         self.columns = {name: Column() for name in names}
         for name, column in self.columns.items():
             self._want(name, column)
         #: How many records have ended.
         self.count = 0
-        self._stack: list[_Element] = []
-        self._now = self._record
+        self._stack: list[Wanted] = []
+        self._now = self.record
         #: The text of the element so far, or since its last child or CDATA section.
         self._text = ""
         #: What CDATA sections and texts before children gave, by the depth of the element.
@@ -119,8 +135,8 @@ class FlatRecords:
         #: Whether the element has neither attributes nor elements so far: it has a value even if it is empty.
         self._is_leaf = False
 
-    def _element(self) -> _Element:
-        element = _Element(self._options.strips)
+    def _element(self) -> Wanted:
+        element = Wanted(self._options.strips)
         element.children.other = self._nothing
         return element
 
@@ -128,12 +144,12 @@ class FlatRecords:
         """Names of elements may have points, too: `a.b` is `b` in `a`, or an element of that name."""
         parts = name.split(".")
         for parents, last in _ways(parts) if len(parts) <= _MOST_PARTS else [(parts[:-1], parts[-1])]:
-            element = self._record
+            element = self.record
             for parent in parents:
                 element = element.children.setdefault(parent, self._element())
             self._want_in(element, last, column, is_own=not parents)
 
-    def _want_in(self, element: _Element, name: str, column: Column, *, is_own: bool) -> None:
+    def _want_in(self, element: Wanted, name: str, column: Column, *, is_own: bool) -> None:
         prefix = self._options.attribute_prefix
         if name.startswith(prefix):
             element.attributes[name.removeprefix(prefix)] = column
@@ -146,7 +162,7 @@ class FlatRecords:
 
     def begin(self, attributes: list[str]) -> None:
         """A record begins."""
-        self._now = self._record
+        self._now = self.record
         self._is_leaf = False
         self._text = ""
         if attributes:
@@ -209,7 +225,7 @@ class FlatRecords:
     def _keep_before_child(self) -> None:
         """The text of an element goes on behind its children."""
         depth = len(self._stack)
-        if depth in self._kept or not self._text.isspace():
+        if depth in self._kept or self._text.strip(BLANKS):
             self._kept[depth] = self._kept.get(depth, "") + self._text
         self._text = ""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from spark_jobs.formats.format import Format, SectionPlace
-from spark_jobs.formats.options import Name, Options, missing_character, unwritable
+from spark_jobs.formats.options import Name, Options, Packing, missing_character, unwritable
 
 _LETTER = (
     "A-Z_a-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f\u2c00-\u2fef"
@@ -36,12 +36,14 @@ class XmlRead(Options):
         attribute_prefix: What stands before the names of attributes.
         namespace_handling: Whether prefixes of namespaces are cut off.
         encoding: An encoding by its Python name; the file's own when absent.
+        compression: How files are compressed; as their names end when absent.
     """
 
     record_path: str | None = None
     attribute_prefix: str = ATTRIBUTE_PREFIX
     namespace_handling: Namespaces = Namespaces.STRIP
     encoding: str | None = None
+    compression: Packing | None = None
 
     @property
     def strips(self) -> bool:
@@ -53,6 +55,11 @@ class XmlRead(Options):
         """The names of elements in `record_path`."""
         path = self.record_path or ""
         return path.removeprefix("//" if path.startswith("//") else "/").split("/")
+
+    @property
+    def reads_whole(self) -> bool:
+        """What an element is in is known from the beginning."""
+        return True
 
     def problems(self) -> list[tuple[str, str]]:
         """A path is one of names, and a point stands between names already."""
@@ -75,11 +82,13 @@ class XmlWrite(Options):
         root_element: The name of the element around all records.
         record_element: The name of a record's element.
         encoding: An encoding by its Python name.
+        compression: How files are compressed; as their names end when absent.
     """
 
     root_element: Name = "Root"
     record_element: Name = "Record"
     encoding: str = "utf-8"
+    compression: Packing | None = None
 
     def problems(self) -> list[tuple[str, str]]:
         """Both are names of elements, in the encoding."""
@@ -112,6 +121,11 @@ def name_problem(name: str) -> str | None:
     return f"'{name}' is no name of XML"
 
 
+def _path_problem(path: str) -> str | None:
+    names = path.removeprefix("/").split("/")
+    return None if all(names) else "an `xml_path` has the names of elements from the root on, like `/doc/Head`"
+
+
 FORMAT = Format(
     "xml",
     "XML",
@@ -121,5 +135,5 @@ FORMAT = Format(
     names_in_records=True,
     has_arrays=True,
     comes_in_pages=True,
-    sections=SectionPlace("xml_path"),
+    sections=SectionPlace("xml_path", problem=_path_problem),
 )

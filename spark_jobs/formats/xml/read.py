@@ -11,16 +11,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.formats import misread, names, reader, reading, splits
+from spark_jobs.formats.coerce import UnfitSection
 from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped
 from spark_jobs.formats.format import ArrayPath, FileColumns
 from spark_jobs.formats.reading import SplitOutcome
-from spark_jobs.formats.xml import charset, columns, tree
-from spark_jobs.formats.xml.document import Document
+from spark_jobs.formats.xml import charset, columns, sections, tree
+from spark_jobs.formats.xml.document import Document, Piece, RecordWay
+from spark_jobs.formats.xml.shapes import Shapes
 from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from spark_jobs.formats.columns import ScanPlan
     from spark_jobs.formats.format import Block, Reading
@@ -33,13 +35,11 @@ if TYPE_CHECKING:
 
 #: How much of a file tells whether it has the declared columns.
 HEAD_BYTES = 64 << 10
-_CHUNK_BYTES = 256 << 10
+_PIECE_BYTES = 1 << 20
 #: A block has about so many records.
 _BLOCK_RECORDS = 16_384
 #: Records say which value belongs to which column.
 _BY_NAME = FileColumns(0, ())
-#: What files without anything may have.
-_NOTHING = b" \t\r\n\0\xef\xbb\xbf\xff\xfe"
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,7 @@ class XmlReader(reader.Reader):
         plans = [one.plan for one in looked if not one.is_nothing]
         _tell([one for one in looked if not one.is_nothing], tuple(declared), tracker)
         if on_unmapped is not OnUnmapped.DROP:
-            parts = [names.Part(split, plans[split.file], tuple(declared)) for split in splits.plan(plans)]
-            for part, found in zip(parts, search(self, parts), strict=True):
-                for name in found:
-                    tracker.note_undeclared(part.file_plan.file.name, name)
+            names.note_undeclared(tracker, self, plans, declared, search)
         skipped = [one.plan.file.name for one in looked if one.is_nothing]
         return tracker.plan(tuple(plans), skipped, columns.WIDENED_TYPE)
 
@@ -76,9 +73,9 @@ class XmlReader(reader.Reader):
         with changes.opened(file) as raw:
             edges = raw.edges()
             head = raw.read(HEAD_BYTES)
+            is_whole = not raw.read(1)
         plan = FilePlan(replace(file, edges=edges), _BY_NAME, 0, is_splittable=False)
-        is_whole = len(head) == file.size
-        found = _Looked(plan, is_whole, is_whole and not head.strip(_NOTHING))
+        found = _Looked(plan, is_whole, is_whole and charset.is_blank(head, self.options.encoding))
         if is_whole and not found.is_nothing:
             try:
                 for record in self._trees(plan):
@@ -94,19 +91,27 @@ class XmlReader(reader.Reader):
         for part in parts:
             declared = frozenset(part.declared)
             mine: dict[str, None] = {}
-            for record in self._trees(part.file_plan):
+            for record in self._trees(part.file_plan, Shapes()):
                 mine.update(dict.fromkeys(tree.undeclared(record, declared)))
             found.append(tuple(mine))
         return found
 
-    def _trees(self, file_plan: FilePlan) -> Iterator[Tree]:
-        """The records of a file, as many as count."""
+    def _trees(self, file_plan: FilePlan, shapes: Shapes | None = None) -> Iterator[Tree]:
+        """The records of a file, as many as count; with `shapes`, of regular ones one of each shape."""
         trees: list[Tree] = []
         left = file_plan.file.most_records
-        document = Document(file_plan.file.name, self.options, tree.TreeRecords(self.options, trees.append))
+        shapes = shapes if left is None else None
+        way = RecordWay(self.options, tree.TreeRecords(self.options, trees.append))
+        document = Document(file_plan.file.name, way)
         with self._opened(file_plan, SplitOutcome()) as stream:
-            for data in _chunks(stream):
-                document.feed(data, is_last=not data)
+            for piece in document.pieces(stream, _PIECE_BYTES):
+                new = shapes.new(piece.data, document.record) if shapes and piece.has_records else None
+                if new is None:
+                    self._feed(document, piece, file_plan)
+                else:
+                    document.passed_over()
+                    for data in new:
+                        self._feed_alone(data, trees)
                 for record in trees:
                     for one in tree.spread(record, self.arrays):
                         if left is not None and left <= 0:
@@ -118,21 +123,53 @@ class XmlReader(reader.Reader):
     def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
         """The blocks of a file."""
         found = columns.Columns(wanted, self.options, self.arrays)
-        document = Document(file_plan.file.name, self.options, found.records)
+        document = Document(file_plan.file.name, RecordWay(self.options, found.records))
         unfinished = size = 0
         with self._opened(file_plan, outcome) as stream:
-            for data in _chunks(stream):
-                before = found.count
-                document.feed(data, is_last=not data)
-                unfinished = unfinished + len(data) if document.is_in_record and found.count == before else 0
-                if max(unfinished, document.waiting) > wanted.record_bytes:
-                    raise reading.too_long(file_plan, wanted)
-                size += len(data)
-                if found.count and (found.count >= _BLOCK_RECORDS or size >= wanted.block_bytes or not data):
-                    first, size = outcome.records, 0
-                    block = found.block(first)
-                    outcome.records += block.count
-                    yield block
+            for piece in document.pieces(stream, min(_PIECE_BYTES, wanted.block_bytes)):
+                stretch = found.stretch(piece.data, document.record) if piece.has_records else None
+                if stretch is None:
+                    before = found.count
+                    self._feed(document, piece, file_plan)
+                    unfinished = unfinished + len(piece.data) if document.is_in_record and found.count == before else 0
+                    if max(unfinished, document.waiting) > wanted.record_bytes:
+                        raise reading.too_long(file_plan, wanted)
+                size += len(piece.data)
+                is_enough = found.count >= _BLOCK_RECORDS or size >= wanted.block_bytes
+                if found.count and (is_enough or piece.is_last or stretch is not None):
+                    size = 0
+                    yield _counted(found.block(outcome.records), outcome)
+                if stretch is not None:
+                    document.passed_over()
+                    yield _counted(found.block_of(stretch, outcome.records), outcome)
+
+    def _feed(self, document: Document, piece: Piece, file_plan: FilePlan) -> None:
+        """Go on with a document. Where it is broken behind records that it has not seen, the place is looked for."""
+        try:
+            document.feed(piece.data, is_last=piece.is_last)
+        except FormatError:
+            if document.has_gaps:
+                for _ in self._trees(file_plan):
+                    pass
+            raise
+
+    def _feed_alone(self, data: bytes, trees: list[Tree]) -> None:
+        """Make a tree of one record."""
+        options = replace(self.options, record_path=None)
+        Document("", RecordWay(options, tree.TreeRecords(options, trees.append))).feed(data, is_last=True)
+
+    def document(self, file_plan: FilePlan, wanted: Reading) -> Mapping[str, Any]:
+        """What the sections of a file say; it is read for them alone, for they may stand behind its records."""
+        found = sections.Sections(wanted, self.options)
+        for way in found.ways:
+            document = Document(file_plan.file.name, way)
+            with self._opened(file_plan, SplitOutcome()) as stream:
+                for piece in document.pieces(stream, _PIECE_BYTES):
+                    document.feed(piece.data, is_last=piece.is_last)
+        try:
+            return found.values()
+        except UnfitSection as problem:
+            raise FormatError(str(problem), file_plan.file.name) from None
 
     @contextmanager
     def _opened(self, file_plan: FilePlan, outcome: SplitOutcome) -> Iterator[ByteStream]:
@@ -175,11 +212,9 @@ def _tell(looked: Sequence[_Looked], declared: Sequence[str], tracker: ColumnTra
                 tracker.warn(misread.missing_member(name, others))
 
 
-def _chunks(stream: ByteStream) -> Iterator[bytes]:
-    """The pieces of a stream, and an empty one at its end."""
-    while data := stream.read(_CHUNK_BYTES):
-        yield data
-    yield b""
+def _counted(block: Block, outcome: SplitOutcome) -> Block:
+    outcome.records += block.count
+    return block
 
 
 def open_reader(options: XmlRead, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> XmlReader:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import values
-from spark_jobs.formats.xml.document import MOST_DEPTH, Broken, local
-from spark_jobs.formats.xml.flat import BLANKS, is_declaration
+from spark_jobs.formats.xml.document import BLANKS, MOST_DEPTH, Broken, local
+from spark_jobs.formats.xml.flat import is_declaration
 from spark_jobs.formats.xml.options import TEXT
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -14,9 +14,10 @@ from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes.aggregate.describe import DESCRIPTION
 from spark_jobs.nodes.aggregate.step import AggregateStep
+from spark_jobs.nodes.aggregate.time_window import Kind, TimeWindow
 from spark_jobs.nodes.binding import BindScope, Bound, Feed, Flow, NodeType, Wiring, report
 from spark_jobs.nodes.model import Config, Duration, Name, NodeConfig, PositiveDuration, Text, choice
-from spark_jobs.nodes.records.columns import CORRELATION, UNDECLARED
+from spark_jobs.nodes.records.columns import CORRELATION, UNDECLARED, group_number
 
 
 class StrategyHint(StrEnum):
@@ -71,16 +72,6 @@ class AggregateConfig(NodeConfig):
         return self.group_by_written or []
 
 
-@dataclass(frozen=True)
-class TimeWindow:
-    """A bound time window: `kind` is tumbling, hopping or session; times in seconds."""
-
-    kind: str
-    size_s: float
-    slide_s: float | None = None
-    allowed_lateness_s: float = 0.0
-
-
 def check(config: AggregateConfig, scope: BindScope) -> None:
     """What is wrong with an aggregate by itself."""
     if config.group_by_written is None:
@@ -118,18 +109,21 @@ def bind(config: AggregateConfig, scope: BindScope) -> Bound | None:
     ordered = _check_order(config, scope, feed)
     if not isinstance(program, typed.AggregateProgram) or not window_fits or not ordered:
         return None
-    output = _output(config, feed.flow, program, scope.name)
+    splits_by = tuple(CORRELATION.of(field) for field in feed.flow.correlation if field in config.group_by)
+    output = _output(config, feed.flow, program, scope.name, splits_by)
+    read = _needed(config.group_by, program).union(splits_by)
     streams = config.group_by and set(feed.flow.ordered_by[: len(config.group_by)]) == set(config.group_by)
     flow = feed.flow.grouped(output, feed.flow.ordered_by[: len(config.group_by)] if streams else ())
     step = AggregateStep(
         name=scope.name,
         group_by=tuple(config.group_by),
         program=program,
-        input=Schema(tuple(column for column in feed.flow.schema if column.name in _needed(config.group_by, program))),
+        input=Schema(tuple(column for column in feed.flow.schema if column.name in read)),
         output=output,
         strategy=str(config.strategy),
         time_window=_time_window(config),
         undeclared=undeclared,
+        splits_by=splits_by,
     )
     return Bound(step, {"": flow})
 
@@ -198,15 +192,16 @@ def _needed(group_by: list[str], program: typed.AggregateProgram) -> set[str]:
     return set(group_by) | program.before.columns | arguments
 
 
-def _output(config: AggregateConfig, flow: Flow, program: typed.AggregateProgram, name: str) -> Schema:
+def _output(
+    config: AggregateConfig, flow: Flow, program: typed.AggregateProgram, name: str, splits_by: tuple[str, ...]
+) -> Schema:
     """Keys, emits, then engine columns: correlation keys that are grouped by, or the group's own (spec/plan.md 8)."""
     keys = [column for key in config.group_by if (column := flow.schema.get(key))]
     emits = [Column(emit, kind, name) for emit, kind in program.after.emits]
     row = Schema(tuple(keys)).with_columns(*emits)
-    kept = [f for f in flow.correlation if f in config.group_by]
-    engine = [Column(CORRELATION.of(field), flow.schema.get(field).type, name) for field in kept]  # type: ignore[union-attr]
-    if flow.correlation and len(kept) < len(flow.correlation) and config.time_window is None:
-        engine.append(Column(CORRELATION.of(f"aggregate.{name}"), types.INT, name))
+    engine = [Column(key, known.type, name) for key in splits_by if (known := flow.schema.get(key))]
+    if len(splits_by) < len(flow.correlation) and config.time_window is None:
+        engine.append(Column(group_number(name), types.INT, name))
     if flow.widens:
         engine.append(Column(UNDECLARED, types.MAP, name))
     return row.with_columns(*engine)
@@ -215,14 +210,12 @@ def _output(config: AggregateConfig, flow: Flow, program: typed.AggregateProgram
 def _time_window(config: AggregateConfig) -> TimeWindow | None:
     late = config.allowed_lateness or 0.0
     match config.time_window:
-        case None:
-            return None
         case TimeWindowConfig(tumbling=Tumbling(size=size)):
-            return TimeWindow("tumbling", size, size, late)
+            return TimeWindow.of_seconds(Kind.TUMBLING, size, size, late)
         case TimeWindowConfig(hopping=Hopping(size=size, slide=slide)):
-            return TimeWindow("hopping", size, slide, late)
+            return TimeWindow.of_seconds(Kind.HOPPING, size, slide, late)
         case TimeWindowConfig(session=Session(gap=gap)):
-            return TimeWindow("session", gap, None, late)
+            return TimeWindow.of_seconds(Kind.SESSION, gap, 0, late)
         case _:
             return None
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_jobs.nodes import tree
-from spark_jobs.nodes.terms.description import Description, Expression, Made, no_files
+from spark_jobs.nodes.aggregate.time_window import Kind
+from spark_jobs.nodes.records.columns import group_number
+from spark_jobs.nodes.terms.description import Description, Expression, Made, no_files, runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_jobs.nodes.aggregate.step import AggregateStep
+    from spark_jobs.nodes.aggregate.time_window import TimeWindow
     from spark_jobs.nodes.terms.description import Around
 
 
 def _facts(step: AggregateStep, around: Around) -> dict[str, str]:
     asked = "" if step.strategy == "auto" else f" (`strategy: {step.strategy}` asks for nothing else)"
-    facts = {"strategy": f"hash; groups in order of first appearance{asked}"}
+    order = f"order of {'' if step.time_window is None else 'their windows, then of '}first appearance"
+    facts = {"strategy": f"hash; groups in {order}{asked}"}
     if step.time_window is not None:
         facts |= _time_window(step.time_window)
     facts["group_by"] = ", ".join(step.group_by) or "<all records>"
@@ -24,12 +28,12 @@ def _facts(step: AggregateStep, around: Around) -> dict[str, str]:
     return facts
 
 
-def _time_window(window: Any) -> dict[str, str]:
-    size = {"session": "ended by {0:g} s without a record", "hopping": "of {0:g} s, each {1:g} s"}
-    words = size.get(window.kind, "of {0:g} s").format(window.size_s, window.slide_s or 0)
+def _time_window(window: TimeWindow) -> dict[str, str]:
+    size, slide = (f"{length / 1_000_000:g} s" for length in (window.size_us, window.slide_us))
+    words = {Kind.SESSION: f"ended by {size} without a record", Kind.HOPPING: f"of {size}, each {slide}"}
     return {
-        "time window": f"{window.kind}, {words}",
-        "allowed lateness": f"{window.allowed_lateness_s:g} s; what is later is a dead letter",
+        "time window": f"{window.kind}, {words.get(window.kind, f'of {size}')}",
+        "allowed lateness": f"{window.lateness_us / 1_000_000:g} s; what is later is a dead letter",
     }
 
 
@@ -39,6 +43,8 @@ def _programs(step: AggregateStep) -> Iterator[Expression]:
 
 
 def _trace(step: AggregateStep, column: str) -> Made:
+    if column == group_number(step.name):
+        return Made("numbered")
     if column not in dict(step.program.after.emits):
         return Made("grouped by", ((0, column),))
     return Made("aggregated", tuple((0, name) for name in _read(step, column)))
@@ -55,18 +61,13 @@ def _read(step: AggregateStep, column: str) -> Iterator[str]:
             yield from tree.behind(step.program.before, argument) if argument.startswith("$") else [argument]
 
 
-def _unready(step: AggregateStep) -> Iterator[str]:
-    if step.time_window is not None:
-        yield "`time_window`"
-
-
 DESCRIPTION = Description(
     parallel="key",
     facts=_facts,
     programs=_programs,
     trace=_trace,
     details=None,
-    unready=_unready,
+    unready=runs,
     files=no_files,
     slug="aggregation",
 )

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.nodes import words
 from spark_jobs.nodes.aggregate.accumulators import FIRST, LAST
 from spark_jobs.nodes.records.order import AT
 
@@ -32,7 +33,11 @@ def estimate(sample: pa.Table, rows: int) -> float:
 
 
 def reduce(
-    keys: Sequence[str], columns: dict[str, pa.Array], firsts: Sequence[str], states: Sequence[Grouped]
+    keys: Sequence[str],
+    columns: dict[str, pa.Array],
+    firsts: Sequence[str],
+    states: Sequence[Grouped],
+    ends: np.ndarray | None = None,
 ) -> pa.Table:
     """One row per distinct key, in order of first appearance.
 
@@ -42,6 +47,8 @@ def reduce(
             as records of one key go.
         firsts: the names of those last ones.
         states: what is grouped otherwise.
+        ends: for each row the place of the last of its records, where rows are of several and stand in the order of
+            their first ones; None where the last row has the last record.
 
     Returns:
         A table of all names; equal keys are equal in Arrow's sense, null being a key like any other.
@@ -56,7 +63,11 @@ def reduce(
     table["row"] = pa.array(np.arange(count, dtype=np.int32))
     wanted = [("row", "min", None), *((name, s.function, s.options) for name, s in arrow.items())]
     if any(state.function == LAST for state in states):
-        wanted.append(("row", "max", None))
+        end, by_end = "row", np.arange(count)
+        if ends is not None:
+            end, by_end = "end", words.order(ends)
+            table[end] = pa.array(np.argsort(by_end).astype(np.int32))
+        wanted.append((end, "max", None))
     if any(state.function is None for state in states):
         wanted.append(("row", "list", None))
     grouped = pa.table(table).group_by(by, use_threads=False).aggregate(wanted)
@@ -71,7 +82,7 @@ def reduce(
             case _ if state.function == FIRST:
                 found = state.values.take(grouped.column("row_min"))
             case _ if state.function == LAST:
-                found = state.values.take(grouped.column("row_max"))
+                found = state.values.take(pa.array(by_end[grouped.column(f"{end}_max").to_numpy()]))
             case function:
                 found = grouped.column(f"state {i}_{function}")
         result[state.name] = found

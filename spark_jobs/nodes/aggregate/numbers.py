@@ -50,6 +50,12 @@ def failures(
     return [found[row] for row in sorted(found)]
 
 
+def check(node: str, function: str, value: object, name: str) -> None:
+    """Whether a single argument is a number or null. Raises `Failure`."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+        raise _problem(node, function, value, None if name.startswith("$") else name)
+
+
 def _problem(node: str, function: str, value: object, field: str | None) -> failure.Failure:
     detail = f"aggregate {node}: {function}() takes numbers, got {values.kind_name(value)}"
     return failure.Failure(detail, failure.Category.AGGREGATE_TYPE, value, field)

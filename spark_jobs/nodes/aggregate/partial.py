@@ -11,8 +11,9 @@ import pyarrow as pa
 from spark_jobs.cxl import engine, failure
 from spark_jobs.nodes import keys, memory, operator, partition, spill
 from spark_jobs.nodes.aggregate import accumulators, groups, numbers
-from spark_jobs.nodes.records import order
-from spark_jobs.nodes.records.columns import ORIGIN_NAMES, ROUTE
+from spark_jobs.nodes.records import batches, order
+from spark_jobs.nodes.records import groups as correlated
+from spark_jobs.nodes.records.columns import GROUP, ORIGIN_NAMES, ROUTE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,19 +29,23 @@ MERGE_ROWS = 1_048_576
 
 
 class Grouping:
-    """The names and accumulators that all parts of an aggregate share."""
+    """The names and accumulators that all parts of an aggregate share.
 
-    def __init__(self, step: AggregateStep, context: operator.Context) -> None:
-        self.keys = [f"key {i}" for i in range(len(step.group_by))]
-        kinds = (step.input.get(name) for name in step.group_by)
+    `beside` are columns that records of a group have in common beside the node's keys.
+    """
+
+    def __init__(self, step: AggregateStep, context: operator.Context, beside: Sequence[str] = ()) -> None:
+        self.names = [f"key {i}" for i in range(len(step.keys))]
+        self.keys = [*self.names, *beside]
+        kinds = (step.input.get(name) for name in step.keys)
         # Where a key is the value itself, nothing is carried beside it.
         self.values = [
             key if column is not None and keys.is_value(column.type) else f"value {i}"
-            for i, (key, column) in enumerate(zip(self.keys, kinds, strict=True))
+            for i, (key, column) in enumerate(zip(self.names, kinds, strict=True))
         ]
         #: Where a group's first record comes from.
         self.origin = (*ORIGIN_NAMES, *([ROUTE.name] if len(context.branches) > 1 else []))
-        self.carried = [*(v for k, v in zip(self.keys, self.values, strict=True) if k != v), *self.origin]
+        self.carried = [*(v for k, v in zip(self.names, self.values, strict=True) if k != v), *self.origin]
         self.accumulators = [accumulators.accumulator(call, f"call {i}") for i, call in enumerate(step.program.calls)]
         #: What keeps states: calls over the same columns share theirs.
         self.keepers = list({part.name: part for each in self.accumulators for part in each.parts()}.values())
@@ -111,12 +116,17 @@ class Partial(operator.Operator):
         self.found: dict[order.Lane, _Grouped] = {}
         self.place = self.context.account.open(self._release)
 
-    def process(self, batch: operator.Batch, port: int) -> None:
+    def process(self, batch: batches.Batch, port: int) -> None:
         """Prepare keys and arguments; group them when enough have come together."""
-        batch = self.take(batch)
+        batch, columns = self.ready(self.take(batch))
+        self.become(batch.count, 0)
+        self.hold(batch, self.prepared(batch, columns))
+
+    def ready(self, batch: batches.Batch) -> tuple[batches.Batch, dict[str, pa.Array]]:
+        """The records that the aggregate takes, and what its program makes for them: keys and arguments."""
         if self.step.undeclared:
-            lifted = {name: operator.undeclared(batch.data, name) for name in self.step.undeclared}
-            batch = replace(batch, data=operator.overlay(batch.data, lifted))
+            lifted = {name: batches.undeclared(batch.data, name) for name in self.step.undeclared}
+            batch = replace(batch, data=batches.overlay(batch.data, lifted))
         emits: dict[str, pa.Array] = {}
         if self.before is not None:
             result = self.run(self.before, batch, self.state)
@@ -124,16 +134,20 @@ class Partial(operator.Operator):
             kept = batch if result.rows is None else batch.take(result.rows)
             self.become(batch.count - len(result.failures) - kept.count, 0)  # a filter left them out
             batch, emits = kept, result.emits
-        batch, emits = self._keyed(batch, emits)
-        self.become(batch.count, 0)
-        if not batch.count:
+        return self._keyed(batch, emits)
+
+    def hold(self, batch: batches.Batch, prepared: dict[str, pa.Array]) -> None:
+        """Keep records, or as many copies of them as there are groups for each; group them when there are enough."""
+        count = len(prepared[order.AT])
+        if not count:
             return
+        if self.context.is_tracing:
+            self._trace(batch, prepared)
         lane = self.found.get(batch.lane)
         if lane is None:
             lane = self.found[batch.lane] = _Grouped(self.stream.rank(batch), batch.branch)
-        prepared = self._prepared(batch, emits)
         lane.raw.append(prepared)
-        lane.raw_rows += batch.count
+        lane.raw_rows += count
         size = sum(column.nbytes for column in prepared.values())
         lane.raw_bytes += size
         self.place.add(size)
@@ -141,19 +155,32 @@ class Partial(operator.Operator):
             self._group(lane)
             self._merge_where_many(lane)
 
+    def _trace(self, batch: batches.Batch, prepared: dict[str, pa.Array]) -> None:
+        """Tell which of the records are in groups that are taken back."""
+        assert self.context.correlation is not None
+        if ORIGIN_NAMES[0] in prepared:
+            _, split, row = (prepared[name] for name in ORIGIN_NAMES)
+        else:
+            _, split, row = batch.origin.of_rows(prepared[ORIGIN_NAMES[2]])
+        count = len(row)
+        inner = prepared.get(GROUP.name, pa.nulls(count, GROUP.type))
+        mixes = self.context.correlation.standings[self.step.name].mixes
+        keys_ = [prepared[name] for name in self.grouping.keys]
+        self.context.trace(split, row, inner, correlated.of_aggregate(self.step.name, keys_, count, mixes=mixes))
+
     def _add_error(self, item: engine.RowFailure) -> engine.RowFailure:
         return group_error(self.step.name, item)
 
-    def _keyed(self, batch: operator.Batch, emits: dict[str, pa.Array]) -> tuple[operator.Batch, dict[str, pa.Array]]:
+    def _keyed(self, batch: batches.Batch, emits: dict[str, pa.Array]) -> tuple[batches.Batch, dict[str, pa.Array]]:
         """The batch with its key columns, without the rows that have no usable key or argument."""
         columns = dict(emits)
         bad = np.zeros(batch.count, dtype=bool)
         failures = []
-        for i, name in enumerate(self.step.group_by):
+        for i, name in enumerate(self.step.keys):
             static = self.step.input.get(name).type  # type: ignore[union-attr]
-            columns[self.grouping.keys[i]], wrong = keys.column(batch.data.column(name), static)
+            columns[self.grouping.names[i]], wrong = keys.column(batch.data.column(name), static)
             for row in np.flatnonzero(wrong & ~bad):
-                value = operator.value_at(batch, name, int(row), static)
+                value = batches.value_at(batch, name, int(row), static)
                 detail = f"aggregate {self.step.name}: {keys.name(value)} in group_by field '{name}'"
                 failures.append(
                     engine.RowFailure(int(row), failure.Failure(detail, failure.Category.AGGREGATE, None, name))
@@ -169,18 +196,20 @@ class Partial(operator.Operator):
             batch, columns = batch.take(kept), {name: column.take(kept) for name, column in columns.items()}
         return batch, columns
 
-    def _prepared(self, batch: operator.Batch, columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
+    def prepared(self, batch: batches.Batch, columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
         """Keys, arguments and places of a batch's records."""
-        prepared = {name: columns[name] for name in self.grouping.keys}
+        prepared = {name: columns[name] for name in self.grouping.names}
         prepared |= {
             value: batch.data.column(name)
-            for value, name in zip(self.grouping.values, self.step.group_by, strict=True)
+            for value, name in zip(self.grouping.values, self.step.keys, strict=True)
             if value not in prepared
         }
         for call in self.step.program.calls:
             for name in call.arguments:
                 prepared[name] = columns[name] if name in columns else batch.data.column(name)
         prepared[order.AT] = batch.places
+        if self.context.is_tracing and GROUP.name in batch.data.schema.names:
+            prepared[GROUP.name] = batch.data.column(GROUP.name)
         if ORIGIN_NAMES[0] in batch.data.schema.names:
             prepared |= {name: batch.data.column(name) for name in ORIGIN_NAMES}
             if ROUTE.name in self.grouping.origin:
@@ -256,17 +285,22 @@ class Partial(operator.Operator):
     def _merge(self, lane: _Grouped) -> None:
         if len(lane.partial) > 1 and not lane.has_unlike:
             merge, room, size = self.grouping.merge, self.place.room, self.grouping.row_bytes
-            found = spill.merged(lane.partial, self.grouping.keys, merge, room, size, salt=1)
+            found = spill.merged(lane.partial, self.meeting_keys, merge, room, size, salt=1)
             lane.partial = [table for _, table in found]
         lane.partial_rows = lane.merged_rows = sum(table.num_rows for table in lane.partial)
         self._count_held()
+
+    @property
+    def meeting_keys(self) -> list[str]:
+        """The columns that say where groups meet."""
+        return self.grouping.keys
 
     def _send(self, lane: _Grouped) -> None:
         """Send the groups to where equal keys meet: at the end, or as soon as they are too many to be held."""
         tables, lane.partial = lane.partial, []
         lane.grouped = lane.partial_rows = lane.merged_rows = 0
         for table in tables:
-            for number, part in partition.split(table, self.grouping.keys, self.partitions):
+            for number, part in partition.split(table, self.meeting_keys, self.partitions):
                 self.context.send(self.exchange, number, lane.rank, part)
         self._count_held()
 

@@ -9,20 +9,21 @@ and sends the groups home, to the partition of their first record; with a single
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure
 from spark_jobs.nodes import meeting, memory, operator, spill
 from spark_jobs.nodes.aggregate import partial
-from spark_jobs.nodes.records import order
-from spark_jobs.nodes.records.columns import ORIGIN, ROUTE, value
+from spark_jobs.nodes.records import batches, groups, order
+from spark_jobs.nodes.records.columns import GROUP, ORIGIN, ROUTE, group_number, value
 from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from spark_jobs.nodes.aggregate.step import AggregateStep
 
 
@@ -31,14 +32,18 @@ class Final(meeting.Meeting):
     """Merges the groups of a partition and evaluates the node's emits."""
 
     step: AggregateStep
+    #: What puts groups into order.
+    ordered_by: ClassVar[tuple[str, ...]] = (order.AT,)
+    #: What records of a group have in common beside the node's keys.
+    beside: ClassVar[tuple[str, ...]] = ()
 
     def open(self) -> None:
         """Compile the expressions around the accumulators."""
-        self.grouping = partial.Grouping(self.step, self.context)
+        self.grouping = partial.Grouping(self.step, self.context, self.beside)
         self.after = operator.compiled(self.step.program.after)
         grouping = self.grouping
-        self.groups = spill.Keyed(
-            self.context, self.step.name, grouping.keys, grouping.merge, row_bytes=grouping.row_bytes
+        self.groups: spill.Holding = spill.Keyed(
+            self.context, self.step.name, grouping.keys, self.merged, row_bytes=grouping.row_bytes
         )
         self.is_empty = True
         self.counted: dict[str, int] | None = None
@@ -52,25 +57,38 @@ class Final(meeting.Meeting):
         """Whole groups: sent home, or in order of their first records."""
         if self.exchange is not None:
             size = memory.step_bytes(self.context.account.share)
-            for table in self.groups.tables():
+            for table in self.whole():
                 for piece in spill.pieces(table, size):
-                    ordered = piece.take(pc.sort_indices(piece.column(order.AT)))
+                    ordered = piece.take(spill.sorted_rows(piece, self.ordered_by))
                     self.send_home(pa.table(self._evaluate(ordered).data))
             return
-        found = spill.Ordered(self.context, self.step.name)
-        for table in self.groups.tables():
+        found = spill.Ordered(self.context, self.step.name, self.ordered_by)
+        for table in self.whole():
             found.add(table)
-        if self.is_empty and not self.step.group_by:
+        if self.is_empty and self.has_one_group:
             found.add(self._no_rows())
         done = 0
         for table in found.tables():
             self.push_all(self._evaluate(table, done))
             done += table.num_rows
 
-    def push_all(self, batch: operator.Batch) -> None:
+    def merged(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """Groups of some tables, those that are one as one."""
+        return self.grouping.merge(tables)
+
+    def whole(self) -> Iterator[pa.Table]:
+        """The groups, when all of them have come."""
+        return self.groups.tables()
+
+    @property
+    def has_one_group(self) -> bool:
+        """Whether there is a group without any record."""
+        return not self.step.group_by
+
+    def push_all(self, batch: batches.Batch) -> None:
         """Give the groups on without their places."""
         for piece in self.portions(batch):
-            self.push(replace(piece, data=piece.data.drop_columns([order.AT])))
+            self.push(replace(piece, data=piece.data.drop_columns(list(self.ordered_by))))
 
     def _no_rows(self) -> pa.Table:
         """The single group of a global aggregate without records (decision 61, spec/exec.md 7.3)."""
@@ -94,14 +112,13 @@ class Final(meeting.Meeting):
             self.counted = self.step.totals.values(self.context.counted())
         return {value(path): pa.repeat(pa.scalar(total), count) for path, total in self.counted.items()}
 
-    def _evaluate(self, table: pa.Table, first_row: int = 0) -> operator.Batch:
+    def _evaluate(self, table: pa.Table, first_row: int = 0) -> batches.Batch:
         """The result records: keys, overlaid with the emits."""
         self.become(0, table.num_rows)
         data = {
-            name: partial.array(table, value)
-            for name, value in zip(self.step.group_by, self.grouping.values, strict=True)
+            name: partial.array(table, value) for name, value in zip(self.step.keys, self.grouping.values, strict=True)
         }
-        engine_columns = {name: partial.array(table, name) for name in (*self.grouping.origin, order.AT)}
+        engine_columns = {name: partial.array(table, name) for name in (*self.grouping.origin, *self.ordered_by)}
         states = {name: partial.array(table, name) for name in table.schema.names}
         results, overflowed = {}, np.zeros(table.num_rows, dtype=bool)
         for accumulator in self.grouping.accumulators:
@@ -110,11 +127,19 @@ class Final(meeting.Meeting):
             if bad is not None:
                 overflowed |= bad.to_numpy(zero_copy_only=False)
         engine_columns |= self._totals(table.num_rows)
+        if self.context.correlation is not None:
+            mixes = self.context.correlation.standings[self.step.name].mixes
+            keys = [states[name] for name in self.grouping.keys]
+            engine_columns[GROUP.name] = groups.of_aggregate(self.step.name, keys, table.num_rows, mixes=mixes)
+            if mixes:
+                # Right in a single partition, which there is where an output shows them.
+                count = np.arange(first_row, first_row + table.num_rows)
+                engine_columns[group_number(self.step.name)] = pa.array(count)
         record = pa.RecordBatch.from_pydict({**data, **results, **engine_columns})
-        batch = operator.Batch(
+        batch = batches.Batch(
             record,
             pa.array(np.arange(first_row, first_row + table.num_rows)),
-            operator.GroupOrigin(self.number_of_partition),
+            batches.GroupOrigin(self.number_of_partition),
             at=record.column(order.AT),
         )
         if overflowed.any():
@@ -131,7 +156,7 @@ class Final(meeting.Meeting):
         columns = {name: kept.data.column(name) for name in data}
         columns |= outcome.emits
         columns |= {name: kept.data.column(name) for name in engine_columns}
-        return operator.Batch(pa.RecordBatch.from_pydict(columns), kept.rows, kept.origin)
+        return batches.Batch(pa.RecordBatch.from_pydict(columns), kept.rows, kept.origin)
 
 
 def _no_values(static: Any) -> pa.Array:
@@ -144,9 +169,9 @@ def _no_values(static: Any) -> pa.Array:
 class Home(meeting.Home):
     """Puts groups back into order, which are of no file."""
 
-    def origin(self) -> operator.Origin:
+    def origin(self) -> batches.Origin:
         """That of groups."""
-        return operator.GroupOrigin(self.number_of_partition)
+        return batches.GroupOrigin(self.number_of_partition)
 
 
 #: The operators of an aggregate by their roles.

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from spark_jobs.nodes import node
 from spark_jobs.nodes.aggregate.totals import COUNTERS, Totals
+from spark_jobs.nodes.records.columns import group_number
 from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import schema, typed
+    from spark_jobs.nodes.aggregate.time_window import TimeWindow
     from spark_jobs.nodes.terms.demand import Demand
 
 
@@ -30,21 +32,56 @@ class AggregateStep(node.Step):
     output: schema.Schema
     #: `strategy:` as it is written; it changes nothing in the result.
     strategy: str = "auto"
-    time_window: Any = None
+    time_window: TimeWindow | None = None
     #: Keys that are undeclared columns.
     undeclared: tuple[str, ...] = ()
     #: The counters that its emits and programs behind it read; None when nobody asks.
     totals: Totals | None = None
+    #: The correlation keys of fields that are grouped by: a field that was rewritten has a group for each (decision
+    #: 106).
+    splits_by: tuple[str, ...] = ()
+    #: Whether an output shows the numbers of the groups.
+    is_numbered: bool = False
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that are equal for all records of a group."""
+        return self.group_by + self.splits_by
+
+    @property
+    def groups_by(self) -> tuple[str, ...]:
+        """The fields whose values a group has in common."""
+        return self.group_by
+
+    @property
+    def module(self) -> str:
+        """Groups of time windows have operators of their own."""
+        if self.time_window is None:
+            return "run"
+        return "session_run" if self.time_window.is_session else "windowed_run"
+
+    @property
+    def shown(self) -> frozenset[str]:
+        """Event times say in which windows records are."""
+        return frozenset() if self.time_window is None else frozenset(["source.event_time"])
+
+    @property
+    def _meeting_keys(self) -> tuple[str, ...]:
+        """What groups have in common, in words; sessions are known only where all records of a key are."""
+        window = self.time_window
+        return self.group_by if window is None or window.is_session else (*self.group_by, "window")
 
     def partitions(self, sizes: shape.Sizes) -> int:
-        """As many as the columns that it reads are worth; a single group is in one."""
-        return sizes.partitions(self.name, len(self.input) + 1) if self.group_by else 1
+        """As many as the columns that it reads are worth; a single group is in one, and so are groups with numbers."""
+        if self.is_numbered:
+            return 1
+        return sizes.partitions(self.name, len(self.input) + 1) if self._meeting_keys else 1
 
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
         """Groups are built where records are read, and meet by their keys."""
-        by = f"shuffled by {', '.join(self.group_by) or 'nothing: one group'}"
+        by = f"shuffled by {', '.join(self._meeting_keys) or 'nothing: one group'}"
         # A single group of all records needs no room.
-        stage = "aggregation:hash" if self.group_by else ""
+        stage = "aggregation:hash" if self._meeting_keys or self.time_window else ""
         why = "equal keys meet; partial groups are built before the shuffle"
         meet = shape.Stop(shape.ExchangeKind.GROUP, shape.Role.FINAL, "merged", "groups", by)
         arrival = shape.Arrival(shape.Passage.SHUFFLED, why, stage)
@@ -53,11 +90,13 @@ class AggregateStep(node.Step):
     def asked(self, demand: Demand) -> AggregateStep:
         """The groups know the counters that are read, so nobody upstream is asked for them."""
         read = demand.values & COUNTERS
-        if not read:
+        is_numbered = group_number(self.name) in demand.columns
+        if not read and self.time_window is None and not is_numbered:
             return self
-        above = demand.above()
-        totals = Totals(tuple(sorted(read)), above.nodes, above.sources, above.streams)
-        return replace(self, totals=totals)
+        above, window = demand.above(), self.time_window
+        totals = Totals(tuple(sorted(read)), above.nodes, above.sources, above.streams) if read else None
+        window = window and replace(window, sources=len(above.streams))
+        return replace(self, totals=totals, time_window=window, is_numbered=is_numbered)
 
     @property
     def hands_on(self) -> bool:

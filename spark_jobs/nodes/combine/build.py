@@ -5,20 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure, types, values
 from spark_jobs.nodes import keys, operator, partition
-from spark_jobs.nodes.combine.step import KEY
+from spark_jobs.nodes.combine import collecting
+from spark_jobs.nodes.combine.step import KEY, Match
 from spark_jobs.nodes.operator import PARTITION
-from spark_jobs.nodes.records import columns, order
+from spark_jobs.nodes.records import batches, columns, order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_jobs.nodes.combine.step import CombineStep, Equality
+    from spark_jobs.nodes.combine.step import CombineStep, Equality, Range
     from spark_jobs.nodes.terms.needs import Rows
 
 
@@ -29,7 +28,11 @@ def key_type(program_emits: tuple[tuple[str, types.Type], ...]) -> types.Type:
 
 def common(equality: Equality) -> types.Type:
     """The type in which both sides of an equality are compared: 1 matches 1.0, arrays compare deeply (decision 40)."""
-    left, right = key_type(equality.driver.emits), key_type(equality.build.emits)
+    return meeting_type(key_type(equality.driver.emits), key_type(equality.build.emits))
+
+
+def meeting_type(left: types.Type, right: types.Type) -> types.Type:
+    """The type in which keys of two types are compared."""
     if left.is_dynamic or right.is_dynamic or left.kind is types.Kind.ARRAY:
         return types.ANY
     if {left.kind, right.kind} == {types.Kind.INT, types.Kind.FLOAT}:
@@ -52,10 +55,24 @@ def key_names(step: CombineStep, qualifier: str) -> list[str]:
     return [key_name(i) for i in range(sum(e.build_qualifier == qualifier for e in step.equalities))]
 
 
+def range_names(step: CombineStep, qualifier: str) -> list[str]:
+    """The columns of the values that a build side's ranges compare."""
+    return [columns.MATCHED.of(f"range.{i}") for i, _ in enumerate(ranges_of(step, qualifier))]
+
+
+#: The column of what a build record is in an array of matches.
+COLLECTED = columns.MATCHED.of("record")
+
+
+def ranges_of(step: CombineStep, qualifier: str) -> list[Range]:
+    """The ranges that find candidates among a build side's records."""
+    return [each for each in step.ranges if each.build_qualifier == qualifier]
+
+
 def qualified(step: CombineStep, data: pa.RecordBatch, qualifier: str) -> pa.RecordBatch:
     """The batch with its columns under their qualified names; those of the engine keep theirs."""
-    undeclared = {name: operator.undeclared(data, name) for owner, name in step.undeclared if owner == qualifier}
-    data = operator.overlay(data, undeclared)
+    undeclared = {name: batches.undeclared(data, name) for owner, name in step.undeclared if owner == qualifier}
+    data = batches.overlay(data, undeclared)
     return data.rename_columns([n if columns.is_engine(n) else f"{qualifier}.{n}" for n in data.schema.names])
 
 
@@ -79,19 +96,20 @@ class Store(operator.Operator):
     """
 
     step: CombineStep
-    rows: Rows | None = None
+    tells: Rows | None = None
     partitions: int = 1
 
     def open(self) -> None:
         """Compile the keys of this side."""
-        assert self.rows is not None
-        self.written, self.qualifier = self.rows, self.rows.input
+        assert self.tells is not None
+        self.written, self.qualifier = self.tells, self.tells.input
         self.equalities = [e for e in self.step.equalities if e.build_qualifier == self.qualifier]
         self.programs = [operator.compiled(equality.build) for equality in self.equalities]
+        self.compared = [operator.compiled(each.build) for each in ranges_of(self.step, self.qualifier)]
         self.place = self.context.account.open(self._write_all)
         self.lanes: dict[order.Lane, _Stored] = {}
 
-    def process(self, batch: operator.Batch, port: int) -> None:
+    def process(self, batch: batches.Batch, port: int) -> None:
         """Append a batch with its keys and the places its records come from."""
         found: list[pa.Array] = []
         batch = self.placed(batch)
@@ -101,13 +119,20 @@ class Store(operator.Operator):
             if result.failures:
                 self.become(0, len(result.failures))  # what comes in are the driver's records
                 self.fail(batch, [combine_error(item) for item in result.failures])
-                kept = operator.indices_except(batch.count, [item.row for item in result.failures])
+                kept = batches.indices_except(batch.count, [item.row for item in result.failures])
                 batch, found = batch.take(kept), [column.take(kept) for column in found]
             found.append(comparable(result.emits[KEY], key_type(equality.build.emits), common(equality)))
         if not batch.count:
             return
         matched = {key_name(i): column for i, column in enumerate(found)}
-        data = operator.overlay(operator.with_origin(batch, batch.data, self.context.branches), matched)
+        for name, program in zip(range_names(self.step, self.qualifier), self.compared, strict=True):
+            named = replace(batch, data=qualified(self.step, batch.data, self.qualifier))
+            matched[name] = self.run(program, named, engine.Surroundings()).emits[KEY]
+        data = batch.data
+        if self.step.match is Match.COLLECT:
+            matched[COLLECTED] = collecting.texts(data, dict(self.step.schemas)[self.qualifier])
+            data = data.select(kept_of(self.step, data.schema.names))
+        data = batches.overlay(batches.with_origin(batch, data, self.context.branches), matched)
         stored = self.lanes.setdefault(batch.lane, _Stored())
         if stored.writer is None:
             stored.writer = self.context.materialize(self.written, batch.lane, data.schema)
@@ -131,7 +156,7 @@ class Store(operator.Operator):
         table = pa.Table.from_batches(stored.waiting)
         stored.waiting = []
         for number, part in partition.split(table, key_names(self.step, self.qualifier), self.partitions):
-            stored.writer.write_batch(operator.gather(part), {PARTITION: str(number)})
+            stored.writer.write_batch(batches.gather(part), {PARTITION: str(number)})
 
 
 def combine_error(item: engine.RowFailure) -> engine.RowFailure:
@@ -140,79 +165,21 @@ def combine_error(item: engine.RowFailure) -> engine.RowFailure:
     return engine.RowFailure(item.row, told)
 
 
+def kept_of(step: CombineStep, names: Sequence[str]) -> list[str]:
+    """The columns of build records that are kept beside their texts: where nothing is tested, none of the fields."""
+    return [name for name in names if step.rest is not None or columns.is_engine(name)]
+
+
 def nothing(step: CombineStep, qualifier: str) -> pa.Table:
     """A build side that no task has seen a record of: its columns, keys and places, without rows."""
     kinds = {column.name: values.arrow_type(column.type) for column in dict(step.schemas)[qualifier]}
     equalities = [equality for equality in step.equalities if equality.build_qualifier == qualifier]
     kinds |= {key_name(i): values.arrow_type(common(equality)) for i, equality in enumerate(equalities)}
+    compared = zip(range_names(step, qualifier), ranges_of(step, qualifier), strict=True)
+    kinds |= {name: values.arrow_type(key_type(each.build.emits)) for name, each in compared}
+    if step.match is Match.COLLECT:
+        kinds = {name: kinds[name] for name in kept_of(step, list(kinds))} | {COLLECTED: pa.string()}
     kinds |= {each.name: each.type for each in columns.ORIGIN}
+    carried = ((name, column) for name, of, column in step.carried if of == qualifier)
+    kinds |= {column: values.arrow_type(made.type) for name, column in carried if (made := step.output.get(name))}
     return pa.schema(kinds.items()).empty_table()
-
-
-@dataclass
-class BuildTable:
-    """The build records, and an index from key values to rows in build order."""
-
-    records: pa.RecordBatch
-    uniques: list[pa.Array] = field(default_factory=list)
-    order: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    starts: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
-    pairs: list[np.ndarray] = field(default_factory=list)
-
-    @classmethod
-    def index(cls, table: pa.Table, key_count: int) -> BuildTable:
-        """Index a build side by its stored key columns; rows with a null in a key are never found."""
-        records = operator.gather(table)
-        built = cls(records)
-        if not key_count:
-            return built
-        codes: np.ndarray | None = None
-        for i in range(key_count):
-            column = records.column(key_name(i))
-            unique = pc.unique(column.drop_null())
-            built.uniques.append(unique)
-            codes = built._joined(codes, _positions(column, unique), len(unique), learn=True)
-        assert codes is not None
-        built.order = np.argsort(codes, kind="stable")
-        built.order = built.order[codes[built.order] >= 0]
-        size = int(codes.max()) + 1 if len(codes) and codes.max() >= 0 else 0
-        built.starts = np.searchsorted(codes[built.order], np.arange(size + 1))
-        return built
-
-    def _joined(self, codes: np.ndarray | None, more: np.ndarray, size: int, *, learn: bool) -> np.ndarray:
-        """One number for the keys so far and one more; -1 where any is missing."""
-        if codes is None:
-            return more
-        step = len(self.pairs) if learn else self._step
-        pair = np.where((codes >= 0) & (more >= 0), codes * max(size, 1) + more, -1)
-        if learn:
-            self.pairs.append(np.unique(pair[pair >= 0]))
-        known = self.pairs[step]
-        if not learn:
-            self._step += 1
-        if not len(known):
-            return np.full(len(pair), -1)
-        found = np.searchsorted(known, pair).clip(max=len(known) - 1)
-        return np.where((pair >= 0) & (known[found] == pair), found, -1)
-
-    def find(self, columns: Sequence[pa.Array]) -> tuple[np.ndarray, np.ndarray]:
-        """For each probe row the first position in `order` and the number of matches."""
-        codes: np.ndarray | None = None
-        self._step = 0
-        for column, unique in zip(columns, self.uniques, strict=True):
-            codes = self._joined(codes, _positions(column, unique), len(unique), learn=False)
-        assert codes is not None
-        if len(self.starts) < 2:
-            return np.zeros(len(codes), dtype=np.int64), np.zeros(len(codes), dtype=np.int64)
-        safe = codes.clip(min=0)
-        counts = np.where(codes >= 0, self.starts[safe + 1] - self.starts[safe], 0)
-        return self.starts[safe], counts
-
-
-def _positions(column: pa.Array, unique: pa.Array) -> np.ndarray:
-    """Where each value stands among the unique ones; -1 for null and for values that are not among them."""
-    if not len(unique):
-        return np.full(len(column), -1, dtype=np.int64)
-    found = pc.index_in(column, value_set=unique, skip_nulls=True)
-    positions: np.ndarray = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return positions

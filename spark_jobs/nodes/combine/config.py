@@ -18,7 +18,8 @@ from spark_jobs.nodes.combine.describe import DESCRIPTION
 from spark_jobs.nodes.combine.step import CombineStep, Match, OnMiss
 from spark_jobs.nodes.model import Name, NodeConfig, Text, choice, kind_of, unfit
 from spark_jobs.nodes.output.config import FanoutPolicy
-from spark_jobs.nodes.records.columns import CORRELATION, UNDECLARED
+from spark_jobs.nodes.records import columns
+from spark_jobs.nodes.records.columns import BOND, CORRELATION, UNDECLARED
 
 MAX_INPUTS = 8
 #: System namespaces whose bare names cannot be qualifiers (decision 49).
@@ -38,6 +39,16 @@ class Propagation:
 
     mode: str = "driver"
     fields: tuple[str, ...] = ()
+
+    def takes(self, field: str, drives: bool) -> bool:
+        """Whether a field of the driver, or of a build side, goes on.
+
+        What an aggregate says of its rows ends in the match under `driver`, where it comes from a build side (decision
+        106), and is no field that could be named.
+        """
+        if self.mode == "named":
+            return field in self.fields or columns.numbered(field) is not None
+        return drives or self.mode == "all"
 
 
 def _propagation(value: Any) -> Propagation:
@@ -148,7 +159,8 @@ def bind(config: CombineConfig, scope: BindScope) -> Bound | None:
     parts = _take_apart(scope, where, (driver, *builds))
     if parts is None or (body is None and config.match is not Match.COLLECT):
         return None
-    carried = _carried(config, scope.feeds, driver)
+    bonds = _bonds(config, scope, driver)
+    carried = _carried(config, scope.feeds, driver) + bonds
     output = _output(config, scope, rows, driver, body, carried)
     step = CombineStep(
         name=scope.name,
@@ -156,7 +168,9 @@ def bind(config: CombineConfig, scope: BindScope) -> Bound | None:
         builds=parts.order[1:],
         schemas=tuple(rows.items()),
         equalities=parts.equalities,
+        ranges=parts.ranges,
         residual=parts.residual,
+        rest=parts.rest,
         residuals=parts.residuals,
         body=body,
         match=config.match,
@@ -165,6 +179,7 @@ def bind(config: CombineConfig, scope: BindScope) -> Bound | None:
         carried=carried,
         wants_shuffle=config.strategy is CombineStrategy.GRACE_HASH,
         undeclared=_undeclared(rows, [program for program in (where, body) if program is not None]),
+        bonds=bonds,
     )
     flow = driving.flow.combined([feed.flow for feed in scope.feeds], output, scope.name)
     return Bound(step, {"": flow})
@@ -187,7 +202,7 @@ def _visible(feed: Feed, drives: bool, on_miss: OnMiss) -> Schema:
 
 def _take_apart(scope: BindScope, where: typed.Program, order: tuple[str, ...]) -> predicate.Predicate | None:
     parts = predicate.take_apart(where, order)
-    if not parts.equalities and not parts.ranges and parts.relates:
+    if not parts.equalities and not parts.compared and parts.relates:
         message = (
             f'combine "{scope.name}" where-clause relates its inputs, but by no equality and no range that holds for '
             "every match; candidates are found by these alone"
@@ -195,7 +210,7 @@ def _take_apart(scope: BindScope, where: typed.Program, order: tuple[str, ...]) 
         help_text = f"join one with `and`: `{order[0]}.key == {order[1]}.key and …`; E305 says what a `where` needs"
         report(scope, codes.E313, message, "config", "where", help=help_text)
         return None
-    if not parts.equalities and not parts.ranges:
+    if not parts.equalities and not parts.compared:
         message = (
             f'combine "{scope.name}" where-clause has no cross-input comparisons; combine requires at least one '
             "equality or range between two different inputs"
@@ -216,7 +231,10 @@ def _take_apart(scope: BindScope, where: typed.Program, order: tuple[str, ...]) 
         report(scope, codes.E305, message, "config", "where")
         return None
     if not parts.equalities:
-        message = f'combine "{scope.name}" compares by ranges alone; every pair of records is a candidate'
+        sides = (
+            "every pair of records is a candidate" if not parts.ranges else "each task looks at its whole build side"
+        )
+        message = f'combine "{scope.name}" compares by ranges alone; {sides}'
         report(scope, codes.W305, message, "config", "where", help="add an equality when the data has one")
     return parts
 
@@ -231,17 +249,25 @@ def _carried(config: CombineConfig, feeds: tuple[Feed, ...], driver: str) -> Car
     for feed in order:
         for field in feed.flow.correlation:
             name = CORRELATION.of(field)
-            drives = feed.qualifier == driver
-            mode = config.propagate_ck.mode
-            wanted = (
-                mode == "all"
-                or (mode == "driver" and drives)
-                or (mode == "named" and field in config.propagate_ck.fields)
-                or field.startswith("aggregate.")
-            )
-            if wanted and name not in carried:
+            if name not in carried and config.propagate_ck.takes(field, feed.qualifier == driver):
                 carried[name] = (name, feed.qualifier, name)
     return tuple(carried.values())
+
+
+def _bonds(config: CombineConfig, scope: BindScope, driver: str) -> Carried:
+    """What tells which groups of build records a result is of, whatever key has its column."""
+    found: list[tuple[str, str, str]] = []
+    for feed in scope.feeds:
+        if feed.qualifier == driver or config.propagate_ck.mode == "driver":
+            continue
+        keys = {CORRELATION.of(field): field for field in feed.flow.correlation if columns.numbered(field) is None}
+        keys |= {name: BOND.key(name) for name in (column.name for column in feed.flow.schema) if name in BOND}
+        found += [
+            (columns.bond(scope.name, feed.qualifier, key), feed.qualifier, column)
+            for column, key in keys.items()
+            if config.propagate_ck.takes(columns.bonded(key), drives=False)
+        ]
+    return tuple(found)
 
 
 def _output(
@@ -271,6 +297,7 @@ def _output(
         for name, qualifier, source in carried
         if (column := flows[qualifier].schema.get(source))
     ]
+    engine += [Column(column.name, column.type, scope.name) for column in flows[driver].schema if column.name in BOND]
     if flows[driver].widens:
         engine.append(Column(UNDECLARED, types.MAP, scope.name))
     return row.with_columns(*engine)
@@ -287,6 +314,7 @@ def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
         own = {column.partition(".")[2] for column in read if column.partition(".")[0] == qualifier}
         if whole:
             own |= set(row.names) if qualifier != step.driver else set(row.names) & set(wanted) | own
+        own |= {column for name, of, column in step.carried if of == qualifier and name in wanted}
         sets.append(frozenset(own))
     return tuple(sets)
 

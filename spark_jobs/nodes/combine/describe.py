@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def _strategy(step: CombineStep) -> str:
     if not step.equalities:
-        return "range comparison of every pair"
+        return "ranges of the build side, sorted" if step.ranges else "range comparison of every pair"
     return "grace hash; both sides partitioned by key" if step.wants_shuffle else "hash build and probe"
 
 
@@ -29,6 +29,9 @@ def _programs(step: CombineStep) -> Iterator[Expression]:
     for equality in step.equalities:
         yield Expression("key", equality.driver, title=None)
         yield Expression("key", equality.build, title=None)
+    for each in step.ranges:
+        yield Expression("range", each.driver, title=None)
+        yield Expression("range", each.build, title=None)
     if step.residual is not None:
         yield Expression("residual", step.residual, "residual")
     if step.body is not None:
@@ -37,6 +40,9 @@ def _programs(step: CombineStep) -> Iterator[Expression]:
 
 def _trace(step: CombineStep, column: str) -> Made:
     numbers = {qualifier: number for number, (qualifier, _) in enumerate(step.schemas)}
+    for name, qualifier, source in step.carried:
+        if column == name:
+            return Made("carried", ((numbers[qualifier], source),))
     if step.body is None:
         if column in numbers and column != step.driver:
             row = dict(step.schemas)[column]
@@ -54,12 +60,17 @@ def _lines(step: CombineStep, around: Around) -> Iterator[str]:
     yield f"  Driving input: {step.driver} (probe, from {around.feeds[step.driver]})"
     for build in step.builds:
         yield f"  Build input: {build} (build, from {around.feeds[build]})"
-    residual = "yes" if step.residual is not None else "no"
-    yield f"  Predicate: equalities={len(step.equalities)}, residual={residual}"
+    residual = "yes" if step.rest is not None else "no"
+    yield f"  Predicate: equalities={len(step.equalities)}, ranges={len(step.ranges)}, residual={residual}"
     if step.equalities:
         yield "  Equalities:"
         for equality in step.equalities:
             yield f"    - {_side(equality.driver)} == {_side(equality.build)}"
+    if step.ranges:
+        yield "  Ranges:"
+        for each in step.ranges:
+            sign = ("<" if each.is_upper else ">") + ("" if each.is_strict else "=")
+            yield f"    - {_side(each.driver)} {sign} {_side(each.build)}"
     yield f"  Match: {step.match}"
     yield f"  On miss: {step.on_miss}"
 

@@ -22,6 +22,11 @@ class Pairs:
         """These chains, in this order."""
         return Pairs(self.driver[chosen], {name: rows[chosen] for name, rows in self.builds.items()})
 
+    def slice(self, start: int, count: int) -> Pairs:
+        """Some of them that stand together."""
+        end = start + count
+        return Pairs(self.driver[start:end], {name: rows[start:end] for name, rows in self.builds.items()})
+
     def without(self, drivers: Collection[int]) -> Pairs:
         """The chains of all other driver records."""
         return self.take(np.flatnonzero(~np.isin(self.driver, list(drivers))))

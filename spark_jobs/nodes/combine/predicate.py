@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import failing, typed, types
 from spark_jobs.nodes import tree
-from spark_jobs.nodes.combine.step import KEY, Equality
+from spark_jobs.nodes.combine.step import KEY, Equality, Range
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,21 +19,32 @@ _RANGES = {
     typed.Operator.GREATER,
     typed.Operator.GREATER_EQUAL,
 }
+#: What has an order of its own.
+_ORDERED = {types.Kind.INT, types.Kind.FLOAT, types.Kind.STRING, types.Kind.DATE, types.Kind.DATETIME}
 
 
 @dataclass(frozen=True)
 class Predicate:
-    """A `where`, taken apart. `ranges` counts comparisons between two inputs; they are in `residual` too.
+    """A `where`, taken apart.
 
-    `links` are the pairs of inputs that a comparison connects; `relates` says whether anything at all depends on two.
-    `order` has the inputs, driver first, each behind one that it is compared with; `residuals` are the parts of
-    `residual` by the last input in that order that they read.
+    Args:
+        order: the inputs, driver first, each behind one that it is compared with.
+        equalities: the equalities between two inputs.
+        compared: how many ranges there are between two inputs.
+        ranges: those of them that find candidates.
+        residual: all but the equalities.
+        rest: all but the equalities and those ranges.
+        links: the pairs of inputs that a comparison connects.
+        relates: whether anything at all depends on two inputs.
+        residuals: the parts of `rest` by the last input in the order that they read.
     """
 
     order: tuple[str, ...]
     equalities: tuple[Equality, ...]
-    ranges: int
+    compared: int
+    ranges: tuple[Range, ...]
     residual: typed.Program | None
+    rest: typed.Program | None
     links: frozenset[frozenset[str]]
     relates: bool
     residuals: tuple[tuple[str, typed.Program], ...]
@@ -61,13 +72,50 @@ def take_apart(where: typed.Program, order: tuple[str, ...]) -> Predicate:
         else:
             ranges.append(conjunct)
     relates = any(len(_inputs(conjunct)) > 1 for conjunct in conjuncts)
-    residual = [*map(_certainly, ranges), *rest] if rest else ranges
+    finding = {id(each): _range(where, each, order) for each in ranges}
+    residual, left = (
+        [*map(_certainly, kept), *rest] if rest else kept
+        for kept in (ranges, [each for each in ranges if finding[id(each)] is None])
+    )
     parts = []
     for qualifier in order[1:]:
-        mine = [each for each in residual if _last(each, order) == qualifier]
+        mine = [each for each in left if _last(each, order) == qualifier]
         if (program := _residual(where, mine)) is not None:
             parts.append((qualifier, program))
-    return Predicate(order, tuple(equalities), len(ranges), _residual(where, residual), links, relates, tuple(parts))
+    return Predicate(
+        order=order,
+        equalities=tuple(equalities),
+        compared=len(ranges),
+        ranges=tuple(each for each in finding.values() if each is not None),
+        residual=_residual(where, residual),
+        rest=_residual(where, left),
+        links=links,
+        relates=relates,
+        residuals=tuple(parts),
+    )
+
+
+def _range(where: typed.Program, conjunct: typed.Expression, order: tuple[str, ...]) -> Range | None:
+    """A range that finds candidates: of values that have one order, evaluated once for each record of either side.
+
+    So neither side may fail, log, or read what is around a record.
+    """
+    sides = _sides(conjunct)
+    assert sides is not None
+    assert isinstance(conjunct, typed.Binary)
+    kinds = {expression.type.kind for _, expression in sides}
+    alone = [not (failing.may_fail(each) or failing.logs(each) or tree.system(each)) for _, each in sides]
+    if len(kinds) > 1 or not kinds <= _ORDERED or not all(alone):
+        return None
+    (_, earlier), (later, build) = sorted(sides, key=lambda side: order.index(side[0]))
+    is_less = conjunct.operator in (typed.Operator.LESS, typed.Operator.LESS_EQUAL)
+    return Range(
+        driver=_key(where, earlier),
+        build_qualifier=later,
+        build=_key(where, build),
+        is_upper=is_less == (build is conjunct.right),
+        is_strict=conjunct.operator in (typed.Operator.LESS, typed.Operator.GREATER),
+    )
 
 
 def _connected(order: tuple[str, ...], links: frozenset[frozenset[str]]) -> tuple[str, ...]:

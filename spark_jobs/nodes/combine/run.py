@@ -8,18 +8,19 @@ every side has a record.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.cxl import engine, values
+from spark_jobs.cxl import engine
 from spark_jobs.nodes import operator, spill
-from spark_jobs.nodes.combine import build
+from spark_jobs.nodes.combine import build, collecting, riding
+from spark_jobs.nodes.combine.index import BuildTable
 from spark_jobs.nodes.combine.pairs import Pairs
 from spark_jobs.nodes.combine.step import KEY, Match, OnMiss
+from spark_jobs.nodes.records import batches
 from spark_jobs.nodes.records import columns as engine_columns
-from spark_jobs.nodes.records.columns import Fate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,8 +36,6 @@ PAIR_ROWS = 1_048_576
 _PAIR_FORMS, _PAIR_BYTES = 4, 32
 #: Of a task's share, what a build side leaves to the records that meet it.
 _PROBED = 4
-#: `collect` takes this many matches of a driver record (spec/exec.md 10.5).
-COLLECT_LIMIT = 10_000
 
 
 @dataclass
@@ -52,23 +51,28 @@ class Combine(operator.Operator):
             q: [(e, operator.compiled(e.driver)) for e in step.equalities if e.build_qualifier == q]
             for q in step.builds
         }
+        self.range_programs = {
+            q: [(each.driver, operator.compiled(each.driver)) for each in build.ranges_of(step, q)] for q in step.builds
+        }
         #: What is tested on the pairs of a build side; where none may be missing by itself, on complete chains alone.
         parts = dict(step.residuals) if step.is_chain_of_left_joins else {}
-        if step.residual and not step.is_chain_of_left_joins:
-            parts = {step.builds[-1]: step.residual}
+        if step.rest and not step.is_chain_of_left_joins:
+            parts = {step.builds[-1]: step.rest}
         self.residuals = {q: (program, operator.compiled(program)) for q, program in parts.items()}
         self.body = operator.compiled(step.body) if step.body else None
-        self.waiting: list[operator.Batch] = []
+        self.waiting: list[batches.Batch] = []
         self.waiting_rows = 0
         #: Looking up pushes records on, so it is done when enough wait here, and never because others hold too much.
         self.place = self.context.account.open()
-        self.tables: dict[str, build.BuildTable] = {}
+        #: The build sides that are looked at, and the bytes that they need.
+        self.tables: dict[str, BuildTable] = {}
+        self.needed: dict[str, int] = {}
 
-    def process(self, batch: operator.Batch, port: int) -> None:
+    def process(self, batch: batches.Batch, port: int) -> None:
         """Gather driver records."""
         self.gather(self.take(batch))
 
-    def gather(self, batch: operator.Batch) -> None:
+    def gather(self, batch: batches.Batch) -> None:
         """Keep driver records until a lookup pays."""
         self.waiting.append(batch)
         self.waiting_rows += batch.count
@@ -83,37 +87,45 @@ class Combine(operator.Operator):
 
     def _probe(self) -> None:
         waiting, self.waiting, self.waiting_rows = self.waiting, [], 0
-        if not self.tables:
-            for qualifier in self.step.builds:
+        for qualifier in self.step.builds:
+            if qualifier not in self.tables:
                 self.tables[qualifier] = self._indexed(qualifier, self.build_side(qualifier))
         first = self.step.builds[0]
         prepared = [self.keyed(first, batch) for batch in waiting]
-        found = None
-        if self.key_programs[first]:
-            columns = [
-                pa.chunked_array([keys[i] for _, keys in prepared]).combine_chunks()
-                for i in range(len(self.key_programs[first]))
-            ]
-            found = self.tables[first].find(columns)
-        start = 0
+        columns = [
+            pa.chunked_array([keys[i] for _, keys in prepared]).combine_chunks()
+            for i in range(len(self.key_programs[first]))
+        ]
+        compared = [
+            pa.chunked_array(column).combine_chunks()
+            for column in zip(
+                *(self._compared(batch, Pairs(np.arange(batch.count), {}), first) for batch, _ in prepared), strict=True
+            )
+        ]
+        count = sum(batch.count for batch, _ in prepared)
+        found = self.tables[first].find(count, columns, compared)
+        done = 0
         for batch, _ in prepared:
-            end = start + batch.count
-            located = (found[0][start:end], found[1][start:end]) if found else None
-            for piece_start, piece_end in self._pieces(batch, located):
-                part = batch.slice(piece_start, piece_end - piece_start)
-                here = (located[0][piece_start:piece_end], located[1][piece_start:piece_end]) if located else None
-                self._join(part, here)
-            start = end
+            located = found.slice(done, done + batch.count)
+            most = self._most_pairs(batch)
+            for start, end, chosen, rows in self.tables[first].candidates(located, most):
+                part = batch.slice(start, end - start)
+                if len(rows) > most and len(self.step.builds) == 1:
+                    self._join_in_pieces(part, rows, most)
+                else:
+                    self._join(part, chosen, rows)
+            done += batch.count
         self.place.set(0)
 
     def build_side(self, qualifier: str) -> pa.Table:
         """The records of a build side that can match."""
         return self.context.materialized(self.step.build(qualifier))
 
-    def _indexed(self, qualifier: str, table: pa.Table) -> build.BuildTable:
+    def _indexed(self, qualifier: str, table: pa.Table) -> BuildTable:
         """A build side that can be looked up; it has to fit into the task's memory."""
         share = self.context.account.share
-        needed = table.nbytes + table.num_rows * build.INDEX_BYTES * len(self.key_programs[qualifier])
+        looked_up = len(self.key_programs[qualifier]) + len(self.range_programs[qualifier])
+        needed = table.nbytes + table.num_rows * build.INDEX_BYTES * looked_up
         if needed > share - share // _PROBED:
             raise spill.Exhausted(
                 "E310",
@@ -124,32 +136,26 @@ class Combine(operator.Operator):
         if not table.num_columns:
             table = build.nothing(self.step, qualifier)
         self.context.account.keep(needed)
-        return build.BuildTable.index(table, len(self.key_programs[qualifier]))
+        self.needed[qualifier] = needed
+        return BuildTable.index(
+            table,
+            build.key_names(self.step, qualifier),
+            build.ranges_of(self.step, qualifier),
+            build.range_names(self.step, qualifier),
+        )
 
-    def _most_pairs(self, batch: operator.Batch) -> int:
+    def forget(self, qualifier: str) -> None:
+        """A build side is not looked at any more."""
+        self.tables.pop(qualifier, None)
+        self.context.account.keep(-self.needed.pop(qualifier, 0))
+
+    def _most_pairs(self, batch: batches.Batch) -> int:
         """How many candidate pairs fit into the task's memory, in the few forms in which they are there at a time."""
         sides = [batch.data, *(table.records for table in self.tables.values())]
         width = sum(side.nbytes // max(side.num_rows, 1) for side in sides)
         return int(max(1, min(PAIR_ROWS, self.place.room // (_PAIR_FORMS * (width + _PAIR_BYTES)))))
 
-    def _pieces(self, batch: operator.Batch, located: tuple[np.ndarray, np.ndarray] | None) -> list[tuple[int, int]]:
-        """Stretches of driver records whose candidates fit in memory together."""
-        count, most = batch.count, self._most_pairs(batch)
-        if located is None:
-            size = max(1, most // max(self.tables[self.step.builds[0]].records.num_rows, 1))
-            return [(start, min(start + size, count)) for start in range(0, count, size)]
-        weights = np.maximum(located[1], 1)
-        if int(weights.sum()) <= most:
-            return [(0, count)]
-        totals = np.cumsum(weights)
-        pieces, start, done = [], 0, 0
-        while start < count:
-            end = max(int(np.searchsorted(totals, done + most, side="right")), start + 1)
-            pieces.append((start, end))
-            start, done = end, int(totals[end - 1])
-        return pieces
-
-    def keyed(self, qualifier: str, batch: operator.Batch) -> tuple[operator.Batch, list[pa.Array]]:
+    def keyed(self, qualifier: str, batch: batches.Batch) -> tuple[batches.Batch, list[pa.Array]]:
         """The batch without the records whose key fails, and the driver's side of the keys."""
         found: list[pa.Array] = []
         for equality, program in self.key_programs[qualifier]:
@@ -157,15 +163,19 @@ class Combine(operator.Operator):
             result = self.run(program, named, engine.Surroundings())
             if result.failures:
                 self.fail(batch, [build.combine_error(item) for item in result.failures])
-                kept = operator.indices_except(batch.count, [item.row for item in result.failures])
+                kept = batches.indices_except(batch.count, [item.row for item in result.failures])
                 batch, found = batch.take(kept), [column.take(kept) for column in found]
             found.append(
                 build.comparable(result.emits[KEY], build.key_type(equality.driver.emits), build.common(equality))
             )
         return batch, found
 
-    def _join(self, batch: operator.Batch, located: tuple[np.ndarray, np.ndarray] | None) -> None:
-        pairs, failed = self._chains(batch, located)
+    def _join(self, batch: batches.Batch, chosen: np.ndarray, rows: np.ndarray) -> None:
+        """Driver records with the candidates of the first build side: pairs of a driver's row and a build row."""
+        self._finish_join(batch, *self._chains(batch, chosen, rows))
+
+    def _finish_join(self, batch: batches.Batch, pairs: Pairs, failed: list[engine.RowFailure]) -> None:
+        """What becomes of driver records, when their matches are known; `failed` are those of which a part fails."""
         broken = {item.row for item in failed}
         if self.step.match is Match.COLLECT:
             self.fail(batch, failed)
@@ -184,17 +194,48 @@ class Combine(operator.Operator):
             pairs = pairs.with_misses(missed)
         self._emit(batch, pairs, len(broken))
 
-    def _abort(self, batch: operator.Batch, pairs: Pairs, row: int) -> None:
+    def _join_in_pieces(self, batch: batches.Batch, rows: np.ndarray, most: int) -> None:
+        """A driver record with more candidates than fit in memory at once: they are tested, and go on, in pieces.
+
+        One that fails gives nothing at all, so the body is evaluated once before anything goes on.
+        """
+        matches: list[np.ndarray] = []
+        enough = {Match.FIRST: 1, Match.COLLECT: collecting.LIMIT + 1, Match.ALL: len(rows)}[self.step.match]
+        for start in range(0, len(rows), most):
+            pairs, failed = self._chains(batch, np.zeros(min(most, len(rows) - start), np.int64), rows[start:][:most])
+            if failed:
+                self._finish_join(batch, pairs, failed)
+                return
+            matches.append(pairs.builds[self.step.builds[0]])
+            if sum(map(len, matches)) >= enough:
+                break
+        found = Pairs(np.zeros(sum(map(len, matches)), np.int64), {self.step.builds[0]: np.concatenate(matches)})
+        if self.step.match is not Match.ALL or len(found.driver) <= most:
+            self._finish_join(batch, found.slice(0, enough), [])
+            return
+        pieces = [found.slice(start, most) for start in range(0, len(found.driver), most)]
+        pieces = next(([piece] for piece in pieces if self._fails(batch, piece)), pieces)
+        for number, piece in enumerate(pieces):
+            self._emit(batch, piece, 0, drivers=0 if number else 1)
+
+    def _fails(self, batch: batches.Batch, pairs: Pairs) -> bool:
+        """Whether the body fails for some pair; what it logs is not written here."""
+        assert self.body is not None
+        assert self.step.body is not None
+        joined, self.context.running = self._joined(batch, pairs, self.step.body), None
+        return bool(self.body(joined.data, engine.Surroundings(self.around(joined))).failures)
+
+    def _abort(self, batch: batches.Batch, pairs: Pairs, row: int) -> None:
         """End the run at a driver record without a match; what fails in an earlier record is told instead."""
         self._emit(batch, pairs.take(np.flatnonzero(pairs.driver < row)), 0)
         self.context.abort(self, "E319", "on_miss: error — no matching build row", batch, row)
 
     def _chains(
-        self, batch: operator.Batch, located: tuple[np.ndarray, np.ndarray] | None
+        self, batch: batches.Batch, chosen: np.ndarray, rows: np.ndarray
     ) -> tuple[Pairs, list[engine.RowFailure]]:
         """All chains of build records that match, in driver order, then build order; drivers of which a part fails.
 
-        The keys of the first build side are known (`located`); a later one's are computed on the chains so far.
+        The candidates of the first build side are known; a later one's are looked up for the chains so far.
         """
         pairs = Pairs(np.arange(batch.count), {})
         failed: list[engine.RowFailure] = []
@@ -203,9 +244,8 @@ class Combine(operator.Operator):
             if position > 0:
                 pairs, keys, failing = self._chained_keys(batch, pairs, qualifier)
                 failed += failing
-                located = self.tables[qualifier].find(keys) if keys else None
+                chosen, rows = self._looked_up(batch, pairs, qualifier, keys)
             before = pairs
-            chosen, rows = self._matches(len(pairs.driver), qualifier, located)
             pairs = pairs.take(chosen)
             pairs.builds[qualifier] = rows
             if qualifier in self.residuals and len(pairs.driver):
@@ -218,21 +258,27 @@ class Combine(operator.Operator):
                 pairs = pairs.without([item.row for item in failing])
         return pairs, sorted(failed, key=lambda item: item.row)
 
-    def _matches(
-        self, count: int, qualifier: str, located: tuple[np.ndarray, np.ndarray] | None
+    def _looked_up(
+        self, batch: batches.Batch, pairs: Pairs, qualifier: str, keys: list[pa.Array]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The chains so far and the records of a build side whose keys match; all of them where there is no key."""
-        table = self.tables[qualifier]
-        if located is None:
-            size = table.records.num_rows
-            return np.repeat(np.arange(count), size), np.tile(np.arange(size), count)
-        starts, counts = located
-        chosen = np.repeat(np.arange(count), counts)
-        offsets = np.arange(len(chosen)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return chosen, table.order[np.repeat(starts, counts) + offsets]
+        """The chains so far and the candidates among a later build side's records."""
+        table, count = self.tables[qualifier], len(pairs.driver)
+        located = table.find(count, keys, self._compared(batch, pairs, qualifier))
+        found = [(chosen + start, rows) for start, _, chosen, rows in table.candidates(located, PAIR_ROWS)]
+        if not found:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        return np.concatenate([chosen for chosen, _ in found]), np.concatenate([rows for _, rows in found])
+
+    def _compared(self, batch: batches.Batch, pairs: Pairs, qualifier: str) -> list[pa.Array]:
+        """What the ranges of a build side compare with its values, for the records or chains so far."""
+        programs = self.range_programs[qualifier]
+        return [
+            self.run(compiled, self._joined(batch, pairs, program), engine.Surroundings()).emits[KEY]
+            for program, compiled in programs
+        ]
 
     def _chained_keys(
-        self, batch: operator.Batch, pairs: Pairs, qualifier: str
+        self, batch: batches.Batch, pairs: Pairs, qualifier: str
     ) -> tuple[Pairs, list[pa.Array], list[engine.RowFailure]]:
         """The pairs without the drivers of which a key fails, the keys of the others, and those drivers."""
         found: list[pa.Array] = []
@@ -250,7 +296,7 @@ class Combine(operator.Operator):
             found.append(build.comparable(key, build.key_type(equality.driver.emits), build.common(equality)))
         return pairs, found, failed
 
-    def _joined(self, batch: operator.Batch, pairs: Pairs, program: typed.Program) -> operator.Batch:
+    def _joined(self, batch: batches.Batch, pairs: Pairs, program: typed.Program) -> batches.Batch:
         """The candidate pairs as records of qualified columns: those that a program reads."""
         driver = pa.array(pairs.driver)
         build_rows = {q: pa.array(rows, mask=rows < 0) for q, rows in pairs.builds.items()}
@@ -260,7 +306,7 @@ class Combine(operator.Operator):
             is_driver = qualifier == self.step.driver
             data = batch.data if is_driver else self.tables[qualifier].records
             is_declared = (qualifier, column) not in self.step.undeclared
-            found = data.column(column) if is_declared else operator.undeclared(data, column)
+            found = data.column(column) if is_declared else batches.undeclared(data, column)
             columns[name] = found.take(driver if is_driver else build_rows[qualifier])
         if not columns:
             columns[engine_columns.NONE.name] = pa.nulls(len(driver))
@@ -268,9 +314,7 @@ class Combine(operator.Operator):
         columns |= {name: batch.data.column(name).take(driver) for name in around}
         return replace(batch, data=pa.RecordBatch.from_pydict(columns), rows=batch.rows.take(driver))
 
-    def _tested(
-        self, batch: operator.Batch, pairs: Pairs, qualifier: str
-    ) -> tuple[np.ndarray, list[engine.RowFailure]]:
+    def _tested(self, batch: batches.Batch, pairs: Pairs, qualifier: str) -> tuple[np.ndarray, list[engine.RowFailure]]:
         """The pairs for which a part of the rest of `where` is true, and the drivers for which it fails."""
         program, compiled = self.residuals[qualifier]
         result = self.run(compiled, self._joined(batch, pairs, program), engine.Surroundings())
@@ -279,7 +323,7 @@ class Combine(operator.Operator):
         return kept, failed
 
     def _of_drivers(
-        self, batch: operator.Batch, pairs: Pairs, failures: Iterable[engine.RowFailure]
+        self, batch: batches.Batch, pairs: Pairs, failures: Iterable[engine.RowFailure]
     ) -> list[engine.RowFailure]:
         """Failures of pairs as failures of their drivers, the first of each, with the build rows that took part."""
         found: dict[int, engine.RowFailure] = {}
@@ -290,19 +334,22 @@ class Combine(operator.Operator):
                 self._companions(batch.slice(driver, 1), pairs, item)
         return [found[driver] for driver in sorted(found)]
 
-    def _companions(self, driver: operator.Batch, pairs: Pairs, item: engine.RowFailure) -> None:
+    def _companions(self, driver: batches.Batch, pairs: Pairs, item: engine.RowFailure) -> None:
         """An entry for each build record of a driver's failing pair (decision 62)."""
         for qualifier, rows in pairs.builds.items():
             row = int(rows[item.row])
             if row >= 0:
                 self.become(0, 1)
                 record = self.tables[qualifier].records.slice(row, 1)
-                companion = operator.Batch(record, pa.array([0]), operator.GroupOrigin(0))
+                companion = batches.Batch(record, pa.array([0]), batches.GroupOrigin(0))
                 error = build.combine_error(engine.RowFailure(0, item.failure))
                 self.fail(companion, [error], cause=driver)
 
-    def _emit(self, batch: operator.Batch, pairs: Pairs, already_failed: int) -> None:
-        """Evaluate the body on the matches; a driver whose body fails gives nothing."""
+    def _emit(self, batch: batches.Batch, pairs: Pairs, already_failed: int, drivers: int | None = None) -> None:
+        """Evaluate the body on the matches; a driver whose body fails gives nothing.
+
+        `drivers` are those that become others here: all, unless some of their matches are given on elsewhere.
+        """
         assert self.body is not None
         assert self.step.body is not None
         joined = self._joined(batch, pairs, self.step.body)
@@ -315,42 +362,39 @@ class Combine(operator.Operator):
             kept = np.flatnonzero(~np.isin(pairs.driver[rows], [item.row for item in failed]))
             rows, emits = rows[kept], {name: column.take(pa.array(kept)) for name, column in emits.items()}
         self.drop(filtered=result.filtered)
-        self.become(batch.count - len(failed) - already_failed, len(rows) + result.filtered)
+        drivers = batch.count if drivers is None else drivers
+        self.become(drivers - len(failed) - already_failed, len(rows) + result.filtered)
         self._push(batch, pairs.take(rows), emits)
 
-    def _push(self, batch: operator.Batch, pairs: Pairs, columns: dict[str, pa.Array]) -> None:
+    def _push(self, batch: batches.Batch, pairs: Pairs, columns: dict[str, pa.Array]) -> None:
         """The output records, with what rides along unseen: widened columns of the driver, carried keys."""
         driver = pa.array(pairs.driver)
         out = {column.name: columns[column.name] for column in self.step.output if column.name in columns}
-        for name, qualifier, column in self.step.carried:
-            if qualifier == self.step.driver:
-                out[name] = batch.data.column(column).take(driver)
-            else:
-                rows = pairs.builds[qualifier]
-                out[name] = self.tables[qualifier].records.column(column).take(pa.array(rows, mask=rows < 0))
-        for name in engine_columns.with_fate(Fate.OF_DRIVER, "combine", batch.data.schema.names):
-            out[name] = batch.data.column(name).take(driver)
-        data = pa.RecordBatch.from_pydict(out)
+        data = pa.RecordBatch.from_pydict(out | self._riding(batch, pairs))
         self.give(replace(batch, data=data, rows=batch.rows.take(driver)))
 
-    def give(self, batch: operator.Batch) -> None:
+    def _riding(self, batch: batches.Batch, pairs: Pairs) -> dict[str, pa.Array]:
+        """What rides along with results."""
+        builds = {qualifier: table.records for qualifier, table in self.tables.items()}
+        found = riding.columns(self.step, batch.data, builds, pairs)
+        return found if self.context.correlation is None else found | riding.joined(len(pairs.driver))
+
+    def give(self, batch: batches.Batch) -> None:
         """Results leave the node."""
         for piece in self.portions(batch):
             self.push(piece)
 
-    def _collect(self, batch: operator.Batch, pairs: Pairs, broken: set[int]) -> None:
+    def _collect(self, batch: batches.Batch, pairs: Pairs, broken: set[int]) -> None:
         """One record per driver, with the matches of the build side as an array of maps."""
         (qualifier,) = self.step.builds
-        schema = dict(self.step.schemas)[qualifier]
-        records = self.tables[qualifier].records
-        decoded = {c.name: values.from_arrow(records.column(c.name), c.type) for c in schema.user_columns}
-        matches: list[list[dict[str, Any]]] = [[] for _ in range(batch.count)]
-        for driver, row in zip(pairs.driver.tolist(), pairs.builds[qualifier].tolist(), strict=True):
-            if len(matches[driver]) < COLLECT_LIMIT:
-                matches[driver].append({name: column[row] for name, column in decoded.items()})
-        kept = np.array([i for i in range(batch.count) if i not in broken], dtype=np.int64)
-        static = self.step.output.get(qualifier).type  # type: ignore[union-attr]
-        column = values.to_arrow([matches[i] for i in kept], static)
-        rows = pa.array(kept)
-        data = operator.overlay(batch.data.take(rows), {qualifier: column})
+        taken, cut = collecting.first_matches(pairs.driver)
+        if cut:
+            told = f"truncated at {collecting.LIMIT} matches for {cut} records"
+            self.context.log("warn", f'combine "{self.step.name}" match: collect {told}')
+            pairs = pairs.take(taken)
+        texts = self.tables[qualifier].records.column(build.COLLECTED).take(pa.array(pairs.builds[qualifier]))
+        rows = batches.indices_except(batch.count, sorted(broken))
+        column = collecting.arrays(batch.count, pairs.driver, texts).take(rows)
+        along = self._riding(batch, riding.firsts(pairs, batch.count).take(rows.to_numpy()))
+        data = batches.overlay(batch.data.take(rows), along | {qualifier: column})
         self.give(replace(batch, data=data, rows=batch.rows.take(rows)))

@@ -3,6 +3,11 @@
 `Spread` is the end of the driver's region: it computes keys and sends the records to the partition of their key.
 `Probe` has one partition of the build side, which the job before wrote down in partitions, and sends the results home.
 With several build sides the others are read whole by each task.
+
+A key that very many driver records have would keep one task at work when all others are done. So a task that sends
+much more to one partition than to others sends these records to all of them, by their position: as *guests*, with the
+number of the partition that they belong to. Whoever gets them looks them up in the build records of that partition,
+which so are read by several tasks; the way home puts all results into order, wherever they were made.
 """
 
 from __future__ import annotations
@@ -13,13 +18,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.nodes import meeting, memory, operator
+from spark_jobs.nodes import meeting, memory, spill
 from spark_jobs.nodes.combine import build
 from spark_jobs.nodes.combine.run import Combine
-from spark_jobs.nodes.records import order
+from spark_jobs.nodes.records import batches, columns, order
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from spark_jobs.nodes.combine.step import CombineStep
+
+
+#: Records of a partition are spread when it gets so many times its share of what is sent at once, and so many.
+_CROWDED = 1.5
+CROWDED_ROWS = 4_096
+#: The number of the partition that a guest belongs to.
+_HOST = columns.MATCHED.of("partition")
 
 
 @dataclass
@@ -33,10 +47,24 @@ class Spread(meeting.Departure, Combine):
         """The driver's side of the first build side's keys."""
         return build.key_names(self.step, self.step.builds[0])
 
-    def process(self, batch: operator.Batch, port: int) -> None:
+    def process(self, batch: batches.Batch, port: int) -> None:
         """Compute the keys; what has no usable key goes to the dead letters."""
         kept, columns = self.keyed(self.step.builds[0], self.take(batch))
         self.depart(kept, dict(zip(self.key_columns, columns, strict=True)))
+
+    def split(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+        """The records of each partition, and guests where one would get too many."""
+        for number, part in super().split(table):
+            is_crowded = part.num_rows * self.partitions > _CROWDED * table.num_rows
+            if not is_crowded or part.num_rows < CROWDED_ROWS:
+                yield number, part
+                continue
+            size = -(-part.num_rows // self.partitions)
+            host = pa.repeat(pa.scalar(number, pa.int32()), part.num_rows)
+            guests = part.append_column(_HOST, host)
+            for nth, start in enumerate(range(0, part.num_rows, size)):
+                target = (number + nth) % self.partitions
+                yield target, (guests if nth else part).slice(start, size)
 
 
 @dataclass
@@ -52,43 +80,63 @@ class Probe(meeting.Meeting, Combine):
         self.received: list[pa.Table] = []
         self.received_bytes = 0
         self.arrived = self.joined = 0
+        #: The partition whose build records are looked up, and the records that belong to others, by their partitions.
+        self.partition = self.number_of_partition
+        self.guests: dict[int, spill.Ordered] = {}
 
     def receive(self, table: pa.Table) -> None:
         """Driver records from one task, in record order."""
         self.enter(table.num_rows)
+        if _HOST in table.schema.names:
+            number = table.column(_HOST)[0].as_py()
+            guests = self.guests.setdefault(number, spill.Ordered(self.context, self.step.name))
+            guests.add(table.drop_columns([_HOST]))
+            return
+        self._take_in(table)
+
+    def _take_in(self, table: pa.Table) -> None:
         self.received.append(table)
         self.received_bytes += table.nbytes
         self.arrived += table.num_rows
         enough = memory.step_bytes(self.context.account.share)
-        if self.arrived - self.joined >= operator.BATCH_ROWS or self.received_bytes >= enough:
+        if self.arrived - self.joined >= batches.BATCH_ROWS or self.received_bytes >= enough:
             self._join_received()
 
     def _join_received(self) -> None:
         """Small tables of many tasks as one batch."""
-        data = operator.gather(pa.concat_tables(self.received, promote_options="default"))
+        data = batches.gather(pa.concat_tables(self.received, promote_options="default"))
         self.received, self.received_bytes = [], 0
         rows = pa.array(np.arange(self.joined, self.arrived))
         self.joined = self.arrived
-        self.gather(operator.Batch(data, rows, self.origin, at=data.column(order.AT)))
+        self.gather(batches.Batch(data, rows, self.origin, at=data.column(order.AT)))
 
     def finish(self) -> None:
-        """Look up the rest."""
+        """Look up the rest, then the guests, partition by partition."""
+        self._finish_partition()
+        for number in sorted(self.guests):
+            self.partition = number
+            for table in self.guests.pop(number).tables():
+                self._take_in(table)
+            self._finish_partition()
+
+    def _finish_partition(self) -> None:
         if self.received:
             self._join_received()
         super().finish()
+        self.forget(self.step.builds[0])
 
     def build_side(self, qualifier: str) -> pa.Table:
         """The first build side has partitions."""
-        number = self.number_of_partition if qualifier == self.step.builds[0] else None
+        number = self.partition if qualifier == self.step.builds[0] else None
         return self.context.materialized(self.step.build(qualifier), number)
 
-    def keyed(self, qualifier: str, batch: operator.Batch) -> tuple[operator.Batch, list[pa.Array]]:
+    def keyed(self, qualifier: str, batch: batches.Batch) -> tuple[batches.Batch, list[pa.Array]]:
         """The keys came with the records."""
         names = build.key_names(self.step, qualifier)
         columns = [batch.data.column(name) for name in names]
         data = batch.data.drop_columns(names)
         return replace(batch, data=data), columns
 
-    def give(self, batch: operator.Batch) -> None:
+    def give(self, batch: batches.Batch) -> None:
         """Results go home."""
         self.send_home(pa.table(batch.data))

@@ -12,6 +12,7 @@ from spark_jobs.nodes.terms.needs import Rows
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import schema, typed
+    from spark_jobs.nodes.terms.needs import Need
 
 
 #: The emit of a key program. A name with a dollar sign is no field: NaN is among its values, and matches nothing.
@@ -44,6 +45,25 @@ class Equality:
 
 
 @dataclass(frozen=True)
+class Range:
+    """A comparison that bounds what a build side has by a value of an earlier input, and cannot fail.
+
+    Args:
+        driver: the earlier input's side, a program with one emit, over qualified columns.
+        build_qualifier: the build side.
+        build: its side.
+        is_upper: whether it is above the other; else below.
+        is_strict: whether it cannot be equal.
+    """
+
+    driver: typed.Program
+    build_qualifier: str
+    build: typed.Program
+    is_upper: bool
+    is_strict: bool
+
+
+@dataclass(frozen=True)
 class CombineStep(node.Step):
     """A combine, bound.
 
@@ -52,7 +72,9 @@ class CombineStep(node.Step):
             is compared with.
         schemas: the input columns of each qualifier (unqualified names).
         equalities: the conjuncts that find candidates; empty for pure range predicates.
-        residual: what is left of `where`, a predicate over qualified columns; None when nothing is left.
+        ranges: the comparisons that find candidates, among those with equal keys where there are keys.
+        residual: what equalities leave of `where`, a predicate over qualified columns; None when nothing is left.
+        rest: what is left when ranges have found candidates, too.
         residuals: its parts, by the build side at which all that they read is there.
         body: the emits, over qualified columns; None with `collect`.
         output: the output columns in order.
@@ -67,7 +89,9 @@ class CombineStep(node.Step):
     builds: tuple[str, ...]
     schemas: tuple[tuple[str, schema.Schema], ...]
     equalities: tuple[Equality, ...]
+    ranges: tuple[Range, ...]
     residual: typed.Program | None
+    rest: typed.Program | None
     residuals: tuple[tuple[str, typed.Program], ...]
     body: typed.Program | None
     match: Match
@@ -76,6 +100,8 @@ class CombineStep(node.Step):
     carried: tuple[tuple[str, str, str], ...] = ()
     wants_shuffle: bool = False
     undeclared: tuple[tuple[str, str], ...] = ()
+    #: Those of `carried` by which results are of the correlation groups of build records as well (`propagate_ck`).
+    bonds: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def module(self) -> str:
@@ -93,9 +119,9 @@ class CombineStep(node.Step):
         return len(self.builds) > 1 and self.on_miss is OnMiss.NULL_FIELDS
 
     @property
-    def needs(self) -> tuple[Rows, ...]:
+    def needs(self) -> tuple[Need, ...]:
         """The build sides, written down."""
-        return tuple(self.build(qualifier) for qualifier in self.builds)
+        return (*super().needs, *(self.build(qualifier) for qualifier in self.builds))
 
     @property
     def may_multiply(self) -> bool:
@@ -115,7 +141,9 @@ class CombineStep(node.Step):
         """One where each task can have the whole build side, unless `strategy` asks for more."""
         if not self.is_keyed:
             return 1
-        pieces = sizes.pieces(self.build(self.builds[0]))
+        build = self.build(self.builds[0])
+        # Texts with the names of all fields are larger than records.
+        pieces = sizes.pieces(build, 3) if self.match is Match.COLLECT else sizes.pieces(build)
         if pieces == 1:
             return sizes.partitions(self.name) if self.wants_shuffle else 1
         return max(sizes.partitions(self.name), pieces)

@@ -11,13 +11,13 @@ from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes
 from spark_jobs.nodes.binding import BindScope, Bound, NodeType, Wiring, report
 from spark_jobs.nodes.merge.step import MergeStep
-from spark_jobs.nodes.model import Name, Natural, NodeConfig, choice
-from spark_jobs.nodes.terms.description import Around, Description, Made, no_files, no_programs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from spark_jobs.nodes.model import Name, NodeConfig, Seed, choice
 from spark_jobs.nodes.records import columns as engine
 from spark_jobs.nodes.records.columns import Fate
+from spark_jobs.nodes.terms.description import Around, Description, Made, no_files, no_programs, runs
+
+if TYPE_CHECKING:
+    from spark_jobs.nodes.binding import Flow
 
 
 class MergeMode(StrEnum):
@@ -32,7 +32,7 @@ class MergeConfig(NodeConfig):
 
     name: Name | None = None
     mode: choice(MergeMode) = MergeMode.CONCAT  # type: ignore[valid-type]
-    interleave_seed: Natural | None = None
+    interleave_seed: Seed | None = None
 
 
 def bind(config: MergeConfig, scope: BindScope) -> Bound | None:
@@ -59,7 +59,7 @@ def bind(config: MergeConfig, scope: BindScope) -> Bound | None:
     step = MergeStep(
         name=scope.name,
         columns=tuple(names),
-        conversions=tuple(_conversions(feed.flow.schema, row) for feed in scope.feeds),
+        conversions=tuple(_conversions(feed.flow.schema, row) + _of_documents(feed.flow, flow) for feed in scope.feeds),
         interleave=config.mode is MergeMode.INTERLEAVE,
         seed=config.interleave_seed,
     )
@@ -101,6 +101,16 @@ def _conversions(given: Schema, row: Schema) -> tuple[tuple[str, types.Type, typ
     return tuple((column.name, static, column.type) for column, static in kinds if static != column.type)
 
 
+def _of_documents(given: Flow, merged: Flow) -> tuple[tuple[str, types.Type, types.Type], ...]:
+    """The fields of `$doc` that have another type in an input."""
+    return tuple(
+        (engine.DOCUMENT.of(f"{section}.{name}"), kind, merged.documents[section][name])
+        for section, fields in given.documents.items()
+        for name, kind in fields.items()
+        if kind != merged.documents[section][name]
+    )
+
+
 def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
     return (wanted,)
 
@@ -113,18 +123,13 @@ def _trace(step: MergeStep, column: str) -> Made:
     return Made("merged", tuple((number, column) for number in range(len(step.conversions))))
 
 
-def _unready(step: MergeStep) -> Iterator[str]:
-    if step.interleave:
-        yield "`mode: interleave`"
-
-
 DESCRIPTION = Description(
     parallel="record",
     facts=_facts,
     programs=no_programs,
     trace=_trace,
     details=None,
-    unready=_unready,
+    unready=runs,
     files=no_files,
 )
 NODE = NodeType("merge", Wiring.LIST, MergeConfig, bind, _reads, DESCRIPTION, needs_config=False)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from spark_jobs.cxl import values
 from spark_jobs.nodes import operator
+from spark_jobs.nodes.records import batches
 from spark_jobs.nodes.records import columns as engine
 from spark_jobs.nodes.terms import shape
 
@@ -24,22 +25,25 @@ class Merge(operator.Operator):
 
     step: MergeStep
 
-    def process(self, batch: operator.Batch, port: int) -> None:
+    def process(self, batch: batches.Batch, port: int) -> None:
         """Put the columns in order, in the types that all inputs fit in, and remember the input."""
         self.enter(batch.count)
-        names = batch.data.schema.names
-        order = [
-            *(name for name in self.step.columns if name in names),
-            *(name for name in names if engine.is_engine(name)),
-        ]
-        columns = {name: batch.data.column(name) for name in order}
-        for name, static, wanted in self.step.conversions[port]:
-            if name in names:
-                columns[name] = values.retyped(columns[name], static, wanted)
-            elif engine.with_fate(engine.Fate.FILLED, "merge", [name]):
-                columns[name] = pa.nulls(batch.count, values.arrow_type(wanted))
-        data = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-        self.push(replace(batch, data=data, lane=(port, *batch.lane)))
+        self.push(replace(batch, data=unified(self, batch, port), lane=(port, *batch.lane)))
+
+
+def unified(given: operator.Operator, batch: batches.Batch, port: int) -> pa.RecordBatch:
+    """The records of an input in the columns and types of the result; a variable that they lack has its default."""
+    step: MergeStep = given.step  # type: ignore[assignment]
+    names = batch.data.schema.names
+    order = [*(name for name in step.columns if name in names), *(name for name in names if engine.is_engine(name))]
+    columns = {name: batch.data.column(name) for name in order}
+    for name, static, wanted in step.conversions[port]:
+        if name in names:
+            columns[name] = values.retyped(columns[name], static, wanted)
+        elif engine.with_fate(engine.Fate.FILLED, "merge", [name]):
+            default = given.context.values.get(engine.path(name))
+            columns[name] = pa.repeat(pa.scalar(default, values.arrow_type(wanted)), batch.count)
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
 #: The operators of a merge by their roles.

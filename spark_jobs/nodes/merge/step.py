@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from spark_jobs.nodes import node
 from spark_jobs.nodes.terms import shape
+from spark_jobs.nodes.terms.needs import Rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spark_jobs.cxl import types
 
 
@@ -28,6 +31,28 @@ class MergeStep(node.Step):
     interleave: bool = False
     seed: int | None = None
 
+    @property
+    def module(self) -> str:
+        """Where inputs are taken in turn they are written down before."""
+        return "interleave" if self.interleave else "run"
+
+    @property
+    def needs(self) -> tuple[Rows, ...]:
+        """All inputs, where they are taken in turn: that depends on how many records arrive."""
+        if not self.interleave:
+            return ()
+        why = "inputs are counted before their records are taken in turn (mode: interleave)"
+        return tuple(Rows(self.name, str(number), why, go_on=True) for number in range(len(self.conversions)))
+
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
-        """The order of the result follows from the inputs."""
-        return (shape.Local(self, lanes=True),)
+        """The order of the result follows from the inputs; taken in turn, they are one lane."""
+        return (shape.Local(self, lanes=not self.interleave),)
+
+    def schedule(self, counts: Sequence[int], path: str) -> bool:
+        """A drawn order."""
+        if self.seed is None:
+            return False
+        from spark_jobs.nodes.merge import turns
+
+        turns.write_drawn(counts, self.seed, path)
+        return True

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from spark_jobs.cxl import types
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.formats import registry
+from spark_jobs.formats.format import DOCUMENT, RAW
 from spark_jobs.nodes import formats
-from spark_jobs.nodes.binding import BindScope, Bound, Flow, NodeType, Wiring, plain, report
+from spark_jobs.nodes.binding import BindScope, Bound, Flow, NodeType, Wiring, report
 from spark_jobs.nodes.model import (
     Config,
     Flag,
     Name,
     Natural,
     NodeConfig,
-    Order,
     Positive,
     Size,
     SortFields,
@@ -26,13 +27,14 @@ from spark_jobs.nodes.model import (
     choice,
     unfit,
 )
+from spark_jobs.nodes.output import layout, shape
 from spark_jobs.nodes.output.describe import DESCRIPTION
-from spark_jobs.nodes.output.step import Field as RecordField
-from spark_jobs.nodes.output.step import IfExists, OutputColumn, OutputStep, Oversize, SortField, Split
+from spark_jobs.nodes.output.step import Chunking, IfExists, OutputColumn, OutputStep, Oversize
 from spark_jobs.nodes.records.columns import CORRELATION, META
+from spark_jobs.nodes.terms import sort
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from spark_jobs.cxl.schema import Column
 
@@ -82,6 +84,7 @@ class OutputConfig(NodeConfig):
     sort_order: SortFields = Field(default_factory=list)
     layout: Any = Field(None, alias="schema")
     split: SplitConfig | None = None
+    parts: Flag = False
     if_exists: choice(IfExists) = IfExists.ERROR  # type: ignore[valid-type]
     unique_suffix_width: Natural = 0
     write_meta: Flag = False
@@ -104,15 +107,24 @@ def check(config: OutputConfig, scope: BindScope) -> None:
         report(
             scope, format.is_one_file, message, "config", "split", help="an interchange is one file; remove `split:`"
         )
-    layout = scope.part("schema")
-    if format.layout and layout is not None:
-        for problem in format.layout.problems(plain(layout)):
-            report(scope, codes.E007, f"output '{scope.name}': {problem}", "config", "schema")
+    _check_parts(config, scope)
+    layout.check(format, scope)
     if format.layout and config.layout is None:
         message = f"output '{scope.name}': {format.name} needs a format schema, and the key `schema` is missing"
         report(scope, codes.E006, message, "config", help="add `schema:` with a path or with `fields:`")
     if config.split:
         _check_split(config.split, scope)
+
+
+def _check_parts(config: OutputConfig, scope: BindScope) -> None:
+    if not config.parts:
+        return
+    if config.split:
+        message = f"output '{scope.name}': `parts` and `split` exclude each other: both make several files"
+        report(scope, codes.E007, message, "config", "parts", help="remove one of them")
+    if registry.named(config.type).is_one_file:
+        message = f"output '{scope.name}': an interchange is one file and has no parts"
+        report(scope, codes.E007, message, "config", "parts", help="remove `parts`")
 
 
 def _check_split(split: SplitConfig, scope: BindScope) -> None:
@@ -137,33 +149,72 @@ def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
     _check_fields(config, scope, flow)
     undeclared = _unused(config, scope, flow)
     options = formats.frozen(registry.named(config.type).write_options, scope.part("options"))
+    format = registry.named(config.type)
+    written = layout.written(scope)
+    shapes = layout.shapes_of(written, format, scope.date_header)
+    columns = _columns(config, flow)
+    layout.check_columns(format, scope, {column.name: column.type for column in columns}, widens=flow.widens)
+    columns = shape.arranged(columns, shapes)
     step = OutputStep(
         name=scope.name,
         path=path,
         format=str(config.type),
         options=options,
-        columns=_columns(config, flow),
-        widened=config.include_unmapped and flow.widens,
+        columns=columns,
+        widened=config.include_unmapped and flow.widens and shape.takes_undeclared(shapes, columns),
         exclude=frozenset(config.exclude),
         mapping=tuple(config.mapping.items()),
         if_exists=config.if_exists,
         unique_suffix_width=config.unique_suffix_width,
-        sort_order=tuple(
-            SortField(_field(field.field, flow), field.order is Order.DESC, str(field.null_order))
-            for field in config.sort_order
-        ),
+        sort_order=tuple(each.of_type(_type(each.field, flow)) for each in config.sort_order),
         split=_split(config, flow),
+        parts=config.parts,
         by_file=flow.files_of if by_file else None,
         write_meta=config.write_meta,
         label=config.name if config.name != scope.name else None,
         include_header=config.include_header,
         preserve_nulls=config.preserve_nulls,
-        layout=plain(scope.part("schema")),
+        layout=layout.frozen(written, format, scope.date_header),
+        shapes=shapes,
+        header=tuple(_header(options.header_section, flow)),
         undeclared=undeclared,
         correlation_fanout_policy=str(config.correlation_fanout_policy) if config.correlation_fanout_policy else None,
     )
     _check_names(step, scope)
+    _check_types(step, scope)
+    _check_together(step, scope, flow)
     return Bound(step, {}, _pending(config, scope))
+
+
+def _header(section: str | None, flow: Flow) -> Iterator[tuple[str, types.Type]]:
+    """What the header of a file is made of: a whole segment, or the fields of a section of another format."""
+    if section is not None:
+        found = {RAW: types.STRING, **flow.documents.get(section, {})}
+        yield from ((f"{DOCUMENT}{section}.{name}", kind) for name, kind in found.items())
+
+
+def _check_together(step: OutputStep, scope: BindScope, flow: Flow) -> None:
+    """Whether the columns make records of the format, and the header is a section that some source has."""
+    section = step.options.header_section
+    if section is not None and section not in flow.documents:
+        message = f"output '{scope.name}': no source of these records has a section '{section}'"
+        help_text = nearest.hint(section, flow.documents) or "declare it under `envelope` of the source"
+        report(scope, codes.E007, message, "config", "options", "interchange_from_doc", help=help_text)
+    if step.widened:
+        return  # What else there is shows in the run.
+    names = [one.name for one in shape.written(step, (), types.STRING)]
+    for key, problem in step.options.column_problems(names):
+        place = ("type",) if key is None else ("options", key)
+        report(scope, codes.E007, f"output '{scope.name}': {problem}", "config", *place)
+
+
+def _check_types(step: OutputStep, scope: BindScope) -> None:
+    """Whether the format has columns for what is written, in formats that keep types."""
+    for column in step.columns:
+        if (problem := step.options.type_problem(column.type)) is not None:
+            message = f"output '{scope.name}': column '{column.name}': {problem}"
+            help_text = "make it a text, a number or an array of one kind in CXL, or leave it out by `exclude`"
+            report(scope, codes.E007, message, "config", "type", help=help_text)
 
 
 def _check_names(step: OutputStep, scope: BindScope) -> None:
@@ -180,19 +231,20 @@ def _check_names(step: OutputStep, scope: BindScope) -> None:
         report(scope, codes.E007, f"output '{scope.name}': {message}", "config", *path, help=help_text)
 
 
-def _field(name: str, flow: Flow) -> RecordField:
-    """A field of the record by its name; one that no schema declares may be in the files."""
+def _type(name: str, flow: Flow) -> types.Type | None:
+    """The type of a field of the record; one that no schema declares may be in the files."""
     column = flow.schema.get(name)
-    return RecordField(name, column.type if column else None)
+    return column.type if column else None
 
 
-def _split(config: OutputConfig, flow: Flow) -> Split | None:
+def _split(config: OutputConfig, flow: Flow) -> Chunking | None:
     if config.split is None:
         return None
     known = dict(config.split)
     if config.split.group_key is not None:
-        known["group_key"] = _field(_group_source(config, config.split.group_key), flow)
-    return Split(**known)
+        name = _group_source(config, config.split.group_key)
+        known["group_key"] = sort.Field(name, _type(name, flow))
+    return Chunking(**known)
 
 
 def _group_source(config: OutputConfig, name: str) -> str:
@@ -204,12 +256,6 @@ def _pending(config: OutputConfig, scope: BindScope) -> Any:
     format = registry.named(config.type)
     if not format.can_write:
         return scope.pending(f"writing {config.type} files", "config", "type")
-    layout = scope.part("schema")
-    unbuilt = format.layout.unbuilt(plain(layout)) if format.layout and layout else None
-    if unbuilt:
-        return scope.pending(f"{unbuilt} of {config.type} files", "config", "schema")
-    if config.layout is not None and not format.layout:
-        return scope.pending("the `schema` of an output", "config", "schema")
     return None
 
 

@@ -10,8 +10,9 @@ from spark_jobs.nodes.terms.description import Description, Details, Made, Secti
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.nodes.output.step import OutputStep, SortField
+    from spark_jobs.nodes.output.step import OutputStep
     from spark_jobs.nodes.terms.description import Around
+    from spark_jobs.nodes.terms.sort import SortField
 
 
 def _facts(step: OutputStep, around: Around) -> dict[str, str]:
@@ -33,6 +34,8 @@ def _lines(step: OutputStep, around: Around) -> Iterator[str]:
         width = f":0{step.unique_suffix_width}" if step.unique_suffix_width else ""
         suffix = f" — collisions append `-{{n{width}}}` before extension"
     yield f"      [if_exists={step.if_exists}, write_meta={meta}]{suffix}"
+    if step.parts:
+        yield "      a folder of parts, as tasks write them"
     if step.by_file:
         yield f"      one file for each input file of '{step.by_file}'"
     if step.sort_order:
@@ -42,8 +45,8 @@ def _lines(step: OutputStep, around: Around) -> Iterator[str]:
 
 def _sort_field(wanted: SortField) -> str:
     direction = " desc" if wanted.descending else ""
-    nulls = {"last": "", "first": " (nulls first)", "drop": " (nulls dropped)"}[wanted.null_order]
-    return f"{wanted.field.name}{direction}{nulls}"
+    nulls = {"last": "", "first": " (nulls first)", "drop": " (nulls dropped)"}[wanted.nulls]
+    return f"{wanted.name}{direction}{nulls}"
 
 
 def _files(step: OutputStep) -> tuple[str, ...]:

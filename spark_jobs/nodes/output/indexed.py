@@ -10,14 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.formats import cell_text
-from spark_jobs.nodes import keys, operator, sorting
+from spark_jobs.nodes import keys, sorting
 from spark_jobs.nodes.output import records, run
 from spark_jobs.nodes.records.columns import WIDENED
 from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import types
-    from spark_jobs.nodes.output.step import Field
+    from spark_jobs.nodes.records import batches
+    from spark_jobs.nodes.terms.sort import Field
 
 
 @dataclass
@@ -44,25 +45,29 @@ class IndexedOutput(run.Output):
         self.place = self.context.account.open(self._write_runs)
         group = self.step.split.group_key if self.step.split else None
         self.group: Field | None = group
-        names = [*([records.KEY] if self.step.sort_order else []), *([records.GROUP] if group else [])]
-        self.opener = partial(records.IndexedFile, columns=tuple(names))
+        self.frame = self.step.frame
+        names = {records.KEY: self.step.sort_order, records.GROUP: group, records.MARK: self.frame}
+        marks = self.frame.marks if self.frame else None
+        self.opener = partial(records.IndexedFile, columns=[name for name, used in names.items() if used], marks=marks)
 
-    def wanted(self, batch: operator.Batch) -> operator.Batch:
+    def wanted(self, batch: batches.Batch) -> batches.Batch:
         """Records without a value in a field that drops nulls are not written."""
         kept = batch
         for each in self.step.sort_order:
-            if each.null_order == "drop" and (column := self._values(kept, each.field)[0]).null_count:
+            if each.drops_nulls and (column := self._values(kept, each)[0]).null_count:
                 kept = kept.take(pc.indices_nonzero(column.is_valid()))
         self.drop(filtered=batch.count - kept.count)
         return kept
 
-    def write(self, batch: operator.Batch, file: str | None) -> None:
+    def write(self, batch: batches.Batch, file: str | None) -> None:
         """Write a batch, or hold it to be sorted."""
         encoded, written = self.encode(batch, ends=True)
         if not encoded.rows or encoded.ends is None:
             return
         found = records.of(encoded.data, encoded.ends, self.writer.separator)
         columns = {}
+        if encoded.marks is not None:
+            columns[records.MARK] = encoded.marks
         if self.group:
             columns[records.GROUP] = _texts(*self._values(written, self.group))
         if not self.step.sort_order:
@@ -93,16 +98,15 @@ class IndexedOutput(run.Output):
             part.close()
         self.place.set(0)
 
-    def _keys(self, batch: operator.Batch) -> pa.Array:
+    def _keys(self, batch: batches.Batch) -> pa.Array:
         """Each record's sort key, with its place behind it."""
         fields = []
         for each in self.step.sort_order:
-            column, static = self._values(batch, each.field)
-            first = each.null_order == "first"
-            fields.append(sorting.field(column, static, descending=each.descending, nulls_first=first))
+            column, static = self._values(batch, each)
+            fields.append(sorting.field(column, static, descending=each.descending, nulls_first=each.nulls_first))
         return sorting.joined([*fields, sorting.fixed(sorting.big_endian(batch.places))])
 
-    def _values(self, batch: operator.Batch, wanted: Field) -> tuple[pa.Array, types.Type]:
+    def _values(self, batch: batches.Batch, wanted: Field) -> tuple[pa.Array, types.Type]:
         """A field that the output is sorted or split by, with its type."""
         if wanted.type is None:
             return self.column(batch, WIDENED.of(wanted.name)), self.widened_type

@@ -5,7 +5,8 @@ another, each with the separator behind it, and `<part>.index` has a row per rec
 
 - `size`: its bytes, the separator included;
 - `key` (sorted outputs): its sort key with its place in the run behind it, so that no two are alike;
-- `group` (outputs split by a key): the text of its `group_key`.
+- `group` (outputs split by a key): the text of its `group_key`;
+- `mark` (sorted outputs of formats with a frame): what the frame has to know of it.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from spark_jobs.nodes import sorting
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from spark_jobs.formats.frame import Frame
     from spark_jobs.nodes.operator import Create
 
 SUFFIX = ".index"
-SIZE, KEY, GROUP = "size", "key", "group"
+SIZE, KEY, GROUP, MARK = "size", "key", "group", "mark"
 #: Small enough that merging hundreds of sorted parts can hold a block of each.
 BLOCK_ROWS = 4096
 #: A range of a merge has about a block of each run at least: a run has so many blocks, unless that made them tiny.
@@ -43,10 +45,12 @@ class IndexedFile:
         create: begins a file.
         path: the part.
         columns: those that the index has beside the sizes.
+        marks: the type of marks.
     """
 
-    def __init__(self, create: Create, path: str, columns: Sequence[str]) -> None:
-        self._schema = pa.schema([(name, _TYPES[name]) for name in (SIZE, *columns)])
+    def __init__(self, create: Create, path: str, columns: Sequence[str], marks: pa.DataType | None = None) -> None:
+        types = {**_TYPES, MARK: marks}
+        self._schema = pa.schema([(name, types[name]) for name in (SIZE, *columns)])
         self._data = create(path)
         self._index_file = create(path + SUFFIX)
         self._index = pa.ipc.new_file(self._index_file, self._schema)
@@ -68,6 +72,39 @@ class IndexedFile:
         """Write what is held back."""
         self._index.close()
         self._index_file.close()
+        self._data.close()
+
+
+class FramedFile:
+    """A part file of records in their order, with what stands between them; it needs no index.
+
+    Args:
+        create: begins a file.
+        path: the part.
+        frame: knows what that is.
+    """
+
+    def __init__(self, create: Create, path: str, frame: Frame) -> None:
+        self._frame = frame
+        self._data = create(path)
+        #: What is to be known of the part where it is joined with others.
+        self.note = ""
+
+    def write(self, records: pa.Array, columns: Mapping[str, pa.Array], block_rows: int = BLOCK_ROWS) -> None:
+        """Append records, as a binary column, by their marks.
+
+        Raises:
+            Unfit: they cannot be written.
+        """
+        data, self.note = self._frame.around(records, columns[MARK], self.note)
+        self._data.write(data)
+
+    def tell(self) -> int:
+        """The bytes so far."""
+        return self._data.tell()
+
+    def close(self) -> None:
+        """Write what is held back."""
         self._data.close()
 
 

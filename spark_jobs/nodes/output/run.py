@@ -8,11 +8,14 @@ from typing import IO, TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import schema, types
+from spark_jobs.cxl import types
 from spark_jobs.formats import format, registry
 from spark_jobs.nodes import operator
-from spark_jobs.nodes.records.columns import WIDENED
-from spark_jobs.nodes.terms import shape
+from spark_jobs.nodes.output import shape, shaping
+from spark_jobs.nodes.output.packed import PackedWriter
+from spark_jobs.nodes.records import batches
+from spark_jobs.nodes.terms.shape import Role
+from spark_jobs.scan.compression import Compression
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
@@ -26,34 +29,19 @@ if TYPE_CHECKING:
 TEXT = types.STRING.or_null()
 
 
-def columns(step: OutputStep, widened: Sequence[str], kind: types.Type) -> tuple[list[tuple[str, str]], schema.Schema]:
-    """What is written: pairs of a record's column and its written name, and the file's columns.
-
-    Undeclared columns, all of type `kind`, follow the others unless the name is there already; `exclude` and
-    `mapping` apply to them too.
-    """
-    pairs = [(column.source, column.name) for column in step.columns]
-    written = [schema.Column(column.name, column.type) for column in step.columns]
-    if step.widened:
-        renamed = {source: name for name, source in step.mapping}
-        present = {column.source for column in step.columns}
-        for name in widened:
-            if name not in present and name not in step.exclude:
-                pairs.append((WIDENED.of(name), renamed.get(name, name)))
-                written.append(schema.Column(renamed.get(name, name), kind))
-    return pairs, schema.Schema(tuple(written))
-
-
 def writer(step: OutputStep, widened: Sequence[str], kind: types.Type) -> format.Writer:
     """The writer of an output's files."""
-    _, written = columns(step, widened, kind)
-    return registry.named(step.format).writer(
+    written = shape.file_schema(shape.written(step, widened, kind))
+    found = registry.named(step.format).writer(
         written,
         step.options,
         include_header=step.include_header,
         preserve_nulls=step.preserve_nulls,
         layout=step.layout,
     )
+    if step.packs_late or step.compression is Compression.NONE:
+        return found
+    return PackedWriter(found, step.compression)
 
 
 @dataclass
@@ -69,21 +57,29 @@ class Output(operator.Operator):
 
     def open(self) -> None:
         """Fix the columns."""
-        self.pairs, written = columns(self.step, self.widened, self.widened_type)
-        self.names = [name for _, name in self.pairs]
-        self.kinds = {c.name: c.type for c in written}
+        self.columns = shape.written(self.step, self.widened, self.widened_type)
+        self.names = [one.name for one in self.columns]
+        self.is_shaped = any(one.shape for one in self.columns)
         self.writer = writer(self.step, self.widened, self.widened_type)
 
-    def process(self, batch: operator.Batch, port: int) -> None:
+    def process(self, batch: batches.Batch, port: int) -> None:
         """Encode a batch; records that cannot be written are dead letters of this output alone (decision 79)."""
-        for file, piece in self._by_file(self.wanted(self.take(batch))):
+        for file, piece in self._by_file(self._accepted(self.wanted(self.take(batch)))):
             self.write(piece, file)
 
-    def wanted(self, batch: operator.Batch) -> operator.Batch:
+    def _accepted(self, batch: batches.Batch) -> batches.Batch:
+        """The records without those whose correlation group is rejected."""
+        rejected = self.context.rejected(self, batch)
+        if rejected is None:
+            return batch
+        self.counters.dead += len(rejected)
+        return batch.take(batches.indices_except(batch.count, rejected.tolist()))
+
+    def wanted(self, batch: batches.Batch) -> batches.Batch:
         """The records that are written: all, unless a subclass knows better."""
         return batch
 
-    def _by_file(self, batch: operator.Batch) -> Iterator[tuple[str | None, operator.Batch]]:
+    def _by_file(self, batch: batches.Batch) -> Iterator[tuple[str | None, batches.Batch]]:
         """The batch, or its records by the input file that they are from."""
         if not self.step.by_file:
             yield None, batch
@@ -95,7 +91,7 @@ class Output(operator.Operator):
         for file in pc.unique(files).to_pylist():
             yield file, batch.take(pc.indices_nonzero(pc.equal(files, file)))
 
-    def write(self, batch: operator.Batch, file: str | None) -> None:
+    def write(self, batch: batches.Batch, file: str | None) -> None:
         """Write a batch's records to the part of their lane."""
         encoded, _ = self.encode(batch)
         if encoded.rows:
@@ -115,9 +111,16 @@ class Output(operator.Operator):
             self.parts[lane] = (file, part)
         return part
 
-    def encode(self, batch: operator.Batch, *, ends: bool = False) -> tuple[format.Encoded, operator.Batch]:
+    def encode(self, batch: batches.Batch, *, ends: bool = False) -> tuple[format.Encoded, batches.Batch]:
         """The bytes of the records that can be written, and those records."""
-        arrays = [self.column(batch, source) for source, _ in self.pairs]
+        arrays = [self.column(batch, one.source) for one in self.columns]
+        if self.is_shaped:
+            arrays, failing = shaping.shaped(self.columns, arrays, batch.count)
+            if len(failing):
+                self.fail(batch, failing)
+                rest = batches.indices_except(batch.count, failing.rows.tolist())
+                batch = batch.take(rest)
+                arrays = [array.take(rest) for array in arrays]
         data = pa.RecordBatch.from_arrays(arrays, names=self.names) if arrays else batch.data.select([])
         try:
             encoded = self.writer.encode(data, ends=ends)
@@ -127,11 +130,11 @@ class Output(operator.Operator):
         if not encoded.failures:
             return encoded, batch
         self.fail(batch, encoded.failures)
-        return encoded, batch.take(operator.indices_except(batch.count, [item.row for item in encoded.failures]))
+        return encoded, batch.take(batches.indices_except(batch.count, [item.row for item in encoded.failures]))
 
-    def column(self, batch: operator.Batch, name: str) -> pa.Array:
+    def column(self, batch: batches.Batch, name: str | None) -> pa.Array:
         """A column of the records; nulls where no file of the batch has it."""
-        if name in batch.data.schema.names:
+        if name is not None and name in batch.data.schema.names:
             return batch.data.column(name)
         return pa.nulls(batch.count, pa.string())
 
@@ -141,4 +144,4 @@ def _opened(create: operator.Create, path: str) -> IO[bytes]:
 
 
 #: The operators of an output by their roles.
-OPERATORS = {shape.Role.WHOLE: Output}
+OPERATORS = {Role.WHOLE: Output}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from spark_jobs.formats import options
+from spark_jobs.formats import options, registry
 from spark_jobs.nodes import node
 from spark_jobs.nodes.terms import shape
 
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from spark_jobs.cxl import types
+    from spark_jobs.formats.frame import Frame
+    from spark_jobs.nodes.output.shape import Shape
+    from spark_jobs.nodes.terms.sort import Field, SortField
+    from spark_jobs.scan.compression import Compression
 
 
 class IfExists(StrEnum):
@@ -26,28 +30,16 @@ class IfExists(StrEnum):
 
 @dataclass(frozen=True)
 class OutputColumn:
-    """A column of the file: the record's column and the name it is written under."""
+    """A column of the file: the record's column and the name it is written under.
+
+    Where a format schema shapes it, `type` is that of what is written, and `read` that of the record's column.
+    """
 
     source: str
     name: str
     type: types.Type
-
-
-@dataclass(frozen=True)
-class Field:
-    """A field of the record, whether it is written or not; `type` None is an undeclared column."""
-
-    name: str
-    type: types.Type | None
-
-
-@dataclass(frozen=True)
-class SortField:
-    """A field of `sort_order`; null_order is absolute, not flipped by descending order (spec/exec.md 1.2)."""
-
-    field: Field
-    descending: bool = False
-    null_order: str = "last"
+    shape: Shape | None = None
+    read: types.Type | None = None
 
 
 class Oversize(StrEnum):
@@ -63,7 +55,7 @@ SIDECAR = ".meta.json"
 
 
 @dataclass(frozen=True)
-class Split:
+class Chunking:
     """How an output is cut into numbered files.
 
     `naming` has `{stem}`, `{ext}` and `{seq}` or `{seq:0N}`.
@@ -101,7 +93,9 @@ class OutputStep(node.Step):
     if_exists: IfExists = IfExists.ERROR
     unique_suffix_width: int = 0
     sort_order: tuple[SortField, ...] = ()
-    split: Split | None = None
+    split: Chunking | None = None
+    #: Whether `path` is a folder that gets what tasks write as files of their own.
+    parts: bool = False
     #: The source each of whose files has an output file of its own (spec/formats.md 11.6).
     by_file: str | None = None
     write_meta: bool = False
@@ -112,16 +106,26 @@ class OutputStep(node.Step):
     preserve_nulls: bool = False
     #: The format schema of fixed-width files, as plain nested tuples; None elsewhere.
     layout: Any = None
+    #: The fields of the format schema, which says what is written; None without one.
+    shapes: tuple[Shape, ...] | None = None
     #: What `mapping` and `exclude` name that no schema declares: files may have it.
     undeclared: tuple[str, ...] = ()
+    #: What the header of its files is made of, of the first record's document: paths and types.
+    header: tuple[tuple[str, types.Type], ...] = ()
     #: Overrides the pipeline's `correlation_fanout_policy` for this output.
     correlation_fanout_policy: str | None = None
+
+    @property
+    def compression(self) -> Compression:
+        """How the files are compressed."""
+        found: Compression = self.options.packing(self.path)
+        return found
 
     @property
     def fields(self) -> tuple[Field, ...]:
         """What the output is sorted and split by."""
         group = (self.split.group_key,) if self.split and self.split.group_key else ()
-        return (*(each.field for each in self.sort_order), *group)
+        return (*self.sort_order, *group)
 
     @property
     def is_indexed(self) -> bool:
@@ -130,8 +134,25 @@ class OutputStep(node.Step):
 
     @property
     def module(self) -> str:
-        """Parts with an index have operators of their own."""
-        return "indexed" if self.is_indexed else "run"
+        """Parts with an index have operators of their own, and so have those with a frame."""
+        if self.is_indexed:
+            return "indexed"
+        return "framed" if registry.named(self.format).is_framed else "run"
+
+    @property
+    def packs_late(self) -> bool:
+        """Whether files are compressed where their parts are joined: records move, or something comes in between."""
+        return self.is_indexed or registry.named(self.format).is_framed
+
+    @property
+    def frame(self) -> Frame | None:
+        """What stands around the records of its files, where that depends on them. Loads Arrow."""
+        return registry.named(self.format).frame(self.options)
+
+    @property
+    def shown(self) -> frozenset[str]:
+        """What it writes of the envelopes of sources."""
+        return frozenset(path for path, _ in self.header)
 
     @property
     def names_undeclared(self) -> bool:

@@ -1,5 +1,5 @@
-"""What the engine knows of records beside their fields.
+"""Records on their way.
 
-Here: the columns that have it, their places in record order, the ledger of what became of them.
-Not here: what moves and holds them, which stands beside the nodes.
+Here: batches, the columns with what the engine knows beside fields, places in record order, the ledger.
+Not here: what moves and holds records, which stands beside the nodes.
 """

@@ -119,6 +119,11 @@ SOURCE = Family(
 PIPELINE = Family(
     "$pipeline.", "totals of a group", "aggregates", Fates(combine=Fate.OF_DRIVER, aggregate=Fate.MADE), is_value=True
 )
+DOCUMENT = Family(
+    f"${format.DOCUMENT}", "a field of the envelope around a record in its file, by section and field", "sources",
+    Fates(combine=Fate.OF_DRIVER), is_value=True,
+)  # fmt: skip
+RECORD = Family("$record.", "a variable of the record", "state nodes", Fates(merge=Fate.FILLED), is_value=True)
 _WAY = Fates(combine=Fate.OF_DRIVER, aggregate=Fate.OF_FIRST)
 ORIGIN = (
     Family("$origin.source", "the number of a record's source", "exchanges", _WAY, "int32", surrounds=True),
@@ -139,20 +144,64 @@ PLACE = Family(
     "$at", "the place of a record on its way between tasks, see `order.py`", "exchanges",
     Fates(meet=Fate.GONE, combine=Fate.OF_DRIVER, aggregate=Fate.OF_FIRST), "int64",
 )  # fmt: skip
+GROUP = Family(
+    "$group", "which group of an aggregate it is, see `groups.py`; none where it is no group", "aggregates, with "
+    "correlation keys", Fates(combine=Fate.OF_DRIVER, aggregate=Fate.MADE), "int64",
+)  # fmt: skip
+BOND = Family(
+    "$bond.", "a field of the correlation key of what a combine has joined to a record, by the combine, its input and "
+    "the field", "combines", Fates(merge=Fate.FILLED, combine=Fate.OF_DRIVER),
+)  # fmt: skip
+JOINED = Family(
+    "$joined", "whether a combine made it: it is of no single source; nothing where none did", "combines, with "
+    "correlation keys", Fates(combine=Fate.MADE), "bool",
+)  # fmt: skip
 _INSIDE = Fates(transform=Fate.MADE, meet=Fate.KEPT)
 SLOT = Family("$slot.", "a value that a later part of the program reads", "parts of a transform", _INSIDE)
 KEY = Family("$key.", "a key of a `distinct`", "parts of a transform", Fates(meet=Fate.GONE))
+FILE = Family("$file", "the file whose variables a record sets", "departures", Fates(meet=Fate.GONE), "string")
+RANGED = Family(
+    "$ranged.", "what a window function gave, or its failure", "windows of a transform",
+    Fates(transform=Fate.MADE, meet=Fate.KEPT),
+)  # fmt: skip
+OWN = Family("$own.", "what a window's predicate reads of the record itself", "windows of a transform")
+SORTED = Family("$sorted", "bytes that have the order of a window's rows", "windows, on rows that are spilled")
 HASHED = Family("$hashed.", "the same, as Arrow compares it", "departures", Fates(meet=Fate.GONE))
 MATCHED = Family("$match.", "a key of a combine, as Arrow compares it", "both sides of it", Fates(meet=Fate.GONE))
 ARGUMENT = Family("$arg.", "an argument of an aggregate function, for each record", "aggregates")
 RESULT = Family("$agg.", "the result of an aggregate function, for each group", "aggregates")
+WINDOW = Family("$window.", "what is known of the time window of records and groups", "aggregates with time windows")
 NONE = Family("$none", "nothing: a batch of records without columns has a length by it", "sources, combines")
 
+#: What the keys begin with that number groups.
+_OF_AGGREGATE = "aggregate."
+#: Between the parts of what a bond is called: names have no such character.
+_SEPARATOR = "\x1f"
 #: All of them.
 FAMILIES = (
-    META, WIDENED, CORRELATION, SOURCE, PIPELINE, *ORIGIN, IS_GROUP, ROUTE,
-    PLACE, SLOT, KEY, HASHED, MATCHED, ARGUMENT, RESULT, NONE,
+    META, WIDENED, CORRELATION, SOURCE, PIPELINE, DOCUMENT, RECORD, *ORIGIN, IS_GROUP, ROUTE, GROUP, BOND, JOINED,
+    PLACE, SLOT, KEY, RANGED, OWN, SORTED, FILE, HASHED, MATCHED, ARGUMENT, RESULT, WINDOW, NONE,
 )  # fmt: skip
+
+
+def group_number(aggregate: str) -> str:
+    """The column that numbers the groups of an aggregate that takes records back."""
+    return CORRELATION.of(_OF_AGGREGATE + aggregate)
+
+
+def bond(combine: str, qualifier: str, key: str) -> str:
+    """The column of a field of the key of what a combine has joined; `key` is the field, or that of an earlier bond."""
+    return BOND.of(_SEPARATOR.join((combine, qualifier, key)))
+
+
+def bonded(key: str) -> str:
+    """The field that a bond's column has, by its key; a field is its own."""
+    return key.rpartition(_SEPARATOR)[2]
+
+
+def numbered(field: str) -> str | None:
+    """The aggregate whose groups a correlation key numbers; None of a field that sources have."""
+    return field.removeprefix(_OF_AGGREGATE) if field.startswith(_OF_AGGREGATE) else None
 
 
 def is_engine(name: str) -> bool:
@@ -188,6 +237,11 @@ def values(names: Iterable[str]) -> dict[str, str]:
 def value(path: str) -> str:
     """The column of what programs read as `$path`."""
     return f"${path}"
+
+
+def path(name: str) -> str:
+    """What programs read a column as that they read: the reverse of `value`."""
+    return name[1:]
 
 
 def around(names: Iterable[str]) -> list[str]:

@@ -30,7 +30,7 @@ import pyarrow as pa
 from spark_jobs.nodes.records import columns
 
 if TYPE_CHECKING:
-    from spark_jobs.nodes import operator
+    from spark_jobs.nodes.records import batches
 
 #: The column of the places of records on their way between tasks.
 AT = columns.PLACE.name
@@ -76,14 +76,14 @@ class Stream:
         self._ranks: dict[tuple[Lane, int], int] = {}
         self._counts: dict[int, int] = {}
 
-    def rank(self, batch: operator.Batch) -> int:
+    def rank(self, batch: batches.Batch) -> int:
         """That of the places of a batch's records."""
         key = (batch.lane, batch.origin.number)
         if key not in self._ranks:
             self._ranks[key] = self._arrivals.rank(*key)
         return self._ranks[key]
 
-    def places(self, batch: operator.Batch) -> pa.Array:
+    def places(self, batch: batches.Batch) -> pa.Array:
         """The places of a batch's records, which come next in their lane."""
         rank = self.rank(batch)
         first = self._counts.get(rank, 0)
@@ -91,7 +91,7 @@ class Stream:
         start = (rank << ROW_BITS) + first
         return pa.array(np.arange(start, start + batch.count))
 
-    def spread(self, batch: operator.Batch, parents: pa.Array) -> tuple[pa.Array, pa.Array]:
+    def spread(self, batch: batches.Batch, parents: pa.Array) -> tuple[pa.Array, pa.Array]:
         """New places of the records taken last, and those of their children, which stand where the parents do.
 
         Args:

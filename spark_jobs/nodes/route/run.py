@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from spark_jobs.cxl import engine
 from spark_jobs.nodes import operator
-from spark_jobs.nodes.records import columns
+from spark_jobs.nodes.records import batches, columns
 from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Route(operator.Operator):
         names = [name for name, _ in self.step.branches] + [self.step.default]
         self.numbers = {name: self.context.branches.index(name) for name in names}
 
-    def process(self, batch: operator.Batch, port: int) -> None:
+    def process(self, batch: batches.Batch, port: int) -> None:
         """Split a batch over the branches; a failing condition takes the record out of all of them."""
         batch = self.take(batch)
         outcomes = self._inclusive(batch) if self.step.inclusive else self._exclusive(batch)
@@ -38,7 +38,7 @@ class Route(operator.Operator):
                 taken = batch if len(rows) == batch.count else batch.take(pa.array(rows))
                 self.push(_branched(taken, self.numbers[name]), name)
 
-    def _exclusive(self, batch: operator.Batch) -> list[tuple[str, np.ndarray]]:
+    def _exclusive(self, batch: batches.Batch) -> list[tuple[str, np.ndarray]]:
         rest, self._failed = np.arange(batch.count), 0
         outcomes = []
         for name, program in self.branches:
@@ -47,7 +47,7 @@ class Route(operator.Operator):
             rest = _without(rest, batch.count, hits, failed)
         return [*outcomes, (self.step.default, rest)]
 
-    def _inclusive(self, batch: operator.Batch) -> list[tuple[str, np.ndarray]]:
+    def _inclusive(self, batch: batches.Batch) -> list[tuple[str, np.ndarray]]:
         rest, self._failed = np.arange(batch.count), 0
         taken = np.zeros(batch.count, dtype=bool)
         outcomes = []
@@ -60,7 +60,7 @@ class Route(operator.Operator):
         return [*outcomes, (self.step.default, rest[~taken[rest]])]
 
     def _evaluate(
-        self, batch: operator.Batch, rows: np.ndarray, program: engine.BatchProgram
+        self, batch: batches.Batch, rows: np.ndarray, program: engine.BatchProgram
     ) -> tuple[np.ndarray, np.ndarray]:
         """(rows where the condition is true, rows where it fails) among these rows of the batch."""
         whole = len(rows) == batch.count
@@ -75,7 +75,7 @@ class Route(operator.Operator):
         return (hits, failed) if whole else (rows[hits], rows[failed])
 
 
-def _branched(batch: operator.Batch, branch: int) -> operator.Batch:
+def _branched(batch: batches.Batch, branch: int) -> batches.Batch:
     """The records on their way from now on; what an earlier route chose is forgotten."""
     data = batch.data
     if made := columns.with_fate(columns.Fate.MADE, "route", data.schema.names):

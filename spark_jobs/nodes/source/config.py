@@ -22,9 +22,8 @@ from spark_jobs.nodes.binding import (
     plain,
     report,
 )
-from spark_jobs.nodes.model import Order
 from spark_jobs.nodes.records.columns import CORRELATION, META, UNDECLARED
-from spark_jobs.nodes.source import layout, network
+from spark_jobs.nodes.source import envelope, layout, network
 from spark_jobs.nodes.source.describe import DESCRIPTION
 from spark_jobs.nodes.source.model import ArrayMode, SourceConfig, TransportKind
 from spark_jobs.nodes.source.step import PROVENANCE, FileMatch, SourceStep
@@ -44,15 +43,22 @@ def check(config: SourceConfig, scope: BindScope) -> None:
         code, message, path, help_text = problem
         report(scope, code, message, "config", *path, help=help_text)
     _check_patterns(config, scope)
-    _check_envelope(config, scope)
+    envelope.check(config, scope)
     format = registry.named(config.type)
     if format.layout and config.format_schema is None:
         message = f"source '{scope.name}': {format.name} needs a layout, and the key `format_schema` is missing"
         report(scope, codes.E006, message, "config", help="add `format_schema:` with a path or with `fields:`")
     formats.check(format.read_options, scope)
-    if format.layout and declared.layout is not None:
-        for message in format.layout.problems(plain(declared.layout)):
+    if declared.layout is not None:
+        kinds = {column.name: column.type for column in declared.columns}
+        formats.check_layout(declared.layout, format, scope, "format_schema")
+        formats.check_rules(declared.layout, format, kinds, scope, "format_schema")
+        for message in format.layout(plain(declared.layout)) if format.layout else ():
             report(scope, codes.E007, f"source '{scope.name}': {message}", "config", "format_schema")
+    if config.array_paths and not format.has_arrays:
+        possible = " and ".join(each.title for each in registry.formats().values() if each.has_arrays)
+        message = f"source '{scope.name}': {format.title} records have no arrays for `array_paths`"
+        report(scope, codes.E223, message, "config", "array_paths", help=f"{possible} files have them; remove the key")
 
 
 def _parts(values: Mapping[str, Any]) -> dict[tuple[str | int, ...], type[Config]]:
@@ -169,25 +175,6 @@ def _check_patterns(config: SourceConfig, scope: BindScope) -> None:
             report(scope, codes.E212, message, "config", key, help="write `[[]` for the character itself")
 
 
-def _check_envelope(config: SourceConfig, scope: BindScope) -> None:
-    """Each section says where it is in the way of its format (spec/formats.md 9)."""
-    for name, section in (config.envelope.sections if config.envelope else {}).items():
-        path = ("config", "envelope", "sections", name, "extract")
-        written = {key: value for key, value in section.extract if value is not None}
-        if len(written) != 1:
-            message = f"section '{name}': exactly one of xml_path, json_pointer, segment is needed"
-            report(scope, codes.E007, message, *path)
-            continue
-        key, value = next(iter(written.items()))
-        place = registry.named(config.type).sections
-        if place is not None and key != place.key:
-            message = f"section '{name}': {config.type} sections are found by `{place.key}`, not by `{key}`"
-            report(scope, codes.E007, message, *path, key, help=f"write `{place.key}: …`")
-        elif place is not None and place.only is not None and value != place.only:
-            message = f"section '{name}': only the segment {place.only} of {config.type} can be a section, not {value}"
-            report(scope, codes.E007, message, *path, key)
-
-
 def _regex_problem(pattern: str) -> str | None:
     import re2
 
@@ -239,20 +226,19 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
             ArrayPath(entry.path.removeprefix("$."), entry.mode is ArrayMode.EXPLODE, entry.separator)
             for entry in config.array_paths
         ),
-        envelope=tuple(_sections(config)),
+        sections=tuple(envelope.sections(config)),
         layout=plain(declared.layout),
         endpoint=network.endpoint(config.transport),
-        sort_order=tuple((f.field, f.order is Order.DESC, str(f.null_order)) for f in config.sort_order),
     )
     flow = Flow(
         Schema(tuple(row)),
         sources=(scope.name,),
-        documents=_documents(config),
+        documents=envelope.documents(config),
         ordered_by=tuple(field.field for field in config.sort_order),
         files_of=scope.name,
         lifts=config.on_unmapped.mode is OnUnmapped.AUTO_WIDEN and "on_unmapped" in config.model_fields_set,
     )
-    return Bound(step, {"": flow}, _pending(config, declared, scope), tuple(_origins(config, declared, scope)))
+    return Bound(step, {"": flow}, _pending(config, scope), tuple(_origins(config, declared, scope)))
 
 
 def _localized(columns: tuple[SourceColumn, ...], header: str) -> tuple[SourceColumn, ...]:
@@ -270,20 +256,6 @@ def _origins(config: SourceConfig, declared: Declared, scope: BindScope) -> Iter
     for change in declared.changes:
         place = scope.span("config", "schema_overrides", change.patch)
         yield ColumnOrigin(change.column, "schema_overrides", place, change.dropped)
-
-
-def _sections(config: SourceConfig) -> Iterator[tuple[str, str, str, tuple[tuple[str, types.Type], ...]]]:
-    for name, section in (config.envelope.sections if config.envelope else {}).items():
-        kind, where = next(((key, value) for key, value in section.extract if value is not None), ("", ""))
-        yield name, kind, where, tuple(section.fields_.items())
-
-
-def _documents(config: SourceConfig) -> dict[str, dict[str, types.Type]]:
-    """The sections that `$doc` has: declared ones, and those that every file of the format has."""
-    documents = {name: {key: kind.or_null() for key, kind in fields} for name, _, _, fields in _sections(config)}
-    for section, names in registry.named(config.type).documents:
-        documents.setdefault(section, dict.fromkeys(names, types.STRING.or_null()))
-    return documents
 
 
 def _row_type(declared: types.Type) -> types.Type:
@@ -311,19 +283,9 @@ def _match(config: SourceConfig) -> FileMatch:
     )
 
 
-def _pending(config: SourceConfig, declared: Declared, scope: BindScope) -> Any:
-    format = registry.named(config.type)
-    if not format.can_read:
+def _pending(config: SourceConfig, scope: BindScope) -> Any:
+    if not registry.named(config.type).can_read:
         return scope.pending(f"reading {config.type} files", "config", "type")
-    if config.array_paths and not format.has_arrays:
-        return scope.pending("`array_paths`", "config", "array_paths")
-    unbuilt = format.layout.unbuilt(plain(declared.layout)) if format.layout and declared.layout else None
-    if unbuilt:
-        return scope.pending(f"{unbuilt} of {config.type} files", "config", "format_schema")
-    if not (declared.is_plain or format.layout):
-        return scope.pending("`format_schema`", "config", "format_schema")
-    if config.envelope:
-        return scope.pending("`envelope`", "config", "envelope")
     return None
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_jobs.nodes.terms.description import Description, Made, no_programs
+from spark_jobs.nodes.terms.description import Description, Made, no_programs, runs
 from spark_jobs.scan.network import addresses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.nodes.terms.description import Around
 
@@ -36,11 +34,6 @@ def _trace(step: SourceStep, column: str) -> Made:
     return Made("read")
 
 
-def _unready(step: SourceStep) -> Iterator[str]:
-    if step.correlation_key:
-        yield "`correlation_key`"
-
-
 def _files(step: SourceStep) -> tuple[str, ...]:
     return step.match.named
 
@@ -51,6 +44,6 @@ DESCRIPTION = Description(
     programs=no_programs,
     trace=_trace,
     details=None,
-    unready=_unready,
+    unready=runs,
     files=_files,
 )

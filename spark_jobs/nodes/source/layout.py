@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.diagnostics import nearest
+from spark_jobs.formats import registry
 from spark_jobs.formats.format import SourceColumn
+from spark_jobs.formats.rules import declared as rules
+from spark_jobs.nodes import formats
 from spark_jobs.nodes.formats import LAYOUT_TYPES, Layout, LayoutField
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_jobs.nodes.source.model import SourceConfig
-
-#: What a field says of a column; the rest is about places in records.
-_OF_COLUMNS = frozenset({"name", "type", "required", "format", "alias", "inherits", "description", "drop", "record"})
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,6 @@ class Declared:
     changes: tuple[Change, ...] = ()
     mistakes: tuple[Mistake, ...] = ()
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether the layout says nothing but names, aliases, types, forms of dates and what is required."""
-        if self.layout is None:
-            return True
-        written = (key for one in self.layout.all_fields for key, value in one if value is not None)
-        return self.layout.records is None and _OF_COLUMNS.issuperset(written)
-
 
 def declared(config: SourceConfig, layout: Layout | None) -> Declared:
     """The columns of a source, and its layout after `schema_overrides`.
@@ -76,6 +68,7 @@ def declared(config: SourceConfig, layout: Layout | None) -> Declared:
     own = tuple(SourceColumn(c.name, c.type, c.required, c.format) for c in config.columns or ())
     if layout is None:
         return Declared(own)
+    has_places = registry.named(config.type).layout is not None
     patched = _Patched(layout)
     for number, patch in enumerate(config.schema_overrides or ()):
         patched.apply(number, patch, {column.name for column in own})
@@ -83,12 +76,13 @@ def declared(config: SourceConfig, layout: Layout | None) -> Declared:
     fields = {one.name: one for one in reversed(result.all_fields)}
     names = [one.name for one in result.all_fields]
     if config.columns is None:
-        columns = [_column(fields[name]) for name in dict.fromkeys(names)]
+        columns = [_column(fields[name], has_places) for name in dict.fromkeys(names)]
     else:
         kept = [column for column in own if column.name in fields or column.name not in patched.dropped]
-        columns = [_refined(column, fields.get(column.name), patched.said) for column in kept]
+        columns = [_refined(column, fields.get(column.name), patched.said, has_places) for column in kept]
         known = {column.name for column in own}
-        columns += [_column(fields[name]) for name in dict.fromkeys(names) if name in patched.appended - known]
+        more = patched.appended - known
+        columns += [_column(fields[name], has_places) for name in dict.fromkeys(names) if name in more]
     return Declared(tuple(columns), result, _changes(patched, columns), tuple(patched.mistakes))
 
 
@@ -99,22 +93,42 @@ def _changes(patched: _Patched, columns: Sequence[SourceColumn]) -> tuple[Change
     return tuple(sorted((*made, *gone), key=lambda change: change.patch))
 
 
-def _column(one: LayoutField) -> SourceColumn:
-    return SourceColumn(one.name, LAYOUT_TYPES[one.type or "string"], bool(one.required), one.format, one.alias)
+def _column(one: LayoutField, has_places: bool) -> SourceColumn:
+    """The column of a field; where fields have places, what reads them knows of their defaults and points."""
+    keys = dict(one)
+    if has_places:
+        keys["default"] = None
+    return SourceColumn(
+        name=one.name,
+        type=LAYOUT_TYPES[one.type or "string"],
+        required=bool(one.required) and keys["default"] is None,
+        format=one.format,
+        alias=one.alias if one.path is None else key_of(one.path),
+        rules=rules.of(keys, is_pointed=not has_places),
+    )
 
 
-def _refined(column: SourceColumn, one: LayoutField | None, said: dict[str, set[str]]) -> SourceColumn:
+def key_of(path: str) -> str:
+    """The name of a nested value in its record: `$.a.b`, `/a/b` and `a/b` are `a.b`."""
+    return path.removeprefix("$").strip("./").replace("/", ".")
+
+
+def _refined(
+    column: SourceColumn, one: LayoutField | None, said: dict[str, set[str]], has_places: bool
+) -> SourceColumn:
     """A column of `schema:` with what patches say of it, and with what `schema:` itself leaves open."""
     if one is None:
         return column
     patched = said.get(column.name, set())
-    from_field = _column(one)
+    from_field = _column(one, has_places)
+    is_filled = from_field.rules is not None and from_field.rules.default is not None
     return SourceColumn(
         column.name,
         from_field.type if "type" in patched else column.type,
-        from_field.required if "required" in patched else column.required or from_field.required,
+        from_field.required if "required" in patched else from_field.required or (column.required and not is_filled),
         from_field.format if "format" in patched else column.format or from_field.format,
         from_field.alias,
+        from_field.rules,
     )
 
 
@@ -188,12 +202,10 @@ class _Patched:
 
     def layout(self) -> Layout:
         """The format schema with all patches applied and templates filled in."""
-        templates = self.original.defs or {}
-        filled = {tag: [_filled(one, templates) for one in fields] for tag, fields in self.groups.items()}
         if self.original.records is None:
-            return self.original.model_copy(update={"fields_": filled[None], "defs": None})
-        records = [one.model_copy(update={"fields": filled[one.tag]}) for one in self.original.records]
-        return self.original.model_copy(update={"records": records, "defs": None})
+            return formats.filled(self.original.model_copy(update={"fields_": self.groups[None]}))
+        records = [one.model_copy(update={"fields": self.groups[one.tag]}) for one in self.original.records]
+        return formats.filled(self.original.model_copy(update={"records": records}))
 
 
 def _consistent(said: dict[str, Any]) -> dict[str, Any]:
@@ -202,14 +214,3 @@ def _consistent(said: dict[str, Any]) -> dict[str, Any]:
         if key in said:
             return {**said, other: None}
     return said
-
-
-def _filled(one: LayoutField, templates: dict[str, LayoutField]) -> LayoutField:
-    """A field with the keys that it leaves open taken from its template."""
-    if one.inherits is None:
-        return one
-    template = templates[one.inherits]
-    taken = {key: value for key, value in template if value is not None and getattr(one, key) is None}
-    if one.width is not None or one.end is not None:
-        taken = {key: value for key, value in taken.items() if key not in ("width", "end")}
-    return one.model_copy(update={**taken, "inherits": None})

@@ -10,13 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.contract import MERGED
-from spark_jobs.nodes import operator
-from spark_jobs.nodes.records import columns
+from spark_jobs.formats import cell_text
+from spark_jobs.nodes.records import batches, columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spark_jobs.nodes.source.split_origin import SplitInput
+    from spark_jobs.nodes.source.step import SourceStep
 
 
 @dataclass(frozen=True)
@@ -75,26 +76,60 @@ class Places:
         found = np.searchsorted(self.firsts, numbers, side="right") - 1
         return pc.if_else(split.is_valid(), pa.array(found), None)
 
+    def only_file_of(self, split: pa.Array) -> int | None:
+        """The place in `files` that all splits have, which are some at least; None where they differ or one is null."""
+        if split.null_count or not len(split):
+            return None
+        ends = pc.min_max(split)
+        first, last = np.searchsorted(self.firsts, [ends["min"].as_py(), ends["max"].as_py()], side="right") - 1
+        return int(first) if first == last else None
+
 
 @dataclass(frozen=True)
-class RecordOrigin(operator.GroupOrigin):
+class RecordOrigin(batches.GroupOrigin):
     """The origin of records by their `$origin.*` columns."""
 
     places: Places
 
-    def surroundings(self, batch: operator.Batch) -> dict[str, Any]:
+    def surroundings(self, batch: batches.Batch) -> dict[str, Any]:
         """Each record's own file, source and row; groups have none."""
         _, split, row = (batch.data.column(name) for name in columns.ORIGIN_NAMES)
         if columns.IS_GROUP.name in batch.data.schema.names:
             is_group = batch.data.column(columns.IS_GROUP.name).fill_null(False)
             split = pc.if_else(is_group, pa.scalar(None, split.type), split)
         places = {"file": self.places.files, "path": self.places.paths, "name": self.places.sources}
-        file = self.places.file_of(split)
-        known: dict[str, Any] = {
-            f"source.{key}": pc.fill_null(column.take(file), MERGED) for key, column in places.items()
-        }
+        known: dict[str, Any]
+        only = self.places.only_file_of(split)
+        if only is None:
+            file = self.places.file_of(split)
+            known = {f"source.{key}": pc.fill_null(column.take(file), MERGED) for key, column in places.items()}
+        else:
+            known = {f"source.{key}": column[only].as_py() or MERGED for key, column in places.items()}
         if self.places.rows is not None:
             known["source.row"] = pc.add(pc.add(self.places.rows.take(split), row), 1)
         if self.places.totals is not None:
             known["pipeline.total_count"] = pc.add(pc.add(self.places.totals.take(split), row), 1)
         return known
+
+
+@dataclass(frozen=True)
+class KeptOrigin(RecordOrigin):
+    """The origin of records that were kept as they were read.
+
+    Args:
+        step: their source.
+        data: all their columns.
+        first: the row of the first of them.
+    """
+
+    step: SourceStep
+    data: pa.RecordBatch
+    first: int
+
+    def texts(self, batch: batches.Batch, indices: pa.Array) -> pa.RecordBatch:
+        """The declared columns, in their text form (decision 81)."""
+        rows = pc.subtract(batch.rows.take(indices), self.first)
+        columns = [
+            cell_text.texts(self.data.column(column.name).take(rows), column.type) for column in self.step.columns
+        ]
+        return pa.RecordBatch.from_arrays(columns, names=[*self.step.column_names])

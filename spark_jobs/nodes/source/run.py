@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,10 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import failure, types, values
-from spark_jobs.formats import format
+from spark_jobs.formats import coerce, format
 from spark_jobs.formats.reading import SplitOutcome
-from spark_jobs.nodes import memory, operator
-from spark_jobs.nodes.records import columns
+from spark_jobs.nodes import keeping, memory, operator
+from spark_jobs.nodes.records import batches, columns
+from spark_jobs.nodes.source.record_origin import KeptOrigin, RecordOrigin
 from spark_jobs.nodes.source.split_origin import Pack, PackOrigin, SplitOrigin
 from spark_jobs.nodes.terms import shape
 
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 EVENT_TIME = columns.SOURCE.of("event_time")
 #: The first moment that a DateTime can be.
 _FIRST = datetime.min
+_FIRST_US = (_FIRST - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+#: Before every moment.
+_NO_TIME = np.iinfo(np.int64).min
 #: No delay is longer, in seconds: it leads out of all years from any moment.
 _LONGEST_DELAY = 10_000 * 366 * 86_400
 
@@ -41,8 +44,13 @@ class Source(operator.Operator):
     """The root of a region that reads a split."""
 
     step: SourceStep
+    #: Whether records are only written down here, and may be dead letters of the tasks that go on with them.
+    shows_later: bool = False
     #: What undeclared columns hold downstream; a CSV file's texts become values of any kind where others have such.
     widened_type: types.Type = types.STRING
+    #: How far the records of each split have come, by its number: the latest event time less the delay, in microseconds
+    #: since the first moment, counted from 1.
+    watermarks: dict[int, int] = field(default_factory=dict)
 
     @cached_property
     def reader(self) -> Reader:
@@ -51,21 +59,28 @@ class Source(operator.Operator):
 
     def reading(self, widened: tuple[str, ...], keep_texts: bool) -> format.Reading:
         """What is wanted of the files: all columns where dead letters show the record, else those read downstream."""
+        live = None if keep_texts else self.step.live
+        if live is not None and (ruled := {column.name for column in self.step.columns if column.rules}):
+            # Rules are checked on values, and failing records are shown whole.
+            live = None if self.step.correlation_key else live | ruled
         return format.Reading(
             columns=self.step.columns,
             widened=widened,
-            live=None if keep_texts else self.step.live,
-            failure_texts=keep_texts,
+            live=live,
+            failure_texts=keep_texts or bool(self.step.correlation_key),
             date_formats=self.step.date_formats,
             block_bytes=memory.block_bytes(self.context.account.share),
             record_bytes=memory.record_bytes(self.context.account.share),
+            sections=self.step.sections,
+            documents=frozenset(path for path, _ in self.step.documents),
         )
 
     def read(self, places: Sequence[SplitInput], wanted: format.Reading, outcomes: list[SplitOutcome]) -> None:
         """Push the records of some splits, one after the other; of each that was begun there is an outcome then."""
         pack = Pack(places)
-        for run in self._runs(places):
-            read = self._read_together(run, wanted) if len(run) > 1 else None
+        for run in self._runs(places, wanted.block_bytes):
+            # Each file has an envelope of its own.
+            read = self._read_together(run, wanted) if len(run) > 1 and not wanted.sections else None
             if read is None:
                 for place in run:
                     outcomes.append(SplitOutcome())
@@ -80,21 +95,30 @@ class Source(operator.Operator):
             for block in blocks:
                 self._give(block, PackOrigin(places[0], self.step, block, base, pack=pack), wanted)
 
-    def _runs(self, places: Sequence[SplitInput]) -> Iterator[list[SplitInput]]:
-        """The splits in groups: small files with the same columns, which can be read together, and single ones."""
-        keys = [
-            place.file_plan.columns
-            if place.limit is None and self.reader.is_small(place.split, place.file_plan)
-            else index
-            for index, place in enumerate(places)
-        ]
-        for _, group in itertools.groupby(zip(keys, places, strict=True), key=lambda pair: pair[0]):
-            yield [place for _, place in group]
+    def _runs(self, places: Sequence[SplitInput], most_bytes: int) -> Iterator[list[SplitInput]]:
+        """The splits in groups: small files with the same columns, which can be read together, and single ones.
+
+        Those of a group have no more bytes than a block, for that is what becomes of them.
+        """
+        run: list[SplitInput] = []
+        size = 0
+        for place in places:
+            length = place.split.end - place.split.start
+            is_small = place.limit is None and self.reader.is_small(place.split, place.file_plan)
+            fits = is_small and size + length <= most_bytes
+            if run and not (fits and place.file_plan.columns == run[-1].file_plan.columns):
+                yield run
+                run, size = [], 0
+            run.append(place)
+            size += length if is_small else most_bytes + 1
+        if run:
+            yield run
 
     def _read_together(
         self, places: Sequence[SplitInput], wanted: format.Reading
     ) -> tuple[list[format.Block], list[int]] | None:
-        return self.reader.read_together([place.file_plan for place in places], wanted)
+        found = self.reader.read_together([place.file_plan for place in places], wanted)
+        return None if found is None else (list(self.reader.ruled(found[0], wanted)), found[1])
 
     def _read_split(self, place: SplitInput, pack: Pack, wanted: format.Reading, outcome: SplitOutcome) -> None:
         """Push the records of a split; `outcome` tells about the split afterwards."""
@@ -123,19 +147,46 @@ class Source(operator.Operator):
             rows = pa.array(np.arange(first, first + block.batch.num_rows))
         else:
             rows = pc.add(block.rows, origin.base) if origin.base else block.rows
-        carried = [c.name for c in self.step.columns if c.name in self.step.live]
+        carried = [c.name for c in self.step.columns if self.shows_later or c.name in self.step.live]
         carried += [columns.WIDENED.of(name) for name in wanted.widened]
         data = block.batch.select([name for name in carried if name in block.batch.schema.names])
         if self.widened_type.is_dynamic and self.step.file_format.values_are_text:
             data = _with_values(data)
         if "event_time" in self.step.reads_source and self.step.watermark_column:
-            data = operator.overlay(data, {EVENT_TIME: self._event_times(block.batch)})
+            data = batches.overlay(data, {EVENT_TIME: self._event_times(block.batch)})
+        if self.step.watermark_column:
+            self._note_times(block.batch.column(self.step.watermark_column), origin.of_rows(rows)[1])
+        if self.step.documents:
+            data = batches.overlay(data, self._documents(block))
         if self.step.provenance:
-            data = operator.overlay(data, self._provenance(origin, rows))
+            data = batches.overlay(data, self._provenance(origin, rows))
+        if self.step.correlation_key:
+            stamped = {columns.CORRELATION.of(name): block.batch.column(name) for name in self.step.correlation_key}
+            data = batches.overlay(data, stamped)
         if not data.num_columns:
             data = pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=[columns.NONE.name])
-        self.push(operator.Batch(data, rows, origin))
+        self.push(self._read(batches.Batch(data, rows, origin)))
         self.context.pause()
+
+    def _read(self, batch: batches.Batch) -> batches.Batch:
+        """The records, without those that earlier passes saw fail: they count as never read (decision 105)."""
+        unread = self.context.unread(self, batch)
+        if unread is None:
+            return batch
+        self.counters.dead += int(unread.sum())
+        return batch.take(pa.array(np.flatnonzero(~unread)))
+
+    def _note_times(self, moments: pa.Array, split: pa.Array) -> None:
+        """Note how far records of some splits have come, which stand one after the other."""
+        if moments.null_count == len(moments):
+            return
+        times = moments.cast(pa.timestamp("us")).cast(pa.int64()).fill_null(_NO_TIME).to_numpy()
+        numbers = split.to_numpy()
+        begins = np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]]))
+        shift = round(min(self.step.watermark_delay_s, _LONGEST_DELAY) * 1e6) + _FIRST_US - 1
+        for number, latest in zip(numbers[begins].tolist(), np.maximum.reduceat(times, begins).tolist(), strict=True):
+            if latest > shift:
+                self.watermarks[number] = max(self.watermarks.get(number, 0), latest - shift)
 
     def _event_times(self, data: pa.RecordBatch) -> pa.Array:
         """The watermark column as it was read, minus its delay (decision 95); null where that is before all years."""
@@ -145,13 +196,23 @@ class Source(operator.Operator):
         earlier = pc.subtract(moments, pa.scalar(delay, pa.duration("us")))
         return pc.if_else(pc.less(earlier, pa.scalar(_FIRST, pa.timestamp("us"))), None, earlier)
 
+    def _documents(self, block: format.Block) -> dict[str, pa.Array]:
+        """What somebody asks of the envelope around the records."""
+        found = {}
+        for path, static in self.step.documents:
+            column = block.documents.get(path)
+            if not isinstance(column, pa.Array):
+                column = pa.repeat(values.to_arrow([column], static)[0], block.batch.num_rows)
+            found[columns.value(path)] = column
+        return found
+
     def _provenance(self, origin: SplitOrigin, rows: pa.Array) -> dict[str, pa.Array]:
         """The metadata that says where records were read, as far as somebody asks."""
         known = origin.of_files(rows)
         found = {}
         for key in self.step.provenance:
             value = known[key.replace("_", ".", 1)] if key != "source_row" else origin.row_numbers(rows)
-            found[columns.META.of(key)] = value if isinstance(value, pa.Array) else pa.repeat(value, len(rows))
+            found[columns.META.of(key)] = batches.repeated(value, len(rows))
         return found
 
     def count(self, place: SplitInput, outcome: SplitOutcome) -> None:
@@ -168,14 +229,46 @@ class Source(operator.Operator):
         is_refused = np.array([stage == self.step.failure_stage for stage in stages])
         self.counters.refused += int(is_refused[block.failures.reason].sum())
         rows = pa.array(block.failures.rows + origin.base)
-        self.context.letters(self, block.failures, origin.of_rows(rows), block.failed_rows, stages)
+        keys = None if block.failed_rows is None else self._keys(block.failed_rows)
+        self.context.letters(self, block.failures, origin.of_rows(rows), block.failed_rows, stages, keys)
+
+    def _keys(self, failed: pa.RecordBatch) -> dict[str, pa.Array]:
+        """The correlation key of records that fail; empty where it does not convert itself (decision 106)."""
+        kinds = {column.name: column.type for column in self.step.columns}
+        found = {}
+        for name in self.step.correlation_key:
+            text: pa.StringArray = pc.fill_null(failed.column(name), "")  # type: ignore[assignment]  # always texts
+            wrong = coerce.convert(text, kinds[name], self.step.date_formats).failed
+            is_known = np.ones(len(text), dtype=bool)
+            is_known[wrong] = False
+            found[name] = pc.if_else(pa.array(is_known), text, "")
+        return found
 
 
 def _with_values(data: pa.RecordBatch) -> pa.RecordBatch:
     """Undeclared texts as values of any kind."""
     names = [name for name in data.schema.names if name in columns.WIDENED]
-    return operator.overlay(data, {name: values.to_arrow(data.column(name).to_pylist(), types.ANY) for name in names})
+    return batches.overlay(data, {name: values.to_arrow(data.column(name).to_pylist(), types.ANY) for name in names})
+
+
+@dataclass
+class Kept(keeping.Kept):
+    """The root of a region that goes on with records which another task has read."""
+
+    step: SourceStep
+
+    def given(self, batch: batches.Batch) -> batches.Batch:
+        """The columns that are read downstream; where all declared ones were kept, they show what fails."""
+        names = batch.data.schema.names
+        if not set(self.step.column_names) <= set(names):
+            return batch
+        assert isinstance(batch.origin, RecordOrigin)
+        first = int(batch.rows[0].as_py()) if batch.count else 0
+        origin = KeptOrigin(batch.origin.number, batch.origin.places, self.step, batch.data, first)
+        unread = frozenset(self.step.column_names) - self.step.live
+        data = batch.data.select([name for name in names if name not in unread])
+        return replace(batch, data=data, origin=origin)
 
 
 #: The operators of a source by their roles.
-OPERATORS = {shape.Role.WHOLE: Source}
+OPERATORS = {shape.Role.WHOLE: Source, shape.Role.KEPT: Kept}

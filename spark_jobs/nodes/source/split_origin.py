@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats import format
     from spark_jobs.formats.columns import FilePlan
     from spark_jobs.formats.splits import Split
-    from spark_jobs.nodes import operator
+    from spark_jobs.nodes.records import batches
     from spark_jobs.nodes.source.step import SourceStep
 
 
@@ -45,6 +45,12 @@ class SplitInput:
     first_of_source: int | None = None
     limit: int | None = None
 
+    @property
+    def bytes(self) -> int:
+        """The size of what is read, about what is in it where the file is compressed."""
+        file = self.file_plan.file
+        return file.plain_size if file.is_compressed else self.split.end - self.split.start
+
 
 @dataclass(frozen=True)
 class SplitOrigin:
@@ -61,7 +67,7 @@ class SplitOrigin:
         """The split's number over all sources."""
         return self.place.number
 
-    def identify(self, batch: operator.Batch, indices: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+    def identify(self, batch: batches.Batch, indices: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
         """This split, and the rows."""
         return self.of_rows(batch.rows.take(indices))
 
@@ -71,7 +77,7 @@ class SplitOrigin:
         source = pa.array(np.full(count, self.place.source, dtype=np.int32))
         return source, pa.array(np.full(count, self.place.number, dtype=np.int32)), rows
 
-    def texts(self, batch: operator.Batch, indices: pa.Array) -> pa.RecordBatch | None:
+    def texts(self, batch: batches.Batch, indices: pa.Array) -> pa.RecordBatch | None:
         """The declared columns of records that were read well, in their text form (decision 81)."""
         rows = pc.subtract(batch.rows.take(indices), self.base)
         if self.block.rows is None:
@@ -87,7 +93,7 @@ class SplitOrigin:
         ]
         return pa.RecordBatch.from_arrays(columns, names=names)
 
-    def surroundings(self, batch: operator.Batch) -> dict[str, Any]:
+    def surroundings(self, batch: batches.Batch) -> dict[str, Any]:
         """The file's values, and the row numbers where they are known."""
         known = self.of_files(batch.rows)
         if self.place.first_row is not None:
@@ -177,7 +183,7 @@ class PackOrigin(SplitOrigin):
         source = pa.array(np.full(len(rows), self.place.source, dtype=np.int32))
         return source, pa.array(self.pack.numbers[found]), pa.array(places)
 
-    def surroundings(self, batch: operator.Batch) -> dict[str, Any]:
+    def surroundings(self, batch: batches.Batch) -> dict[str, Any]:
         """Each record's own file, and the row numbers where they are known."""
         known = self.of_files(batch.rows)
         if self.pack.first_rows is not None:

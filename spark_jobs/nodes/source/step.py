@@ -5,17 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from spark_jobs.cxl import types
 from spark_jobs.formats import registry
 from spark_jobs.formats.columns import OnUnmapped, ScanPlan, refuse_taken
+from spark_jobs.formats.format import DOCUMENT, RAW
 from spark_jobs.formats.names import search_here
 from spark_jobs.nodes import node
 from spark_jobs.nodes.records.columns import META
+from spark_jobs.scan import unpacking
+from spark_jobs.scan.compression import Compression
+from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from spark_jobs.cxl import types
-    from spark_jobs.formats.format import ArrayPath, Format, SourceColumn
+    from spark_jobs.formats.format import ArrayPath, Format, Section, SourceColumn
     from spark_jobs.formats.names import Search
     from spark_jobs.formats.reader import Reader
     from spark_jobs.nodes.terms.demand import Demand
@@ -94,14 +98,14 @@ class SourceStep(node.Step):
     idle_timeout_s: float | None = None
     #: Arrays to explode or join.
     array_paths: tuple[ArrayPath, ...] = ()
-    #: Envelope sections: (name, extract kind, where, ((field, type), ...)).
-    envelope: tuple[tuple[str, str, str, tuple[tuple[str, types.Type], ...]], ...] = ()
+    #: What is declared of the files' envelopes.
+    sections: tuple[Section, ...] = ()
+    #: What programs read of them, by path, with its type.
+    documents: tuple[tuple[str, types.Type], ...] = ()
     #: The format schema of fixed-width files, as plain nested tuples of (key, value); None elsewhere.
     layout: Any = None
     #: Where the pages of a network source are; None for files, and wherever the step has travelled to.
     endpoint: Endpoint | None = None
-    #: The declared order of the records (trusted).
-    sort_order: tuple[tuple[str, bool, str], ...] = ()
     #: Whether programs of the pipeline read undeclared columns, which are values of any kind then.
     lifted: bool = False
 
@@ -120,10 +124,21 @@ class SourceStep(node.Step):
                 key for key in PROVENANCE if META.of(key) in demand.columns or f"meta.{key}" in demand.values
             ),
             reads_source=frozenset(_source_members(demand.values)),
+            documents=tuple((path, kind) for path, kind in self._known_documents() if path in demand.values),
             failure_stage=reader.stage,
             failure_node=reader.name,
             lifted=demand.lifts,
         )
+
+    def _known_documents(self) -> Iterator[tuple[str, types.Type]]:
+        """What files can say beside their records: fields of sections, elements of levels, whole segments."""
+        levels = dict(self.file_format.documents)
+        for section in self.sections:
+            if section.name not in levels:
+                yield from ((section.path(name), kind) for name, kind in section.fields)
+            yield section.path(RAW), types.STRING
+        for level, names in levels.items():
+            yield from ((f"{DOCUMENT}{level}.{name}", types.STRING) for name in names)
 
     @property
     def file_format(self) -> Format:
@@ -141,9 +156,17 @@ class SourceStep(node.Step):
         Raises:
             FormatError: a file cannot be read, or its columns are refused.
         """
+        if self.endpoint is None:
+            files = unpacking.with_ratios([self._packed(file) for file in files])
         found = self.reader.plan(self.keys, files, on_unmapped, search)
         refuse_taken(found, self.renamed)
         return found
+
+    def _packed(self, file: InputFile) -> InputFile:
+        packing = self.options.packing(file.name)
+        if packing is not Compression.NONE and not file.size:
+            raise FormatError(f"is no whole {packing} file: it has no bytes at all", file.name)
+        return replace(file, compression=packing)
 
     @property
     def column_names(self) -> tuple[str, ...]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import typed, types
+from spark_jobs.cxl import typed
 from spark_jobs.cxl.checking import scope as cxl_scope
+from spark_jobs.cxl.schema import Column
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes.binding import BindScope, Bound, NodeType, Wiring, report
 from spark_jobs.nodes.model import Config, Name, NodeConfig, Text, choice
-from spark_jobs.nodes.state.step import Assignment, StateStep
-from spark_jobs.nodes.terms.description import Description, Expression, no_facts, no_files, passed_on, runs
+from spark_jobs.nodes.records.columns import value as column_of
+from spark_jobs.nodes.state import fitting
+from spark_jobs.nodes.state.step import RECORD, Assignment, StateStep
+from spark_jobs.nodes.terms.description import Around, Description, Expression, no_files, passed_on, runs
 from spark_jobs.nodes.transform.config import Phase, VariableScope
 
 if TYPE_CHECKING:
@@ -44,7 +48,7 @@ class StateConfig(NodeConfig):
 
 
 def bind(config: StateConfig, scope: BindScope) -> Bound | None:
-    """The step of a state node; records pass unchanged."""
+    """The step of a state node; records pass unchanged, with their own variables where it sets these."""
     feed = scope.feeds[0]
     declared = scope.variables(str(config.scope))
     assignments: list[Assignment] = []
@@ -59,44 +63,71 @@ def bind(config: StateConfig, scope: BindScope) -> Bound | None:
             report(scope, codes.E015, message, "config", "set", index, "var", help=hint)
         elif program is None:
             fits = False
-        elif not _accepts(kind, (value := _value(program))):
-            fits = False
-            message = f"`${config.scope}.{entry.var}` is declared as {kind.kind}, and this is {value}"
-            report(scope, codes.E200, message, "config", "set", index, "cxl")
         else:
-            assignments.append(Assignment(f"{config.scope}.{entry.var}", kind, program))
+            path = f"{config.scope}.{entry.var}"
+            assignment = Assignment(path, kind.or_null(), _named(program, path))
+            problem = _problem(assignment)
+            if problem is None:
+                assignments.append(assignment)
+            else:
+                fits = False
+                report(scope, codes.E200, problem, "config", "set", index, "cxl")
     if not fits:
         return None
     step = StateStep(scope.name, str(config.scope), tuple(assignments), config.phase is Phase.INIT)
-    return Bound(step, {"": feed.flow}, scope.pending("state nodes", "type"))
+    laid = [Column(column_of(each.path), each.type, scope.name) for each in assignments if config.scope == RECORD]
+    row = feed.flow.schema.with_columns(*laid)
+    return Bound(step, {"": feed.flow.with_row(row, feed.flow.emitted)})
 
 
-def _value(program: typed.Program | typed.AggregateProgram) -> types.Type:
-    """The type of an assignment's value."""
-    last = program.after if isinstance(program, typed.AggregateProgram) else program
-    return last.emits[-1][1]
+def _named(program: typed.Program | typed.AggregateProgram, path: str) -> typed.Program | typed.AggregateProgram:
+    """The program, whose value is called like the variable: failures name it so."""
+    if isinstance(program, typed.AggregateProgram):
+        after = _named(program.after, path)
+        assert isinstance(after, typed.Program)
+        return replace(program, after=after)
+    *before, last = program.statements
+    assert isinstance(last, typed.Emit)
+    return replace(program, statements=(*before, replace(last, name=path)), emits=((path, program.emits[-1][1]),))
 
 
-def _accepts(declared: types.Type, given: types.Type) -> bool:
-    return types.unify(declared.non_null(), given.non_null()) is not None
+def _problem(assignment: Assignment) -> str | None:
+    """What is wrong with the value of an assignment."""
+    if assignment.is_total and assignment.path.startswith(f"{RECORD}."):
+        return f"`${assignment.path}` is of one record, and an aggregate function is of all"
+    given = fitting.given_type(assignment)
+    if not fitting.accepts(assignment.type, given):
+        return f"`${assignment.path}` is declared as {assignment.type.kind}, and this is {given}"
+    return None
 
 
 def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
-    programs = [getattr(assignment.value, "before", assignment.value) for assignment in step.assignments]
-    return (wanted.union(*(program.columns for program in programs)),)
+    """What passes, and what the assignments read, arguments of aggregate functions included."""
+    read = set(wanted)
+    for assignment in step.assignments:
+        read |= assignment.by_record.columns
+        if isinstance(assignment.value, typed.AggregateProgram):
+            read.update(name for call in assignment.value.calls for name in call.arguments if not name.startswith("$"))
+    return (frozenset(read),)
+
+
+def _facts(step: StateStep, around: Around) -> dict[str, str]:
+    phase = "init, over before anything else is read" if step.is_init else "runtime"
+    return {"sets": ", ".join(f"${path}" for path in dict.fromkeys(step.sets)), "phase": phase}
 
 
 def _programs(step: StateStep) -> Iterator[Expression]:
+    why = "records depend on those before them" if step.is_running else ""
     for assignment in step.assignments:
         value = assignment.value
         parts = (value.before, value.after) if isinstance(value, typed.AggregateProgram) else (value,)
-        for part in parts:
-            yield Expression(assignment.path, part, assignment.path)
+        for number, part in enumerate(parts):
+            yield Expression(assignment.path, part, None if number else assignment.path, why)
 
 
 DESCRIPTION = Description(
     parallel="record",
-    facts=no_facts,
+    facts=_facts,
     programs=_programs,
     trace=passed_on,
     details=None,

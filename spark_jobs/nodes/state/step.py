@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
+from spark_jobs.cxl import typed
 from spark_jobs.nodes import node
+from spark_jobs.nodes.state import folds
+from spark_jobs.nodes.terms import shape
+from spark_jobs.nodes.terms.needs import Values
 
 if TYPE_CHECKING:
-    from spark_jobs.cxl import typed, types
+    from spark_jobs.cxl import types
+
+#: The scopes, as they are written.
+PIPELINE, SOURCE, RECORD = "pipeline", "source", "record"
 
 
 @dataclass(frozen=True)
@@ -22,18 +31,92 @@ class Assignment:
     type: types.Type
     value: typed.Program | typed.AggregateProgram
 
+    @property
+    def by_record(self) -> typed.Program:
+        """What is evaluated for each record."""
+        return self.value.before if isinstance(self.value, typed.AggregateProgram) else self.value
+
+    @cached_property
+    def fold(self) -> folds.Fold | None:
+        """How the value follows from all records together, where the program reads what it has set before."""
+        return folds.of(self) if self.path in self.by_record.system else None
+
+    @property
+    def is_total(self) -> bool:
+        """Whether it is set once, when all records were seen."""
+        return isinstance(self.value, typed.AggregateProgram)
+
 
 @dataclass(frozen=True)
 class StateStep(node.Step):
-    """A state node, bound; `is_init` nodes run before everything else."""
+    """A state node, bound.
+
+    Args:
+        scope: that of its variables.
+        assignments: what it sets.
+        is_init: whether it runs before everything else.
+        is_unfolded: whether a pass has shown that folds cannot tell its values.
+    """
 
     kind: ClassVar[str] = "state"
 
     scope: str
     assignments: tuple[Assignment, ...]
     is_init: bool = False
+    is_unfolded: bool = False
 
     @property
     def sets(self) -> tuple[str, ...]:
         """Those of the assignments."""
         return tuple(assignment.path for assignment in self.assignments)
+
+    @cached_property
+    def folded(self) -> tuple[folds.Fold | None, ...]:
+        """The folds among the assignments: of variables that are set once, and that no other assignment reads."""
+        if self.scope == RECORD or self.is_unfolded:
+            return (None,) * len(self.assignments)
+        read = Counter(path for each in self.assignments for path in each.by_record.system)
+        written = Counter(self.sets)
+        return tuple(each.fold if read[each.path] == written[each.path] == 1 else None for each in self.assignments)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a record's values depend on what earlier records have set, and no fold says how."""
+        if self.scope == RECORD:
+            return False
+        running = {each.path for each in self.assignments if not each.is_total}
+        fresh: set[str] = set()
+        for each, fold in zip(self.assignments, self.folded, strict=True):
+            program = each.by_record if fold is None else fold.program
+            if program.system & running - fresh:
+                return True
+            if not each.is_total:
+                fresh.add(each.path)
+        return False
+
+    def unfolded(self) -> StateStep:
+        """The node without folds."""
+        return replace(self, is_unfolded=True)
+
+    @property
+    def module(self) -> str:
+        """A node whose records depend on one another has operators of its own."""
+        return "running" if self.is_running else "run"
+
+    def partitions(self, sizes: shape.Sizes) -> int:
+        """The records of a file depend on one another, or those of the whole run."""
+        return sizes.partitions(self.name) if self.is_running and self.scope == SOURCE else 1
+
+    def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
+        """Records pass, and tasks tell what they have set; or they meet in their order."""
+        if self.scope == RECORD:
+            return (shape.Local(self),)
+        kind, tells = shape.ExchangeKind.GROUP, Values(self.name)
+        if not self.is_running:
+            told = shape.Stop(kind, shape.Role.FINAL, "values", "values", "to one task", tells=tells)
+            return (shape.Local(self, aside=told),)
+        by = "shuffled by file" if self.scope == SOURCE else "to one task"
+        why = "records meet in their order: the node reads what it has set for earlier ones"
+        meet = shape.Stop(kind, shape.Role.FINAL, "in order", "records", by, tells=tells)
+        arrival = shape.Arrival(shape.Passage.SHUFFLED, why, "state")
+        return (shape.Meet(self, partitions, arrival, "departure", (meet, shape.home("record"))),)

@@ -33,11 +33,19 @@ class Around:
 
 @dataclass(frozen=True)
 class Expression:
-    """A program of a step, for `explain`; `title` stands behind the node's name in its text, None: not there at all."""
+    """A program of a step, for `explain`.
+
+    Args:
+        label: what it is called in the form for programs.
+        program: what runs.
+        title: what stands behind the node's name in the text; None: the program is not there at all.
+        why: why it runs record by record where its node has it so; empty: by kernels, as far as there are.
+    """
 
     label: str
     program: typed.Program
     title: str | None = ""
+    why: str = ""
 
 
 @dataclass(frozen=True)

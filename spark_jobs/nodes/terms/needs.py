@@ -6,6 +6,10 @@ The set of needs is closed: who plans or runs jobs matches all of them and ends 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spark_jobs.cxl import types
 
 
 @dataclass(frozen=True)
@@ -14,18 +18,53 @@ class Rows:
 
     Args:
         node: the node that looks them up.
-        input: the name that it gives the input.
+        input: the name that it gives the input; the input's number where it gives none.
         why: how records get there, for `explain`; no part of the identity.
+        go_on: whether the records go on through the node: tasks of the later job begin with stretches of them, as
+            others begin with splits. Else they are only looked up.
     """
 
     node: str
     input: str
     why: str = field(default="", compare=False)
+    go_on: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         """The name of the box that writes them."""
         return f"{self.node}#build:{self.input}"
 
 
-#: What jobs can wait for. Values of variables, counts of inputs and measures of splits will be others.
-Need = Rows
+@dataclass(frozen=True)
+class Values:
+    """What the variables of a state node are when its last record has set them, written down.
+
+    Args:
+        node: the state node.
+    """
+
+    node: str
+
+    def __str__(self) -> str:
+        """The name of what writes them, in messages and files."""
+        return f"{self.node}#values"
+
+
+@dataclass(frozen=True)
+class Awaited:
+    """A variable that a step reads when all its setters have seen their last record.
+
+    Args:
+        path: as programs name it.
+        type: what it holds.
+        setters: the state nodes that set it; the last that did counts.
+        sources: those whose files' values are meant, where `path` names an input; the first file that has one counts.
+    """
+
+    path: str
+    type: types.Type
+    setters: tuple[str, ...]
+    sources: tuple[str, ...] = ()
+
+
+#: What jobs can wait for. Counts of inputs and measures of splits will be others.
+Need = Rows | Values

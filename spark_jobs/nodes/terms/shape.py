@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.node import Step
-    from spark_jobs.nodes.terms.needs import Rows
+    from spark_jobs.nodes.terms.needs import Rows, Values
 
 
 class Role(StrEnum):
@@ -28,6 +28,10 @@ class Role(StrEnum):
     HOME = "home"
     #: Writes the records of an input down for a later job.
     BUILD = "build"
+    #: Writes down what the node gives, for jobs that go on with it.
+    KEEP = "keep"
+    #: Gives what an earlier job kept, instead of the node and all above it.
+    KEPT = "kept"
 
 
 class ExchangeKind(StrEnum):
@@ -45,13 +49,14 @@ class ExchangeKind(StrEnum):
 class Passage(StrEnum):
     """How records get from one node to the next.
 
-    Inside a task, by a Spark shuffle, as sorted runs that other tasks merge, or written down for every task.
+    Inside a task, by a Spark shuffle, as sorted runs that other tasks merge, or written down for a later job.
     """
 
     PIPELINED = "streaming (pipelined)"
     SHUFFLED = "materialized (shuffled by key)"
     SORTED = "materialized (sorted runs, merged by ranges of the key)"
     BROADCAST = "materialized (written down, read by every task)"
+    WRITTEN = "materialized (written down, read in stretches)"
 
     @property
     def spills(self) -> bool:
@@ -79,11 +84,13 @@ class Local:
         step: what runs.
         arrival: how records come to it.
         lanes: whether each input is a lane of its own: a merge, whose order follows from its inputs.
+        aside: where it sends what it finds out beside passing its records on, to a single partition.
     """
 
     step: Step
     arrival: Arrival = STAYS
     lanes: bool = False
+    aside: Stop | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +104,7 @@ class Stop:
         moved: what goes through the exchange, in words of `explain`.
         by: by what it is brought together, in words of `explain`.
         alone: whether the exchange is there with a single partition too.
+        tells: what the operator writes down for later jobs.
     """
 
     kind: ExchangeKind
@@ -105,6 +113,7 @@ class Stop:
     moved: str
     by: str
     alone: bool = True
+    tells: Values | None = None
 
 
 def home(place: str = "first record") -> Stop:
@@ -146,8 +155,14 @@ Phase = Local | Meet
 class Sizes(Protocol):
     """What a step is told of sizes when it says how many partitions it wants; never of cores."""
 
-    def partitions(self, node: str, columns: int | None = None) -> int:
-        """How many partitions a node's records are worth; of `columns` columns where it needs no more."""
+    def partitions(self, node: str, columns: int | None = None, growth: int = 1) -> int:
+        """How many partitions a node's records are worth; of `columns` columns where it needs no more.
 
-    def pieces(self, rows: Rows) -> int:
-        """In how many pieces records that are written down fit into tasks; 1: each task can have all of them."""
+        `growth` is how many times as large they are where they wait.
+        """
+
+    def pieces(self, rows: Rows, growth: int = 1) -> int:
+        """In how many pieces records that are written down fit into tasks; 1: each task can have all of them.
+
+        `growth` is how many times as large they are then.
+        """

@@ -20,18 +20,19 @@ from spark_jobs.nodes.model import (
     ColumnType,
     Config,
     Flag,
-    Integer,
     Name,
     NodeConfig,
-    Order,
     Positive,
     SortFields,
     Text,
     choice,
 )
+from spark_jobs.nodes.transform import log_lines
 from spark_jobs.nodes.transform.describe import DESCRIPTION
-from spark_jobs.nodes.transform.step import LogDirective, TransformStep, Validation
+from spark_jobs.nodes.transform.step import TransformStep, Validation
 from spark_jobs.nodes.transform.window import Window
+from spark_jobs.nodes.windows import apart
+from spark_jobs.nodes.windows.call import Match
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,37 +61,6 @@ class ValidationConfig(Config):
     def rule(self) -> str:
         """The rule's name, as dead letters show it."""
         return self.name or (f"{self.field}:{self.check}" if self.field else self.check)
-
-
-class Level(StrEnum):
-    """Levels of log lines."""
-
-    TRACE = "trace"
-    DEBUG = "debug"
-    INFO = "info"
-    WARN = "warn"
-    ERROR = "error"
-
-
-class Moment(StrEnum):
-    """When a log directive speaks."""
-
-    BEFORE_TRANSFORM = "before_transform"
-    AFTER_TRANSFORM = "after_transform"
-    PER_RECORD = "per_record"
-    ON_ERROR = "on_error"
-
-
-class LogConfig(Config):
-    """An entry of `log`."""
-
-    level: choice(Level)  # type: ignore[valid-type]
-    when: choice(Moment)  # type: ignore[valid-type]
-    condition: Text | None = None
-    message: Text
-    fields_: list[Text] = Field(default_factory=list, alias="fields")
-    every: Integer | None = None
-    log_rule: Text | None = None
 
 
 class Phase(StrEnum):
@@ -133,7 +103,7 @@ class TransformConfig(NodeConfig):
     name: Name | None = None
     cxl: Text
     analytic_window: WindowConfig | None = None
-    log: list[LogConfig] = Field(default_factory=list)
+    log: list[log_lines.LogConfig] = Field(default_factory=list)
     validations: list[ValidationConfig] = Field(default_factory=list)
     declares: list[DeclareConfig] = Field(default_factory=list)
     phase: choice(Phase) = Phase.RUNTIME  # type: ignore[valid-type]
@@ -153,16 +123,7 @@ class TransformConfig(NodeConfig):
 
 def check(config: TransformConfig, scope: BindScope) -> None:
     """What is wrong with a transform by itself."""
-    for index, directive in enumerate(config.log):
-        path = ("config", "log", index, "every")
-        if directive.every is not None and directive.every < 1:
-            message = f'transform "{scope.name}": log directive #{index + 1}: every must be >= 1'
-            report(scope, codes.E011, message, *path)
-        elif directive.every is not None and directive.when is not Moment.PER_RECORD:
-            message = (
-                f"transform \"{scope.name}\": log directive #{index + 1}: 'every' is only valid with when: per_record"
-            )
-            report(scope, codes.E011, message, *path, help="remove `every`, or log per_record")
+    log_lines.check(config.log, scope)
 
 
 def bind(config: TransformConfig, scope: BindScope) -> Bound | None:
@@ -186,26 +147,22 @@ def bind(config: TransformConfig, scope: BindScope) -> Bound | None:
     kept_order = not written & set(feed.flow.ordered_by) and not _has_distinct(program.statements)
     flow = feed.flow.with_row(row, frozenset(written), in_order=kept_order)
     validations = [_validation(index, entry, scope, flow) for index, entry in enumerate(config.validations)]
-    log = [_directive(index, entry, scope, flow) for index, entry in enumerate(config.log)]
+    directives = [log_lines.directive(index, entry, scope, flow) for index, entry in enumerate(config.log)]
     if window:
         if not _holds_values(program, window.scope.row, scope):
             return None
         window = replace(window, step=replace(window.step, fields=_window_fields(program)))
+        if not _comes_apart(program, window.step, scope):
+            return None
     step = TransformStep(
         name=scope.name,
         program=program,
         validations=tuple(v for v in validations if v),
-        log=tuple(directive for directive in log if directive),
+        log=tuple(directive for directive in directives if directive),
         max_expansion=config.max_expansion,
         window=window.step if window else None,
     )
-    return Bound(step, {"": flow}, _pending(config, scope))
-
-
-def _pending(config: TransformConfig, scope: BindScope) -> Any:
-    if config.phase is Phase.INIT:
-        return scope.pending("the init phase", "config", "phase")
-    return None
+    return Bound(step, {"": flow})
 
 
 def _has_distinct(statements: tuple[typed.Statement, ...]) -> bool:
@@ -235,6 +192,18 @@ def _holds_values(program: typed.Program, row: Schema, scope: BindScope) -> bool
         for name, place in _call_fields(call) if isinstance(call, typed.WindowCall) else ():
             holds = not _note_collected(row.get(name), text.span(*place), scope) and holds
     return holds
+
+
+def _comes_apart(program: typed.Program, window: Window, scope: BindScope) -> bool:
+    """Whether no window function reads an element of an array that it stands beside; notes the first that does."""
+    try:
+        apart.of(program, dict(window.types), in_frame=window.source is None)
+    except apart.Unbound as found:
+        message = f"`{found.name}` is an element of an array: a window function has no value of it for the record"
+        help_text = "take the array apart in a transform before this one"
+        scope.add(codes.E200.at(scope.text("config", "cxl").span(*found.place), message, help=help_text))
+        return False
+    return True
 
 
 def _note_collected(column: Column | None, span: Span, scope: BindScope) -> bool:
@@ -288,14 +257,16 @@ def _window(config: WindowConfig, scope: BindScope) -> _BoundWindow | None:
             )
         elif _note_collected(column, scope.span("config", "analytic_window", *path), scope):
             complete = False
-    on = _on(config, scope, rows) if config.on is not None else None
+    matches = _matches(config, scope, rows) if config.source and complete else ()
+    kinds = {column.name: column.type.or_null() for column in rows.schema.user_columns}
     step = Window(
         group_by=tuple(config.group_by),
-        sort_by=tuple((f.field, f.order is Order.DESC, str(f.null_order)) for f in config.sort_by),
+        sort_by=tuple(each.of_type(kinds.get(each.field)) for each in config.sort_by),
         source=rows.sources[0] if config.source else None,
-        on=on,
+        matches=matches or (),
+        types=tuple(kinds.items()),
     )
-    complete = complete and (config.on is None or on is not None)
+    complete = complete and matches is not None
     return _BoundWindow(cxl_scope.WindowScope(Schema(rows.schema.user_columns)), step, complete)
 
 
@@ -308,25 +279,43 @@ class _BoundWindow:
     is_complete: bool
 
 
-def _on(config: WindowConfig, scope: BindScope, rows: Flow) -> tuple[str, str] | None:
-    """The key columns of a cross-source window, as (column here, column there).
+def _matches(config: WindowConfig, scope: BindScope, rows: Flow) -> tuple[Match, ...] | None:
+    """The columns of the record and of the source that have to be equal; None where one is missing, which is noted.
 
-    `on` is a column that both rows have, or an equality of one column of each.
+    `on` is a column that both have, or an equality of one column of each. The other fields of `group_by` are looked up
+    by the record's columns of the same names, which it needs where `on` says nothing (spec/exec.md 9.5).
     """
-    feed = scope.feeds[0]
-    parts = [part.strip() for part in (config.on or "").split("==")]
-    here = parts[0].rpartition(".")[2]
-    there = parts[-1].rpartition(".")[2]
-    if len(parts) > 2 or feed.flow.schema.get(here) is None:
-        message = (
-            f"windowed transform '{scope.name}' references field '{here}' that the upstream operator '{feed.node}' "
-            "does not emit"
-        )
-        report(scope, codes.E150B, message, "config", "analytic_window", "on")
-        return None
-    if rows.schema.get(there) is None:
-        there = config.group_by[0] if config.group_by else there
-    return here, there
+    row = scope.feeds[0].flow.schema
+    pairs: list[tuple[str, str, tuple[str | int, ...]]] = []
+    if config.on is not None:
+        parts = [part.strip() for part in config.on.split("==")]
+        here, there = (part.rpartition(".")[2] for part in (parts[0], parts[-1]))
+        if len(parts) > 2 or row.get(here) is None:
+            _missing(here, scope, ("on",))
+            return None
+        if rows.schema.get(there) is None and config.group_by:
+            there = config.group_by[0]
+        pairs.append((here, there, ("on",)))
+    taken = {there for _, there, _ in pairs}
+    for index, name in enumerate(config.group_by):
+        if name not in taken and (config.on is None or row.get(name) is not None):
+            pairs.append((name, name, ("group_by", index)))
+    found = []
+    for here, there, path in pairs:
+        one, other = row.get(here), rows.schema.get(there)
+        if one is None or other is None:
+            _missing(here if one is None else there, scope, path)
+            return None
+        found.append(Match(here, one.type.or_null(), there, other.type.or_null()))
+    return tuple(found)
+
+
+def _missing(name: str, scope: BindScope, path: tuple[str | int, ...]) -> None:
+    message = (
+        f"windowed transform '{scope.name}' references field '{name}' that the upstream operator "
+        f"'{scope.feeds[0].node}' does not emit"
+    )
+    report(scope, codes.E150B, message, "config", "analytic_window", *path)
 
 
 def _validation(index: int, entry: ValidationConfig, scope: BindScope, after: Flow) -> Validation | None:
@@ -355,36 +344,14 @@ def _named_check(entry: ValidationConfig, after: Flow) -> str | None:
     return f"not {names.column(entry.field)}.{test}()"
 
 
-def _directive(index: int, entry: LogConfig, scope: BindScope, after: Flow) -> LogDirective | None:
-    condition = None
-    if entry.condition is not None:
-        condition = scope.compile("config", "log", index, "condition", mode=cxl_scope.Mode.PREDICATE, flow=after)
-        if condition is None:
-            return None
-    return LogDirective(
-        level=str(entry.level),
-        when=str(entry.when),
-        message=entry.message,
-        condition=condition,
-        fields=tuple(entry.fields_),
-        every=entry.every or 1,
-        rule=entry.log_rule,
-    )
-
-
 def _reads(step: TransformStep, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
-    """Wanted columns that the program does not make, and what its expressions read."""
-    emits = frozenset(name for name, _ in step.program.emits)
-    overwritten = frozenset() if any(isinstance(s, typed.Each) for s in step.program.statements) else emits
-    later = {column for validation in step.validations for column in validation.check.columns}
-    for directive in step.log:
-        later |= directive.condition.columns if directive.condition else frozenset()
-        later |= directive.names
-    read = ((wanted | later) - overwritten) | step.program.columns
-    if step.window:
-        read |= set(step.window.group_by) | {field for field, _, _ in step.window.sort_by}
-        read |= set(step.window.on or ()) | step.window.fields
-    return (frozenset(read),)
+    """What the program and those behind it read, and the columns of the window."""
+    read = step.reads(wanted)
+    if step.window is None:
+        return (read,)
+    if step.window.source is None:
+        return (read | step.window.reads,)
+    return read | {match.here for match in step.window.matches}, step.window.reads
 
 
 NODE = NodeType("transform", Wiring.ONE, TransformConfig, bind, _reads, DESCRIPTION, check=check)

@@ -27,10 +27,7 @@ def _trace(step: TransformStep, column: str) -> Made:
 
 
 def _unready(step: TransformStep) -> Iterator[str]:
-    if step.window is not None:
-        yield "`analytic_window`"
-    if any(directive.rule for directive in step.log):
-        yield "`log_rule`"
+    yield from ()
 
 
 DESCRIPTION = Description(

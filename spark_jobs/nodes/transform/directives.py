@@ -12,7 +12,8 @@ from spark_jobs.nodes.transform.step import ON_ERROR, PER_RECORD, PLACEHOLDER, S
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from spark_jobs.nodes.operator import Batch, Operator
+    from spark_jobs.nodes.operator import Operator
+    from spark_jobs.nodes.records.batches import Batch
     from spark_jobs.nodes.transform.step import LogDirective, TransformStep
 
 

@@ -14,15 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import engine, failure
-from spark_jobs.nodes import keys, meeting, memory, operator, spill
+from spark_jobs.nodes import meeting, memory, spill
 from spark_jobs.nodes.records.columns import HASHED
 from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_jobs.nodes.records import order
+    from spark_jobs.nodes.records import batches, order
     from spark_jobs.nodes.transform.distinct_step import DistinctStep
 
 
@@ -47,30 +46,11 @@ class Gather(meeting.Departure):
         """The comparable keys."""
         return _key_columns(self.step)
 
-    def process(self, batch: operator.Batch, port: int) -> None:
+    def process(self, batch: batches.Batch, port: int) -> None:
         """Compute comparable keys; what has none goes to the dead letters."""
-        batch = self.take(batch)
-        columns, good = self._keyed(batch)
-        if len(good) < batch.count:
-            batch, columns = batch.take(good), {name: column.take(good) for name, column in columns.items()}
+        batch, columns = self.hashed(self.take(batch), self.step.keys)
         rest = batch.data.drop_columns([name for name, _ in self.step.keys])
         self.depart(replace(batch, data=rest), columns)
-
-    def _keyed(self, batch: operator.Batch) -> tuple[dict[str, pa.Array], pa.Array]:
-        """Comparable keys, and the records that have usable ones."""
-        columns: dict[str, pa.Array] = {}
-        bad = np.zeros(batch.count, dtype=bool)
-        failures: list[engine.RowFailure] = []
-        for name, static in self.step.keys:
-            column, wrong = keys.column(batch.data.column(name), static)
-            columns[HASHED.of(name)] = column
-            for row in np.flatnonzero(wrong & ~bad):
-                value = operator.value_at(batch, name, int(row), static)
-                detail = f"type mismatch: expected hashable value, got {keys.name(value)}"
-                failures.append(engine.RowFailure(int(row), failure.Failure(detail)))
-            bad |= wrong
-        self.fail(batch, sorted(failures, key=lambda item: item.row))
-        return columns, pa.array(np.flatnonzero(~bad))
 
     def sent(self, lane: order.Lane, table: pa.Table) -> pa.Table:
         """The records whose keys this task has not sent yet."""

@@ -1,4 +1,7 @@
-"""A program with `distinct` runs in phases: what stands before, the meeting of equal keys, what stands after.
+"""A program with windows or `distinct` runs in phases.
+
+The rows of a window's partitions meet first, and go on with what the functions gave in engine columns `$ranged.N`. A
+`distinct` has what stands before it, the meeting of equal keys, what stands after it.
 
 What the first part computed travels as engine columns: `$slot.N` for the values of lets and emits, `$key.N` for the
 keys. The last part emits all fields, in the order of the program; so input columns keep their values until then.
@@ -12,25 +15,58 @@ from typing import TYPE_CHECKING
 from spark_jobs.cxl import typed
 from spark_jobs.nodes.records.columns import KEY, SLOT
 from spark_jobs.nodes.terms import shape
+from spark_jobs.nodes.transform.across_step import AcrossStep
 from spark_jobs.nodes.transform.distinct_step import DistinctStep
+from spark_jobs.nodes.transform.window_step import WindowStep
+from spark_jobs.nodes.windows import apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spark_jobs.cxl import types
     from spark_jobs.nodes import node
+    from spark_jobs.nodes.terms.needs import Rows
     from spark_jobs.nodes.transform.step import TransformStep
+    from spark_jobs.nodes.transform.window import Window
 
 
 def of(step: TransformStep, partitions: int) -> tuple[shape.Phase, ...]:
     """The parts of a transform as the plan puts them together."""
-    found: list[shape.Phase] = [
-        _meeting(part, partitions) if isinstance(part, DistinctStep) else shape.Local(part) for part in steps(step)
-    ]
-    if step.window is not None:
-        arrival = shape.Arrival(shape.Passage.SHUFFLED, "rows of a partition meet", "transform")
-        found[0] = replace(found[0], arrival=arrival)
+    found: list[shape.Phase] = []
+    if step.looked_up is not None:
+        across, step = _across(step, step.looked_up)
+        found.append(shape.Local(across))
+    elif step.window is not None:
+        computed, step = windowed(step, step.window)
+        found.append(_ranging(computed, partitions if computed.keys else 1))
+    parts = steps(step)
+    found += [_meeting(part, partitions) if isinstance(part, DistinctStep) else shape.Local(part) for part in parts]
     return tuple(found)
+
+
+def windowed(step: TransformStep, window: Window) -> tuple[WindowStep, TransformStep]:
+    """What computes the windows, and the transform that reads what they gave."""
+    kinds = dict(window.types)
+    taken = apart.of(step.program, kinds)
+    keys = tuple((name, kinds[name]) for name in window.group_by)
+    computed = WindowStep(step.name, keys, window.sort_by, taken.calls, window.spare, awaits=step.awaits)
+    return computed, replace(step, program=taken.program, window=None)
+
+
+def _across(step: TransformStep, rows: Rows) -> tuple[AcrossStep, TransformStep]:
+    """The same for a window over another source."""
+    window = step.window
+    assert window is not None
+    taken = apart.of(step.program, dict(window.types), in_frame=False)
+    computed = AcrossStep(step.name, rows, window.matches, window.sort_by, taken.calls, awaits=step.awaits)
+    return computed, replace(step, program=taken.program, window=None)
+
+
+def _ranging(step: WindowStep, partitions: int) -> shape.Meet:
+    by = "shuffled by the partition's fields" if step.keys else "together"
+    meet = shape.Stop(shape.ExchangeKind.GROUP, shape.Role.FINAL, "windows", "records", by)
+    arrival = shape.Arrival(shape.Passage.SHUFFLED, "rows of a partition meet", "transform")
+    return shape.Meet(step, partitions, arrival, "keys", (meet, shape.home("record")), aspect="window")
 
 
 def _meeting(step: DistinctStep, partitions: int) -> shape.Meet:

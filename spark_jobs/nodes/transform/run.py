@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure, failures, types, values
 from spark_jobs.nodes import operator
+from spark_jobs.nodes.records import batches
 from spark_jobs.nodes.records import columns as engine_columns
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.transform import directives
@@ -34,7 +35,7 @@ class Transform(operator.Operator):
         self.state = engine.Surroundings()
         self.seen = 0
 
-    def process(self, batch: operator.Batch, port: int) -> None:
+    def process(self, batch: batches.Batch, port: int) -> None:
         """Run the program, then each validation on what it gave."""
         batch = self.take(batch)
         result = self.run(self.program, batch, self.state)
@@ -53,10 +54,12 @@ class Transform(operator.Operator):
         self.push(output)
 
     def _log(self, lines: Iterable[tuple[str, str]]) -> None:
+        if self.silent:  # an earlier job has said it
+            return
         for level, line in lines:
             self.context.log(level, line)
 
-    def _validate(self, batch: operator.Batch, check: Validation, program: engine.BatchProgram) -> operator.Batch:
+    def _validate(self, batch: batches.Batch, check: Validation, program: engine.BatchProgram) -> batches.Batch:
         """Only false fails, null passes (decision 63); a check that itself fails counts as a failure of the record."""
         result = self.run(program, batch, engine.Surroundings())
         broken = [engine.RowFailure(item.row, _check_error(item.failure)) for item in result.failures]
@@ -94,7 +97,7 @@ def _false(verdicts: pa.Array, static: types.Type) -> failures.Rows:
     return rows
 
 
-def _output(batch: operator.Batch, result: engine.BatchResult, *, fields: bool) -> operator.Batch:
+def _output(batch: batches.Batch, result: engine.BatchResult, *, fields: bool) -> batches.Batch:
     """The input records that went on, with the emits laid over; without `fields` only what the next part needs."""
     kept = batch if result.rows is None else batch.take(result.rows)
     columns = {name: values_ for name, values_ in result.emits.items() if fields or engine_columns.is_engine(name)}
@@ -102,7 +105,11 @@ def _output(batch: operator.Batch, result: engine.BatchResult, *, fields: bool) 
         if name in kept.data.schema.names:
             columns[name] = pc.if_else(emitted, columns[name], kept.data.column(name))
     columns.update({engine_columns.META.of(key): values for key, values in result.metas.items()})
-    return replace(kept, data=operator.overlay(kept.data, columns))
+    data = batches.overlay(kept.data, columns)
+    if fields:
+        made = engine_columns.with_fate(engine_columns.Fate.MADE, "transform", data.schema.names)
+        data = data.drop_columns(made) if made else data
+    return replace(kept, data=data)
 
 
 #: The operators of a transform by their roles.

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from spark_jobs.cxl import typed
 from spark_jobs.nodes import node, tree
+from spark_jobs.nodes.terms import shape
+from spark_jobs.nodes.terms.needs import Rows
 
 if TYPE_CHECKING:
-    from spark_jobs.nodes.terms import shape
+    from spark_jobs.nodes.terms.demand import Demand
+    from spark_jobs.nodes.terms.needs import Need
     from spark_jobs.nodes.transform.window import Window
 
 
@@ -49,8 +52,6 @@ class LogDirective:
     condition: typed.Program | None = None
     fields: tuple[str, ...] = ()
     every: int = 1
-    #: The external rule that the entry builds on.
-    rule: str | None = None
 
     @property
     def names(self) -> frozenset[str]:
@@ -75,19 +76,69 @@ class TransformStep(node.Step):
         """`emit each` makes several records of one."""
         return any(isinstance(part, typed.Each) for part in tree.parts(self.program))
 
+    def reads(self, wanted: frozenset[str]) -> frozenset[str]:
+        """The columns that the step needs of its records, without those of its window.
+
+        Args:
+            wanted: the columns that others read of what it gives.
+        """
+        emits = frozenset(name for name, _ in self.program.emits)
+        overwritten = frozenset() if any(isinstance(s, typed.Each) for s in self.program.statements) else emits
+        later = {column for validation in self.validations for column in validation.check.columns}
+        for directive in self.log:
+            later |= directive.condition.columns if directive.condition else frozenset()
+            later |= directive.names
+        return frozenset(((wanted | later) - overwritten) | self.program.columns)
+
+    def asked(self, demand: Demand) -> TransformStep:
+        """The rows of a window go on without the columns that nobody reads behind it."""
+        if self.window is None or self.window.source is not None:
+            return self
+        from spark_jobs.nodes.transform import phases
+
+        behind = phases.windowed(self, self.window)[1].reads(demand.columns)
+        return replace(self, window=replace(self.window, spare=self.window.reads - behind))
+
     @property
     def lays_over(self) -> tuple[str, ...]:
         """What the program emits."""
         return tuple(name for name, _ in self.program.emits)
 
     @property
+    def looks_around_in(self) -> tuple[str, ...] | None:
+        """The partitions of a window over its own input."""
+        return self.window.group_by if self.window is not None and self.window.source is None else None
+
+    @property
     def ranges_over(self) -> str | None:
         """That of a window over another source."""
         return self.window.source if self.window is not None else None
 
+    @property
+    def looked_up(self) -> Rows | None:
+        """The rows of another source that the window ranges over."""
+        if self.window is None or self.window.source is None:
+            return None
+        return Rows(self.name, self.window.source, "rows that the window ranges over, written down for every task")
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """What programs read, and the rows that are looked up."""
+        return super().needs if self.looked_up is None else (*super().needs, self.looked_up)
+
+    @property
+    def module(self) -> str:
+        """What writes the rows of another source down, where there is one: the parts of the step have their own."""
+        return "run" if self.looked_up is None else "across_rows"
+
     def partitions(self, sizes: shape.Sizes) -> int:
-        """As many as the records are worth that `distinct` compares."""
-        return sizes.partitions(self.name) if len(self.phases(1)) > 1 else 1
+        """As many as the records are worth that meet: for windows, for `distinct`.
+
+        Windows hold whole records, and so do their homes: a task has room for half the usual number of them.
+        """
+        if not any(isinstance(phase, shape.Meet) for phase in self.phases(1)):
+            return 1
+        return sizes.partitions(self.name, growth=2 if self.looks_around_in else 1)
 
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
         """What stands before a `distinct`, the meeting of equal values, what stands after it."""

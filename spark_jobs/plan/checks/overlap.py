@@ -20,18 +20,22 @@ if TYPE_CHECKING:
     from spark_jobs.diagnostics.source import Span
     from spark_jobs.plan.binder import Bindings
     from spark_jobs.plan.plan import ErrorHandling, PlannedNode
-    from spark_jobs.plan.reading.document import NodeSource
+    from spark_jobs.plan.reading.nodes import NodeSource
 
 
 @dataclass(frozen=True)
 class _Claim:
-    """A file that the run writes: its path behind all links, how it is written and where, and who writes it."""
+    """A file that the run writes: its path behind all links, how it is written and where, and who writes it.
+
+    With `has_parts` it is a folder whose files are all the output's own.
+    """
 
     path: str
     written: str
     owner: str
     place: Span | None
     is_letters: bool = False
+    has_parts: bool = False
 
 
 def check_targets(
@@ -54,6 +58,8 @@ def check_targets(
         if other is not None:
             code = codes.E318 if claim.is_letters and other.is_letters else codes.E322
             why = "; a file cannot be a folder too" if other is around else ""
+            if other is around and (other.has_parts or claim.has_parts):
+                why = "; readers of a folder of parts would take everything in it for records"
             message = f'{claim.owner} "{claim.written}" collides with {other.owner} "{other.written}"{why}'
             found.add(code.at(claim.place, message, help="give each a path of its own"))
         files.setdefault(claim.path, claim)
@@ -66,7 +72,7 @@ def _outputs(nodes: tuple[PlannedNode, ...], written: list[NodeSource], base_dir
     for name, step in plans.outputs(nodes).items():
         place = reader.value_span(by_name[name].tree, ("config", "path"))
         owner = f"output '{name}' path"
-        yield _Claim(_real(step.path, base_dir), step.path, owner, place)
+        yield _Claim(_real(step.path, base_dir), step.path, owner, place, has_parts=step.parts)
         if step.write_meta:
             sidecar = step.path + SIDECAR
             yield _Claim(_real(sidecar, base_dir), sidecar, f"the `write_meta` file of {owner}", place)

@@ -15,32 +15,45 @@ from spark_jobs.plan.reading import reader
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spark_jobs.cxl import types
     from spark_jobs.diagnostics.source import Span
     from spark_jobs.plan.binder import Bindings
-    from spark_jobs.plan.reading.document import NodeSource
+    from spark_jobs.plan.reading.nodes import NodeSource
 
 
 @dataclass(frozen=True)
-class _Read:
-    """A node that reads a variable, by path, and where."""
+class Read:
+    """A node that reads a variable, by path, what it sees, and where."""
 
     node: str
     path: str
+    type: types.Type
     span: Span
+
+    @property
+    def variable(self) -> str:
+        """The path without the name of an input."""
+        space, *_, name = self.path.split(".")
+        return f"{space}.{name}"
+
+    @property
+    def input(self) -> str | None:
+        """The input whose value is meant, of `source.<input>.<name>`."""
+        return self.path.split(".")[1] if _is_of_input(self.path) else None
 
 
 def check(bindings: Bindings) -> None:
     """Note readers beside their writers (E171), ambiguous ones (E172), and a broken init phase (E150c, E164, E175)."""
-    writers = _writers(bindings)
-    init = _init_nodes(bindings)
+    setters = writers(bindings)
+    init = init_nodes(bindings)
     _check_init_edges(bindings, init)
     _check_init_windows(bindings, init)
-    for read in _reads(bindings):
-        written_by = writers.get(read.path, [])
-        if read.path.count(".") > 1:
-            _check_input(read, bindings)
-            continue
-        if read.path.startswith("source."):
+    for read in reads(bindings):
+        written_by = setters.get(read.variable, [])
+        if read.input is not None:
+            if not written_by:
+                _check_input(read, bindings)
+        elif read.path.startswith("source."):
             _check_joined(read, bindings)
         if written_by:
             _check_order(read, written_by, init, bindings)
@@ -48,19 +61,20 @@ def check(bindings: Bindings) -> None:
 
 def written(bindings: Bindings) -> set[str]:
     """The paths of the variables that state nodes write."""
-    return set(_writers(bindings))
+    return set(writers(bindings))
 
 
-def _writers(bindings: Bindings) -> dict[str, list[str]]:
-    writers: dict[str, list[str]] = {}
+def writers(bindings: Bindings) -> dict[str, list[str]]:
+    """The state nodes that set each variable, by its path, in the order of the graph."""
+    found: dict[str, list[str]] = {}
     for name in bindings.graph.order:
         bound = bindings.bound.get(name)
         for path in bound.step.sets if bound is not None and bound.step is not None else ():
-            writers.setdefault(path, []).append(name)
-    return writers
+            found.setdefault(path, []).append(name)
+    return found
 
 
-def _init_nodes(bindings: Bindings) -> set[str]:
+def init_nodes(bindings: Bindings) -> set[str]:
     """The nodes that declare the init phase, and all they depend on."""
     graph = bindings.graph
     declared = {name for name in graph.order if _is_init(graph.nodes[name])}
@@ -109,7 +123,8 @@ def _check_init_windows(bindings: Bindings, init: set[str]) -> None:
             bindings.found.add(codes.E150C.at(place, message, help=help_text))
 
 
-def _reads(bindings: Bindings) -> Iterator[_Read]:
+def reads(bindings: Bindings) -> Iterator[Read]:
+    """Every place where a program reads a declared variable."""
     declared = {
         f"{namespace}.{name}"
         for namespace in ("pipeline", "source", "record")
@@ -119,7 +134,7 @@ def _reads(bindings: Bindings) -> Iterator[_Read]:
         for compiled in bindings.programs.get(name, []):
             for part in tree.parts(compiled.program):
                 if isinstance(part, typed.System) and (part.path in declared or _is_of_input(part.path)):
-                    yield _Read(name, part.path, compiled.text.span(*part.place))
+                    yield Read(name, part.path, part.type, compiled.text.span(*part.place))
 
 
 def _is_of_input(path: str) -> bool:
@@ -127,15 +142,14 @@ def _is_of_input(path: str) -> bool:
     return path.startswith("source.") and path.count(".") > 1
 
 
-def _check_input(read: _Read, bindings: Bindings) -> None:
-    """An input whose sources differ in the value: binding has replaced all others by theirs."""
-    _, given, name = read.path.split(".")
-    if not any(path == f"source.{name}" for path in _writers(bindings)):
-        message = f"node '{read.node}' reads ${read.path}, and the sources of '{given}' have different values"
-        bindings.found.add(codes.E172.at(read.span, message, help=f"name one of them: `$source.<source>.{name}`"))
+def _check_input(read: Read, bindings: Bindings) -> None:
+    """An input whose sources differ in a value that nobody sets: binding has replaced all others by theirs."""
+    name = read.variable.removeprefix("source.")
+    message = f"node '{read.node}' reads ${read.path}, and the sources of '{read.input}' have different values"
+    bindings.found.add(codes.E172.at(read.span, message, help=f"name one of them: `$source.<source>.{name}`"))
 
 
-def _check_joined(read: _Read, bindings: Bindings) -> None:
+def _check_joined(read: Read, bindings: Bindings) -> None:
     node = bindings.graph.nodes[read.node]
     feeds = bindings.feeds.get(read.node, ())
     joined = (
@@ -150,7 +164,7 @@ def _check_joined(read: _Read, bindings: Bindings) -> None:
         bindings.found.add(codes.E172.at(read.span, message, help=f"name the input: `$source.<input>.{name}`"))
 
 
-def _check_order(read: _Read, written_by: list[str], init: set[str], bindings: Bindings) -> None:
+def _check_order(read: Read, written_by: list[str], init: set[str], bindings: Bindings) -> None:
     early = [writer for writer in written_by if writer in init]
     if read.node in init:
         if not early:
@@ -160,15 +174,20 @@ def _check_order(read: _Read, written_by: list[str], init: set[str], bindings: B
             )
             help_text = f"give '{written_by[0]}' `phase: init`, or read it at run time"
             bindings.found.add(codes.E175.at(read.span, message, help=help_text))
+            return
+        written_by = early
+    elif early:
         return
-    if early or read.node in written_by:
+    if read.node in written_by:
         return
     ancestors = bindings.graph.ancestors(read.node)
     if not ancestors.intersection(written_by):
         writer = written_by[0]
         message = f"node '{read.node}' reads ${read.path} but is not a DAG descendant of writer '{writer}'"
         labels = (_written_here(bindings, writer),)
-        help_text = f"put '{read.node}' below '{writer}', or give '{writer}' `phase: init`"
+        help_text = f"put '{read.node}' below '{writer}'"
+        if not early:
+            help_text += f", or give '{writer}' `phase: init`"
         bindings.found.add(codes.E171.at(read.span, message, help=help_text, labels=labels))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
@@ -27,7 +28,7 @@ _NETWORK = "a network filesystem (NFS/SMB/CIFS/FUSE)"
 
 
 def check(plan: Plan, discover: Callable[[], Mapping[str, Discovered]], found: Diagnostics) -> None:
-    """E330 to E334 and E340 of a plan's folders; W330 and W331 when they are fit.
+    """E322, E330 to E334 and E340 of a plan's folders; W330 and W331 when they are fit.
 
     Args:
         plan: the plan.
@@ -39,6 +40,7 @@ def check(plan: Plan, discover: Callable[[], Mapping[str, Discovered]], found: D
     checks.spill_folder()
     if storage.staging is not None:
         checks.staging_folder(storage.staging, discover)
+    checks.among_parts(plan)
     if not found.has_errors and spill_estimates.stages(plan):
         checks.room(spill_estimates.estimate(plan, discover()))
 
@@ -89,6 +91,16 @@ class _Checks:
                 "measured and tidied up in different ways"
             )
             self._add(codes.E334, "staging.dir", message, "give each a folder of its own")
+
+    def among_parts(self, plan: Plan) -> None:
+        """Readers of a folder of parts would take everything in it for records."""
+        staging = self._storage.staging.folder if self._storage.staging is not None else None
+        folders = [(name, Path(plan.base_dir, step.path)) for name, step in plan.outputs.items() if step.parts]
+        for setting, folder in (("spill.dir", self._storage.spill_dir), ("staging.dir", staging)):
+            for name, parts in folders if folder else ():
+                if Path(os.path.realpath(str(folder))).is_relative_to(os.path.realpath(parts)):
+                    message = f"storage.{setting} {folder} is in the folder of parts of output '{name}'"
+                    self._add(codes.E322, setting, message, "give each a folder of its own")
 
     def _devices(self, staging: Settings, sources: Mapping[str, Discovered], setting: str) -> None:
         """A copy within one device moves nothing off it; told once, with the first such file."""

@@ -15,8 +15,9 @@ from spark_jobs import limits
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.plan import paths
 from spark_jobs.plan.expanding import composition, parameters
-from spark_jobs.plan.reading import document, interpolation, reader
-from spark_jobs.plan.reading.document import NodeSource, Reference
+from spark_jobs.plan.reading import interpolation, reader
+from spark_jobs.plan.reading import nodes as written
+from spark_jobs.plan.reading.wiring import Reference
 from spark_jobs.plan.reading.yaml_tree import Scalar
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.expanding.channels import Channel
     from spark_jobs.plan.expanding.composition import Composition
     from spark_jobs.plan.expanding.parameters import Parameter
+    from spark_jobs.plan.reading.nodes import NodeSource
 
 #: Names of references that stand for a call's input port until the call is wired.
 _PORT = "\0port:"
@@ -187,7 +189,7 @@ class Expander:
             what = f"parameters put more than {limits.FILLED_CHARACTERS} characters into the bodies of compositions"
             self._refuse_more(call, what)
             return None
-        return [node for item in items if (node := document.read_node(item, self.found)) is not None]
+        return [node for item in items if (node := written.read_node(item, self.found)) is not None]
 
     def _refuse_more(self, call: NodeSource, message: str) -> None:
         """Report, once, that the pipeline expands to too much: nothing more is expanded."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_jobs.diagnostics.source import Span
     from spark_jobs.plan.expanding.channels import Channel
     from spark_jobs.plan.expanding.composition import Composition, ParameterConfig
-    from spark_jobs.plan.reading.document import NodeSource
+    from spark_jobs.plan.reading.nodes import NodeSource
 
 _TEMPLATE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 

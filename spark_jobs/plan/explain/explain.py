@@ -14,7 +14,8 @@ from spark_jobs.nodes import registry
 from spark_jobs.nodes.records.columns import CORRELATION
 from spark_jobs.nodes.terms.description import Around, Section
 from spark_jobs.nodes.terms.shape import Passage
-from spark_jobs.plan.explain import columns, retraction, storage
+from spark_jobs.plan import pending
+from spark_jobs.plan.explain import columns, correlation, retraction, storage
 from spark_jobs.plan.physical import edges, inputs, physical
 
 if TYPE_CHECKING:
@@ -48,9 +49,10 @@ def text(plan: Plan, *, allow_outside: bool = False, look: Look | None = None) -
         _properties(plan, sources),
         _buffer_edges(plan),
         _titled("Estimated Spill Volume", storage.volumes(plan, sources)),
-        _titled("Jobs and Regions", physical.lines(plan)),
+        _titled("Jobs and Regions", physical.lines(plan, physical.laid(plan, sources))),
         _details(plan, sources, Section.BRANCHES),
         _details(plan, sources, Section.LOOKUPS),
+        _titled("Correlation", correlation.lines(plan)),
         retraction.block(plan),
         _expressions(plan),
         _schemas(plan),
@@ -92,7 +94,7 @@ def _nodes(plan: Plan) -> list[str]:
     lines = [title, "=" * len(title), ""]
     for number, planned in enumerate(plan.nodes):
         place = f", {_place(plan, planned.span)}" if planned.span else ""
-        waits = " — does not run yet" if planned.pending else ""
+        waits = " — does not run yet" if pending.of_node(planned) else ""
         parallel = registry.described(planned.kind).parallel
         lines.append(f"Node {number}: {planned.name} ({planned.kind.title()}, parallel: {parallel}{place}){waits}")
         for consumer, edge in plan.consumers[planned.name]:
@@ -124,7 +126,14 @@ def slug(planned: PlannedNode) -> str:
 def _facts(plan: Plan, planned: PlannedNode, sources: Mapping[str, Discovered]) -> dict[str, str]:
     buffer = "materialized" if edges.is_materialized(plan, planned.name) else "streaming"
     facts = registry.described(planned.kind).facts(planned.step, _around(plan, planned, sources))
-    return {"buffer": buffer, **facts}
+    return {"buffer": buffer, **facts, **_awaited(planned)}
+
+
+def _awaited(planned: PlannedNode) -> dict[str, str]:
+    """The variables that a node reads and others set, with those."""
+    awaits = planned.step.awaits if planned.step is not None else ()
+    waits = [f"${each.path} of {', '.join(each.setters)}" for each in awaits if each.setters]
+    return {"waits for": "; ".join(waits)} if waits else {}
 
 
 def _origins(plan: Plan, planned: PlannedNode) -> Iterator[str]:
@@ -155,8 +164,9 @@ def _expressions(plan: Plan) -> list[str]:
         for expression in registry.described(planned.kind).programs(planned.step):
             if expression.title is None:
                 continue
-            slow = edges.interpreted(expression.program)
-            mark = "native" if not slow else "interpreted: " + "; ".join(f"{s.call} ({s.reason})" for s in slow)
+            slow = [f"{call.call} ({call.reason})" for call in edges.interpreted(expression.program)]
+            slow = [expression.why] if expression.why else slow
+            mark = "interpreted: " + "; ".join(slow) if slow else "native"
             title = f" {expression.title}" if expression.title else ""
             lines.append(f"{planned.kind.title()} '{planned.name}'{title} [{mark}]:")
             lines += [f"  {line.strip()}" for line in expression.program.text.splitlines() if line.strip()]
@@ -211,8 +221,9 @@ def as_json(plan: Plan, *, allow_outside: bool = False, look: Look | None = None
             }
             for edge in passing
         ],
+        "correlation": correlation.record(plan),
         "node_properties": storage.node_properties(plan, sources),
-        "jobs": physical.record(plan),
+        "jobs": physical.record(plan, physical.laid(plan, sources)),
         "memory_limit_bytes": plan.memory_limit_bytes,
         "threads": plan.threads,
         "storage_summary": storage.record(plan, sources),
@@ -230,7 +241,7 @@ def _node_record(
         "depends_on": [f"{edge.node}.{edge.port}" if edge.port else edge.node for edge in planned.inputs],
         "file": planned.span.file.name if planned.span else None,
         "line": planned.span.line if planned.span else None,
-        "runs": planned.pending is None,
+        "runs": not pending.of_node(planned),
         "ports": {
             port: [{"name": column.name, "type": str(column.type)} for column in row]
             for port, row in planned.outputs.items()

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics.visible import visible
 from spark_jobs.nodes import registry
-from spark_jobs.nodes.records.columns import UNDECLARED
+from spark_jobs.nodes.records.columns import CORRELATION, UNDECLARED
 
 if TYPE_CHECKING:
     from spark_jobs.plan.plan import Plan, PlannedNode
 
 
 @dataclass(frozen=True)
-class Origin:
+class Derivation:
     """A column of a node: how it comes about there, and the columns it is made of, nearest first.
 
     `declared` says where a source declares the column when that is not `schema:`, or that it does not.
@@ -23,7 +23,7 @@ class Origin:
     node: str
     column: str
     how: str
-    parents: tuple[Origin, ...] = ()
+    parents: tuple[Derivation, ...] = ()
     declared: str = ""
 
     def sources(self) -> list[tuple[str, str]]:
@@ -41,34 +41,37 @@ def columns(plan: Plan, node: str) -> list[str]:
     return [column.name for column in rows[0].user_columns] if rows else []
 
 
-def of_column(plan: Plan, node: str, column: str) -> Origin | None:
-    """The origin of a node's column, None when the node has no such column."""
+def of_column(plan: Plan, node: str, column: str) -> Derivation | None:
+    """The derivation of a node's column, None when the node has no such column."""
     if column not in columns(plan, node):
         return None
     return _trace(plan, node, column, {})
 
 
-def of_outputs(plan: Plan) -> list[Origin]:
-    """The origins of all columns of all outputs."""
-    known: dict[tuple[str, str], Origin] = {}
+def of_outputs(plan: Plan) -> list[Derivation]:
+    """The derivations of all columns of all outputs."""
+    known: dict[tuple[str, str], Derivation] = {}
     return [_trace(plan, name, column, known) for name in plan.outputs for column in columns(plan, name)]
 
 
-def _trace(plan: Plan, node: str, column: str, known: dict[tuple[str, str], Origin]) -> Origin:
+def _trace(plan: Plan, node: str, column: str, known: dict[tuple[str, str], Derivation]) -> Derivation:
     if (node, column) not in known:
         known[node, column] = _made(plan, plan.by_name[node], column, known)
     return known[node, column]
 
 
-def _made(plan: Plan, planned: PlannedNode, column: str, known: dict[tuple[str, str], Origin]) -> Origin:
+def _made(plan: Plan, planned: PlannedNode, column: str, known: dict[tuple[str, str], Derivation]) -> Derivation:
     made = registry.described(planned.kind).trace(planned.step, column)
     found = next((one for one in planned.origins if one.column == column), None)
+    if not planned.inputs and column in CORRELATION:
+        # The key is the field as it was read, whatever becomes of the field.
+        column = CORRELATION.key(column)
     declared = f"this comes from {found.key} at {found.span}" if found else ""
     if not planned.inputs and column not in planned.outputs[""]:
         declared = "undeclared"
     reads = [(planned.inputs[number].node, name) for number, name in made.reads]
     parents = tuple(_trace(plan, producer, name, known) for producer, name in reads if _has(plan, producer, name))
-    return Origin(planned.name, column, made.how, parents, declared)
+    return Derivation(planned.name, column, made.how, parents, declared)
 
 
 def _has(plan: Plan, node: str, column: str) -> bool:
@@ -76,7 +79,7 @@ def _has(plan: Plan, node: str, column: str) -> bool:
     return any(column in row or UNDECLARED in row for row in plan.by_name[node].outputs.values())
 
 
-def text(path: str, origin: Origin) -> str:
+def text(path: str, origin: Derivation) -> str:
     """An origin as an indented tree."""
     lines = [f"Field: {path}", ""]
     stack = [(origin, 1)]

@@ -4,55 +4,55 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.nodes.records.columns import CORRELATION
+from spark_jobs.plan import correlation
 
 if TYPE_CHECKING:
-    from spark_jobs.plan.plan import Plan, PlannedNode
+    from collections.abc import Iterator
+
+    from spark_jobs.plan.correlation import Correlation, DeferredRegion
+    from spark_jobs.plan.plan import Plan
 
 #: Accumulators that can take a row back; the others are computed again from the rows that stay.
 REVERSIBLE = frozenset({"sum", "count", "collect", "any"})
 
 
-def relaxed(plan: Plan) -> list[PlannedNode]:
-    """The aggregates whose groups mix correlation groups."""
-    return [p for p in plan.nodes if CORRELATION.of(f"aggregate.{p.name}") in p.outputs.get("", ())]
-
-
 def block(plan: Plan) -> list[str]:
     """The lines of the Retraction block; none when nothing can be retracted."""
-    found = relaxed(plan)
-    if not found:
+    found = correlation.of(plan)
+    if not found.regions:
         return []
+    windows = list(_windows(plan, found))
     policy = plan.errors.correlation_fanout_policy
     shown = f"{policy} (default)" if policy == "any" else policy
-    lines = [
-        "=== Retraction ===",
-        "",
-        f"retraction enabled — {len(found)} relaxed aggregates, 0 buffer-mode windows, fanout policy: {shown}.",
-    ]
-    for planned in found:
-        step: Any = planned.step
-        buffered = [call.function for call in step.program.calls if call.function not in REVERSIBLE]
-        path = "BufferRequired" if buffered else "Reversible"
-        memory = (
-            "n/a (buffer-mode holds raw contributions)"
-            if buffered
-            else "~8 bytes/row (cardinality unknown at plan time)"
-        )
-        lines += [
-            "",
-            f"Aggregate '{planned.name}':",
-            f"  retraction: relaxed-CK enabled, {path} accumulator path, lineage memory {memory}.",
-            f"  synthetic CK: $ck.aggregate.{planned.name} (engine-stamped, hidden from default writers)",
-            "",
-            f"Deferred Region: {planned.name} → [{', '.join(_outputs_below(plan, planned.name))}]",
-        ]
-    return lines
+    head = f"{len(found.regions)} relaxed aggregates, {len(windows)} buffer-mode windows, fanout policy: {shown}."
+    lines = ["=== Retraction ===", "", f"retraction enabled — {head}"]
+    for region in found.regions:
+        lines += ["", *_aggregate(plan, region)]
+    return lines + [line for window in windows for line in window]
 
 
-def _outputs_below(plan: Plan, name: str) -> list[str]:
-    reached = {name}
+def _aggregate(plan: Plan, region: DeferredRegion) -> Iterator[str]:
+    step: Any = plan.by_name[region.producer].step
+    buffered = [call.function for call in step.program.calls if call.function not in REVERSIBLE]
+    path = "BufferRequired" if buffered else "Reversible"
+    memory = (
+        "n/a (buffer-mode holds raw contributions)" if buffered else "~8 bytes/row (cardinality unknown at plan time)"
+    )
+    columns = ", ".join(f'"{column}"' for column in region.columns)
+    yield f"Aggregate '{region.producer}':"
+    yield f"  retraction: relaxed-CK enabled, {path} accumulator path, lineage memory {memory}."
+    yield "  degrade-fallback: never taken; what spilled is computed again like all else."
+    yield f"  synthetic CK: $ck.aggregate.{region.producer} (engine-stamped, hidden from default writers)"
+    yield ""
+    yield f"Deferred Region: {region.producer} → [{', '.join(region.outputs)}]"
+    yield f"  buffer_schema: [{columns}]"
+
+
+def _windows(plan: Plan, found: Correlation) -> Iterator[list[str]]:
+    """The windows over rows that may be computed again, some lines each."""
     for planned in plan.nodes:
-        if any(edge.node in reached for edge in planned.inputs):
-            reached.add(planned.name)
-    return [planned.name for planned in plan.nodes if planned.name in reached and planned.name in plan.outputs]
+        by = planned.step.looks_around_in if planned.step is not None else None
+        if by is not None and found.nodes[planned.name].behind:
+            fields = ", ".join(f'"{field}"' for field in by)
+            what = "window buffer recompute over the rows that stay, partition cardinality unknown at plan time."
+            yield ["", f"Window '{planned.name}' (partition_by [{fields}]):", f"  retraction: {what}"]

@@ -10,9 +10,11 @@ from spark_jobs.cxl.builtins import declare
 from spark_jobs.nodes import tree
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.terms.shape import Arrival, Local, Passage
-from spark_jobs.plan.physical import physical, regions
+from spark_jobs.nodes.windows import apart
+from spark_jobs.plan.physical import feeds, physical
 
 if TYPE_CHECKING:
+    from spark_jobs.nodes.terms.needs import Rows
     from spark_jobs.plan.plan import Input, Plan, PlannedNode
 
 
@@ -39,20 +41,21 @@ class Edge:
 
 def edges(plan: Plan) -> list[Edge]:
     """All edges, by consumer in topological order."""
-    return [_edge(planned, edge) for planned in plan.nodes for edge in planned.inputs]
+    return [_edge(planned, *each) for planned in plan.nodes for each in feeds.inputs(planned)]
 
 
-def _edge(planned: PlannedNode, edge: Input) -> Edge:
-    arrival = _arrival(planned, edge)
+def _edge(planned: PlannedNode, edge: Input, written: Rows | None) -> Edge:
+    arrival = _arrival(planned, written)
     return Edge(edge.node, edge.port, planned.name, edge.qualifier, arrival)
 
 
-def _arrival(planned: PlannedNode, edge: Input) -> Arrival:
+def _arrival(planned: PlannedNode, written: Rows | None) -> Arrival:
     """How records come to the first part of a node that does not take them where they are."""
     if planned.step is None:
         return shape.STAYS
     phases = physical.phases(planned.step)
-    written = regions.rows(planned, edge)
+    if written is not None and written.go_on:
+        return Arrival(Passage.WRITTEN, written.why)
     if written is not None and all(isinstance(phase, Local) or phase.beside != written for phase in phases):
         return Arrival(Passage.BROADCAST, written.why)
     return next((each.arrival for each in phases if each.arrival != shape.STAYS), shape.STAYS)
@@ -75,9 +78,14 @@ def interpreted(program: Any) -> list[Interpreted]:
     """The calls of a program that have no Arrow kernel, each once."""
     registry = declare.registry()
     found: dict[str, Interpreted] = {}
+    has_windows = False
     for part in tree.parts(program):
+        has_windows = has_windows or isinstance(part, typed.WindowCall)
         if isinstance(part, typed.Call) and part.builtin in registry:
             kernel = registry[part.builtin].arrow
             if isinstance(kernel, declare.INTERPRETED):
                 found.setdefault(part.builtin, Interpreted(part.builtin, kernel.reason))
+    for call in apart.of(program, {}).calls if has_windows else ():
+        if call.obstacle is not None:
+            found.setdefault(call.text, Interpreted(call.text, call.obstacle))
     return list(found.values())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.nodes import registry
 from spark_jobs.nodes.terms.demand import Above, Demand
-from spark_jobs.plan.physical import regions
+from spark_jobs.plan.physical import feeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,21 +29,17 @@ def prune(
             consumers (decision 108).
     """
     number = {name: position for position, name in enumerate(declared)}
-    wanted: dict[str, set[str]] = {planned.name: set() for planned in nodes}
+    asks = wanted(nodes)
     members: dict[str, set[str]] = {planned.name: set() for planned in nodes}
     first: dict[str, node.Step] = {}
-    kinds = registry.node_types()
     for planned in reversed(nodes):
         members[planned.name] |= _system(programs.get(planned.name, []), "after")
         if planned.step is None:
             continue
-        sets = kinds[planned.kind].reads(planned.step, frozenset(wanted[planned.name]))
         own = _system(programs.get(planned.name, []), "before") | planned.step.shown
         behind = members[planned.name] if planned.step.hands_on else set()
-        streams = regions.streams(planned)
-        for index, edge in enumerate(planned.inputs):
-            if sets:
-                wanted[edge.node] |= _set_for(planned, index, sets)
+        streams = feeds.streams(planned)
+        for edge in planned.inputs:
             # Records that are only looked up do not go on: nobody behind the node asks where they come from.
             members[edge.node] |= own | (behind if edge in streams else set())
             known = first.get(edge.node)
@@ -57,10 +53,23 @@ def prune(
             return planned
         name = planned.name
         values = frozenset(members[name])
-        demand = Demand(frozenset(wanted[name]), values, first.get(name), lifts, lambda: _above(planned, by_name))
+        demand = Demand(asks[name], values, first.get(name), lifts, lambda: _above(planned, by_name))
         return replace(planned, step=planned.step.asked(demand))
 
     return tuple(asked(planned) for planned in nodes)
+
+
+def wanted(nodes: Sequence[PlannedNode]) -> dict[str, frozenset[str]]:
+    """The columns of each node that anything behind it reads."""
+    found: dict[str, set[str]] = {planned.name: set() for planned in nodes}
+    kinds = registry.node_types()
+    for planned in reversed(nodes):
+        if planned.step is not None:
+            sets = kinds[planned.kind].reads(planned.step, frozenset(found[planned.name]))
+            for index, edge in enumerate(planned.inputs):
+                if sets:
+                    found[edge.node] |= _set_for(planned, index, sets)
+    return {name: frozenset(columns) for name, columns in found.items()}
 
 
 def _set_for(planned: PlannedNode, index: int, sets: tuple[frozenset[str], ...]) -> frozenset[str]:
@@ -80,7 +89,7 @@ def _system(programs: list[Compiled], part: str) -> set[str]:
 
 def _above(planned: PlannedNode, nodes: Mapping[str, PlannedNode]) -> Above:
     everything = _upstream(planned, nodes, lambda each: list(each.inputs))
-    streams = _upstream(planned, nodes, regions.streams)
+    streams = _upstream(planned, nodes, feeds.streams)
     sources = frozenset(name for name in everything if not nodes[name].inputs)
     return Above(frozenset(everything), sources, sources & streams)
 

@@ -9,24 +9,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.plan.physical import regions
+from spark_jobs.nodes.terms.needs import Rows
+from spark_jobs.nodes.terms.shape import Role
+from spark_jobs.plan.physical import feeds, regions, sizes
+from spark_jobs.plan.plan import partition_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spark_jobs.nodes import node
     from spark_jobs.nodes.terms import shape
-    from spark_jobs.nodes.terms.needs import Rows
+    from spark_jobs.plan.physical.inputs import Discovered
     from spark_jobs.plan.physical.regions import Box, Exchange, Job
     from spark_jobs.plan.plan import Plan
+
+
+#: What is written down, by whether it goes on.
+_KEPT = {False: "build side", True: "input"}
 
 
 class _General:
     """Sizes of which nothing is known: everything has two partitions, and what is written down fits into each task."""
 
-    def partitions(self, node: str, columns: int | None = None) -> int:
+    def partitions(self, node: str, columns: int | None = None, growth: int = 1) -> int:
         """Two."""
         return 2
 
-    def pieces(self, rows: Rows) -> int:
+    def pieces(self, rows: Rows, growth: int = 1) -> int:
         """One."""
         return 1
 
@@ -36,30 +45,47 @@ def phases(step: node.Step) -> tuple[shape.Phase, ...]:
     return step.phases(step.partitions(_General()))
 
 
-def jobs(plan: Plan) -> tuple[Job, ...]:
+def laid(plan: Plan, sources: Mapping[str, Discovered]) -> frozenset[str]:
+    """The sources whose large files one task reads for others, as far as that is known without opening them."""
+    unit = partition_bytes(plan.memory_limit_bytes)
+    found = {
+        name: [file.size for file in sources[name].files]
+        for name, step in plan.sources.items()
+        if name in sources and step.options.reads_whole
+    }
+    return frozenset(
+        name for name, known in found.items() if known and sizes.is_worth_spreading(max(known), known, unit)
+    )
+
+
+def jobs(plan: Plan, laid: frozenset[str] = frozenset()) -> tuple[Job, ...]:
     """The jobs of a plan in their general shape; none when some node does not run yet."""
     if any(planned.step is None or planned.pending for planned in plan.nodes):
         return ()
-    return regions.jobs(plan, lambda name: regions.step(plan.by_name[name]).partitions(_General()))
+    return regions.jobs(plan, lambda name: feeds.step(plan.by_name[name]).partitions(_General()), laid)
 
 
-def lines(plan: Plan) -> list[str]:
+def lines(plan: Plan, laid: frozenset[str] = frozenset()) -> list[str]:
     """A line for each region, under its job and level."""
     found: list[str] = []
-    for job in jobs(plan):
+    for job in jobs(plan, laid):
         found.append(f"Job {job.number}:")
         found += [f"  Region {name} (a task per split): {_region(job, name)}" for name in job.sources]
+        found += [f"  Region {box.id} (a task per stretch): {_region(job, box.id)}" for box in job.readers]
         for exchange in sorted(job.exchanges, key=lambda each: (each.level, each.id)):
             found.append(f"  {_exchange(job, exchange)}: {_region(job, exchange.consumer)}")
     return found
 
 
-def record(plan: Plan) -> list[dict[str, Any]]:
+def record(plan: Plan, laid: frozenset[str] = frozenset()) -> list[dict[str, Any]]:
     """The same as plain data."""
     return [
         {
             "number": job.number,
-            "regions": [{"root": name, "level": 0, "operators": _members(job, name)} for name in job.sources],
+            "regions": [
+                {"root": name, "level": 0, "operators": _members(job, name)}
+                for name in (*job.sources, *(box.id for box in job.readers))
+            ],
             "exchanges": [
                 {
                     "kind": str(exchange.kind),
@@ -70,7 +96,7 @@ def record(plan: Plan) -> list[dict[str, Any]]:
                 for exchange in job.exchanges
             ],
         }
-        for job in jobs(plan)
+        for job in jobs(plan, laid)
     ]
 
 
@@ -96,6 +122,10 @@ def _region(job: Job, root: str) -> str:
 
 
 def _title(box: Box) -> str:
-    if box.rows is not None:
-        return f"{box.rows.node}.{box.rows.input} [build side, kept for the next job]"
+    if box.role is Role.KEEP:
+        return f"{box.step.name} [kept for later jobs]"
+    if box.role is Role.KEPT:
+        return f"{box.step.name} [kept by an earlier job]"
+    if isinstance(box.tells, Rows):
+        return f"{box.tells.node}.{box.tells.input} [{_KEPT[box.tells.go_on]}, kept for the next job]"
     return box.title or (f"{box.step.name} [replayed]" if box.silent else box.step.name)

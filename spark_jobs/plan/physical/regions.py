@@ -3,10 +3,11 @@
 A **region** is everything that a batch reaches from a root without leaving its task: the root is a split of a source,
 or a partition of an exchange. An aggregate cuts its stream twice: partial groups go to the *group* exchange, where
 equal keys meet, and the results go *home* to the partition that holds the place of their first record, so that order
-needs no global sort. A combine's build sides are written down by an earlier **job** and read by each task of the next.
+needs no global sort. What an earlier **job** has to write down is looked up by each task of the next, as a combine's
+build sides, or is a root there, in **stretches**, as the inputs of an interleaved merge.
 
-A job is a chain of **levels**: level 0 reads splits, level n+1 what level n sent. The chain is one Spark job,
-whatever the pipeline's shape: rows for an exchange of a later level are passed on unopened.
+A job is a chain of **levels**: level 0 reads splits and stretches, level n+1 what level n sent. The chain is one Spark
+job, whatever the pipeline's shape: rows for an exchange of a later level are passed on unopened.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, assert_never
 
+from spark_jobs.nodes.terms.needs import Rows, Values
 from spark_jobs.nodes.terms.shape import ExchangeKind, Local, Meet, Role
+from spark_jobs.plan.physical import feeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_jobs.nodes import node
     from spark_jobs.nodes.aggregate.totals import Totals
-    from spark_jobs.nodes.terms.needs import Rows
+    from spark_jobs.nodes.terms.needs import Need
+    from spark_jobs.nodes.terms.shape import Stop
     from spark_jobs.plan import plan as plans
 
 
@@ -39,7 +43,11 @@ class Target:
 
 @dataclass(frozen=True)
 class Box:
-    """An operator of a region; `exchange` is what it sends to, `rows` what it writes down for a later job."""
+    """An operator of a region.
+
+    `exchange` is what it sends to, `tells` what it writes down for a later job, `reads` what an earlier one wrote down
+    that it reads as a root.
+    """
 
     id: str
     step: node.Step
@@ -48,7 +56,8 @@ class Box:
     silent: bool
     targets: tuple[Target, ...] = ()
     exchange: int | None = None
-    rows: Rows | None = None
+    tells: Need | None = None
+    reads: tuple[Rows, ...] = ()
     #: In how many partitions it sends or writes them.
     partitions: int = 1
     #: Every lane that reaches the box, in record order: its position is the high part of a record's ordinal.
@@ -80,12 +89,17 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Job:
-    """One Spark job. `sources` are the roots of level 0; `boxes` all operators by id."""
+    """One Spark job. `sources` are the roots of level 0 that read splits; `boxes` all operators by id."""
 
     number: int
     sources: tuple[str, ...]
     boxes: dict[str, Box]
     exchanges: tuple[Exchange, ...]
+
+    @property
+    def readers(self) -> tuple[Box, ...]:
+        """The roots of level 0 that read what earlier jobs wrote down."""
+        return tuple(box for box in self.boxes.values() if box.reads)
 
     @property
     def levels(self) -> int:
@@ -106,62 +120,72 @@ class Job:
         return sum(exchange.partitions for exchange in self.at(level))
 
 
-def jobs(plan: plans.Plan, partitions: Callable[[str], int]) -> tuple[Job, ...]:
+def jobs(plan: plans.Plan, partitions: Callable[[str], int], laid: frozenset[str] = frozenset()) -> tuple[Job, ...]:
     """The jobs of a plan, in order.
 
     Args:
         plan: the plan; every node has a step.
         partitions: how many partitions a node's records are spread over where they meet, by the node's name; 1 keeps
             groups in one task, and gives each task the whole build side of a combine.
+        laid: the sources whose records are written down as they are read, for tasks of a later job to go on with them.
     """
-    return _Builder(plan, partitions).build()
-
-
-def rows(planned: plans.PlannedNode, edge: plans.Input) -> Rows | None:
-    """What an earlier job writes down of an input, where its records are only looked up."""
-    needs = planned.step.needs if planned.step else ()
-    return next((need for need in needs if need.input == edge.qualifier), None)
-
-
-def streams(planned: plans.PlannedNode) -> list[plans.Input]:
-    """The edges whose records go on through the node, the one first whose order it keeps."""
-    return [edge for edge in planned.inputs if rows(planned, edge) is None]
-
-
-def _written(planned: plans.PlannedNode) -> list[plans.Input]:
-    return [edge for edge in planned.inputs if rows(planned, edge) is not None]
-
-
-def step(planned: plans.PlannedNode) -> node.Step:
-    """The step of a node; a plan that has nodes without is refused before (`plan/pending.py`)."""
-    if planned.step is None:
-        raise ValueError(f"{planned.name} is not ready to run")
-    return planned.step
+    return _Builder(plan, partitions, laid).build()
 
 
 class _Builder:
-    def __init__(self, plan: plans.Plan, partitions: Callable[[str], int]) -> None:
+    def __init__(self, plan: plans.Plan, partitions: Callable[[str], int], laid: frozenset[str]) -> None:
         self.plan = plan
-        self.phases = {planned.name: step(planned).phases(partitions(planned.name)) for planned in plan.nodes}
+        self.phases = {planned.name: feeds.step(planned).phases(partitions(planned.name)) for planned in plan.nodes}
+        self.laid = {name for name in laid if plan.consumers[name]}
         self.numbers = self._numbers()
+        #: The first job that can go on with what a node gives.
         self.depths: dict[str, int] = {}
+        #: The job that writes an input down, or the values of a state node.
+        self.told: dict[Need, int] = {}
+        #: The nodes whose records the jobs so far have written down.
+        self.kept: set[str] = set()
         #: The box of each node that its records leave from, in the job that is being made.
         self.exits: dict[str, str] = {}
+        # Nodes of the init phase wait for no others, and all others wait until it is over.
+        init = [planned for planned in plan.nodes if planned.is_init]
+        for planned in init:
+            self._place(planned, 0)
+        floor = max((self.depths[planned.name] + 1 for planned in init), default=0)
         for planned in plan.nodes:
-            stream = [self.depths[edge.node] for edge in streams(planned)]
-            build = [self.depths[edge.node] + 1 for edge in _written(planned)]
-            self.depths[planned.name] = max([0, *stream, *build])
+            if not planned.is_init:
+                self._place(planned, floor)
         self.ends = self._job_of_ends()
 
+    def _place(self, planned: plans.PlannedNode, floor: int) -> None:
+        """Find the job of a node and of what it needs; what it reads from was placed before."""
+        setters = feeds.awaited(planned)
+        self.told |= {Values(setter): self.depths[setter] for setter in setters}
+        # Whatever is made of its inputs may read the values, keys of its build sides included.
+        ready = max([floor, *(self.depths[setter] + 1 for setter in setters)])
+        written = [(edge, need) for edge, need in feeds.inputs(planned) if need is not None]
+        self.told |= {need: max(ready, self.depths[edge.node]) for edge, need in written}
+        built = [self.told[need] + 1 for _, need in written]
+        streamed = [self.depths[edge.node] for edge in feeds.piped(planned)]
+        self.depths[planned.name] = max([ready, *streamed, *built]) + (planned.name in self.laid)
+
+    def _within(self, planned: plans.PlannedNode) -> list[plans.Input]:
+        """The edges whose records come within the job: none to what an earlier one has kept."""
+        return [] if planned.name in self.kept else feeds.piped(planned)
+
     def _job_of_ends(self) -> dict[str, int]:
-        """The job of each end of a stream: ends that read a common source run together, so that it is read once."""
+        """The job of each end of a stream: ends that read a common source run together, so that it is read once.
+
+        The init phase has ended before the others begin, whatever they read.
+        """
         consumed = {edge.node for planned in self.plan.nodes for edge in planned.inputs}
-        ends = [planned.name for planned in self.plan.nodes if planned.name not in consumed]
-        sources = {name: self._upstream([name]) for name in ends}
-        return {
-            name: max(self.depths[other] for other in ends if sources[name] & sources[other] or other == name)
-            for name in ends
-        }
+        ends = [planned for planned in self.plan.nodes if planned.name not in consumed]
+        above = {planned.name: self._upstream([planned.name]) for planned in ends}
+
+        def together(one: plans.PlannedNode, other: plans.PlannedNode) -> bool:
+            shares = not above[one.name].isdisjoint(above[other.name])
+            return one is other or (one.is_init is other.is_init and shares)
+
+        return {end.name: max(self.depths[each.name] for each in ends if together(end, each)) for end in ends}
 
     def _upstream(self, names: list[str]) -> set[str]:
         """Some nodes and all that their records come from within a job."""
@@ -170,8 +194,31 @@ class _Builder:
             name = names.pop()
             if name not in found:
                 found.add(name)
-                names += [edge.node for edge in streams(self.plan.by_name[name])]
+                names += [edge.node for edge in self._within(self.plan.by_name[name])]
         return found
+
+    def _is_kept(self, planned: plans.PlannedNode) -> bool:
+        """Whether what a node gives is written down where it is first made, for nodes behind it that run later.
+
+        Those are readers of what a state node sets, those that read what nodes of the init phase do, and all behind a
+        large file that one task reads.
+        """
+        readers = [consumer for consumer, _ in self.plan.consumers[planned.name]]
+        goes_on = any(isinstance(need, Rows) and need.go_on for need in feeds.step(planned).needs)
+        if not readers or set(planned.outputs) != {""} or goes_on:
+            return False
+        if planned.name in self.laid:
+            return True
+        return Values(planned.name) in self.told or (planned.is_init and not all(each.is_init for each in readers))
+
+    def _keeps(self, members: set[str]) -> set[str]:
+        """The nodes of a job that write down what they give: nodes behind them run later, with none kept between."""
+        found = {name for name in members - self.kept if self._is_kept(self.plan.by_name[name])}
+        later: dict[str, bool] = {}
+        for planned in reversed(self.plan.nodes):
+            readers = [consumer.name for consumer, _ in self.plan.consumers[planned.name]]
+            later[planned.name] = any(name not in members or (later[name] and name not in found) for name in readers)
+        return {name for name in found if later[name]}
 
     def build(self) -> tuple[Job, ...]:
         done: set[str] = set()
@@ -181,13 +228,20 @@ class _Builder:
             if members:
                 found.append(self._job(number, members, done))
                 done |= members
+                self.kept |= self._keeps(members)
         return tuple(found)
 
     def _members(self, number: int) -> set[str]:
-        """The nodes that run in a job: what its ends and its build sides need, up to what earlier jobs wrote down."""
+        """The nodes that run in a job: what its ends need, and what it tells, up to what earlier jobs wrote down."""
         wanted = [name for name, job in self.ends.items() if job == number]
-        wanted += [e.node for p in self.plan.nodes for e in _written(p) if self.depths[e.node] == number]
+        wanted += [need.node for need, job in self.told.items() if isinstance(need, Values) and job == number]
+        wanted += [edge.node for each in self.plan.nodes for edge in self._writes(each, number)]
+        wanted += [name for name in self.laid if self.depths[name] == number + 1]
         return self._upstream(wanted)
+
+    def _writes(self, planned: plans.PlannedNode, number: int) -> list[plans.Input]:
+        """The inputs of a node that a job writes down."""
+        return [edge for edge, need in feeds.inputs(planned) if need is not None and self.told[need] == number]
 
     def _job(self, number: int, members: set[str], done: set[str]) -> Job:
         boxes: dict[str, Box] = {}
@@ -196,12 +250,14 @@ class _Builder:
         levels: dict[str, set[int]] = {}  # node -> levels at which its records appear
         for planned in self.plan.nodes:
             if planned.name in members:
-                arriving = {level for edge in streams(planned) for level in levels[edge.node]} or {0}
+                arriving = {level for edge in self._within(planned) for level in levels[edge.node]} or {0}
                 whole = self._box(planned, planned.name in done)
                 levels[planned.name] = self._parts(whole, arriving, boxes, exchanges)
         for planned in self.plan.nodes:
             self._connect(planned, number, members, boxes)
-        sources = tuple(p.name for p in self.plan.nodes if not p.inputs and p.name in members)
+        for name in self._keeps(members):
+            self._keep(self.plan.by_name[name], boxes)
+        sources = tuple(p.name for p in self.plan.nodes if not p.inputs and p.name in members - self.kept)
         return Job(number, sources, boxes, tuple(exchanges))
 
     def _numbers(self) -> dict[str, int]:
@@ -209,46 +265,46 @@ class _Builder:
         found: dict[str, int] = {}
         free = 0
         for planned in self.plan.nodes:
-            found[planned.name] = free + (len(planned.inputs) if _written(planned) else 0)
+            found[planned.name] = free + (len(planned.inputs) if feeds.written(planned) else 0)
             free = found[planned.name] + len(self.phases[planned.name])
         return found
 
     def _box(self, planned: plans.PlannedNode, silent: bool) -> Box:
-        return Box(
-            planned.name,
-            step(planned),
-            Role.WHOLE,
-            self.numbers[planned.name],
-            silent,
-            lanes=self._incoming_lanes(planned),
-        )
+        box = Box(planned.name, feeds.step(planned), Role.WHOLE, self.numbers[planned.name], silent)
+        if planned.name in self.kept:
+            return replace(box, role=Role.KEPT, reads=(feeds.kept(planned.name),))
+        reads = tuple(written for _, written in feeds.inputs(planned) if written is not None and written.go_on)
+        return replace(box, reads=reads, lanes=self._incoming_lanes(planned))
 
     def _incoming_lanes(self, planned: plans.PlannedNode) -> Lanes:
         """Every path through merges by which records reach a node, in the order that the node gives them."""
-        if not planned.inputs:
+        if not self._within(planned):
             return ((),)
         if any(isinstance(phase, Local) and phase.lanes for phase in self.phases[planned.name]):
             return tuple((i, *lane) for i, edge in enumerate(planned.inputs) for lane in self._lanes(edge.node))
-        return self._lanes(streams(planned)[0].node)
+        return self._lanes(feeds.piped(planned)[0].node)
 
     def _lanes(self, name: str) -> Lanes:
         """Every path through merges by which records reach a node's output, in the order the records have there."""
-        if any(isinstance(phase, Meet) for phase in self.phases[name]):
+        if name in self.kept or any(isinstance(phase, Meet) for phase in self.phases[name]):
             return ((),)
         return self._incoming_lanes(self.plan.by_name[name])
 
     def _parts(self, whole: Box, levels: set[int], boxes: dict[str, Box], exchanges: list[Exchange]) -> set[int]:
         """The boxes of a node, part by part; gives the levels at which the result appears."""
+        if whole.role is Role.KEPT:
+            boxes[whole.id], self.exits[whole.id] = whole, whole.id
+            return {0}
         phases = self.phases[whole.id]
         for i, phase in enumerate(phases):
             name = whole.id if i == 0 else f"{whole.id}#{i}"
             part = replace(whole, id=name, step=phase.step, first=i == 0, last=i == len(phases) - 1)
-            part = replace(part, number=whole.number + i)
+            part = replace(part, number=whole.number + i, reads=() if i else whole.reads)
             if i:
                 self._follow(boxes, self.exits[whole.id], name)
             match phase:
                 case Local():
-                    boxes[name] = part
+                    boxes[name] = self._beside(part, phase.aside, max(levels) + 1, boxes, exchanges)
                     self.exits[whole.id] = name
                 case Meet():
                     levels = {self._meeting(part, phase, max(levels), boxes, exchanges)}
@@ -257,17 +313,32 @@ class _Builder:
                     assert_never(phase)
         return levels
 
+    def _beside(
+        self, box: Box, aside: Stop | None, level: int, boxes: dict[str, Box], exchanges: list[Exchange]
+    ) -> Box:
+        """The box of a local part; what it finds out goes to another, where somebody waits for it."""
+        if aside is None or box.silent or aside.tells not in self.told:
+            return box
+        name = f"{box.id}#{aside.role}"
+        title = f"{box.step.name} [{aside.title}]"
+        behind = replace(box, id=name, role=aside.role, lanes=((),), reads=(), first=False, last=False, title=title)
+        boxes[name] = replace(behind, tells=aside.tells)
+        exchanges.append(Exchange(len(exchanges), aside.kind, level, 1, name, aside.moved, aside.by))
+        return replace(box, exchange=exchanges[-1].id)
+
     def _meeting(self, box: Box, phase: Meet, arriving: int, boxes: dict[str, Box], exchanges: list[Exchange]) -> int:
         """The boxes and exchanges by which records meet and go home; gives the level where the result appears."""
         called = f"{box.step.name} ({phase.aspect})" if phase.aspect else box.step.name
         sent = replace(box, exchange=len(exchanges), partitions=phase.partitions, last=False)
         boxes[box.id] = replace(sent, role=Role.PARTIAL, title=f"{called} [{phase.departs}]")
-        behind = replace(box, lanes=((),), incoming_lanes=box.lanes, first=False)
+        behind = replace(box, lanes=((),), incoming_lanes=box.lanes, reads=(), first=False)
         stops = phase.route
         for level, stop in enumerate(stops, arriving + 1):
             name = f"{box.id}#{stop.role}"
             exchanges.append(Exchange(len(exchanges), stop.kind, level, phase.partitions, name, stop.moved, stop.by))
             arrived = replace(behind, id=name, role=stop.role, title=f"{called} [{stop.title}]")
+            if stop.tells in self.told and not box.silent:
+                arrived = replace(arrived, tells=stop.tells)
             if stop is not stops[-1]:
                 arrived = replace(arrived, exchange=len(exchanges), partitions=phase.partitions, last=False)
             boxes[name] = arrived
@@ -281,30 +352,37 @@ class _Builder:
 
     def _connect(self, planned: plans.PlannedNode, number: int, members: set[str], boxes: dict[str, Box]) -> None:
         """Wire a node's inputs to its producers' last boxes."""
-        for index, edge in enumerate(planned.inputs):
+        for index, (edge, written) in enumerate(feeds.inputs(planned)):
             producer = boxes.get(self.exits.get(edge.node, ""))
-            written = rows(planned, edge)
             if producer is None:
                 continue
             if written is not None:
-                if self.depths[edge.node] != number:
+                if self.told[written] != number:
                     continue
                 target = str(written)
                 boxes[target] = Box(
                     target,
-                    step(planned),
+                    feeds.step(planned),
                     Role.BUILD,
                     self.numbers[planned.name] - len(planned.inputs) + index,
                     silent=False,
-                    rows=written,
+                    tells=written,
                     partitions=self._partitions(written),
                     lanes=self._lanes(edge.node),
                 )
-            elif planned.name in members:
+            elif planned.name in members - self.kept:
                 target = planned.name
             else:
                 continue
             boxes[producer.id] = replace(producer, targets=(*producer.targets, Target(edge.port, target, index)))
+
+    def _keep(self, planned: plans.PlannedNode, boxes: dict[str, Box]) -> None:
+        """Add the box that writes down what a node gives, for later jobs to begin with it."""
+        last = boxes[self.exits[planned.name]]
+        target = str(feeds.kept(planned.name))
+        kept = Box(target, last.step, Role.KEEP, last.number, silent=False, tells=feeds.kept(planned.name))
+        boxes[target] = replace(kept, lanes=self._lanes(planned.name))
+        boxes[last.id] = replace(last, targets=(*last.targets, Target("", target, 0)))
 
     def _partitions(self, written: Rows) -> int:
         """In how many partitions an input is written down: those in which it meets the others, if it does."""

@@ -19,6 +19,22 @@ if TYPE_CHECKING:
     from spark_jobs.plan.graph import Graph
 
 
+#: In how many files as large as the largest one a source has tasks enough.
+_ENOUGH_FILES = 4
+
+
+def is_worth_spreading(size: int, beside: Sequence[int], unit: int) -> bool:
+    """Whether what one task has to read is worth being taken over by others.
+
+    Args:
+        size: the bytes of it.
+        beside: those of everything that is read of the source. With many pieces of that size there are tasks enough,
+            and moving records would be for nothing.
+        unit: the bytes that are usual for a task.
+    """
+    return size >= 2 * unit and size * _ENOUGH_FILES >= sum(beside)
+
+
 def source_bytes(step: SourceStep, base_dir: Path) -> int | None:
     """The size of a source's literal files, None when it is a pattern or a file is missing."""
     names = [step.match.path] if step.match.path else list(step.match.paths)

@@ -15,7 +15,7 @@ from spark_jobs.plan.reading import document, reader, yaml_tree
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_jobs.plan.reading.document import NodeSource
+    from spark_jobs.plan.reading.nodes import NodeSource
 
 
 def load(

@@ -87,6 +87,11 @@ class Mapping:
 Node = Scalar | Sequence | Mapping
 
 
+def is_null(node: Node) -> bool:
+    """Whether nothing is written there, or `null`."""
+    return isinstance(node, Scalar) and node.value is None
+
+
 @dataclass
 class _Open:
     """A collection that is being read; `key` is the mapping key that waits for its value."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,7 +18,6 @@ from spark_jobs.formats.fixed_width import layout as layouts
 from spark_jobs.formats.fixed_width.options import FixedWidthRead, FixedWidthWrite, LineSeparator
 from spark_jobs.formats.format import Reading, Unfit
 from spark_jobs.formats.reading import SplitOutcome
-from spark_jobs.plan import pending
 from spark_jobs.scan import files
 from spark_jobs.scan.files import FormatError
 from tests.formats.csv.files import source_columns
@@ -201,13 +201,6 @@ def test_a_layout_says_where_its_fields_are(field: dict[str, Any], says: str) ->
     assert says in problem
 
 
-def test_what_a_layout_asks_for_and_is_not_built_is_told() -> None:
-    assert layouts.unbuilt(NAMES) is None
-    assert layouts.unbuilt(layout({"name": "a", "start": 0, "width": 1, "scale": 2})) == "`scale` in a `format_schema`"
-    assert layouts.unbuilt((("records", ()), ("discriminator", ()))) is None
-    assert layouts.unbuilt((("records", ((),)),)) == "a `format_schema` with `records`"
-
-
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "cp037"])
 def test_places_are_bytes_so_that_encodings_have_ascii(encoding: str) -> None:
     assert [key for key, _ in FixedWidthRead(encoding=encoding).problems()] == ["encoding"]
@@ -232,19 +225,104 @@ PIPELINE = """
     [
         ("{ fields: [] }", "E007", "the format schema has no fields"),
         ("{ fields: [{ name: id, start: 0 }] }", "E007", "field `id`: `width` is missing"),
-        ("{ fields: [{ name: id, start: 0, width: 1, default: 5 }] }", "E400", "`default` in a `format_schema`"),
         (
-            "{ discriminator: { start: 0, width: 1 }, records: [{ id: a, tag: A, fields: [{ name: id }] }] }",
-            "E400",
-            "a `format_schema` with `records`",
+            "{ fields: [{ name: id, start: 0, width: 1, type: integer, precision: 0 }] }",
+            "E224",
+            "`precision` counts all digits",
+        ),
+        (
+            "{ fields: [{ name: id, start: 0, width: 1, type: integer, enum: [1, x] }] }",
+            "E224",
+            "`x` under `enum` is no Int",
+        ),
+        (
+            "{ discriminator: { start: 0, width: 1 }, records: [{ id: a, tag: A, fields: [{ name: id, start: 0 }] }] }",
+            "E007",
+            "`width` is missing",
+        ),
+        (
+            "{ discriminator: { field: k }, records: [{ id: a, tag: A, fields: [{ name: id, start: 1, width: 1 }] }] }",
+            "E007",
+            "the field `k` is not in all kinds of records at the same place",
+        ),
+        (
+            "{ discriminator: { start: 0, width: 1 }, records: [{ id: a, tag: AB, fields: "
+            "[{ name: id, start: 0, width: 1 }] }] }",
+            "E007",
+            "the tag `AB` is longer than",
+        ),
+        (
+            "{ discriminator: { start: 0, width: 1 }, structure: [{ record: a }], records: [{ id: a, tag: A, fields: "
+            "[{ name: id, start: 0, width: 1 }] }] }",
+            "E224",
+            "a source reads each by itself",
         ),
     ],
 )
 def test_layouts_are_checked_in_both_directions(layout: str, code: str, says: str, tmp_path: Path) -> None:
     text = PIPELINE.format(layout=layout)
-    if code == "E400":
-        found = pending.pending(plans.planned(tmp_path, text))
-    else:
-        found = plans.problems(tmp_path, text)
+    found = plans.problems(tmp_path, text)
     assert [item.code.id for item in found] == [code, code]
     assert all(says in item.message for item in found)
+
+
+def scaled(pad: str) -> Any:
+    return layout(
+        {"name": "id", "start": 0, "width": 3, "type": "integer", "default": 7},
+        {"name": "v", "start": 3, "width": 8, "type": "decimal", "scale": 2, "justify": "right", "pad": pad},
+        {"name": "t", "start": 11, "width": 4, "default": "none"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "pad", "expected"),
+    [
+        ("  100012345abcd", "0", (1, 123.45, "abcd")),
+        ("   00000005", "0", (7, 0.05, "none")),
+        ("  100000000    ", "0", (1, 0.0, "none")),
+        ("  1   -1234ab  ", " ", (1, -12.34, "ab")),
+        ("  1   12.5 ab  ", " ", (1, 12.5, "ab")),
+        ("  1        ab  ", " ", (1, None, "ab")),
+    ],
+)
+def test_points_that_are_not_written_and_defaults(
+    tmp_path: Path, text: str, pad: str, expected: tuple[Any, ...]
+) -> None:
+    kinds = {"id": types.INT, "v": types.FLOAT, "t": types.STRING}
+    assert read(tmp_path / "in", text.encode() + b"\n", kinds, scaled(pad)) == ([(0, *expected)], [])
+
+
+def test_numbers_are_written_without_their_points() -> None:
+    numbers = [123.45, -0.05, 0.0, 1e-9, 0.125, 99999.994999, math.nan, None, 3.0]
+    columns = {"id": (types.INT, [1] * 8 + [None]), "v": (types.FLOAT, numbers)}
+    data, failed = write(columns, scaled("0"))
+    cells = [line[3:11] for line in data.decode().splitlines()]
+    assert cells == ["00012345", "000000-5", "00000000", "00000000", "00000013", "09999999", "00000000", "00000300"]
+    assert failed == [(6, "field 'v': 'NaN' is no number with 2 digits behind the point")]
+    assert data.decode().splitlines()[-1] == "  700000300none"
+
+
+@given(
+    numbers=st.lists(st.integers(-(10**12), 10**12), max_size=20),
+    scale=st.integers(1, 6),
+    split_bytes=st.integers(1, 60),
+)
+def test_scaled_numbers_that_were_written_are_read(
+    numbers: list[int], scale: int, split_bytes: int, tmp_path: Path
+) -> None:
+    fields = layout({"name": "v", "start": 0, "width": 20, "type": "decimal", "scale": scale})
+    exact = [number / 10**scale for number in numbers]
+    data, failed = write({"v": (types.FLOAT, exact)}, fields)
+    assert failed == []
+    good, bad = read(tmp_path / "in", data, {"v": types.FLOAT}, fields, split_bytes=split_bytes)
+    assert ([value for _, value in good], bad) == (exact, [])
+
+
+def test_a_field_that_is_written_follows_the_one_before_it() -> None:
+    fields = layout({"name": "a", "width": 3}, {"name": "b", "width": 2})
+    assert [*layouts.problems(fields, is_written=True)] == []
+    assert ["`start` is missing" in problem for problem in layouts.problems(fields)] == [True, True]
+    data, _ = write({"a": (types.INT, [1]), "b": (types.STRING, ["x"])}, fields)
+    assert data == b"  1x \n"
+    (problem,) = layouts.problems(layout({"name": "a", "end": 3}), is_written=True)
+    assert "`width` is missing" in problem

@@ -126,3 +126,39 @@ lines = st.lists(
     max_size=12,
 )
 line_ends = st.sampled_from(["\n", "\n", "\r\n", "\r"])
+
+#: Records with arrays of objects, of scalars, of all kinds; members of elements that records have, too.
+_ELEMENT_KEYS = st.sampled_from(["i", "s", "f", "x", "u", "r", "q", "o", "o.i", "p.s", "k"])
+_small = st.sampled_from(["1", "2", "7", "1.5", "2.0", "-0", '"a"', '"b"', "true", "null"])
+_alike = st.sampled_from(
+    [["1", "2"], ['"a"', '"b,c"'], ["true"], ["1", "2.5"], ["1.0"], ["null", "1"], ['"x"', "null"]]
+)
+_object = _members(
+    _small | st.sampled_from(['{"i":3}', '{"i":null}', "[1,2]", '["a"]', '[{"i":9,"k":1}]']), _ELEMENT_KEYS
+)
+_same_object = st.sampled_from(
+    ['{"s":"a","i":1}', '{"s":"b","i":null}', '{"s":"c"}', '{"i":4,"o":{"i":5}}', '{"f":1.5}']
+)
+_some_array = st.one_of(
+    st.lists(_same_object, max_size=3), st.lists(_same_object, max_size=3), st.lists(_object, max_size=3), _alike
+).map(_array)
+_array_value = st.one_of(_some_array, _some_array, _some_array, _small, st.just("{}"), st.just('{"k":[1]}'))
+
+
+@st.composite
+def _line_with_arrays(draw: st.DrawFn) -> str:
+    found = [f'"{key}":{draw(_FITTING_VALUES[key])}' for key in draw(st.sampled_from(_SOME_KEYS))]
+    arrays = draw(st.sampled_from([("r",), ("r",), ("r", "q"), ("q",), ()]))
+    found += [f'"{key}":{draw(_array_value)}' for key in arrays]
+    if draw(st.integers(0, 3)) == 0:
+        found.append(f'"w":{{"k":{draw(_array_value)},"i":1}}')
+    return "{" + ",".join(found) + "}"
+
+
+_FITTING_VALUES = {key: st.sampled_from(found) for key, found in _FITTING.items()}
+_SOME_KEYS = [("i", "s"), ("i", "s", "o"), ("x", "u"), ("i", "f", "b"), ()]
+
+#: Mostly records with arrays, some of any kind.
+lines_with_arrays = st.lists(
+    st.integers(0, 9).flatmap(lambda at: any_line if at == 0 else _line_with_arrays()), max_size=12
+)

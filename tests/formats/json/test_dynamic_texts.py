@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.cxl import types, values
 from spark_jobs.formats import cell_text
-from spark_jobs.formats.json import spelling
+from spark_jobs.formats.typed import spelling
 
 scalars = (
     st.none()

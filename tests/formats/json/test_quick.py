@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.cxl import types
+from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
 from spark_jobs.formats.json import exact, parser, quick
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.formats.stretch import Stretch
+from spark_jobs.scan.files import FormatError
+from tests.formats.json.test_reading_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     import pyarrow as pa
 
@@ -40,7 +44,7 @@ def exactly(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def read(text: str, columns: dict[str, types.Type] = COLUMNS, widened: tuple[str, ...] = ()) -> list[pa.RecordBatch]:
     wanted = Reading(tuple(SourceColumn(name, static) for name, static in columns.items()), widened)
     reader = parser.JsonParser("in.ndjson", JsonLayout.NDJSON, JsonRead(), wanted)
-    return [block.batch for block in reader.blocks(io.BytesIO(f"{text}\n".encode()), Stretch())]
+    return [block.batch for block in reader.blocks(lambda: io.BytesIO(f"{text}\n".encode()), Stretch())]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n", "  \n"], ids=repr)
@@ -58,7 +62,7 @@ def test_columns_with_another_name_in_the_file_are_read_by_columns(exactly: list
         SourceColumn("at", types.FLOAT, alias="price", required=True),
     )
     reader = parser.JsonParser("in.ndjson", JsonLayout.NDJSON, JsonRead(), Reading(columns, ("name",)))
-    (block,) = reader.blocks(io.BytesIO(f"{chr(10).join(LINES)}\n".encode()), Stretch())
+    (block,) = reader.blocks(lambda: io.BytesIO(f"{chr(10).join(LINES)}\n".encode()), Stretch())
     assert exactly == []
     assert block.batch.to_pylist()[7] == {"name": 7, "id": "é", "at": 7.5, "$widened.name": '"n\\n7"'}
 
@@ -127,8 +131,56 @@ def test_blocks_of_lines_are_as_small_as_memory_asks(arrays: tuple[ArrayPath, ..
     def found(block_bytes: int) -> list[list[dict[str, object]]]:
         wanted = Reading(columns, block_bytes=block_bytes)
         reader = parser.JsonParser("in.ndjson", JsonLayout.NDJSON, JsonRead(), wanted, arrays)
-        return [block.batch.to_pylist() for block in reader.blocks(io.BytesIO(text), Stretch())]
+        return [block.batch.to_pylist() for block in reader.blocks(lambda: io.BytesIO(text), Stretch())]
 
     whole, cut = found(1 << 30), found(len(text) // 9)
-    assert (len(whole), len(cut)) == (1, 10)
+    assert (len(whole), len(cut)) == (1, 19 if arrays else 10)
     assert [record for block in cut for record in block] == whole[0]
+
+
+@pytest.mark.parametrize("between", [",", ', {"odd": [1]},'], ids=["alike", "not alike"])
+@pytest.mark.parametrize("where", [None, "data.rows"])
+def test_blocks_of_arrays_are_as_small_as_memory_asks(where: str | None, between: str) -> None:
+    text = f"[{between.join(LINES)}]"
+    data = (text if where is None else f'{{"data": {{"rows": {text}}}, "n": 1}}').encode()
+    columns = tuple(SourceColumn(name, static) for name, static in COLUMNS.items())
+    layout = JsonLayout.ARRAY if where is None else JsonLayout.OBJECT
+
+    def found(block_bytes: int) -> list[list[dict[str, object]]]:
+        wanted = Reading(columns, block_bytes=block_bytes)
+        reader = parser.JsonParser("in.json", layout, JsonRead(record_path=where), wanted)
+        return [block.batch.to_pylist() for block in reader.blocks(lambda: io.BytesIO(data), Stretch())]
+
+    whole, cut = found(1 << 30), found(len(data) // 9)
+    # The first elements tell what stands between them. Bytes are read as many at a time as make a block.
+    assert len(whole) == 2
+    assert 5 < len(cut) < 14
+    assert max(map(len, cut)) * 4 < sum(map(len, cut))
+    assert [record for block in cut for record in block] == [record for block in whole for record in block]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        (f'{{"s":"{"x" * 3_000_000}"}}', JsonRead(JsonLayout.NDJSON)),
+        (f'[{{"s":"{"x" * 3_000_000}"}}]', JsonRead()),
+        (f'{{"d":[{{"s":"{"x" * 3_000_000}"}}]}}', JsonRead(record_path="d")),
+        (f'{{"d":[1],"d":[{",".join(["{}"] * 1_000_000)}]}}', JsonRead(record_path="d")),
+    ],
+    ids=["line", "element", "element of a document", "document that is read whole"],
+)
+def test_a_record_that_is_too_long_ends_the_reading(text: str, options: JsonRead, tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="longer than 1000000 bytes") as raised:
+        read_json(
+            tmp_path / "in", text, {"s": types.STRING}, options=options, on_unmapped=OnUnmapped.DROP,
+            record_bytes=1_000_000,
+        )  # fmt: skip
+    assert raised.value.code == "E310"
+
+
+def test_a_long_array_of_short_records_is_not_too_long(tmp_path: Path) -> None:
+    text = f'{{"d":[{",".join(["{}"] * 1_000_000)}]}}'
+    got = read_json(
+        tmp_path / "in", text, {"s": types.STRING}, options=JsonRead(record_path="d"), record_bytes=1_000_000
+    )
+    assert got.count == 1_000_000

@@ -195,7 +195,7 @@ def test_lines_arrays_and_documents_hold_the_same_records(
 def test_an_array_may_be_longer_than_what_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = json.dumps([{"id": i, "s": "é\\" * (i % 5) + '"]'} for i in range(200)], ensure_ascii=False)
     for size in (1, 2, 7, 1000):
-        monkeypatch.setattr(json_array, "_CHUNK_BYTES", size)
+        monkeypatch.setattr(json_array, "CHUNK_BYTES", size)
         got = read_json(tmp_path / "in.json", data, {"id": types.INT, "s": types.STRING})
         assert [record["id"] for record in got.records] == list(range(200))
         assert got.records[4]["s"] == "é\\" * 4 + '"]'

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from spark_jobs import plan
 
 if TYPE_CHECKING:
@@ -23,6 +25,22 @@ def problems(folder: Path, reads: str, writes: str) -> list[str]:
     return [problem.code.id for problem in plan.validate(path, base_dir=folder, to_run=True)]
 
 
-def test_parquet_is_read_and_not_written_yet(tmp_path: Path) -> None:
+def test_parquet_is_read_and_written(tmp_path: Path) -> None:
     assert problems(tmp_path, "parquet", "csv") == []
-    assert problems(tmp_path, "csv", "parquet") == ["E400"]
+    assert problems(tmp_path, "csv", "parquet") == []
+
+
+@pytest.mark.parametrize("more", ["sort_order: [a]", "split: { max_records: 1 }"])
+def test_records_of_columns_move(tmp_path: Path, more: str) -> None:
+    assert problems(tmp_path, "csv", f"parquet, {more}") == []
+
+
+@pytest.mark.parametrize("kind", ["map", "array"])
+def test_what_has_no_column_is_refused_by_its_name(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(
+        PIPELINE.format(reads="json", writes="parquet").replace("name: a, type: int", f"name: a, type: {kind}")
+    )
+    (problem,) = plan.validate(path, base_dir=tmp_path, to_run=True)
+    assert problem.code.id == "E007"
+    assert "column 'a': " in problem.message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -18,10 +19,12 @@ from spark_jobs.formats import registry, splits
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import Reading, SourceColumn
 from spark_jobs.formats.reading import SplitOutcome
+from spark_jobs.formats.typed import natural
 from spark_jobs.scan import files
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 FORMAT = registry.named("parquet")
@@ -174,3 +177,92 @@ def test_pages_that_are_broken_end_with_the_name_of_their_file(tmp_path: Path) -
     (tmp_path / "a.parquet").write_bytes(data)
     with pytest.raises(FormatError, match="is no Parquet file that can be read"):
         read(tmp_path / "a.parquet", column("a", types.INT))
+
+
+def test_texts_that_are_no_text_end_with_the_name_of_their_file(tmp_path: Path) -> None:
+    """Arrow hands them on as they are."""
+    bad = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")])
+    for array in (bad, bad.dictionary_encode()):
+        pq.write_table(pa.table({"a": array}), tmp_path / "in")
+        with pytest.raises(FormatError, match=r"^in: is no Parquet file that can be read: .*UTF8"):
+            read(tmp_path / "in", column("a", types.STRING))
+
+
+@pytest.mark.parametrize("table", [pa.table({"a": pa.array([], pa.int64())}), pa.table({})], ids=["rows", "columns"])
+def test_files_without_rows_or_columns_have_no_records(tmp_path: Path, table: pa.Table) -> None:
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet", column("a", types.INT)) == ([], [])
+    with pq.ParquetWriter(tmp_path / "a.parquet", table.schema):
+        pass
+    assert read(tmp_path / "a.parquet", column("a", types.INT), split_bytes=50) == ([], [])
+
+
+def test_records_without_any_column_are_counted(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1, 2, 3]}), tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet", drops=True) == ([], [])  # `read` compares the counts
+
+
+def test_every_record_of_a_bad_column_fails(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": ["x"] * 100_000}), tmp_path / "a.parquet")
+    good, bad = read(tmp_path / "a.parquet", column("a", types.INT))
+    assert (good, len(bad), bad[-1][0]) == ([], 100_000, 99_999)
+
+
+def test_a_row_group_for_each_record(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": list(range(300))}), tmp_path / "a.parquet", row_group_size=1)
+    good, _ = read(tmp_path / "a.parquet", column("a", types.INT), split_bytes=5000)
+    assert [record["a"] for record in good] == list(range(300))
+
+
+def test_what_goes_wrong_behind_the_file_is_not_told_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
+    for problem in (pa.ArrowInvalid("a bug"), OSError(28, "No space left on device")):
+
+        def fails(array: pa.Array, problem: Exception = problem) -> Any:
+            raise problem
+
+        monkeypatch.setattr(natural, "natural", fails)
+        with pytest.raises(type(problem)) as caught:
+            read(tmp_path / "a.parquet", column("a", types.INT))
+        assert caught.value is problem
+
+
+@pytest.mark.parametrize(
+    ("names", "name"),
+    [(["a", "a", "s"], "a"), (["s.m", "a", "s"], "s.m"), (["a", "s", "s.m"], "s.m")],
+)
+def test_two_columns_of_one_name_are_refused(tmp_path: Path, names: list[str], name: str) -> None:
+    arrays = {"s": pa.array([{"m": 1}, {"n": 2}])}
+    table = pa.Table.from_arrays([arrays.get(each, pa.array([1, 2])) for each in names], names)
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(FormatError, match=f"the footer names column '{name}' twice") as caught:
+        read(tmp_path / "a.parquet")
+    assert caught.value.code == "E217"
+
+
+def test_a_column_may_be_called_like_a_structure(tmp_path: Path) -> None:
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([{"m": 2}])], ["a", "a"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet")[0] == [{"a": 1, "a.m": 2}]
+
+
+@given(st.randoms(use_true_random=False))
+def test_changed_bytes_never_lose_a_record(tmp_path_factory: pytest.TempPathFactory, chance: Any) -> None:
+    path = tmp_path_factory.getbasetemp() / "changed.parquet"
+    table = pa.Table.from_pylist([{"a": n, "t": f"x{n}", "l": [n], "s": {"m": n}} for n in range(20)])
+    pq.write_table(table, path, row_group_size=7)
+    data = bytearray(path.read_bytes())
+    for _ in range(chance.choice([1, 1, 2])):
+        data[chance.randrange(len(data))] = chance.randrange(256)
+    path.write_bytes(data)
+    with suppress(FormatError):  # it is refused as a whole, or has all records
+        assert sum(_counts(path)) == 20
+
+
+def _counts(path: Path) -> Iterator[int]:
+    reader = FORMAT.reader(FORMAT.read_options())
+    scan = reader.plan(["a"], [files.describe(str(path), path.name)])
+    wanted = Reading((column("a", types.STRING),), scan.widened)
+    for split in splits.plan(scan.files, 1000):
+        for block in reader.read(split, scan.files[split.file], wanted, SplitOutcome()):
+            yield block.count

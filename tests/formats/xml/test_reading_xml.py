@@ -204,6 +204,19 @@ def test_a_broken_document_ends_the_reading_with_its_place(
         read_xml(tmp_path / "in.xml", data, declared, on_unmapped=OnUnmapped.DROP)
 
 
+@pytest.mark.parametrize("data", [b"\xff", b"\xff\xff", b"\0\0", b"\xef\xbb\xbf\xff", b"\xff\xfe\xff"])
+def test_bytes_that_are_no_text_are_no_empty_file(data: bytes, tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="broken XML"):
+        read_xml(tmp_path / "in.xml", data, {"k": types.STRING}, on_unmapped=OnUnmapped.DROP)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b" \n", b"\xef\xbb\xbf\n", b"\xff\xfe \0", b"\xfe\xff\0 ", b"\xff\xfe\0\0 \0\0\0"]
+)
+def test_a_mark_and_white_space_are_an_empty_file(data: bytes, tmp_path: Path) -> None:
+    assert read_xml(tmp_path / "in.xml", data, {"k": types.STRING}, on_unmapped=OnUnmapped.DROP).count == 0
+
+
 BOMB = "".join(f"<!ENTITY e{n} '{f'&e{n - 1};' * 10 if n else 'ha'}'>" for n in range(12))
 HOSTILE = {
     "bomb": f"<!DOCTYPE d [{BOMB}]><d><r><k>&e11;</k></r></d>",

@@ -171,3 +171,14 @@ def test_what_is_read_is_what_was_written(data: st.DataObject, encoding: str, tm
     )
     assert got.failures == []
     assert got.records == [{name: table[name][1][row] for name in names} for row in range(count)]
+
+
+@pytest.mark.parametrize("text", ["\xa0", "\x85\u2003", "\u3000x"])
+def test_text_before_a_child_is_blank_by_the_rules_of_xml(text: str, tmp_path: Path) -> None:
+    """Spaces of Unicode are characters like others (XML 1.0, 2.3)."""
+    columns = {"#text": types.STRING, "p.q": types.INT}
+    table: Table = {name: (static, [value]) for (name, static), value in zip(columns.items(), [text, 0], strict=True)}
+    written, _ = write(table, XmlWrite())
+    assert read_xml(tmp_path / "in.xml", written, columns, XmlRead("Root/Record")).records == [
+        {"#text": text, "p.q": 0}
+    ]

@@ -11,6 +11,8 @@ from spark_jobs.execute.delivery.destination import Content, Standing
 from spark_jobs.execute.delivery.local import descriptors, draft_folder, joining, publish, recovery
 from spark_jobs.execute.delivery.local.depot import LocalDepot
 from spark_jobs.execute.delivery.local.journal import Rename
+from spark_jobs.scan import unpacking
+from spark_jobs.scan.compression import Compression
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,6 +48,10 @@ class LocalDraft:
         if os.path.lexists(target):
             self.changes.append(Rename(None, str(target)))
 
+    def stamps(self) -> dict[str, str]:
+        """See `Publication`."""
+        return {each.target: _stamp(os.stat(each.source)) for each in self.changes if each.source}
+
     def alone(self) -> AbstractContextManager[None]:
         """See `Publication`."""
         return publish.alone(folder.parent for folder in self.folders.folders)
@@ -72,6 +78,13 @@ class LocalFiles:
         if path.is_file():
             return Standing.FILE
         return Standing.FOLDER if path.is_dir() else Standing.OTHER
+
+    def stamp(self, path: Path) -> str | None:
+        """See `Destination`."""
+        try:
+            return _stamp(os.stat(path))
+        except OSError:
+            return None
 
     def names(self, folder: Path) -> list[str]:
         """See `Destination`."""
@@ -110,13 +123,18 @@ class Preview:
     def remove(self, target: Path) -> None:
         """See `Draft`: nothing is published, and so nothing goes."""
 
-    def text(self, target: Path, encoding: str) -> str:
+    def text(self, target: Path, encoding: str, compression: Compression = Compression.NONE) -> str:
         """What a file would have."""
-        return (self.home / _name(target)).read_text(encoding)
+        return unpacking.whole((self.home / _name(target)).read_bytes(), compression).decode(encoding)
 
     def close(self) -> None:
         """Throw the folder away."""
         draft_folder.remove(self.home)
+
+
+def _stamp(found: os.stat_result) -> str:
+    """A rename keeps all of these, and no other file has them."""
+    return f"{found.st_ino}-{found.st_size}-{found.st_mtime_ns}"
 
 
 def _name(target: Path) -> str:

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from spark_jobs.cxl import failures, values
 from spark_jobs.cxl.types import Kind, Type
 from spark_jobs.formats import cell_text, coerce, format
-from spark_jobs.formats.json import spelling
 from spark_jobs.formats.records import Problems
+from spark_jobs.formats.typed import spelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,0 +1,138 @@
+"""Outputs whose files hold columns: what tasks wrote of them is converted when it has come together.
+
+Tasks do that, one for each file, so a folder of parts is converted by all of them and a single file by one.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import uuid
+from dataclasses import dataclass
+from functools import partial
+from typing import IO, TYPE_CHECKING
+
+from spark_jobs.disk import durable
+from spark_jobs.execute.delivery import destination
+from spark_jobs.execute.delivery.merging import DRIVER_BYTES
+from spark_jobs.execute.spark import spread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.execute.delivery.destination import Depot, Piece
+    from spark_jobs.formats.format import ColumnWriter
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file that is to be made.
+
+    Args:
+        pieces: what it is made of.
+        target: where in the depot.
+        moved: whether their records moved alone.
+        checked: whether somebody has seen that the parts are as they were written.
+    """
+
+    pieces: tuple[Piece, ...]
+    target: str
+    moved: bool
+    checked: bool
+
+
+def convert(
+    spark: SparkSession,
+    depot: Depot,
+    writer: ColumnWriter,
+    groups: Sequence[Sequence[Piece]],
+    folder: str,
+    *,
+    moved: bool = False,
+    checked: bool = False,
+) -> list[list[Piece]]:
+    """The files of some groups of pieces, each a piece; none of a group that is empty.
+
+    Where their records `moved` alone, and the parts are `checked`, pieces may be stretches of them.
+
+    Raises:
+        OSError: a piece is not as it was written, or a file cannot be.
+    """
+    wanted = [
+        _File(tuple(group), os.path.join(folder, f"{uuid.uuid4().hex}.made"), moved, checked)
+        for group in groups
+        if group
+    ]
+    if sum(piece.size for each in wanted for piece in each.pieces) <= DRIVER_BYTES:
+        made = [_write(depot, writer, each) for each in wanted]
+    else:
+        made = spread.spread(spark, partial(_write, depot, writer), wanted, told=(OSError,))
+    files = iter(made)
+    return [[next(files)] if group else [] for group in groups]
+
+
+def shown(depot: Depot, writer: ColumnWriter, pieces: Sequence[Piece], *, moved: bool = False) -> bytes:
+    """What some pieces have, for people."""
+    return writer.show(_joined(depot, writer, pieces, moved=moved), moved=moved)
+
+
+def _write(depot: Depot, writer: ColumnWriter, wanted: _File) -> Piece:
+    """Make a file; gives it, under another name where a task is tried again."""
+    for piece in () if wanted.checked else wanted.pieces:
+        destination.check(depot, piece)
+    path = f"{wanted.target}.{uuid.uuid4().hex}"
+    with durable.about(path), depot.create(path) as sink:
+        writer.convert(_joined(depot, writer, wanted.pieces, moved=wanted.moved), sink, moved=wanted.moved)
+        return destination.whole(path, sink.tell())
+
+
+def _joined(depot: Depot, writer: ColumnWriter, pieces: Sequence[Piece], *, moved: bool) -> IO[bytes]:
+    return io.BufferedReader(_Chain(_streams(depot, writer, pieces, moved=moved)))
+
+
+def _streams(
+    depot: Depot, writer: ColumnWriter, pieces: Sequence[Piece], *, moved: bool
+) -> Iterator[tuple[IO[bytes], int]]:
+    """What follows one another, with how many bytes of it."""
+    start, end = (b"", b"") if moved else (writer.start, writer.end)
+    yield io.BytesIO(start), len(start)
+    for piece in pieces:
+        with depot.open(piece.path) as source:
+            source.seek(piece.start)
+            yield source, piece.size
+    yield io.BytesIO(end), len(end)
+
+
+class _Chain(io.RawIOBase):
+    """Files read one after the other as if they were one."""
+
+    def __init__(self, streams: Iterator[tuple[IO[bytes], int]]) -> None:
+        super().__init__()
+        self._streams = streams
+        self._now: tuple[IO[bytes], int] | None = next(streams)
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # memory is all that is ever given
+        """The next bytes; 0 at the end.
+
+        Raises:
+            OSError: a file has fewer bytes than it should have.
+        """
+        while self._now is not None:
+            source, left = self._now
+            if not left:
+                self._now = next(self._streams, None)
+                continue
+            data = source.read(min(len(buffer), left))
+            if not data:
+                raise OSError(errno.EIO, f"a part has {left} bytes fewer than were written to it; run again")
+            self._now = source, left - len(data)
+            buffer[: len(data)] = data
+            return len(data)
+        return 0

@@ -1,0 +1,50 @@
+"""Outputs that are folders of parts: what each task has written becomes a file of its own, and nothing is joined.
+
+The files are published like all others, one by one and all at once; what a folder has beside them would be read with
+them, so a run refuses it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from spark_jobs.contract import ExitCode
+from spark_jobs.execute.delivery.destination import Standing
+from spark_jobs.execute.verdict import RunFailed
+from spark_jobs.formats import registry
+from spark_jobs.scan import compression
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spark_jobs.execute.delivery.destination import Destination
+    from spark_jobs.nodes.output.step import OutputStep
+
+_NAME = re.compile(r"part-\d{5,}\..*")
+
+
+def named(folder: Path, step: OutputStep, number: int) -> Path:
+    """The file of a part; numbers begin with 0."""
+    format = registry.named(step.format)
+    ending = f"{format.ending or format.name}{compression.USUAL_ENDINGS[step.compression]}"
+    return folder / f"part-{number:05}.{ending}"
+
+
+def existing(there: Destination, folder: Path) -> list[Path]:
+    """What readers of a folder would take for its records: all but what begins with a point or an underscore."""
+    return [folder / name for name in there.names(folder) if not name.startswith((".", "_"))]
+
+
+def refuse_others(there: Destination, folder: Path, step: OutputStep) -> None:
+    """Stop where a file is in the folder's place, or the folder has what no run has written as a part.
+
+    Raises:
+        RunFailed: that is so; no consent covers it.
+    """
+    if there.standing(folder) in (Standing.FILE, Standing.OTHER):
+        raise RunFailed(ExitCode.IO, "E902", f"{folder} is a file: a folder of parts cannot be written there")
+    others = [path.name for path in existing(there, folder) if not _NAME.fullmatch(path.name)]
+    if others:
+        text = f"{folder} has {', '.join(others[:3])}, which is no part: readers of the folder would read it as well"
+        raise RunFailed(ExitCode.IO, "E902", f"{text}; write into a folder of its own, or remove it")

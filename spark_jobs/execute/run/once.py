@@ -1,0 +1,109 @@
+"""Runs that a scheduler tries again: what an attempt has published is not done, and not published, a second time.
+
+An attempt may die, or lose its machine, between publishing its files and telling its scheduler. The next one would meet
+files that are as they should be, and call them in the way. So a run that is told who asks (`--once`) publishes one
+file more: what it has done, beside its first output and by the same journal, so that it is there exactly when the
+outputs are. An attempt that finds it, with every file as it was published, ends as that run did.
+
+Whoever can write this file can write the outputs, so it needs no more trust than they do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs import ownership, result
+from spark_jobs.execute.delivery.destination import Content
+from spark_jobs.execute.run.metrics import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_jobs.execute.delivery.destination import Destination, Publication
+    from spark_jobs.execute.delivery.targets import Targets
+    from spark_jobs.plan import plan as plans
+
+_MOST_BYTES = 1 << 30
+_NAME = ".clinker-once-{}.json"
+
+
+@dataclass(frozen=True)
+class Once:
+    """Who asks for a run, and for which one of all that it asks for.
+
+    Args:
+        who: names what is scheduled, again and again; it has one record.
+        what: names this time; attempts at the same have the same name.
+        of: the pipeline's text: another one is another run.
+        path: the record.
+    """
+
+    who: str
+    what: str
+    of: str
+    path: Path
+
+    @classmethod
+    def asked(cls, names: tuple[str, str], plan: plans.Plan, wanted: Targets) -> Once:
+        """What `--once` asks for; the record is beside the first output whose folder is known before the inputs are."""
+        who, what = names
+        digest = hashlib.sha256(who.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        return cls(who, what, plan.source_hash, _folder(plan, wanted) / _NAME.format(digest))
+
+    def found(self, there: Destination, execution_id: str) -> Outcome | None:
+        """How the run ended that has done this already, under the name of this attempt; None when there is none.
+
+        None as well where a file that it had published is another one by now, or gone: then it has to be done again.
+        """
+        there.recover(self.path.parent)  # it may have died while it published
+        record = self._read()
+        if record is None or not all(there.stamp(Path(path)) == stamp for path, stamp in record["files"].items()):
+            return None
+        told = replace(result.of_dict(record["result"]), execution_id=execution_id)
+        return Outcome(told, record["nodes"])
+
+    def note(self, draft: Publication, outcome: Outcome) -> None:
+        """Have the draft publish the record with its files.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        record = {
+            **self._names,
+            "result": outcome.result.to_dict(),
+            "nodes": outcome.nodes,
+            "files": draft.stamps(),
+        }
+        draft.assemble(self.path, Content(start=json.dumps(record).encode() + b"\n"))
+
+    @property
+    def _names(self) -> dict[str, str]:
+        return {"who": self.who, "what": self.what, "of": self.of}
+
+    def _read(self) -> Mapping[str, Any] | None:
+        """The record, when it is about this."""
+        try:
+            with open(ownership.open_file(self.path), "rb") as file:
+                record = json.loads(file.read(_MOST_BYTES))
+            if {name: record[name] for name in self._names} != self._names:
+                return None
+            result.of_dict(record["result"])
+            return {"files": dict(record["files"]), "nodes": dict(record["nodes"]), "result": record["result"]}
+        except (OSError, ValueError, KeyError, TypeError):  # no record: whatever it is, the run goes its usual way
+            return None
+
+
+def _folder(plan: plans.Plan, wanted: Targets) -> Path:
+    """The folder of the first output that has no file for each input file; else what all files of the first share."""
+    for target in wanted.outputs:
+        if target.step.by_file is None:
+            return target.first(target.deliveries[0]).parent
+    fixed = Path(plan.base_dir, wanted.outputs[0].step.path).parent
+    while "{" in os.fspath(fixed):
+        fixed = fixed.parent
+    return fixed

@@ -1,0 +1,86 @@
+"""What passes tell later ones of failed records and rejected groups: files of facts, and files of sorted numbers.
+
+They may be millions, so tasks map such files and search them; no task or driver holds them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.execute.tasks import part_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: A record's row in its split; what is above is the number of the split.
+ROW_BITS = 34
+#: What a task has found: a failing record, or -1; the group that its failure rejects, or 0; the aggregate's group whose
+#: records it takes back, or 0; from when on it holds, why in words, and
+#: the group over all sources, or 0.
+FACTS = pa.schema([
+    ("record", pa.int64()), ("group", pa.uint64()), ("retracted", pa.int64()), ("holds", pa.int8()),
+    ("source", pa.int32()), ("split", pa.int32()), ("row", pa.int64()), ("why", pa.string()), ("whole", pa.uint64()),
+    ("bucket", pa.int64()),
+])  # fmt: skip
+#: A file of rejected groups: their numbers, ascending, what failed first in them, and of which source that was.
+REJECTED = pa.schema([("group", pa.uint64()), ("why", pa.string()), ("source", pa.int32())])
+#: A file of groups whose first records are to be found, ascending.
+SOUGHT = pa.schema([("group", pa.uint64())])
+#: A file of dead records, ascending.
+DEAD = pa.schema([("record", pa.int64())])
+#: A file of aggregates' groups that are taken back, ascending.
+TRACED = pa.schema([("number", pa.int64())])
+#: A file of groups that have too many records.
+OVERSIZED = pa.schema([("group", pa.uint64()), ("first", pa.int64()), ("why", pa.string())])
+#: Sizes of groups are counted by so many buckets: those of a bucket are together as large at least.
+BUCKETS = 1 << 18
+#: In place of a bucket: the groups of a record that failed where its key was cut are still to be looked up.
+KEYLESS = -2
+
+
+@dataclass(frozen=True)
+class Known:
+    """What earlier passes have found: files of sorted numbers.
+
+    Args:
+        dead: the records that count as never read, pass by pass.
+        rejected: the groups that are rejected, by the policy that rejects them.
+        oversized: the groups that have too many records, with the first of these; None where there are none.
+        traced: the groups of aggregates whose records are to be found; None in passes that find other things.
+        sought: the groups whose first records are to be found; the same.
+        counted: the buckets of groups whose records are to be counted; the same.
+        keyless: the records whose groups are to be found; the same.
+        passes: how many these were.
+    """
+
+    dead: tuple[str, ...] = ()
+    rejected: Mapping[str, str] = field(default_factory=dict)
+    oversized: str | None = None
+    traced: str | None = None
+    sought: str | None = None
+    counted: str | None = None
+    keyless: str | None = None
+    passes: int = 0
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether the pass is to find something, and makes no outputs."""
+        return any(each is not None for each in (self.traced, self.sought, self.counted, self.keyless))
+
+
+@lru_cache(maxsize=64)
+def stored(path: str, name: str) -> pa.Array:
+    """A column of a file in one piece, mapped."""
+    found = part_file.mapped(path).read_all().column(name)
+    return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
+
+
+def record_numbers(split: pa.Array | pa.ChunkedArray, row: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """A number for each record of a file."""
+    numbers: np.ndarray = (split.to_numpy().astype(np.int64) << ROW_BITS) + row.to_numpy()
+    return numbers

@@ -1,0 +1,237 @@
+"""What fails in a task: dead letters, the failure that ends the task, and what is known of correlation groups."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.cxl import failure, failures
+from spark_jobs.execute.letters import failed_record, gather
+from spark_jobs.execute.tasks import groups, report
+from spark_jobs.nodes import operator
+from spark_jobs.plan import plan as plans
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from spark_jobs.cxl.failures import Failures
+    from spark_jobs.execute.letters.gather import Entries, Site
+    from spark_jobs.execute.letters.marks import Marks
+    from spark_jobs.execute.tasks.spec import JobSpec
+    from spark_jobs.nodes.records.batches import Batch
+
+#: The part of a task's share that dead letters may hold before they are written down.
+_LETTERS_SHARE = 8
+_MOST_LETTERS_BYTES = 16 << 20
+#: The stage of rows whose correlation group is rejected, and what puts them behind all other entries of a record.
+_COMMIT, _LAST_NUMBER = "correlation_commit", 1 << 30
+
+
+class Failing:
+    """What a task does with records that fail, and with those that are not wanted because others did.
+
+    Args:
+        spec: the job.
+        told: the task's report.
+        name: what the task's files are called by.
+    """
+
+    def __init__(self, spec: JobSpec, told: report.TaskReport, name: str) -> None:
+        self.spec = spec
+        self.report = told
+        # What earlier passes have found is still needed, that of the last one by a pass that looks for something.
+        name = f"{name}-{spec.known.passes}{'-looking' if spec.known.is_looking else ''}"
+        self._facts = os.path.join(spec.run.scratch, f"facts-{name}.arrow")
+        self.correlation = spec.run.groups
+        self.is_tracing = spec.known.traced is not None
+        self.is_looking = spec.known.is_looking
+        self.groups: groups.Groups | None = None
+        if spec.run.groups is not None:
+            self.groups = groups.Groups(spec.run.groups, spec.known, list(spec.run.steps))
+        self.gathered = gather.Gathered(
+            os.path.join(spec.run.scratch, f"letters-{name}.arrow"),
+            # With correlation keys entries are sorted out when the last pass is done.
+            None if spec.run.groups else spec.run.filed,
+            0 if spec.run.groups else spec.run.named,
+            min(spec.run.memory_share // _LETTERS_SHARE, _MOST_LETTERS_BYTES),
+        )
+
+    def fail(
+        self,
+        operator_: operator.Operator,
+        batch: Batch,
+        failing: Failures,
+        trigger: str = "",
+        cause: Batch | None = None,
+        stage: str | None = None,
+    ) -> None:
+        """Send rows of a batch to the dead letters."""
+        if operator_.silent:
+            return
+        indices = pa.array(failing.rows)
+        texts = batch.origin.texts(batch, indices) if self.spec.run.keep_texts else None
+        places = batch.origin.identify(batch, indices)
+        if cause is None:
+            causes = gather.own(batch.places.take(indices))
+        else:
+            driver = cause.origin.identify(cause, pa.array(range(cause.count), pa.int64()))
+            causes = (*driver, cause.places)
+        marks = None if self.groups is None else self._marks(operator_, batch.take(indices), places, failing, cause)
+        entries = gather.Entries(failing, places, causes, batch.branches.take(indices), texts, marks)
+        stages = [stage or operator_.step.stage] * len(failing.reasons)
+        self._note(operator_, entries, gather.Site(stages, operator_.number, trigger), batch.data)
+
+    def letters(
+        self,
+        operator_: operator.Operator,
+        failing: Failures,
+        places: gather.Places,
+        texts: pa.RecordBatch | None,
+        stages: Sequence[str],
+        keys: Mapping[str, pa.Array] | None = None,
+    ) -> None:
+        """Note dead letters by the places of their records; each reason has its stage."""
+        if operator_.silent:
+            return
+        if not self.spec.run.keep_texts:
+            texts = None
+        marks = None
+        if self.groups is not None and self._looks_at_sources:
+            self._look(operator_.step.name, keys or {}, places)
+            return
+        if self.groups is not None:
+            kept = np.arange(len(failing))
+            if (dead := self.groups.are_dead(places[1], places[2])) is not None:
+                kept = np.flatnonzero(~dead)  # an earlier pass has noted the others
+            chosen = pa.array(kept)
+            failing, places = failing.take(kept), tuple(column.take(chosen) for column in places)  # type: ignore[assignment]
+            texts = None if texts is None else texts.take(chosen)
+            keys = {name: column.take(chosen) for name, column in (keys or {}).items()}
+            marks = self.groups.read(operator_.step.name, keys, places, failures.details(failing))
+        entries = gather.Entries(failing, places, texts=texts, marks=marks)
+        self._note(operator_, entries, gather.Site(stages, operator_.number))
+
+    def _marks(
+        self, operator_: operator.Operator, batch: Batch, places: gather.Places, failing: Failures, cause: Batch | None
+    ) -> Marks:
+        """What failing rows say of correlation groups, and note of them for later passes."""
+        assert self.groups is not None
+        name = operator_.step.name
+        if cause is not None:
+            return self.groups.beside(name, batch, cause)
+        if failing.are_late:
+            return self.groups.collateral(name, batch)  # what comes too late for a window rejects no group
+        # Groups are made behind an exchange: before it records fail, behind it their results.
+        is_result = operator_.step.groups_by is not None and not operator_.first
+        return self.groups.failed(name, batch, places, failures.details(failing), is_result=is_result)
+
+    def unread(self, operator_: operator.Operator, batch: Batch) -> np.ndarray | None:
+        """The rows of records that count as never read; None where there are none."""
+        if self.groups is None:
+            return None
+        places = batch.origin.of_rows(batch.rows)
+        if self._looks_at_sources:
+            self._look(operator_.step.name, self.groups.keys(operator_.step.name, batch), places)
+            return np.ones(batch.count, dtype=bool)
+        return self.groups.are_dead(places[1], places[2])
+
+    @property
+    def _looks_at_sources(self) -> bool:
+        """Whether the pass finds what sources alone know, and no record goes on."""
+        return self.spec.known.sought is not None or self.spec.known.keyless is not None
+
+    def _look(self, source: str, keys: Mapping[str, pa.Array], places: gather.Places) -> None:
+        assert self.groups is not None
+        if self.spec.known.sought is not None:
+            self.groups.seek(source, keys, places)
+        else:
+            self.groups.tell_keys(source, keys, places)
+
+    def trace(self, split: pa.Array, row: pa.Array, inner: pa.Array, groups: pa.Array) -> None:
+        """Note which records, and groups of other aggregates, are in groups that are taken back."""
+        assert self.groups is not None
+        self.groups.trace(split, row, inner, groups)
+
+    def rejected(self, operator_: operator.Operator, batch: Batch) -> np.ndarray | None:
+        """The rows whose correlation group is rejected, which are noted; None where there are none."""
+        if self.groups is None:
+            return None
+        if self.is_looking:
+            if self.spec.known.counted is not None:
+                self.groups.members(operator_.step.name, batch)
+            return np.arange(batch.count)
+        oversized = self.groups.oversized(operator_.step.name, batch)
+        found = self.groups.rejected(operator_.step.name, batch)
+        failing = _correlated(oversized, found)
+        if not len(failing):
+            return None
+        rows = failing.rows
+        gone = batch.take(pa.array(rows))
+        indices = pa.array(np.arange(gone.count))
+        texts = gone.origin.texts(gone, indices) if self.spec.run.keep_texts else None
+        marks = self.groups.collateral(operator_.step.name, gone)
+        entries = gather.Entries(
+            failing, gone.origin.identify(gone, indices), gather.own(gone.places), None, texts, marks
+        )
+        self._note(operator_, entries, gather.Site([_COMMIT] * len(failing.reasons), _LAST_NUMBER + operator_.number))
+        return rows
+
+    def _note(
+        self, operator_: operator.Operator, entries: Entries, site: Site, data: pa.RecordBatch | None = None
+    ) -> None:
+        self.gathered.add(entries, site)
+        if self.spec.run.strategy is not plans.Strategy.FAIL_FAST or entries.failing.are_late:
+            return
+        failure_ = failed_record.first(entries, site, data)
+        if self.report.failure is None or failure_.precedes(self.report.failure):
+            self.report.failure = failure_
+
+    def pause(self) -> None:
+        """Records are through: under fail_fast a failure among them ends the task, the earliest one told."""
+        if self.report.failure is not None and self.spec.run.strategy is plans.Strategy.FAIL_FAST:
+            raise operator.StopTask
+
+    def abort(self, operator_: operator.Operator, code: str, message: str, batch: Batch, row: int) -> None:
+        """End the run because of a record."""
+        self.pause()
+        source, split, place = (column[0].as_py() for column in batch.origin.identify(batch, pa.array([row])))
+        record = failed_record.at_hand(batch.data, row)
+        step = operator_.step
+        message = f"{step.kind} '{step.name}': {message}"
+        self.report.failure = report.FirstFailure(source, split, place, step.stage, message, None, code, record=record)
+        raise operator.StopTask
+
+    def write(self) -> None:
+        """Write dead letters and facts down, and report the files.
+
+        Raises:
+            OSError: that cannot be done.
+        """
+        if self.gathered.count:
+            self.gathered.write()
+            self.report.letters = report.letters(self.gathered)
+        if self.groups is not None and self.groups.write(self._facts, self.spec.shares):
+            self.report.dirty.append(self._facts)
+
+
+def _correlated(
+    oversized: tuple[np.ndarray, np.ndarray, pa.StringArray] | None, found: tuple[np.ndarray, pa.StringArray] | None
+) -> Failures:
+    """The rows whose group is rejected; that it is too large is told first, by the group's first record alone."""
+    reason = failures.Reason(failure.Category.CORRELATED, None, "correlated with failure in group: ", "")
+    parts = []
+    taken = np.empty(0, dtype=np.int64)
+    if oversized is not None:
+        taken, are_first, whys = oversized
+        too_large = failures.Reason(failure.Category.GROUP_SIZE, None, "", "")
+        parts += [
+            failures.alike(taken[are], why, whys.filter(pa.array(are)))
+            for are, why in ((are_first, too_large), (~are_first, reason))
+        ]
+    if found is not None:
+        others = np.flatnonzero(~np.isin(found[0], taken))
+        parts.append(failures.alike(found[0][others], reason, found[1].take(pa.array(others, pa.int64()))))
+    return failures.joined(parts)

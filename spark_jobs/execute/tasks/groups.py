@@ -1,0 +1,395 @@
+"""Correlation groups in a task: records that count as never read, rows whose group is rejected, and what fails here.
+
+A task learns two things that later passes have to know: which records are dead, and which groups their failures reject.
+Both go to a file of facts (`facts.py`), and what earlier passes have found comes from such files.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import values
+from spark_jobs.execute.letters.marks import Holds, Marks
+from spark_jobs.execute.tasks.facts import BUCKETS, FACTS, KEYLESS, Known, record_numbers, stored
+from spark_jobs.formats import cell_text
+from spark_jobs.nodes.records import groups
+from spark_jobs.nodes.records.columns import CORRELATION
+from spark_jobs.nodes.terms.correlation import Bond
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping, Sequence
+
+    from spark_jobs.cxl import types
+    from spark_jobs.nodes.records.batches import Batch
+    from spark_jobs.nodes.terms.correlation import GroupPlan, Membership
+
+    Places = tuple[pa.Array, pa.Array, pa.Array]
+
+#: Stands for the source of a group of all sources.
+_ALL = ""
+
+
+class Groups:
+    """What a task knows of groups, and what it finds out.
+
+    Args:
+        plan: what rows belong to.
+        known: what earlier passes have found.
+        sources: the names of the sources by their numbers.
+    """
+
+    def __init__(self, plan: GroupPlan, known: Known, sources: Sequence[str]) -> None:
+        self.plan = plan
+        self._known = known
+        self._sources = sources
+        self._facts: list[pa.Table] = []
+        self._sizes = np.zeros(BUCKETS if plan.limit and not known.is_looking else 0, dtype=np.int64)
+
+    def are_dead(self, split: pa.Array, row: pa.Array) -> np.ndarray | None:
+        """Which records count as never read; None where all are read."""
+        if not self._known.dead or not len(row):
+            return None
+        records = record_numbers(split, row)
+        found = np.zeros(len(records), dtype=bool)
+        for path in self._known.dead:
+            found |= groups.among(records, stored(path, "record").to_numpy()) >= 0
+        return found if found.any() else None
+
+    # ---- rows of outputs
+    # ------------------------------------------------------------------------------------------
+
+    def oversized(self, output: str, batch: Batch) -> tuple[np.ndarray, np.ndarray, pa.StringArray] | None:
+        """The rows whose group has too many records, which of them are its first, and why; None: there are none.
+
+        The records that come to outputs are counted here.
+        """
+        if batch.count and len(self._sizes):
+            for keys, rows in self._members(output, batch):
+                buckets = groups.buckets(list(keys.values()), BUCKETS)
+                self._sizes += np.bincount(buckets[rows & (buckets >= 0)], minlength=BUCKETS)
+        if not batch.count or self._known.oversized is None:
+            return None
+        place = np.full(batch.count, -1, dtype=np.int64)
+        for keys, are_of in self._members(output, batch, joined=True):
+            numbers, _ = self._whole(keys, are_of)
+            at = groups.among(numbers, stored(self._known.oversized, "group").to_numpy())
+            place = np.where(place < 0, at, place)
+        rows = np.flatnonzero(place >= 0)
+        if not len(rows):
+            return None
+        chosen = pa.array(place[rows])
+        first = stored(self._known.oversized, "first").take(chosen).to_numpy()
+        whys: pa.StringArray = stored(self._known.oversized, "why").take(chosen)  # type: ignore[assignment]
+        return rows, self._identities(batch)[rows] == first, whys
+
+    def members(self, output: str, batch: Batch) -> None:
+        """Note the rows of groups that may have too many records."""
+        assert self._known.counted is not None
+        suspects = stored(self._known.counted, "number").to_numpy()
+        places = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
+        for keys, are_of in self._members(output, batch):
+            numbers, buckets = self._whole(keys, are_of)
+            named = _named(keys)
+            rows = np.flatnonzero((numbers != groups.NONE) & (groups.among(buckets, suspects) >= 0))
+            found = (self._identities(batch)[rows], numbers[rows], places, rows)
+            self._found(Holds.MEMBER, *found, named, list(self.plan.standings).index(output))
+
+    def _whole(self, keys: Mapping[str, pa.Array], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The groups of rows over all sources and their buckets."""
+        numbers = np.where(rows, groups.numbers(_ALL, list(keys), keys), groups.NONE)
+        return numbers, groups.buckets(list(keys.values()), BUCKETS)
+
+    def _members(
+        self, output: str, batch: Batch, *, joined: bool = False
+    ) -> Iterable[tuple[Mapping[str, pa.Array], np.ndarray]]:
+        """The keys of rows by some fields, and which rows are of groups by these.
+
+        What they were only joined to makes no group larger, but takes them along where it is too large.
+        """
+        found: dict[tuple[str, ...], tuple[dict[str, pa.Array], np.ndarray]] = {}
+        for membership in self.plan.standings[output].memberships:
+            keys = self._key(output, batch, membership)
+            if keys is not None and (joined or membership.bond is not Bond.JOINED):
+                _, rows = found.setdefault(membership.columns, (keys, np.zeros(batch.count, dtype=bool)))
+                for _, are_of in self._of_sources(membership, batch):
+                    rows |= are_of
+        return found.values()
+
+    def _identities(self, batch: Batch) -> np.ndarray:
+        """A number for each row: of its record, or of the aggregate's group that it is."""
+        aggregated = groups.aggregated(batch)
+        _, split, row = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
+        return np.where(aggregated == 0, record_numbers(split, row), aggregated)
+
+    def rejected(self, output: str, batch: Batch) -> tuple[np.ndarray, pa.StringArray] | None:
+        """The rows of a batch whose group is rejected, and what failed first in it; None where there are none."""
+        path = self._known.rejected.get(self.plan.policies[output])
+        standing = self.plan.standings[output]
+        if path is None or not standing.memberships or not batch.count:
+            return None
+        rejected = stored(path, "group").to_numpy()
+        place = np.full(batch.count, -1, dtype=np.int64)
+        for membership in standing.memberships:
+            keys = self._key(output, batch, membership)
+            for source, are_of in [] if keys is None else self._of_sources(membership, batch):
+                numbers = groups.numbers(source, membership.fields, keys or {})
+                if membership.bond is Bond.GROUPED:
+                    numbers = groups.or_own(numbers, groups.aggregated(batch))
+                at = groups.among(numbers, rejected)
+                place = np.where(are_of & (at >= 0) & (place < 0), at, place)
+        rows = np.flatnonzero(place >= 0)
+        return (rows, self._told(path, pa.array(place[rows]), batch, rows)) if len(rows) else None
+
+    def _told(self, path: str, places: pa.Array, batch: Batch, rows: np.ndarray) -> pa.StringArray:
+        """What failed first in the groups of rows: of which source where the rows are not of that one."""
+        whys: pa.StringArray = stored(path, "why").take(places)  # type: ignore[assignment]
+        if len(self._sources) == 1:
+            return whys
+        failed = stored(path, "source").take(places)
+        own = batch.origin.identify(batch, pa.array(rows))[0].to_numpy()
+        is_other = (own != failed.to_numpy()) | (groups.aggregated(batch)[rows] != 0)
+        names = pa.array(self._sources).take(failed)
+        longer = pc.binary_join_element_wise("source '", names, "', ", whys, "")
+        found: pa.StringArray = pc.if_else(pa.array(is_other), longer, whys)
+        return found
+
+    def _of_sources(self, membership: Membership, batch: Batch) -> list[tuple[str, np.ndarray]]:
+        """The rows that are of a membership's groups, source by source."""
+        aggregated = groups.aggregated(batch)
+        match membership.bond:
+            case Bond.JOINED:
+                found = dict.fromkeys(membership.domain, np.ones(batch.count, dtype=bool))
+            case Bond.GROUPED:
+                found = dict.fromkeys(membership.domain, (aggregated != 0) & (aggregated & 1 == 0))
+            case Bond.OWN:
+                own = batch.origin.identify(batch, pa.array(np.arange(batch.count)))[0].to_numpy()
+                is_joined = groups.joined(batch) & (aggregated == 0)
+                found = dict.fromkeys(membership.shared, is_joined)
+                for name in membership.sources:
+                    mine = (aggregated == 0) & (own == self._sources.index(name))
+                    found[name] = found[name] | mine if name in found else mine
+        return [(name, rows) for name, rows in found.items() if rows.any()]
+
+    def _key(self, name: str, batch: Batch, membership: Membership) -> dict[str, pa.Array] | None:
+        """The key by which rows at a node are of groups, field by field, as texts; None where they are of none."""
+        texts = [self._key_text(name, batch, column) for column in membership.columns]
+        if any(text is None for text in texts):
+            return None
+        return {field: text for field, text in zip(membership.fields, texts, strict=True) if text is not None}
+
+    def _key_text(self, name: str, batch: Batch, column: str) -> pa.Array | None:
+        """A column of a key as texts, empty where there is nothing; None where the rows have no such column."""
+        if column not in batch.data.schema.names:
+            return None
+        text = _text(batch.data.column(column), self.plan.standings[name].types.get(column, ()))
+        return None if text is None else pc.fill_null(text, "")
+
+    def keys(self, name: str, batch: Batch) -> dict[str, pa.Array]:
+        """The correlation keys of a batch at a node, field by field, as texts; empty where there is none."""
+        found = {field: self._key_text(name, batch, CORRELATION.of(field)) for field in self.plan.fields}
+        return {field: text for field, text in found.items() if text is not None}
+
+    # ---- what fails
+    # -------------------------------------------------------------------------------------------------
+
+    def failed(self, name: str, batch: Batch, places: Places, whys: pa.Array, *, is_result: bool) -> Marks:
+        """Note rows that fail at a node; gives what their entries say.
+
+        Args:
+            name: the node.
+            batch: the rows.
+            places: where they, or the first records of the groups that they are, were read.
+            whys: what failed.
+            is_result: whether it is the result of a group that fails (decision 70): the entry is its first record's.
+        """
+        standing, aggregated, keys = self.plan.standings[name], groups.aggregated(batch), self.keys(name, batch)
+        is_record = (aggregated == 0) & (not is_result)
+        mixes = (aggregated & 1 == 1) & (places[0].to_numpy() >= 0)
+        later = Holds.BEHIND if standing.is_behind else Holds.FOR_GOOD
+        # The results of a group that mixes keys are settled with what stands behind them.
+        holds = np.where(mixes, Holds.BEHIND, np.where(is_record, later, Holds.IN_LAST)).astype(np.int8)
+        self._note_records(np.flatnonzero(is_record), keys, places, holds, whys, standing.whole)
+        if mixes.any():
+            rows = np.flatnonzero(mixes)
+            self._note(rows, np.full(len(rows), -1), groups.NONE, aggregated[rows], places, holds, whys)
+        grouped = np.flatnonzero(~is_record & (aggregated & 1 == 0))
+        for membership in standing.memberships if len(grouped) else ():
+            if membership.bond is Bond.GROUPED:
+                for source in membership.sources:
+                    for view in self._views(source, membership.fields):
+                        numbers = groups.or_own(groups.numbers(source, view, keys), aggregated)[grouped]
+                        self._note(grouped, np.full(len(grouped), -1), numbers, 0, places, holds, whys)
+        return self._marks(name, batch, holds, np.zeros_like(aggregated) if is_result else aggregated, keys)
+
+    def beside(self, name: str, batch: Batch, cause: Batch) -> Marks:
+        """What the entries of build records say that failed with their drivers: nothing more is lost by them."""
+        standing, driver = self.plan.standings[name], groups.aggregated(cause)
+        later = Holds.BEHIND if standing.is_behind else Holds.FOR_GOOD
+        holds = np.where((driver == 0) | (driver & 1 == 1), later, Holds.IN_LAST).astype(np.int8)
+        return self._marks(name, batch, holds, groups.aggregated(batch), self.keys(name, batch))
+
+    def collateral(self, name: str, batch: Batch) -> Marks:
+        """What the entries of rows say whose group is rejected."""
+        holds = np.full(batch.count, Holds.IN_LAST, dtype=np.int8)
+        return self._marks(name, batch, holds, groups.aggregated(batch), self.keys(name, batch))
+
+    def read(self, source: str, keys: dict[str, pa.Array], places: Places, whys: pa.Array) -> Marks:
+        """Note records that fail where they are read."""
+        count = len(places[0])
+        holds = np.full(count, Holds.FOR_GOOD, dtype=np.int8)
+        self._note_records(np.arange(count), keys, places, holds, whys, frozenset([source]))
+        return self._said(holds, np.zeros(count, dtype=np.int64), keys, None)
+
+    def _marks(
+        self, name: str, batch: Batch, holds: np.ndarray, aggregated: np.ndarray, keys: Mapping[str, pa.Array]
+    ) -> Marks:
+        return self._said(holds, aggregated, keys, self._shown(name, batch) if aggregated.any() else None)
+
+    def _said(
+        self, holds: np.ndarray, aggregated: np.ndarray, keys: Mapping[str, pa.Array], shown: pa.RecordBatch | None
+    ) -> Marks:
+        empty = pa.repeat(pa.scalar(""), len(holds))
+        texts = [keys.get(name, empty) for name in self.plan.fields]
+        return Marks(pa.array(holds), pa.array(aggregated), texts, shown)
+
+    def _shown(self, name: str, batch: Batch) -> pa.RecordBatch:
+        """The columns of rows that are no records, where dead letters have a column of that name."""
+        kinds, present = self.plan.standings[name].types, batch.data.schema.names
+        nothing = pa.nulls(batch.count, pa.string())
+        found = {}
+        for column in self.plan.columns:
+            text = _text(batch.data.column(column), kinds.get(column, ())) if column in present else None
+            found[column] = nothing if text is None else text
+        return pa.RecordBatch.from_pydict(found)
+
+    def _views(self, source: str, fields: Sequence[str]) -> list[tuple[str, ...]]:
+        """By which of some fields a source's groups are looked up."""
+        return [view for view in self.plan.views.get(source, ()) if set(view) <= set(fields)]
+
+    def trace(self, split: pa.Array, row: pa.Array, inner: pa.Array, numbers: pa.Array) -> None:
+        """Note records, and rows of other aggregates, that are in groups which are taken back."""
+        assert self._known.traced is not None
+        are_in = groups.among(numbers.to_numpy(), stored(self._known.traced, "number").to_numpy()) >= 0
+        if not are_in.any():
+            return
+        chosen = pa.array(np.flatnonzero(are_in))
+        split, row, count = split.take(chosen), row.take(chosen), len(chosen)
+        group = pc.fill_null(inner.take(chosen), 0)
+        records = np.where(group.to_numpy() == 0, record_numbers(split, row), -1)
+        nothing = pa.array(np.zeros(count, dtype=np.uint64))
+        columns = [
+            pa.array(records), nothing, group, pa.array(np.full(count, Holds.TRACED, dtype=np.int8)),
+            nothing.cast(pa.int32()), split, row, pa.nulls(count, pa.string()), nothing, nothing.cast(pa.int64()),
+        ]  # fmt: skip
+        self._facts.append(pa.Table.from_arrays(columns, schema=FACTS))
+
+    def seek(self, source: str, keys: Mapping[str, pa.Array], places: Places) -> None:
+        """Note the first of some records that are of groups whose first records are to be found."""
+        assert self._known.sought is not None
+        sought = stored(self._known.sought, "group").to_numpy()
+        records = record_numbers(places[1], places[2])
+        for view in self._views(source, list(keys)):
+            numbers = groups.numbers(source, view, keys)
+            rows = np.flatnonzero(groups.among(numbers, sought) >= 0)
+            rows = rows[np.unique(numbers[rows], return_index=True)[1]]
+            self._found(Holds.FIRST, records[rows], numbers[rows], places, rows)
+
+    def _found(
+        self, what: Holds, records: np.ndarray, numbers: np.ndarray, places: Places, rows: np.ndarray,
+        named: pa.Array | None = None, at: int = 0,
+    ) -> None:  # fmt: skip
+        """Note what a pass was to find, what it is called, and at which node it came in place of what is taken back."""
+        holds = np.zeros(len(places[0]), dtype=np.int8) + np.int8(what)
+        named = pa.nulls(len(places[0]), pa.string()) if named is None else named
+        self._note(rows, records, numbers, at, places, holds, named)
+
+    def tell_keys(self, source: str, keys: Mapping[str, pa.Array], places: Places) -> None:
+        """Note the groups of those records of a source that failed where their key was not at hand."""
+        assert self._known.keyless is not None
+        records = record_numbers(places[1], places[2])
+        rows = np.flatnonzero(groups.among(records, stored(self._known.keyless, "record").to_numpy()) >= 0)
+        holds = np.full(len(records), Holds.KEYED, dtype=np.int8)
+        nothing = pa.nulls(len(records), pa.string())
+        self._note_records(rows, keys, places, holds, nothing, frozenset([source]))
+
+    def _note_records(
+        self, rows: np.ndarray, keys: Mapping[str, pa.Array], places: Places, holds: np.ndarray, whys: pa.Array,
+        complete: Container[str],
+    ) -> None:  # fmt: skip
+        """Note records that fail, and the groups that they reject: all of their source, whatever is left of its key.
+
+        Args:
+            rows: which of the records fail.
+            keys: what is left of their keys.
+            places: where the records were read.
+            holds: from when on that holds.
+            whys: what failed.
+            complete: the sources whose records have their whole key still. Of the others it is to be looked up.
+        """
+        if not len(rows):
+            return
+        records, source = record_numbers(places[1], places[2])[rows], places[0].to_numpy()[rows]
+        for number in np.unique(source).tolist():
+            mine = source == number
+            name, of_source = self._sources[number], rows[mine]
+            key = self.plan.key(name)
+            if not key:
+                self._note(of_source, records[mine], groups.NONE, 0, places, holds, whys)
+                continue
+            if name not in complete or not set(key) <= set(keys):
+                self._note(of_source, records[mine], groups.NONE, 0, places, holds, whys, bucket=KEYLESS)
+                continue
+            for view in self.plan.views[name]:
+                numbers, whole = (groups.numbers(one, view, keys)[of_source] for one in (name, _ALL))
+                bucket = groups.buckets([keys[one] for one in view], BUCKETS)[of_source]
+                self._note(of_source, records[mine], numbers, 0, places, holds, whys, whole, bucket)
+
+    def _note(
+        self, rows: np.ndarray, records: np.ndarray, group: np.ndarray | np.uint64, retracted: np.ndarray | int,
+        places: Places, holds: np.ndarray, whys: pa.Array, whole: np.ndarray | np.uint64 = groups.NONE,
+        bucket: np.ndarray | int = 0,
+    ) -> None:  # fmt: skip
+        count, chosen = len(rows), pa.array(rows, pa.int64())
+        if not count:
+            return
+        columns = [
+            pa.array(records, pa.int64()),
+            pa.array(np.broadcast_to(np.asarray(group, dtype=np.uint64), count)),
+            pa.array(np.broadcast_to(np.asarray(retracted, dtype=np.int64), count)),
+            pa.array(holds[rows], pa.int8()),
+            *(column.take(chosen) for column in places),
+            whys.take(chosen),
+            pa.array(np.broadcast_to(np.asarray(whole, dtype=np.uint64), count)),
+            pa.array(np.broadcast_to(np.asarray(bucket, dtype=np.int64), count)),
+        ]
+        self._facts.append(pa.Table.from_arrays(columns, schema=FACTS))
+
+    def write(self, path: str, shares: int) -> bool:
+        """Write the facts down, if there are any; a group that is too large is so by one of some shares at least."""
+        if len(self._sizes):
+            full = np.flatnonzero(self._sizes > self.plan.limit // shares)
+            zero = pa.array(np.zeros(len(full), dtype=np.int64))
+            nowhere = (zero.cast(pa.int32()), zero.cast(pa.int32()), zero)
+            self._found(Holds.SUSPECT, np.full(len(full), -1), full, nowhere, np.arange(len(full)))
+        if not self._facts:
+            return False
+        with pa.ipc.new_file(path, FACTS, options=pa.ipc.IpcWriteOptions(compression="lz4")) as file:
+            file.write_table(pa.concat_tables(self._facts))
+        return True
+
+
+def _named(keys: Mapping[str, pa.Array]) -> pa.Array:
+    """What groups are called: by the fields of their keys."""
+    parts = [pc.binary_join_element_wise(name, text, "=") for name, text in keys.items()]
+    found: pa.Array = pc.binary_join_element_wise(*parts, ", ")
+    return found
+
+
+def _text(column: pa.Array, kinds: Sequence[types.Type]) -> pa.Array | None:
+    """A column as texts; of the types that it may have that which fits."""
+    fitting = next((kind for kind in kinds if values.arrow_type(kind) == column.type), None)
+    return None if fitting is None else cell_text.texts(column, fitting)

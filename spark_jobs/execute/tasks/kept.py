@@ -1,0 +1,57 @@
+"""Records that an earlier job wrote down, in files of Arrow batches in record order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from spark_jobs.execute.tasks import part_file
+from spark_jobs.nodes import operator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A file of records, and how many it has."""
+
+    path: str
+    records: int
+
+
+def whole(files: Sequence[Kept], partition: int | None = None) -> pa.Table:
+    """All records, or those of a partition; mapped where the file system allows it.
+
+    What the records of some lane or file lack is null there.
+    """
+    opened = [part_file.mapped(each.path) for each in files]
+    if partition is None:
+        tables = [file.read_all() for file in opened]
+    else:
+        found = [file.get_batch_with_custom_metadata(i) for file in opened for i in range(file.num_record_batches)]
+        wanted = str(partition).encode()
+        mine = [each.batch for each in found if each.custom_metadata[operator.PARTITION] == wanted]
+        tables = [pa.Table.from_batches([batch]) for batch in mine]
+    return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
+
+
+def records(files: Sequence[Kept], start: int, end: int) -> Iterator[pa.Table]:
+    """The records from `start` to `end`, in tables as they were written; of all files one is open at a time."""
+    first = 0
+    for each in files:
+        if first < end and first + each.records > start:
+            with part_file.unchanged(each.path):
+                file = part_file.mapped(each.path)
+                for number in range(file.num_record_batches):
+                    batch = file.get_batch(number)
+                    low, high = max(start - first, 0), min(end - first, batch.num_rows)
+                    if low < high:
+                        yield pa.Table.from_batches([batch.slice(low, high - low)])
+                    first += batch.num_rows
+                    if first >= end:
+                        return
+        else:
+            first += each.records

@@ -1,0 +1,1 @@
+"""Avro: records in blocks, with a schema of their own before them."""

@@ -1,0 +1,289 @@
+"""The container of an Avro file: its header, and blocks of records with a marker behind each.
+
+Nothing of what a file says of itself is believed: a number that leads out of the file, a marker that is not where it
+should be or a block that does not unpack are told as what they are, a broken file.
+"""
+
+from __future__ import annotations
+
+import bz2
+import json
+import lzma
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from spark_jobs.scan.files import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.scan.changes import Stream
+
+MAGIC = b"Obj\x01"
+MARKER_BYTES = 16
+#: A header has a schema and a few words.
+_MOST_HEADER_BYTES = 16 << 20
+_CHUNK_BYTES = 64 << 10
+#: A number of 64 bits has so many bytes at most.
+_NUMBER_BYTES = 10
+#: What unpacking XZ may hold.
+_XZ_BYTES = 128 << 20
+
+
+@dataclass(frozen=True)
+class Header:
+    """What stands before the blocks.
+
+    Args:
+        schema: the schema of the records, the text of some JSON.
+        codec: how blocks are compressed.
+        marker: what stands behind each block.
+        end: where the first block begins.
+    """
+
+    schema: str
+    codec: str
+    marker: bytes
+    end: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block as it stands in the file.
+
+    Args:
+        records: how many records it has.
+        start: where it begins.
+        data: where its bytes begin.
+        size: how many these are.
+    """
+
+    records: int
+    start: int
+    data: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        """Where the next one begins."""
+        return self.data + self.size + MARKER_BYTES
+
+
+def broken(reason: str, name: str) -> FormatError:
+    """A file that is no Avro file, or no whole one."""
+    return FormatError(f"is no Avro file that can be read: {reason}", name)
+
+
+class _Short(Exception):
+    """Bytes end within what they should hold."""
+
+
+class _TooMuch(Exception):
+    """A block unpacks to more than a task may hold."""
+
+
+class _Bytes:
+    """Numbers and texts from bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def take(self, size: int) -> bytes:
+        """So many bytes."""
+        if size < 0 or self.at + size > len(self.data):
+            raise _Short
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def number(self) -> int:
+        """A number, the lowest bits first, signs in the last."""
+        found = 0
+        for place in range(_NUMBER_BYTES):
+            byte = self.take(1)[0]
+            found |= (byte & 0x7F) << (7 * place)
+            if not byte & 0x80:
+                return (found >> 1) ^ -(found & 1)
+        raise _Short
+
+
+def number(number: int) -> bytes:
+    """A number as Avro writes it."""
+    left = (number << 1) ^ (number >> 63)
+    found = bytearray()
+    while left > 0x7F:
+        found.append(left & 0x7F | 0x80)
+        left >>= 7
+    found.append(left)
+    return bytes(found)
+
+
+def header(stream: Stream, name: str) -> Header:
+    """The header of a file; the position is anywhere afterwards.
+
+    Raises:
+        FormatError: it has none.
+    """
+    stream.seek(0)
+    data = stream.read(_CHUNK_BYTES)
+    if not data.startswith(MAGIC):
+        raise broken("it does not begin like one", name)
+    while True:
+        try:
+            words, marker, end = _words(_Bytes(data))
+            break
+        except _Short:
+            more = stream.read(len(data))
+            if not more or len(data) > _MOST_HEADER_BYTES:
+                raise broken("its header has no end", name) from None
+            data += more
+    try:
+        schema = words.get(b"avro.schema", b"").decode()
+        json.loads(schema)
+        codec = words.get(b"avro.codec", b"null").decode()
+    except (ValueError, RecursionError) as problem:
+        raise broken(f"its schema is no JSON: {problem}", name) from problem
+    if codec not in _CODECS:
+        raise FormatError(f"has blocks in `{codec}`, which are not read here", name)
+    return Header(schema, codec, marker, end)
+
+
+def _words(found: _Bytes) -> tuple[dict[bytes, bytes], bytes, int]:
+    found.take(len(MAGIC))
+    words: dict[bytes, bytes] = {}
+    while count := found.number():
+        if count < 0:
+            found.number()
+        for _ in range(abs(count)):
+            key = found.take(found.number())
+            words[key] = found.take(found.number())
+    return words, found.take(MARKER_BYTES), found.at
+
+
+def blocks(stream: Stream, start: int, end: int, head: Header, name: str) -> Iterator[Block]:
+    """The blocks that begin in a stretch of a file, the first one at its start; their bytes are not read.
+
+    Raises:
+        FormatError: there is something else.
+    """
+    size = stream.size()
+    while start < end:
+        stream.seek(start)
+        found = _Bytes(stream.read(2 * _NUMBER_BYTES))
+        try:
+            records, length = found.number(), found.number()
+        except _Short:
+            raise broken(f"there is no block at byte {start}", name) from None
+        block = Block(records, start, start + found.at, length)
+        if records < 0 or length < 0 or block.end > size:
+            raise broken(f"the block at byte {start} leads out of the file", name)
+        yield block
+        start = block.end
+
+
+def data_of(stream: Stream, block: Block, head: Header, name: str, most: int) -> bytes:
+    """The records of a block.
+
+    Args:
+        stream: the file.
+        block: the block.
+        head: the file's header.
+        name: the file's name.
+        most: how many bytes they may be.
+
+    Raises:
+        FormatError: the block is broken, or larger than that (E310).
+    """
+    if block.size > most:
+        raise _too_large(block, name, most)
+    stream.seek(block.data)
+    packed = stream.read(block.size)
+    if stream.read(MARKER_BYTES) != head.marker:
+        raise broken(f"no marker stands behind the block at byte {block.start}", name)
+    try:
+        data: bytes = _CODECS[head.codec](packed, most)
+    except _TooMuch:
+        raise _too_large(block, name, most) from None
+    except (ValueError, OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException) as problem:
+        raise broken(f"the block at byte {block.start} does not unpack: {problem}", name) from problem
+    if len(data) > most:
+        raise _too_large(block, name, most)
+    return data
+
+
+def _too_large(block: Block, name: str, most: int) -> FormatError:
+    text = (
+        f"the block at byte {block.start} is longer than {most} bytes, a third of what memory.limit leaves to each "
+        "task; raise memory.limit, or use fewer threads"
+    )
+    return FormatError(text, name, "E310")
+
+
+def next_start(stream: Stream, position: int, head: Header) -> int:
+    """Where the first block seems to begin at or behind a position; the file's end where none does.
+
+    A marker is as good as never among the bytes of records, but nothing forbids it.
+    """
+    size = stream.size()
+    if position <= head.end:
+        return head.end
+    at = position - MARKER_BYTES
+    stream.seek(at)
+    held = b""
+    while chunk := stream.read(_CHUNK_BYTES):
+        held += chunk
+        found = held.find(head.marker)
+        if found >= 0:
+            return at + found + MARKER_BYTES
+        kept = held[-MARKER_BYTES + 1 :]
+        at += len(held) - len(kept)
+        held = kept
+    return size
+
+
+def _limited(inner: Any) -> Any:
+    """Unpacks to one byte more than is allowed at most."""
+
+    def unpack(packed: bytes, most: int) -> bytes:
+        made = inner()
+        data: bytes = made.decompress(packed, most + 1)
+        if len(data) <= most and not made.eof:
+            raise EOFError("it ends too early")
+        return data
+
+    return unpack
+
+
+def _snappy(packed: bytes, most: int) -> bytes:
+    """Snappy says how much it unpacks to; four bytes behind it check that."""
+    body, check = packed[:-4], packed[-4:]
+    length = 0
+    for place, byte in enumerate(body[:5]):
+        length |= (byte & 0x7F) << (7 * place)
+        if not byte & 0x80:
+            break
+    if length > most:
+        raise _TooMuch
+    data: bytes = pa.decompress(body, decompressed_size=length, codec="snappy", asbytes=True) if length else b""
+    if zlib.crc32(data) != int.from_bytes(check, "big"):
+        raise ValueError("its checksum is another")
+    return data
+
+
+def _zstandard(packed: bytes, most: int) -> bytes:
+    with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as inner:
+        data: bytes = inner.read(most + 1)
+        return data
+
+
+_CODECS: dict[str, Any] = {
+    "null": lambda packed, most: packed,
+    "deflate": _limited(lambda: zlib.decompressobj(wbits=-15)),
+    "snappy": _snappy,
+    "zstandard": _zstandard,
+    "bzip2": _limited(bz2.BZ2Decompressor),
+    "xz": _limited(lambda: lzma.LZMADecompressor(lzma.FORMAT_AUTO, memlimit=_XZ_BYTES)),
+}

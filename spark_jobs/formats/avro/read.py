@@ -1,0 +1,289 @@
+"""The Avro files of a source: their columns told by their schemas, blocks read in parallel.
+
+A split has the blocks that begin in its bytes. Where it begins is a guess, by the marker that stands behind each block;
+that its blocks end where the next split begins proves it.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from spark_jobs.cxl import types
+from spark_jobs.formats import names, reader
+from spark_jobs.formats.avro import container
+from spark_jobs.formats.avro.shapes import Leaf, Shape
+from spark_jobs.formats.columns import MISFIT, ColumnTracker, FilePlan, OnUnmapped
+from spark_jobs.formats.typed.records import TypedShape
+from spark_jobs.scan import changes
+from spark_jobs.scan.files import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from spark_jobs.formats.columns import ScanPlan
+    from spark_jobs.formats.format import ArrayPath, Block, Reading
+    from spark_jobs.formats.names import Search
+    from spark_jobs.formats.reading import SplitOutcome
+    from spark_jobs.formats.splits import Split
+    from spark_jobs.scan.changes import Stream
+    from spark_jobs.scan.files import InputFile
+
+#: So many records at most are made at a time: they take far more room than their bytes.
+_MOST_RECORDS = 1 << 15
+
+
+@dataclass(frozen=True)
+class AvroReader(reader.Reader):
+    """Reads Avro files."""
+
+    def plan(
+        self,
+        declared: Sequence[str],
+        inputs: Iterable[InputFile],
+        on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
+        search: Search = names.search_here,
+    ) -> ScanPlan:
+        """Match the columns in the schemas with the declared ones.
+
+        Raises:
+            FormatError: a file cannot be read, an undeclared column is rejected, or nothing stands for the type of one
+                that is read.
+        """
+        tracker = ColumnTracker(declared, on_unmapped)
+        seen: list[tuple[InputFile, container.Header, tuple[Leaf, ...]]] = []
+        skipped: list[str] = []
+        for file in inputs:
+            if not file.size:
+                skipped.append(file.name)
+                continue
+            with changes.opened(file) as stream:
+                edges = stream.edges()
+                head = container.header(stream, file.name)
+            leaves = _shape(head.schema, file.name).leaves
+            _refuse_doubles(leaves, file)
+            _decoder(head.schema, file.name, None)
+            seen.append((replace(file, edges=edges), head, leaves))
+            tracker.see(file.name, [leaf.name for leaf in leaves])
+        plans = []
+        for file, head, leaves in seen:
+            columns = tracker.columns([leaf.name for leaf in leaves])
+            for at in {*columns.declared, *columns.widened} - {None}:
+                _refuse_unknown(leaves[at], file)  # type: ignore[index]  # None was taken out
+            plans.append(FilePlan(file, columns, head.end, is_splittable=True))
+        return tracker.plan(tuple(plans), skipped, types.ANY)
+
+    def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
+        """The blocks of a split; a block of ours is made of several of the file."""
+        file = file_plan.file
+        shape = TypedShape(wanted, file_plan.columns)
+        needed = _needed(wanted, file_plan)
+        with changes.opened(file) as stream:
+            head = container.header(stream, file.name)
+            known = _shape(head.schema, file.name)
+            chosen = [known.leaves[at] for at in needed]
+            decode = _decoder(head.schema, file.name, tuple({leaf.path[0]: None for leaf in chosen}))
+            try:
+                blocks = self._blocks(split, head, stream, file.name, outcome)
+                for records in _pieces(blocks, head, stream, file.name, wanted, decode):
+                    found = {at: _made(leaf, records, file.name) for at, leaf in zip(needed, chosen, strict=True)}
+                    first, outcome.records = outcome.records, outcome.records + len(records)
+                    yield shape.block(first, len(records), found)
+            except FormatError:
+                # It may have begun at what only looks like the end of a block.
+                if split.is_exact or split.index == 0:
+                    raise
+                outcome.is_consistent = False
+
+    def counts(self, split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> bool:
+        """Blocks tell how many records they have."""
+        with changes.opened(file_plan.file) as stream:
+            head = container.header(stream, file_plan.file.name)
+            found = self._blocks(split, head, stream, file_plan.file.name, outcome)
+            try:
+                outcome.records = sum(block.records for block in found)
+            except FormatError:
+                if split.is_exact or split.index == 0:
+                    raise
+                outcome.is_consistent = False
+        return True
+
+    def exact_splits(self, file_plan: FilePlan, cut: Sequence[Split]) -> list[Split]:
+        """Found by going from block to block."""
+        with changes.opened(file_plan.file) as stream:
+            head = container.header(stream, file_plan.file.name)
+            size = stream.size()
+            starts = []
+            waiting = [split.start for split in cut[1:]]
+            for block in container.blocks(stream, head.end, size, head, file_plan.file.name):
+                while waiting and block.start >= waiting[0]:
+                    starts.append(block.start)
+                    waiting.pop(0)
+        borders = [head.end, *starts, *(size for _ in waiting), size]
+        return [
+            replace(split, start=start, end=end, is_exact=True)
+            for split, start, end in zip(cut, borders, borders[1:], strict=False)
+        ]
+
+    def _blocks(
+        self, split: Split, head: container.Header, stream: Stream, name: str, outcome: SplitOutcome
+    ) -> Iterator[container.Block]:
+        outcome.start, outcome.end = split.start, split.end
+        if not split.is_exact:
+            outcome.start = container.next_start(stream, split.start, head) if split.index else head.end
+            outcome.end = stream.size() if split.is_last else container.next_start(stream, split.end, head)
+        end = outcome.start
+        for block in container.blocks(stream, outcome.start, outcome.end, head, name):
+            end = block.end
+            yield block
+        outcome.is_consistent &= end == outcome.end
+
+
+def _pieces(
+    found: Iterator[container.Block],
+    head: container.Header,
+    stream: Stream,
+    name: str,
+    wanted: Reading,
+    decode: Callable[[bytes, int], Iterator[dict[str, Any]]],
+) -> Iterator[list[dict[str, Any]]]:
+    """The records of some blocks, as many at a time as are worth a block of ours."""
+    least = _shape(head.schema, name).least
+    held: list[dict[str, Any]] = []
+    size = 0
+    for block in found:
+        data = container.data_of(stream, block, head, name, wanted.record_bytes)
+        if block.records > len(data) // least:
+            raise container.broken(f"the block at byte {block.start} cannot have {block.records} records", name)
+        size += len(data)
+        records = decode(data, block.records)
+        while some := _taken(records, _MOST_RECORDS - len(held), block, name):
+            held += some
+            if len(held) == _MOST_RECORDS:
+                yield held
+                held, size = [], 0
+        if size >= wanted.block_bytes and held:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
+
+
+def _taken(records: Iterator[dict[str, Any]], most: int, block: container.Block, name: str) -> list[dict[str, Any]]:
+    """The next records of a block."""
+    try:
+        return [*itertools.islice(records, most)]
+    except _UNREADABLE as problem:
+        reason = f"the block at byte {block.start} has no records of its schema: {problem or 'it ends too early'}"
+        raise container.broken(reason, name) from problem
+
+
+#: What the decoder raises for bytes that are not what the schema says.
+_UNREADABLE = (ArithmeticError, EOFError, LookupError, TypeError, ValueError, AttributeError, RecursionError)
+
+
+_NO_MARKER = b"\0" * container.MARKER_BYTES
+
+
+class _Left(ValueError):
+    """A block has more bytes than records."""
+
+
+@lru_cache(maxsize=64)
+def _decoder(
+    schema: str, name: str, wanted: tuple[str, ...] | None
+) -> Callable[[bytes, int], Iterator[dict[str, Any]]]:
+    """What makes records of the bytes of a block; of some members alone, where the schema allows that.
+
+    Raises:
+        FormatError: the schema is none.
+    """
+    import fastavro
+    from fastavro.schema import SchemaParseException, UnknownType
+
+    try:
+        known = fastavro.parse_schema(json.loads(schema))
+    except (SchemaParseException, UnknownType, *_UNREADABLE) as problem:
+        raise container.broken(f"its schema is none: {problem}", name) from problem
+    part = _part(json.loads(schema), wanted)
+    block_header = io.BytesIO()
+    fastavro.writer(block_header, known, [], sync_marker=_NO_MARKER)
+    beginning = block_header.getvalue()
+
+    def decode(data: bytes, count: int) -> Iterator[dict[str, Any]]:
+        if not count:
+            if data:
+                raise _Left("it has no record, and bytes")
+            return
+        stream = io.BytesIO(beginning + container.number(count) + container.number(len(data)) + data + _NO_MARKER)
+        block = next(iter(fastavro.block_reader(stream, part)))
+        yield from block
+        if block.bytes_.read(1):
+            raise _Left("there are bytes behind its last record")
+
+    return decode
+
+
+def _part(schema: dict[str, Any], wanted: tuple[str, ...] | None) -> dict[str, Any] | None:
+    """A schema of the members that are needed; None for all, where a part would refer to what it leaves out."""
+    import fastavro
+    from fastavro.schema import SchemaParseException, UnknownType
+
+    if wanted is None:
+        return None
+    part = {**schema, "fields": [field for field in schema["fields"] if field["name"] in wanted]}
+    try:
+        fastavro.parse_schema(json.loads(json.dumps(part)))
+    except (SchemaParseException, UnknownType):
+        return None
+    return part
+
+
+@lru_cache(maxsize=64)
+def _shape(schema: str, name: str) -> Shape:
+    return Shape(json.loads(schema), name)
+
+
+def _made(leaf: Leaf, records: list[dict[str, Any]], name: str) -> tuple[pa.Array, types.Type]:
+    """A column of records; values that its type does not have were none of its schema."""
+    try:
+        return leaf.of(records)
+    except (pa.ArrowException, *_UNREADABLE) as problem:
+        raise container.broken(
+            f"column '{leaf.name}' has values that are no {leaf.title}: {problem}", name
+        ) from problem
+
+
+def _needed(wanted: Reading, file_plan: FilePlan) -> list[int]:
+    """The columns of a file that must be read: all declared ones are checked in every record."""
+    widened = file_plan.columns.widened if wanted.widened else ()
+    declared = file_plan.columns.declared[: len(wanted.columns)]
+    return sorted({field for field in (*declared, *widened) if field is not None})
+
+
+def _refuse_doubles(leaves: Sequence[Leaf], file: InputFile) -> None:
+    seen: set[str] = set()
+    for leaf in leaves:
+        if leaf.name in seen:
+            raise FormatError(f"the schema names column '{leaf.name}' twice", file.name, MISFIT)
+        seen.add(leaf.name)
+
+
+def _refuse_unknown(leaf: Leaf, file: InputFile) -> None:
+    if leaf.make is None:
+        message = (
+            f"column '{leaf.name}' is of the Avro type {leaf.title}, for which there is no type here; "
+            "leave it out (`on_unmapped: drop`, and no declaration), or write the file with another type"
+        )
+        raise FormatError(message, file.name, MISFIT)
+
+
+def open_reader(options: Any, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> AvroReader:
+    """The reader of a source's files."""
+    return AvroReader(options, arrays, layout)

@@ -1,0 +1,280 @@
+"""The schemas of Avro files as columns of ours.
+
+| in the file | here |
+|---|---|
+| boolean, int, long, float, double, string | Bool, Int, Int, Float, Float, String |
+| enum, uuid | String |
+| date, timestamps | Date, DateTime to the microsecond; those of moments in UTC |
+| decimal | Int where it has no fraction digits and fits, else the text of all digits |
+| a union with null | what else is in it |
+| array, map, other unions | Array, Map, Any |
+| records | a column for each member, with a dotted name, as in JSON |
+
+Nothing stands for bytes, times of day and durations. Schemas that refer to themselves are refused, and so are arrays of
+what has no bytes: a few of them could stand for any number of values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pyarrow as pa
+
+from spark_jobs.cxl import types, values
+from spark_jobs.cxl.types import Type
+from spark_jobs.formats.avro.container import broken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+#: How deep schemas may be nested.
+MAX_DEPTH = 64
+
+_PLAIN: dict[str, tuple[Type, pa.DataType]] = {
+    "null": (types.ANY, pa.string()),
+    "boolean": (types.BOOL, pa.bool_()),
+    "int": (types.INT, pa.int64()),
+    "long": (types.INT, pa.int64()),
+    "float": (types.FLOAT, pa.float64()),
+    "double": (types.FLOAT, pa.float64()),
+    "string": (types.STRING, pa.string()),
+    "enum": (types.STRING, pa.string()),
+}
+_MOMENTS = (
+    "timestamp-millis", "timestamp-micros", "timestamp-nanos",
+    "local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos",
+)  # fmt: skip
+#: The logical types that a plain one has here; of others only the plain one counts.
+_LOGICAL = {
+    ("int", "date"): "date",
+    **{("long", name): "moment" for name in _MOMENTS},
+    ("bytes", "decimal"): "decimal",
+    ("fixed", "decimal"): "decimal",
+    ("string", "uuid"): "string",
+    ("int", "time-millis"): "time",
+    ("long", "time-micros"): "time",
+    ("fixed", "duration"): "time",
+}
+
+#: A column of ours, and its type.
+Found = tuple[pa.Array, Type]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A column of a file.
+
+    Args:
+        name: its dotted name.
+        path: the members that lead to it.
+        title: what its type is called in the file.
+        make: its values as a column of ours; None where nothing stands for the type.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    title: str
+    make: Callable[[list[Any]], Found] | None
+
+    def of(self, records: list[dict[str, Any]]) -> Found:
+        """The column of some records."""
+        assert self.make is not None, f"{self.title} was refused"
+        if len(self.path) == 1:
+            return self.make([record[self.path[0]] for record in records])
+        found: list[Any] = list(records)
+        for name in self.path:
+            # A member of a null record is null.
+            found = [None if each is None else each[name] for each in found]
+        return self.make(found)
+
+
+class Shape:
+    """The columns of a file.
+
+    Args:
+        schema: the schema of its records.
+        name: the file's name.
+
+    Raises:
+        FormatError: it is no schema of records, or one that could stand for any number of values.
+    """
+
+    def __init__(self, schema: Any, name: str) -> None:
+        self._file = name
+        self._names: dict[str, Any] = {}
+        self._within: set[int] = set()
+        if not isinstance(schema, dict) or schema.get("type") != "record":
+            raise broken("its schema is not one of records", name)
+        self._note_names(schema, schema.get("namespace", ""), 0)
+        #: The fewest bytes that a record can have.
+        self.least = self._least(schema, 0)
+        if not self.least:
+            raise broken("its records have no bytes", name)
+        self.leaves = tuple(self._leaves(schema, (), 0))
+
+    def _note_names(self, schema: Any, space: str, depth: int) -> None:
+        """Find what references mean."""
+        if depth > MAX_DEPTH:
+            raise broken(f"its schema is nested more than {MAX_DEPTH} deep", self._file)
+        if isinstance(schema, list):
+            for each in schema:
+                self._note_names(each, space, depth + 1)
+        if not isinstance(schema, dict):
+            return
+        if schema.get("type") in ("record", "error", "enum", "fixed"):
+            space = str(schema.get("namespace", space))
+            name = str(schema.get("name", ""))
+            full = name if "." in name or not space else f"{space}.{name}"
+            self._names[full] = schema
+            self._names.setdefault(full.rpartition(".")[2], schema)
+            space = full.rpartition(".")[0]
+        fields = schema.get("fields", ())
+        for field in fields if isinstance(fields, list) else ():
+            self._note_names(field, space, depth + 1)
+        for key in ("type", "items", "values"):
+            if isinstance(schema.get(key), list | dict):
+                self._note_names(schema[key], space, depth + 1)
+
+    def _resolved(self, schema: Any) -> Any:
+        """A schema without references and without wrapping."""
+        for _ in range(MAX_DEPTH):
+            if isinstance(schema, str) and schema in self._names:
+                return self._names[schema]
+            if isinstance(schema, dict) and isinstance(schema.get("type"), list | dict):
+                schema = schema["type"]
+                continue
+            if isinstance(schema, dict) and schema.get("type") in self._names:
+                return self._names[schema["type"]]
+            return schema
+        raise broken("its schema refers to itself", self._file)
+
+    def _kind(self, schema: Any) -> str:
+        if isinstance(schema, list):
+            return "union"
+        kind = schema.get("type") if isinstance(schema, dict) else schema
+        if not isinstance(kind, str) or kind not in (*_PLAIN, "bytes", "fixed", "record", "array", "map"):
+            raise broken(f"its schema has an unknown type: {str(kind)[:100]}", self._file)
+        return kind
+
+    def _least(self, schema: Any, depth: int) -> int:
+        """The fewest bytes of a value; refuses what could be endless."""
+        found = self._resolved(schema)
+        kind = self._kind(found)
+        if depth > MAX_DEPTH or id(found) in self._within:
+            raise broken("its schema refers to itself, or is nested too deep", self._file)
+        if kind in ("record", "array", "map"):
+            self._within.add(id(found))
+            least = self._least_within(found, kind, depth)
+            self._within.discard(id(found))
+            return least
+        if kind == "union":
+            for each in found:
+                self._least(each, depth + 1)
+            return 1
+        if kind == "fixed":
+            return max(int(found["size"]), 0) if isinstance(found.get("size"), int) else 0
+        return {"null": 0, "float": 4, "double": 8}.get(kind, 1)
+
+    def _least_within(self, found: Any, kind: str, depth: int) -> int:
+        if kind == "record":
+            return sum(self._least(field["type"], depth + 1) for field in self._fields(found))
+        if not self._least(found.get("items" if kind == "array" else "values"), depth + 1) and kind == "array":
+            raise broken("its schema has an array of what has no bytes", self._file)
+        return 1
+
+    def _fields(self, schema: Mapping[str, Any]) -> list[dict[str, Any]]:
+        fields = schema.get("fields")
+        if not isinstance(fields, list) or not all(
+            isinstance(field, dict) and isinstance(field.get("name"), str) and "type" in field for field in fields
+        ):
+            raise broken("its schema has a record without fields", self._file)
+        return fields
+
+    def _leaves(self, schema: Any, path: tuple[str, ...], depth: int) -> Iterator[Leaf]:
+        for field in self._fields(schema):
+            inner = self._resolved(field["type"])
+            if isinstance(inner, list):
+                others = [each for each in inner if each != "null"]
+                inner = self._resolved(others[0]) if len(others) == 1 else inner
+            here = (*path, field["name"])
+            if self._kind(inner) == "record" and self._fields(inner):
+                yield from self._leaves(inner, here, depth + 1)
+            else:
+                yield Leaf(".".join(here), here, _title(inner), self._maker(inner))
+
+    def _maker(self, schema: Any) -> Callable[[list[Any]], Found] | None:
+        kind = self._kind(schema)
+        logical = _LOGICAL.get((kind, str(schema.get("logicalType")))) if isinstance(schema, dict) else None
+        match logical or kind:
+            case "date":
+                return lambda found: (pa.array(found, pa.date32()), types.DATE)
+            case "moment":
+                return lambda found: (pa.array(map(_moment, found), pa.timestamp("us")), types.DATETIME)
+            case "decimal":
+                return _decimals
+            case "time" | "bytes" | "fixed":
+                return None
+            case "union" | "array" | "map" | "record":
+                return _anything if self._is_known(schema, 0) else None
+            case "null":
+                return lambda found: (pa.nulls(len(found), pa.string()), types.ANY)
+            case "string" if logical:
+                return lambda found: (pa.array([each and str(each) for each in found], pa.string()), types.STRING)
+            case plain:
+                static, arrow = _PLAIN[plain]
+                return lambda found: (pa.array(found, arrow), static)
+
+    def _is_known(self, schema: Any, depth: int) -> bool:
+        """Whether there is something for all that is in a value."""
+        found = self._resolved(schema)
+        kind = self._kind(found)
+        if kind == "union":
+            return all(self._is_known(each, depth + 1) for each in found)
+        if kind in ("array", "map"):
+            return self._is_known(found["items" if kind == "array" else "values"], depth + 1)
+        if kind == "record":
+            return all(self._is_known(field["type"], depth + 1) for field in self._fields(found))
+        return self._maker(found) is not None
+
+
+def _title(schema: Any) -> str:
+    if isinstance(schema, list):
+        return "union"
+    if isinstance(schema, dict):
+        return str(schema.get("logicalType") or schema.get("type"))
+    return str(schema)
+
+
+def _moment(found: datetime | None) -> datetime | None:
+    """A moment in UTC, or one without a zone."""
+    return found if found is None or found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
+
+
+def _decimals(found: list[Decimal | None]) -> Found:
+    if all(each is None or each.as_tuple().exponent == 0 for each in found):
+        try:
+            return pa.array([None if each is None else int(each) for each in found], pa.int64()), types.INT
+        except (OverflowError, pa.ArrowException):
+            pass
+    return pa.array([None if each is None else format(each, "f") for each in found], pa.string()), types.STRING
+
+
+def _anything(found: list[Any]) -> Found:
+    return values.to_arrow(map(_plain, found), types.ANY), types.ANY
+
+
+def _plain(value: Any) -> Any:
+    """A value with values of ours inside."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, Decimal):
+        return int(value) if value.as_tuple().exponent == 0 and abs(value) <= values.MAX_INT else format(value, "f")
+    if isinstance(value, UUID):
+        return str(value)
+    return _moment(value) if isinstance(value, datetime) else value

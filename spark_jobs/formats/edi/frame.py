@@ -1,0 +1,348 @@
+"""What stands around the segments of an interchange that is written: headers, messages, counts (formats.md 7.2, 7.4).
+
+Which message a segment is in depends on the segments before it. A task knows those of its own part, so it writes what
+stands between two messages that begin in it, and notes the rest: the records before the first reference, those of the
+first message, and how many there are of the last. Where the parts are joined, the notes give what stands in between.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.formats import encoding, format
+from spark_jobs.formats.frame import Joined
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from spark_jobs.formats.edi.settings import InterchangeWrite
+
+#: What is known of a record: the reference and the type of its message, whether it opens one, and its document's header
+#: as a JSON array.
+MARKS = pa.struct([("reference", pa.string()), ("kind", pa.string()), ("opens", pa.bool_()), ("header", pa.string())])
+_NOTHING = pa.scalar(b"", pa.large_binary())
+
+
+@dataclass
+class Note:
+    """What a task notes of a part: its records are the leading ones, those of a first message, and the rest.
+
+    Args:
+        header: the header of the first record's document.
+        kind: the type of its message.
+        leading: how many records come before the first one with a reference; how many segments and bytes they are.
+        reference: the first reference; None where there is none.
+        first_kind: the type of the message there.
+        opens: whether a message surely begins there.
+        first_segments: how many segments of that message are in the part, and how many bytes.
+        second: the reference and the type of the message behind that.
+        messages: how many messages there are from the first reference on.
+        last: the reference of the last one, and how many of its segments are in the part.
+    """
+
+    header: str | None = None
+    kind: str | None = None
+    leading: int = 0
+    leading_segments: int = 0
+    leading_bytes: int = 0
+    reference: str | None = None
+    first_kind: str | None = None
+    opens: bool = False
+    first_segments: int = 0
+    first_bytes: int = 0
+    second: str = ""
+    second_kind: str | None = None
+    messages: int = 0
+    last: str = ""
+    last_segments: int = 0
+
+    def lead(self, records: int, segments: int, size: int) -> None:
+        """Records without a reference come first."""
+        self.leading += records
+        self.leading_segments += segments
+        self.leading_bytes += size
+
+    def begin(self, mark: Mapping[str, Any]) -> None:
+        """The first record with a reference."""
+        self.reference = self.last = mark["reference"]
+        self.first_kind, self.opens, self.messages = mark["kind"], mark["opens"], 1
+
+    def follow(self, marks: pa.StructArray, segments: Sequence[int], size: int) -> None:
+        """Records of the last message, and further messages.
+
+        Args:
+            marks: those of the records that open messages.
+            segments: how many segments the last message goes on for, and how many each further one has.
+            size: how many bytes it goes on for.
+        """
+        if self.messages == 1:
+            self.first_segments += segments[0]
+            self.first_bytes += size
+            if len(marks):
+                self.second, self.second_kind = (marks.field(name)[0].as_py() for name in ("reference", "kind"))
+        self.last_segments += segments[0]
+        if len(marks):
+            self.messages += len(marks)
+            self.last, self.last_segments = marks.field("reference")[-1].as_py(), segments[-1]
+
+    @property
+    def text(self) -> str:
+        """The note as a part has it."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+@dataclass(frozen=True)
+class InterchangeFrame(ABC):
+    """See `frame.Frame`; a format says how its segments are spelled.
+
+    Args:
+        options: the format's write options.
+    """
+
+    options: InterchangeWrite
+
+    #: The tag that opens a message, and the tags of all segments that the frame writes.
+    opening: ClassVar[str]
+    services: ClassVar[tuple[str, ...]]
+    separator: ClassVar[str]
+    terminator: ClassVar[str]
+    #: The reference of a message whose records have none.
+    first_reference: ClassVar[str]
+
+    marks: ClassVar[pa.DataType] = MARKS
+
+    @abstractmethod
+    def safe(self, texts: pa.StringArray, tags: pa.StringArray, what: str) -> pa.StringArray:
+        """Texts as they can stand in a segment.
+
+        Raises:
+            Unfit: one cannot.
+        """
+
+    @abstractmethod
+    def ended(self, lines: pa.StringArray, tags: pa.StringArray) -> pa.StringArray:
+        """Segments that end with a line end, so that it is not taken for one between segments.
+
+        Raises:
+            Unfit: that cannot be.
+        """
+
+    @abstractmethod
+    def opened(self, reference: Any, kind: Any) -> tuple[Any, ...]:
+        """The pieces of the segment that opens a message; columns for columns."""
+
+    @abstractmethod
+    def closed(self, count: Any, reference: Any) -> tuple[Any, ...]:
+        """The pieces of the segment that closes a message of so many segments."""
+
+    @abstractmethod
+    def header(self, elements: Sequence[str], *, messages: bool) -> str:
+        """What a file begins with."""
+
+    @abstractmethod
+    def trailer(self, elements: Sequence[str], messages: int) -> str:
+        """What it ends with."""
+
+    @property
+    def end_of_segment(self) -> str:
+        """What stands behind each segment."""
+        return self.terminator + ("\n" if self.options.segment_newline else "")
+
+    def segment(self, *elements: str) -> str:
+        """A segment of the frame."""
+        safe = self.safe(_texts(elements), _texts([elements[0]] * len(elements)), "an element")
+        return self.separator.join(safe.to_pylist()) + self.end_of_segment
+
+    def empty(self) -> bytes:
+        """A file without records (decision 56); without bytes where only records would bring the header."""
+        if self.options.interchange is None:
+            return b""
+        elements = self.options.interchange
+        return self._charset.mark + self._bytes(self.header(elements, messages=False) + self.trailer(elements, 0))
+
+    @property
+    def _charset(self) -> encoding.Encoding:
+        return encoding.Encoding(self.options.encoding)
+
+    def _bytes(self, text: str) -> bytes:
+        try:
+            return self._charset.encode(text)
+        except UnicodeEncodeError as error:
+            message = f"character '{text[error.start]}' of a header cannot be written as {self.options.encoding}"
+            raise format.Unfit(message) from None
+
+    # ---- in a task
+
+    def around(self, records: pa.Array, marks: pa.StructArray, note: str) -> tuple[memoryview, str]:
+        """The bytes of records that come next in a part, with what stands between their messages; and the note then."""
+        if note:
+            known = Note(**json.loads(note))
+        else:
+            known = Note(marks.field("header")[0].as_py(), marks.field("kind")[0].as_py())
+        ends = _ends(records)
+        segments = np.concatenate([[0], np.cumsum(np.diff(ends) > 0)])
+        places = pc.indices_nonzero(pc.not_equal(marks.field("reference"), "")).to_numpy().astype(np.int64)
+        start = 0
+        if known.reference is None:
+            start = int(places[0]) if len(places) else len(records)
+            known.lead(start, int(segments[start]), int(ends[start] - ends[0]))
+            if len(places):
+                known.begin(marks[start].as_py())
+                places = places[1:]
+        if known.reference is None:
+            return _view(records), known.text
+        begins = _begins(marks, places, known.last)
+        borders = np.concatenate([[start], begins, [len(records)]])
+        counts = np.diff(segments[borders])
+        framed = self._framed(records, marks, begins, counts, known)
+        opening = marks.take(pa.array(begins))
+        known.follow(opening, counts.tolist(), int(ends[borders[1]] - ends[start]))
+        return _view(framed), known.text
+
+    def _framed(
+        self, records: pa.Array, marks: pa.StructArray, begins: np.ndarray, counts: np.ndarray, known: Note
+    ) -> pa.Array:
+        """Records with what stands before those that begin messages, as far as that is known."""
+        # How many segments the first message of a part has is known where parts are joined.
+        inner = begins[1:] if known.messages == 1 else begins
+        if not len(inner):
+            return records
+        opening = marks.take(pa.array(inner))
+        own = counts[:-1].copy()
+        own[0] += known.last_segments
+        references = marks.field("reference").take(pa.array(begins))
+        before = pa.concat_arrays([pa.array([known.last], pa.string()), references])[: len(begins)]
+        skipped = len(begins) - len(inner)
+        closed = self.closed(pc.cast(pa.array(own[skipped:] + 2), pa.string()), before[skipped:])
+        opened = self.opened(opening.field("reference"), self._kinds(opening))
+        glue = self._glued(pc.binary_join_element_wise(*closed, *opened, ""))
+        chosen = np.zeros(len(records), dtype=np.int64)
+        chosen[inner] = np.arange(len(inner))
+        is_none = np.ones(len(records), dtype=np.bool_)
+        is_none[inner] = False
+        before_each = glue.take(pa.array(chosen, mask=is_none))
+        return pc.binary_join_element_wise(pc.fill_null(before_each, b""), records, _NOTHING)
+
+    def _kinds(self, opening: pa.StructArray) -> pa.StringArray:
+        """The types of messages that begin."""
+        kinds: pa.StringArray = opening.field("kind")
+        if kinds.null_count:
+            missing = opening.field("reference").filter(kinds.is_null())[0].as_py()
+            kinds = pc.fill_null(kinds, self._kind(None, missing))
+        return kinds
+
+    def _kind(self, kind: str | None, reference: str) -> str:
+        """The type of a message; what `options:` says where its record has none."""
+        found = kind or getattr(self.options, self.options.default_kind)
+        if found is None:
+            raise format.Unfit(
+                f"the type of the message '{reference}' is not known: its record has no {self.options.kind}, "
+                f"and the option {self.options.default_kind} is missing"
+            )
+        if kind is None:
+            found = self.safe(_texts([found]), _texts([self.opening]), "the type")[0].as_py()
+        return str(found)
+
+    def _glued(self, texts: pa.StringArray) -> pa.Array:
+        if encoding.is_utf8(self.options.encoding):
+            return pc.cast(pc.cast(texts, pa.large_string()), pa.large_binary())
+        return pa.array([self._bytes(text) for text in texts.to_pylist()], pa.large_binary())
+
+    # ---- where parts are joined
+
+    def joined(self, notes: Sequence[str]) -> Joined:
+        """What stands before, between and behind parts.
+
+        Raises:
+            Unfit: a header or a type is missing.
+        """
+        found = [Note(**json.loads(note)) for note in notes]
+        elements = self._elements(found[0].header)
+        state = _Joining(self)
+        parts = [list(state.stretches(note)) for note in found]
+        end = state.close() + self.trailer(elements, state.messages)
+        start = self._charset.mark + self._bytes(self.header(elements, messages=True))
+        return Joined(start, [[(self._bytes(text), size) for text, size in each] for each in parts], self._bytes(end))
+
+    def begun(self, reference: str, kind: str | None) -> str:
+        """The segment that opens a message."""
+        return "".join(self.opened(reference, self._kind(kind, reference)))
+
+    def _elements(self, header: str | None) -> tuple[str, ...]:
+        """The elements of the header: those of `options:`, else those of the first record's document."""
+        if self.options.interchange is not None:
+            return tuple(self.options.interchange)
+        if header is None:
+            name = self.options.interchange_from_doc
+            raise format.Unfit(f"the first record has no section '{name}' around it, which is to be the header again")
+        return tuple(json.loads(header))
+
+
+class _Joining:
+    """The messages of a file, part by part."""
+
+    def __init__(self, frame: InterchangeFrame) -> None:
+        self._frame = frame
+        self._open: str | None = None
+        self._segments = 0
+        self.messages = 0
+
+    def _begin(self, reference: str, kind: str | None) -> str:
+        closed = self.close()
+        self._open, self._segments = reference, 0
+        self.messages += 1
+        return closed + self._frame.begun(reference, kind)
+
+    def close(self) -> str:
+        """The segment that closes the open message."""
+        if self._open is None:
+            return ""
+        return "".join(self._frame.closed(str(self._segments + 2), self._open))
+
+    def stretches(self, note: Note) -> Iterator[tuple[str, int | None]]:
+        """What stands before each stretch of a part, and how many bytes that has; None: all that are left."""
+        if note.leading:
+            before = self._begin(self._frame.first_reference, note.kind) if self._open is None else ""
+            yield before, note.leading_bytes
+            self._segments += note.leading_segments
+        if note.reference is None:
+            return
+        is_other = note.opens or note.reference != self._open
+        yield self._begin(note.reference, note.first_kind) if is_other else "", note.first_bytes
+        self._segments += note.first_segments
+        if note.messages > 1:
+            yield self._begin(note.second, note.second_kind), None
+            self.messages += note.messages - 2
+            self._open, self._segments = note.last, note.last_segments
+
+
+def _texts(found: Sequence[str]) -> pa.StringArray:
+    return pa.array(found, pa.string())
+
+
+def _begins(marks: pa.StructArray, places: np.ndarray, last: str) -> np.ndarray:
+    """The records that begin a message, of those with a reference behind a message of another one."""
+    chosen = pa.array(places)
+    found = marks.field("reference").take(chosen)
+    before = pa.concat_arrays([pa.array([last], pa.string()), found])[: len(found)]
+    is_other = pc.or_(pc.not_equal(found, before), marks.field("opens").take(chosen))
+    begins: np.ndarray = places[is_other.to_numpy(zero_copy_only=False)]
+    return begins
+
+
+def _ends(records: pa.Array) -> np.ndarray:
+    found: np.ndarray = np.frombuffer(records.buffers()[1], dtype=np.int64)
+    return found[records.offset : records.offset + len(records) + 1]
+
+
+def _view(records: pa.Array) -> memoryview:
+    """All bytes of some records."""
+    ends = _ends(records)
+    return memoryview(records.buffers()[2] or b"").cast("B")[ends[0] : ends[-1]]

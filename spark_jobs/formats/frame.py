@@ -1,0 +1,56 @@
+"""What stands around the records of a file where that depends on them: headers, groups of records, counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What stands around the parts of a file.
+
+    Args:
+        start: what stands before all of them.
+        parts: for each part its stretches: what stands before each, and how many bytes it has; None are all the rest.
+        end: what stands behind all of them.
+    """
+
+    start: bytes
+    parts: Sequence[Sequence[tuple[bytes, int | None]]]
+    end: bytes
+
+
+class Frame(Protocol):
+    """What stands around the records of a format whose files are more than records: headers, groups of them, counts.
+
+    A task frames what it writes as far as that can be known from its part alone, and notes the rest; where the parts of
+    a file are joined, their notes say it. So no part is read again. A frame travels pickled.
+    """
+
+    #: The type of what it has to know of a record.
+    marks: ClassVar[pa.DataType]
+
+    def around(self, records: pa.Array, marks: pa.Array, note: str) -> tuple[memoryview, str]:
+        """The bytes of records that come next in a part, with what stands between them.
+
+        Args:
+            records: their bytes, one value each.
+            marks: what a writer told of them.
+            note: what was noted of the part so far; empty at its beginning. The new note comes back.
+
+        Raises:
+            Unfit: they cannot be written.
+        """
+
+    def joined(self, notes: Sequence[str]) -> Joined:
+        """What stands around parts that have records, by what was noted of them.
+
+        Raises:
+            Unfit: the file cannot be written.
+        """

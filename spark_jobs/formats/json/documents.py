@@ -1,0 +1,123 @@
+"""JSON documents with an array of records inside: the array is read like one that is the whole file.
+
+The text is walked through twice. The first time proves that it is one JSON value in which the path leads once to an
+array, whose elements are only passed over; the second time they are read. So memory does not grow with the array.
+Every other document is left to who reads it whole: broken ones, keys that stand twice, values that nest too deeply.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from spark_jobs.formats.json import array, decoding, structure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spark_jobs.formats.stretch import ByteStream, Stretch
+
+
+class DocumentText(array.ArrayText):
+    """The text of a document, whose elements are those of the array that a path leads to.
+
+    Args:
+        stream: its bytes.
+        stretch: is told how many were read.
+        keys: the path.
+        chunk_bytes: how much is read at once, where that must be little.
+        most_bytes: how long an element, or a value beside the array, may be.
+    """
+
+    def __init__(
+        self,
+        stream: ByteStream,
+        stretch: Stretch,
+        keys: Sequence[str],
+        chunk_bytes: int | None = None,
+        most_bytes: int = sys.maxsize,
+    ) -> None:
+        super().__init__(stream, stretch, chunk_bytes, most_bytes)
+        self._keys = keys
+        self._size: int | None = None
+
+    def size_of_array(self) -> int | None:
+        """How many characters the array has; None where the document has to be read whole. Takes all of the text."""
+        try:
+            is_regular = self._walk(0) and self._size is not None and self._next() == ""
+        except ValueError:
+            return None
+        return self._size if is_regular else None
+
+    def go_to_array(self, size: int) -> None:
+        """Go on to the array of a document that is known to have one; the text ends with it."""
+        for key in self._keys:
+            for found in self._members():
+                if found == key:
+                    break
+                self._value()
+        self._next()
+        self.end_behind(size)
+
+    def _walk(self, depth: int) -> bool:
+        """Go behind the value to which the first keys lead; false where the array is not surely found."""
+        if depth == len(self._keys):
+            self._size = self._pass_over(depth) if self._size is None else None
+            return self._size is not None
+        is_found = False
+        for key in self._members():
+            if key != self._keys[depth]:
+                self._value()
+            elif is_found or not self._walk(depth + 1):
+                return False
+            else:
+                is_found = True
+        return is_found
+
+    def _members(self) -> Iterator[str]:
+        """The keys of an object; whoever takes them goes behind the value of each.
+
+        Raises:
+            ValueError: the text is no object, or ends too early.
+        """
+        self._expect("{")
+        if self._next() == "}":
+            self._position += 1
+            return
+        while True:
+            if self._next() != '"':
+                raise ValueError("expected a key")
+            key = self._value()
+            self._expect(":")
+            self._next()
+            yield key
+            if self._next() == "}":
+                self._position += 1
+                return
+            self._expect(",")
+
+    def _expect(self, character: str) -> None:
+        if self._next() != character:
+            raise ValueError(f"expected {character}")
+        self._position += 1
+
+    def _pass_over(self, depth: int) -> int | None:
+        """Go behind an array; gives its size, or None where there is none or it nests too deeply."""
+        if self._next() != "[":
+            return None
+        brackets = structure.Brackets()
+        size = 0
+        while True:
+            data = self._text[self._position :].encode()
+            end = brackets.end(data)
+            if brackets.deepest + depth > decoding.MAX_DEPTH:
+                return None
+            if end is not None:
+                taken = len(data[:end].decode())
+                self._position += taken
+                return size + taken
+            size += len(self._text) - self._position
+            self._position = len(self._text)
+            if self._at_end:
+                return None
+            self._more(self._chunk_bytes)

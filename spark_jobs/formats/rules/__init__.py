@@ -1,0 +1,1 @@
+"""What format schemas ask of the values of columns."""

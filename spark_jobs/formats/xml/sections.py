@@ -1,0 +1,86 @@
+"""The sections of XML documents, which paths from the root lead to (spec/formats.md 9)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.formats import coerce
+from spark_jobs.formats.xml.document import Way, local
+from spark_jobs.formats.xml.flat import FlatRecords
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_jobs.formats.format import Reading
+    from spark_jobs.formats.xml.document import Records
+    from spark_jobs.formats.xml.options import XmlRead
+
+_Path = tuple[str, ...]
+
+
+class Sections:
+    """What the sections of a document have: of elements with one path the last, of fields with one name the first.
+
+    Args:
+        wanted: the sections.
+        options: the read options.
+    """
+
+    def __init__(self, wanted: Reading, options: XmlRead) -> None:
+        self._wanted = wanted
+        self._paths = [_path(section.where, options) for section in wanted.sections]
+        names: dict[_Path, set[str]] = {}
+        for path, section in zip(self._paths, wanted.sections, strict=True):
+            names.setdefault(path, set()).update(name for name, _ in section.fields)
+        self._records = {path: FlatRecords(sorted(found), options) for path, found in names.items()}
+        #: The ways to them: a section in another one is found on a way of its own.
+        self.ways: list[Way] = []
+        left = sorted(self._records, key=len)
+        while left:
+            taken = [path for path in left if not any(path[: len(one)] == one for one in left if one != path)]
+            self.ways.append(_SectionWay({path: self._records[path] for path in taken}, strips=options.strips))
+            left = [path for path in left if path not in taken]
+
+    def values(self) -> Mapping[str, Any]:
+        """The values of all sections by their paths.
+
+        Raises:
+            UnfitSection: a value does not convert.
+        """
+        found: dict[str, Any] = {}
+        for path, section in zip(self._paths, self._wanted.sections, strict=True):
+            records = self._records[path]
+            texts: dict[str, str] = {}
+            for name, column in records.columns.items():
+                for row, text in zip(column.rows, column.values, strict=True):
+                    if row == records.count - 1:
+                        texts.setdefault(name, text)
+            found |= coerce.section_of_texts(section, texts, self._wanted.date_formats)
+        return found
+
+
+class _SectionWay(Way):
+    """The way to some elements by their paths."""
+
+    def __init__(self, takers: Mapping[_Path, FlatRecords], *, strips: bool) -> None:
+        super().__init__()
+        self._takers = takers
+        self._deepest = max(map(len, takers))
+        self._strips = strips
+
+    def taker(self) -> Records | None:
+        """What takes an element, where it is a section."""
+        if len(self.open) > self._deepest:
+            return None
+        names = map(local, self.open) if self._strips else self.open
+        found = self._takers.get(tuple(names))
+        if found is not None:
+            for column in found.columns.values():
+                # Only the last element of a path counts: nothing is kept of others.
+                column.take(found.count)
+        return found
+
+
+def _path(where: str, options: XmlRead) -> _Path:
+    names = where.removeprefix("/").split("/")
+    return tuple(map(local, names)) if options.strips else tuple(names)

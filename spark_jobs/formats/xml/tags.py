@@ -1,0 +1,283 @@
+"""Whole records of a document as arrays: where its tags and texts are, found for all records at once.
+
+Most documents are regular: tags with attributes in double quotes, and texts between. A stretch of such a document is
+taken apart here without a step for each element. Whatever else XML has (comments, sections, declarations, references
+by number, other quotes, other names than ASCII) is left to Expat, and so is everything that is wrong: what is found
+here is well-formed XML that Expat would read in the same way.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_NAME = rb"[A-Za-z_:][A-Za-z0-9_:.\-]*"
+_BLANK = rb"[ \t\n]"
+#: A tag is one piece, or one before each value of an attribute and one behind the last.
+_PIECE = re.compile(
+    rb"<(?P<start>%(name)s)(?:%(blank)s*(?P<empty>/)?>|%(blank)s+(?P<first>%(name)s)%(blank)s*=%(blank)s*\")"
+    rb"|</(?P<end>%(name)s)%(blank)s*>"
+    rb"|\"(?:%(blank)s+(?P<next>%(name)s)%(blank)s*=%(blank)s*\"|%(blank)s*(?P<closed>/)?>)"
+    % {b"name": _NAME, b"blank": _BLANK}
+)
+_LT, _GT, _QUOTE, _APOSTROPHE, _AMPERSAND, _SLASH = b"<>\"'&/"
+_TAB, _NEWLINE, _SPACE = b"\t\n "
+_ENTITIES = (b"amp;", b"lt;", b"gt;", b"quot;", b"apos;")
+#: More tags of different spelling in one stretch are no regular records.
+_MOST_PIECES = 4096
+#: More tags, as in a stretch of megabytes that has nothing else, are not looked at together.
+_MOST_TAGS = 1 << 20
+#: Elements that stand deeper in each other are left to Expat.
+_MOST_LEVELS = 32
+
+
+class Irregular(Exception):
+    """A stretch has something that is not for here."""
+
+
+class Shape(IntEnum):
+    """What a piece of a tag is."""
+
+    START = 0
+    END = 1
+    EMPTY = 2
+    #: Up to the first value of an attribute.
+    FIRST = 3
+    #: Up to another.
+    NEXT = 4
+    #: Behind the last.
+    CLOSE = 5
+    CLOSE_EMPTY = 6
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a tag: its shape, and the names of its element and of the attribute whose value follows."""
+
+    shape: Shape
+    element: str = ""
+    attribute: str = ""
+
+    @classmethod
+    def of(cls, text: bytes) -> Piece:
+        """What a piece is.
+
+        Raises:
+            Irregular: it is none of these.
+        """
+        found = _PIECE.fullmatch(text)
+        if found is None:
+            raise Irregular
+        start, end, first, after = (found[name] for name in ("start", "end", "first", "next"))
+        if end is not None:
+            return cls(Shape.END, end.decode())
+        if start is not None:
+            if first is not None:
+                return cls(Shape.FIRST, start.decode(), first.decode())
+            return cls(Shape.EMPTY if found["empty"] else Shape.START, start.decode())
+        if after is not None:
+            return cls(Shape.NEXT, "", after.decode())
+        return cls(Shape.CLOSE_EMPTY if found["closed"] else Shape.CLOSE)
+
+
+@dataclass(frozen=True)
+class Attributes:
+    """The attributes of tags: a row each.
+
+    Args:
+        tags: whose they are.
+        names: the names that there are.
+        codes: which of them each has.
+        begins: where its value begins.
+        ends: where it ends.
+    """
+
+    tags: np.ndarray
+    names: Sequence[str]
+    codes: np.ndarray
+    begins: np.ndarray
+    ends: np.ndarray
+
+
+class Tags:
+    """The tags of a stretch: a row each.
+
+    Args:
+        data: whole records in UTF-8, and nothing but blanks between them.
+        record: the name of their element, as it is written.
+
+    Raises:
+        Irregular: Expat has to read them.
+    """
+
+    def __init__(self, data: bytes, record: str) -> None:
+        self.data = np.frombuffer(data, dtype=np.uint8)
+        #: Whether there are references to the characters that XML has for itself.
+        self.has_entities = False
+        self._check_characters(data)
+        #: Where tags begin, and where they end: at their `>`.
+        self.starts, self.ends = self._tags()
+        self._take_apart()
+        self._stand_in_each_other(record)
+        self.attributes = self._attributes()
+
+    def _check_characters(self, data: bytes) -> None:
+        #: Where there are tabs and line ends. XML has no place for others below the space, and a parser changes `\\r`.
+        self.controls = np.flatnonzero(self.data < _SPACE)
+        found = self.data[self.controls]
+        if ((found != _NEWLINE) & (found != _TAB)).any():
+            raise Irregular
+        if not data.isascii():
+            try:
+                data.decode()
+            except UnicodeDecodeError:
+                raise Irregular from None
+            if b"\xef\xbf\xbe" in data or b"\xef\xbf\xbf" in data:  # U+FFFE and U+FFFF, which are no characters
+                raise Irregular
+        at = np.flatnonzero(self.data == _AMPERSAND)
+        if len(at):
+            self.has_entities = True
+            self._check_references(at)
+
+    def _check_references(self, at: np.ndarray) -> None:
+        last = len(self.data) - 1
+        is_known = np.zeros(len(at), dtype=np.bool_)
+        for entity in _ENTITIES:
+            is_this = np.ones(len(at), dtype=np.bool_)
+            for offset, character in enumerate(entity, 1):
+                is_this &= self.data[np.minimum(at + offset, last)] == character
+            is_known |= is_this
+        if not is_known.all():
+            raise Irregular
+
+    def _tags(self) -> tuple[np.ndarray, np.ndarray]:
+        starts, ends = np.flatnonzero(self.data == _LT), np.flatnonzero(self.data == _GT)
+        if not len(starts) or len(starts) != len(ends) or (starts >= ends).any() or (ends[:-1] >= starts[1:]).any():
+            raise Irregular
+        return starts, ends
+
+    def _inside(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Those of some places that are inside of tags, and in which."""
+        tag = np.searchsorted(self.starts, at, side="right") - 1
+        is_inside = (tag >= 0) & (at < self.ends[tag])
+        return at[is_inside], tag[is_inside]
+
+    def _take_apart(self) -> None:
+        """Find the pieces of tags, and what each is."""
+        quotes, tag_of_quote = self._inside(np.flatnonzero(self.data == _QUOTE))
+        if (
+            len(self._inside(np.flatnonzero(self.data == _APOSTROPHE))[0])
+            or (np.bincount(tag_of_quote, minlength=1) % 2).any()
+        ):
+            raise Irregular
+        # A piece ends at each opening quote, and one begins at each closing one.
+        begins = np.sort(np.concatenate([self.starts, quotes[1::2]]), kind="stable")
+        self.piece_ends = np.sort(np.concatenate([self.ends, quotes[0::2]]), kind="stable") + 1
+        self.piece_begins = begins
+        encoded = self.slices(begins, self.piece_ends).cast(pa.binary()).dictionary_encode()
+        if len(encoded.dictionary) > _MOST_PIECES:
+            raise Irregular
+        #: The pieces that there are, as they are written, and which of them each one is.
+        self.spellings: list[bytes] = encoded.dictionary.to_pylist()
+        self.pieces = [Piece.of(text) for text in self.spellings]
+        self.codes = encoded.indices.to_numpy()
+        shapes = np.array([piece.shape for piece in self.pieces], dtype=np.int8)[self.codes]
+        #: The first piece of each tag.
+        self.first = np.searchsorted(begins, self.starts)
+        self.has_attributes = shapes[self.first] == Shape.FIRST
+        last = np.append(self.first[1:], len(begins)) - 1
+        self.is_end = shapes[self.first] == Shape.END
+        self.is_empty = (shapes[last] == Shape.EMPTY) | (shapes[last] == Shape.CLOSE_EMPTY)
+        self._is_before_value = (shapes == Shape.FIRST) | (shapes == Shape.NEXT)
+
+    def _stand_in_each_other(self, record: str) -> None:
+        """Find how deep each tag stands, and check that each element ends as it began."""
+        is_open = ~self.is_end & ~self.is_empty
+        deep = np.cumsum(is_open.astype(np.int8) - self.is_end, dtype=np.int16)
+        #: The level of each tag's element; records have 0.
+        self.levels = deep - is_open
+        if len(deep) > _MOST_TAGS or deep[-1] or self.levels.min() < 0 or self.levels.max() > _MOST_LEVELS:
+            raise Irregular
+        self.names, self.name_codes = _numbered([piece.element for piece in self.pieces], self.codes[self.first])
+        paired = np.flatnonzero(~self.is_empty)
+        paired = paired[np.argsort(self.levels[paired], kind="stable")]
+        if (self.name_codes[paired[0::2]] != self.name_codes[paired[1::2]]).any():
+            raise Irregular
+        begins = (self.levels == 0) & ~self.is_end
+        if {self.names[code] for code in np.unique(self.name_codes[begins]).tolist()} != {record}:
+            raise Irregular
+        #: The record of each tag.
+        self.records = np.cumsum(begins) - 1
+        self.count = int(self.records[-1]) + 1
+        self._check_gaps(is_open)
+
+    def _check_gaps(self, is_open: np.ndarray) -> None:
+        """Texts are between the tags of one element alone; between others there are blanks."""
+        #: Whether an element has no elements in it.
+        self.is_leaf = np.zeros(len(self.starts), dtype=np.bool_)
+        self.is_leaf[:-1] = is_open[:-1] & self.is_end[1:]
+        #: Where the texts behind tags end.
+        self.text_ends = np.append(self.starts[1:], len(self.data))
+        begins = self.ends + 1
+        #: Whether an element has a text that is not only blanks.
+        self.has_text = (begins < self.text_ends) & (self.data[self.text_ends - 1] > _SPACE)
+        others = np.flatnonzero((begins < self.text_ends) & ~self.has_text)
+        self.has_text[others] = self._are_filled(begins[others], self.text_ends[others])
+        may_have = self.is_leaf & (self.levels > 0)
+        if (self.has_text & ~may_have).any() or self._are_filled(*np.array([[0], [self.starts[0]]])).any():
+            raise Irregular
+
+    def _are_filled(self, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Whether each of some stretches has something else than blanks."""
+        sizes = ends - begins
+        filled = np.zeros(len(sizes), dtype=np.bool_)
+        starts = np.cumsum(sizes) - sizes
+        places = np.arange(sizes.sum()) + np.repeat(begins - starts, sizes)
+        if len(places):
+            solid = self.data[places] > _SPACE
+            filled[sizes > 0] = np.logical_or.reduceat(solid, starts[sizes > 0])
+        return filled
+
+    def _attributes(self) -> Attributes:
+        """All attributes.
+
+        Raises:
+            Irregular: a tag has one twice, or a value has blanks that a parser changes.
+        """
+        pieces = np.flatnonzero(self._is_before_value)
+        tags = np.searchsorted(self.first, pieces, side="right") - 1
+        names, codes = _numbered([piece.attribute for piece in self.pieces], self.codes[pieces])
+        begins = self.piece_ends[pieces]
+        ends = self.piece_begins[pieces + 1]
+        if len(np.unique(tags * len(names) + codes)) != len(tags):
+            raise Irregular
+        at = self._inside(self.controls)[0]
+        value = np.searchsorted(begins, at, side="right") - 1
+        if len(pieces) and ((value >= 0) & (at < ends[value])).any():
+            raise Irregular
+        return Attributes(tags, names, codes, begins, ends)
+
+    def slices(self, begins: np.ndarray, ends: np.ndarray) -> pa.StringArray:
+        """Stretches of the data that follow one another, as texts."""
+        if not len(begins):
+            return pa.array([], pa.string())
+        borders = np.empty(2 * len(begins), dtype=np.int32)
+        borders[0::2], borders[1::2] = begins, ends
+        data = pa.py_buffer(self.data)
+        array = pa.StringArray.from_buffers(len(borders) - 1, pa.py_buffer(borders), data)
+        return array.take(pa.array(np.arange(0, len(borders) - 1, 2)))
+
+
+def _numbered(texts: Sequence[str], codes: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """Different texts by new numbers, in place of codes that have the same text several times."""
+    numbers: dict[str, int] = {}
+    known = np.array([numbers.setdefault(text, len(numbers)) for text in texts], dtype=np.int64)
+    return list(numbers), known[codes]

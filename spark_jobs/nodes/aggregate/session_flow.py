@@ -1,0 +1,97 @@
+"""Pieces of sessions in the order of keys and time: those of a key are looked at a part at a time, however many."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.nodes import partition, spill
+from spark_jobs.nodes.records import order
+from spark_jobs.nodes.records.columns import WINDOW
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from spark_jobs.nodes.aggregate.watermarks import Numbers
+
+#: The same for pieces of equal keys; some others may have the same.
+_KEY = WINDOW.of("key")
+
+
+class Flow:
+    """Holds pieces, and gives them back so that those of a session are in one table; has the form of `spill.Keyed`.
+
+    Args:
+        room: the task.
+        node: whose pieces they are.
+        keys: the columns of their keys; none is a single key.
+        since: the column of their first times.
+        ends: the time until which the session of each piece of a table goes on, as far as the table has it.
+        merge: makes one of pieces that are one session, where it can be told.
+    """
+
+    def __init__(
+        self,
+        room: spill.Room,
+        node: str,
+        keys: Sequence[str],
+        since: str,
+        ends: Callable[[pa.Table], Numbers],
+        merge: Callable[[Sequence[pa.Table]], pa.Table],
+    ) -> None:
+        self._room = room
+        self._node = node
+        self._keys = keys
+        self._held = spill.Ordered(room, node, (_KEY, since, order.AT))
+        self._since = since
+        self._ends = ends
+        self._merge = merge
+
+    def add(self, table: pa.Table) -> None:
+        """Pieces in any order."""
+        if self._keys:
+            keys = partition.hashes([table.column(name) for name in self._keys]).view(np.int64)
+        else:
+            keys = np.zeros(table.num_rows, dtype=np.int64)
+        self._held.add(table.append_column(_KEY, pa.array(keys)))
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The pieces; can be asked for once. What may go on with the next pieces waits for them."""
+        waiting: list[pa.Table] = []
+        for table in self._held.tables():
+            key, come = (table.column(name)[-1].as_py() for name in (_KEY, self._since))
+            whole = pa.concat_tables([*waiting, table], promote_options="permissive")
+            goes_on = (whole.column(_KEY).to_numpy() == key) & (self._ends(whole) >= come)
+            kept = self._merge([whole.filter(pa.array(goes_on)).drop_columns([_KEY])])
+            spill.checked(self._room, self._node, kept.nbytes)
+            waiting = [kept.append_column(_KEY, pa.repeat(pa.scalar(key, pa.int64()), kept.num_rows))]
+            if not np.all(goes_on):
+                yield whole.filter(pa.array(~goes_on)).drop_columns([_KEY])
+        for table in waiting:
+            yield table.drop_columns([_KEY])
+
+
+class Held(spill.Keyed):
+    """Pieces by their keys, merged as they come; what had to be spilled comes back in the order of time.
+
+    Args:
+        flow: makes what a spilled part of the keys goes through.
+    """
+
+    def __init__(
+        self,
+        room: spill.Room,
+        node: str,
+        keys: Sequence[str],
+        merge: Callable[[Sequence[pa.Table]], pa.Table],
+        row_bytes: int,
+        flow: Callable[[], Flow],
+    ) -> None:
+        super().__init__(room, node, keys, merge, row_bytes=row_bytes)
+        self._flow = flow
+
+    def deeper(self) -> Flow:
+        """A key with more pieces than fit would stay whole however often keys are split."""
+        return self._flow()

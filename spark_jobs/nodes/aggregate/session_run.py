@@ -1,0 +1,312 @@
+"""How an aggregate with session windows treats records: where a session ends is known when all records have met.
+
+`Partial` makes pieces of its records (`sessions.py`). Some records have to stay alone: those that might be late when
+others of their piece are not, for a session that goes on elsewhere closes later; and all of them, where a function asks
+for the order of all records, for sessions that turn out to be one have had their records by turns. `Final` knows the
+watermark before each piece. A piece that cannot be late joins others; what might be waits until its session is whole,
+with the places of its records.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.nodes import partition, spill
+from spark_jobs.nodes.aggregate import accumulators, groups, partial, sessions, suspects, windowed
+from spark_jobs.nodes.aggregate.session_flow import Flow, Held
+from spark_jobs.nodes.aggregate.watermarks import NEVER
+from spark_jobs.nodes.aggregate.windowed import NTH, NUMBER
+from spark_jobs.nodes.records import batches, order
+from spark_jobs.nodes.records.columns import WINDOW
+from spark_jobs.nodes.terms import shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from spark_jobs.nodes.aggregate.partial import Grouping, _Grouped
+    from spark_jobs.nodes.aggregate.watermarks import Numbers
+
+#: The first and the last time of a piece.
+SINCE, UNTIL = WINDOW.of("since"), WINDOW.of("until")
+#: How far a source had come before a piece, by the source's number; how far all of them had, where it might be late.
+_REACHED, PASSED = WINDOW.of("reached."), WINDOW.of("passed_by")
+#: The place of the first record of a piece, on the places of the others.
+PIECE = WINDOW.of("piece")
+#: The place of the last record of a piece, where a function asks for it.
+_END = WINDOW.of("end")
+#: The number of a session, while pieces become one.
+_SESSION = WINDOW.of("session")
+
+
+def needs_order(grouping: Grouping) -> bool:
+    """Whether some function asks for the order of all records of a group; the first and the last have places."""
+    return any(
+        isinstance(each, accumulators.Collect) or (isinstance(each, accumulators.Pick) and each.call.function == "any")
+        for each in grouping.keepers
+    )
+
+
+def _needs_end(grouping: Grouping) -> bool:
+    """Whether some function asks for the last record of a group."""
+    return any(isinstance(each, accumulators.Pick) and each.call.function == "last" for each in grouping.keepers)
+
+
+@dataclass
+class Partial(windowed.Partial):
+    """Makes pieces of the records of a task."""
+
+    def open(self) -> None:
+        """Nothing has come."""
+        super().open()
+        self.is_alone = needs_order(self.grouping)
+
+    def process(self, batch: batches.Batch, port: int) -> None:
+        """Keep records with what was known when they came."""
+        batch, times = self.timed(self.take(batch))
+        seen = self.watch(batch, times)
+        nth = {NTH: pa.array(np.arange(batch.count))}
+        batch, columns = self.ready(replace(batch, data=batches.overlay(batch.data, nth)))
+        self.become(batch.count, 0)
+        rows = batch.data.column(NTH).to_numpy()
+        data = batches.with_origin(batch, batch.data, self.context.branches)
+        prepared = self.prepared(batch, columns) | {name: data.column(name) for name in self.grouping.origin}
+        prepared |= {_reached(source): pa.array(times[rows]) for source, times in seen.before.items()}
+        self.hold(batch, {**prepared, SINCE: pa.array(times[rows])})
+
+    def _sample(self, part: dict[str, pa.Array]) -> pa.Table:
+        """Pieces may be as many as records."""
+        return pa.table({order.AT: part[order.AT]})
+
+    def _group(self, lane: _Grouped) -> None:
+        """Records become pieces, and leave."""
+        columns, count = _joined(lane.raw), lane.raw_rows
+        lane.raw, lane.raw_rows, lane.raw_bytes = [], 0, 0
+        self._count_held()
+        numbers = self._pieces(columns, count)
+        states = []
+        for keeper in self.grouping.keepers:
+            states += keeper.first([columns[name] for name in keeper.call.arguments], count)
+        if _needs_end(self.grouping):
+            states.append(accumulators.Grouped(_END, columns[order.AT], "max"))
+        pieces = reduced(self.grouping, columns, numbers, states)
+        homes = self._homes(pieces)
+        for home, part in partition.cut(pieces, homes):
+            self.note_sample(part.column(SINCE), part.column(order.AT))
+            self.context.send(self.exchange, home, lane.rank, part.drop_columns([_SESSION]))
+        # Nothing is known to have passed before the first task.
+        if lane.rank and pieces.num_rows < count:
+            home_of = np.zeros(int(numbers.max()) + 1, dtype=np.int64)
+            home_of[pieces.column(_SESSION).to_numpy()] = homes
+            self._suspect(
+                {name: columns[name] for name in (*self.grouping.origin, order.AT)}, numbers, home_of, lane.rank
+            )
+
+    def _pieces(self, columns: dict[str, pa.Array], count: int) -> Numbers:
+        """The number of each record's piece; the columns get the bounds of the pieces."""
+        if self.is_alone:
+            columns[UNTIL] = columns[SINCE]
+            return np.arange(count)
+        times, window = columns[SINCE].to_numpy(), self.window
+        keys = sessions.key_numbers([columns[name] for name in self.grouping.keys], count)
+        found = sessions.Sessions.found(keys, times, times, window.size_us)
+        since, until = found.first[found.of], found.last[found.of]
+        reached = {name: column.to_numpy() for name, column in columns.items() if name.startswith(_REACHED)}
+        is_alone = np.zeros(count, dtype=bool)
+        for passed in reached.values():
+            is_alone |= passed >= until + (window.size_us + window.lateness_us)
+        columns |= {name: pa.array(np.where(is_alone, passed, NEVER)) for name, passed in reached.items()}
+        columns[SINCE] = pa.array(np.where(is_alone, times, since))
+        columns[UNTIL] = pa.array(np.where(is_alone, times, until))
+        return np.where(is_alone, len(found.first) + np.arange(count), found.of)
+
+    def _homes(self, pieces: pa.Table) -> Numbers:
+        keys = self.grouping.keys
+        if not keys or self.partitions == 1:
+            return np.zeros(pieces.num_rows, dtype=np.int64)
+        return partition.numbers([pieces.column(name) for name in keys], self.partitions)
+
+    def _suspect(self, columns: dict[str, pa.Array], numbers: Numbers, homes: Numbers, rank: int) -> None:
+        """Tell where the records are that stand behind others in their piece."""
+        at = columns[order.AT].to_numpy()
+        firsts = np.empty(len(homes), dtype=np.int64)
+        firsts[numbers[::-1]] = at[::-1]  # of several the last counts, which is the first record
+        others = np.flatnonzero(at != firsts[numbers])
+        places = pa.table({**columns, PIECE: pa.array(firsts[numbers])}).take(pa.array(others))
+        for home, part in partition.cut(places, homes[numbers[others]]):
+            self.suspect(part, home, rank)
+
+
+def _reached(source: int) -> str:
+    return f"{_REACHED}{source}"
+
+
+def _joined(parts: list[dict[str, pa.Array]]) -> dict[str, pa.Array]:
+    """Columns of records in one piece; sources that had not come when the first ones were there are filled in."""
+    counts = [len(part[order.AT]) for part in parts]
+    found = {}
+    for name in dict.fromkeys(name for part in parts for name in part):
+        columns = [part.pop(name, None) for part in parts]
+        filled = [pa.repeat(pa.scalar(NEVER), n) if c is None else c for c, n in zip(columns, counts, strict=True)]
+        found[name] = pa.chunked_array(filled).combine_chunks()
+    return found
+
+
+def reduced(
+    grouping: Grouping,
+    columns: Mapping[str, pa.Array],
+    numbers: Numbers,
+    states: list[accumulators.Grouped],
+    ends: Numbers | None = None,
+) -> pa.Table:
+    """One row for each number: what is the same for all rows that have it, the first row's origin, and states."""
+    kept = [name for name in columns if name in grouping.keys or name in grouping.carried or name in WINDOW]
+    return groups.reduce([_SESSION], {**columns, _SESSION: pa.array(numbers)}, kept, states, ends)
+
+
+@dataclass
+class Final(windowed.Final):
+    """Makes sessions of the pieces of a partition."""
+
+    def open(self) -> None:
+        """Nothing has come."""
+        super().open()
+        self.is_alone = needs_order(self.grouping)
+        keys = self.grouping.keys
+        flow = functools.partial(Flow, self.context, self.step.name, keys, SINCE, self._ends, self.merged)
+        self.groups = (
+            Held(self.context, self.step.name, keys, self.merged, self.grouping.row_bytes, flow) if keys else flow()
+        )
+        #: Pieces of the task that is heard that might be late: their keys and places.
+        self.suspected: list[pa.Table] = []
+        self.rank = -1
+
+    def receive(self, table: pa.Table) -> None:
+        """Pieces of a task, or the places of their records."""
+        if PIECE in table.schema.names:
+            self._note(suspects.unpacked(table))
+            return
+        rank = table.column(order.AT)[0].as_py() >> order.ROW_BITS
+        if rank != self.rank:
+            self.rank, self.suspected = rank, []
+        passed = self._passed(table)
+        might = passed >= table.column(UNTIL).to_numpy() + (self.window.size_us + self.window.lateness_us)
+        if might.any():
+            self.suspected.append(table.select([*self.grouping.keys, SINCE, order.AT]).filter(pa.array(might)))
+        table = table.drop_columns([name for name in table.schema.names if name.startswith(_REACHED)])
+        super().receive(table.append_column(PASSED, pa.array(np.where(might, passed, NEVER))))
+
+    def _passed(self, table: pa.Table) -> Numbers:
+        """How far all sources had come before each piece."""
+        before = self.heard.before(self.rank)
+        names = {name: int(name.removeprefix(_REACHED)) for name in table.schema.names if name.startswith(_REACHED)}
+        reached = {
+            source: np.maximum(table.column(name).to_numpy(), before.get(source, NEVER))
+            for name, source in names.items()
+        }
+        others = [time for source, time in before.items() if source not in reached]
+        if len(reached) + len(others) < self.window.sources:
+            return np.full(table.num_rows, NEVER)
+        least = np.full(table.num_rows, min(others, default=np.iinfo(np.int64).max))
+        for times in reached.values():
+            least = np.minimum(least, times)
+        return least
+
+    def _note(self, places: pa.Table) -> None:
+        """Places of records whose piece might be late wait beside it."""
+        if not self.suspected:
+            return
+        pieces = pa.concat_tables(self.suspected)
+        at = pieces.column(order.AT).to_numpy()
+        by = np.argsort(at)
+        found = np.searchsorted(at[by], wanted := places.column(PIECE).to_numpy()).clip(max=len(at) - 1)
+        is_one = at[by][found] == wanted
+        if is_one.any():
+            kept = places.filter(pa.array(is_one))
+            theirs = pieces.take(pa.array(by[found[is_one]]))
+            for name in (*self.grouping.keys, SINCE):
+                kept = kept.append_column(name, theirs.column(name))
+            self.groups.add(kept.append_column(UNTIL, theirs.column(SINCE)))
+
+    def merged(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """Pieces that cannot be late as one where they are of one session."""
+        table = _together(tables)
+        if self.is_alone:
+            return table
+        is_free = np.asarray(table.column(PASSED).fill_null(0).to_numpy() == NEVER)
+        rest = table.filter(pa.array(~is_free))
+        free = table.filter(pa.array(is_free)) if rest.num_rows else table
+        found, _ = self._found(free)
+        bounds = {SINCE: pa.array(found.first[found.of]), UNTIL: pa.array(found.last[found.of])}
+        merged = self._reduce(free, found.of, bounds).drop_columns([_SESSION])
+        return _together([merged, rest]) if rest.num_rows else merged
+
+    def _found(self, table: pa.Table) -> tuple[sessions.Sessions, Numbers]:
+        """The sessions of some pieces, and what closes each."""
+        keys = sessions.key_numbers([partial.array(table, name) for name in self.grouping.keys], table.num_rows)
+        since, until = table.column(SINCE).to_numpy(), table.column(UNTIL).to_numpy()
+        found = sessions.Sessions.found(keys, since, until, self.window.size_us)
+        return found, found.last + (self.window.size_us + self.window.lateness_us)
+
+    def _ends(self, table: pa.Table) -> Numbers:
+        """The time until which the session of each piece goes on, as far as a table has it."""
+        found, _ = self._found(table)
+        return (found.last + self.window.size_us)[found.of]
+
+    def _reduce(self, table: pa.Table, numbers: Numbers, bounds: dict[str, pa.Array]) -> pa.Table:
+        """One row for each number, from rows in the order of their records."""
+        columns = {name: partial.array(table, name) for name in table.schema.names} | bounds
+        by = spill.sorted_rows(table, [order.AT])
+        columns = {name: column.take(by) for name, column in columns.items()}
+        states = [state for keeper in self.grouping.keepers for state in keeper.again(columns)]
+        if _END not in columns:
+            return reduced(self.grouping, columns, numbers[by.to_numpy()], states)
+        states.append(accumulators.Grouped(_END, columns[_END], "max"))
+        return reduced(self.grouping, columns, numbers[by.to_numpy()], states, columns[_END].to_numpy())
+
+    def whole(self) -> Iterator[pa.Table]:
+        """Sessions, when all pieces have come, without records that were late."""
+        for table in self.groups.tables():
+            places = table.slice(0, 0)
+            if PIECE in table.schema.names:
+                is_place = table.column(PIECE).is_valid()
+                table, places = table.filter(pc.invert(is_place)), table.filter(is_place)
+            found, closes = self._found(table)
+            passed = table.column(PASSED).to_numpy()
+            is_late = (passed != NEVER) & (passed >= closes[found.of])
+            if is_late.any():
+                self._fail(table, places, is_late, found)
+                table = table.filter(pa.array(~is_late))
+            if table.num_rows:
+                numbers = found.of[~is_late]
+                whole = self._reduce(table, numbers, {NUMBER: pa.array(found.first[numbers])})
+                yield whole.drop_columns([name for name in (_END,) if name in whole.schema.names])
+
+    def _fail(self, pieces: pa.Table, places: pa.Table, is_late: Numbers, found: sessions.Sessions) -> None:
+        """The first records of late pieces, and the others in them."""
+        late, session = pieces.filter(pa.array(is_late)), found.of[is_late]
+        self._fail_of(late, found, session)
+        if not places.num_rows:
+            return
+        at = late.column(order.AT).to_numpy()
+        by = np.argsort(at)
+        place = np.searchsorted(at[by], wanted := places.column(PIECE).to_numpy()).clip(max=len(at) - 1)
+        is_one = at[by][place] == wanted
+        self._fail_of(places.filter(pa.array(is_one)), found, session[by[place[is_one]]])
+
+    def _fail_of(self, places: pa.Table, found: sessions.Sessions, session: Numbers) -> None:
+        if places.num_rows:
+            self.fail_late(places, found.first[session], found.last[session] + self.window.size_us)
+
+
+def _together(tables: Sequence[pa.Table]) -> pa.Table:
+    return pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+
+
+#: The operators of an aggregate with sessions, by their roles.
+OPERATORS = {shape.Role.PARTIAL: Partial, shape.Role.FINAL: Final, shape.Role.HOME: windowed.Home}

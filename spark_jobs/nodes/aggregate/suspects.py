@@ -1,0 +1,48 @@
+"""Records that turn out to be late, or not, where the watermark is known: their places, a few bits for each.
+
+Partial groups say how many records there are, not which. Should a group be late, its records are dead letters, and
+those have rows. So the places of all records that could be late follow the groups to the exchange; in record order most
+numbers are those of the record before and a little more, so what travels is the difference, in as few bytes as do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.nodes.records.columns import WINDOW, family
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_jobs.nodes.aggregate.watermarks import Numbers
+
+#: The numbers of the first and the last window of a record.
+FIRST, LAST = WINDOW.of("first"), WINDOW.of("last")
+_WIDTHS = (np.int8, np.int16, np.int32)
+
+
+def packed(columns: Mapping[str, Numbers]) -> pa.Table:
+    """Whole numbers as differences from row to row; those that would all be the same are told once."""
+    found, first = {}, {}
+    for name, values in columns.items():
+        first[name] = str(int(values[0]))
+        differences = np.diff(values, prepend=values[:1])
+        least, most = int(differences.min()), int(differences.max())
+        width = next((w for w in _WIDTHS if np.iinfo(w).min <= least and most <= np.iinfo(w).max), np.int64)
+        found[name] = pa.array(differences.astype(width))
+    return pa.table(found).replace_schema_metadata(first)
+
+
+def unpacked(table: pa.Table) -> pa.Table:
+    """What was packed."""
+    told = {name.decode(): int(value) for name, value in (table.schema.metadata or {}).items()}
+    columns = {name: np.cumsum(table.column(name).to_numpy().astype(np.int64)) + first for name, first in told.items()}
+    return pa.table({name: pa.array(column).cast(_type_of(name)) for name, column in columns.items()})
+
+
+def _type_of(name: str) -> pa.DataType:
+    known = family(name)
+    return known.type if known.arrow else pa.int64()

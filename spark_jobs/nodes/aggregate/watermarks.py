@@ -1,0 +1,149 @@
+"""Watermarks: how far each source has come before a record, over all tasks, without reading anything twice.
+
+A window is closed for a record when every source has passed its end before that record (decision 38). Which sources
+have passed it *within the task* is known when the record is taken (`Watch`). What came before the task's first record
+is not; but it is the same for all records of the task. So records of a window for which the same sources had passed it
+are late together or not at all: they are grouped together, and the number of that set of sources travels with their
+partial group, in the column `PASSED`. Each task tells the maxima of its sources, by the rank of its places, to all
+partitions where its groups go. There they are known before any group comes, and the groups come in the order of their
+ranks (`Heard`).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spark_jobs.nodes.records.columns import WINDOW
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+#: The number of a set of sources, among those of the task.
+PASSED = WINDOW.of("passed")
+#: Before all times.
+NEVER = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How far sources had come in a task before each of some records: event times, `NEVER` where there was none."""
+
+    before: Mapping[int, Numbers]
+
+
+@dataclass
+class Watch:
+    """How far each source has come in a lane of a task."""
+
+    maxima: dict[int, int] = field(default_factory=dict)
+
+    def take(self, times: Numbers, sources: Numbers) -> Seen:
+        """Records come; gives what was known before each."""
+        present = [int(sources[0])] if len(sources) and (sources == sources[0]).all() else np.unique(sources).tolist()
+        known = dict(self.maxima)
+        running = {}
+        for source in present:
+            mine = times if len(present) == 1 else np.where(sources == source, times, NEVER)
+            reached = np.maximum.accumulate(np.concatenate([[known.pop(source, NEVER)], mine]))
+            running[source], self.maxima[source] = reached[:-1], int(reached[-1])
+        others = {source: np.full(len(times), time) for source, time in known.items()}
+        return Seen({**running, **others})
+
+
+@dataclass
+class Sets:
+    """Sets of sources, numbered as they turn up in a task; number 0 is none."""
+
+    numbers: dict[frozenset[int], int] = field(default_factory=lambda: {frozenset(): 0})
+
+    def of(self, seen: Seen, rows: Numbers, closes: Numbers) -> Numbers:
+        """The number of the set of sources that had passed a time before each record.
+
+        Args:
+            seen: how far sources had come.
+            rows: the positions of the records there.
+            closes: the times.
+        """
+        found: list[frozenset[int]] = [frozenset()]
+        code = np.zeros(len(rows), dtype=np.int64)
+        for source, running in seen.before.items():
+            passed = running[rows] >= closes
+            if not passed.any():
+                continue
+            if len(found) == 1:
+                found, code = [*found, found[0] | {source}], passed.astype(np.int64)
+                continue
+            joint, code = np.unique(2 * code + passed, return_inverse=True)
+            found = [found[each >> 1] | ({source} if each & 1 else frozenset()) for each in joint.tolist()]
+        numbers = [self.numbers.setdefault(each, len(self.numbers)) for each in found]
+        return np.array(numbers, dtype=np.int64)[code]
+
+    def complete(self, count: int) -> Numbers:
+        """The numbers of the sets that have so many sources."""
+        return np.array([number for each, number in self.numbers.items() if len(each) >= count], dtype=np.int64)
+
+
+def message(watches: Mapping[int, Watch], sets: Sets, sample: list[Any]) -> bytes:
+    """What a task tells: the maxima of its lanes by their ranks, its sets, and a sample of where its groups are."""
+    maxima = {rank: watch.maxima for rank, watch in watches.items() if watch.maxima}
+    return json.dumps({"maxima": maxima, "sets": [sorted(each) for each in sets.numbers], "sample": sample}).encode()
+
+
+class Heard:
+    """What the tasks before an exchange told.
+
+    Args:
+        sources: from how many sources records come.
+    """
+
+    def __init__(self, sources: int) -> None:
+        self._sources = sources
+        self._told: dict[int, tuple[dict[int, int], list[frozenset[int]]]] = {}
+        self._before: dict[int, int] = {}
+        self._waiting: list[int] | None = None
+        #: Samples of all tasks.
+        self.sample: list[Any] = []
+
+    def hear(self, message: bytes) -> None:
+        """A task's message."""
+        told = json.loads(message)
+        sets = [frozenset(each) for each in told["sets"]]
+        for rank, maxima in told["maxima"].items():
+            self._told[int(rank)] = ({int(source): time for source, time in maxima.items()}, sets)
+        self.sample += told["sample"]
+
+    def reached(self, rank: int, numbers: Numbers) -> Numbers:
+        """The time that all sources had reached before records of a rank, beside those of a set; `NEVER` if none.
+
+        The greatest time where the set has all sources. Asked for ranks in their order.
+
+        Args:
+            rank: that of the records' places.
+            numbers: those of the records' sets.
+        """
+        before, (_, sets) = self.before(rank), self._told[rank]
+        distinct, places = np.unique(numbers, return_inverse=True)
+        times = np.array([self._least(before, sets[number]) for number in distinct.tolist()], dtype=np.int64)
+        return times[places]
+
+    def before(self, rank: int) -> Mapping[int, int]:
+        """How far each source had come before records of a rank."""
+        if self._waiting is None:
+            self._waiting = sorted(self._told, reverse=True)
+        while self._waiting and self._waiting[-1] < rank:
+            for source, time in self._told[self._waiting.pop()][0].items():
+                self._before[source] = max(time, self._before.get(source, time))
+        return self._before
+
+    def _least(self, before: Mapping[int, int], passed: frozenset[int]) -> int:
+        others = sorted(time for source, time in before.items() if source not in passed)
+        missing = self._sources - len(passed)
+        if not missing:
+            return int(np.iinfo(np.int64).max)
+        return others[0] if len(others) == missing else int(NEVER)

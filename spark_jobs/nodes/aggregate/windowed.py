@@ -1,0 +1,154 @@
+"""What aggregates with windows of any kind share: event times and watermarks, late records, order by windows.
+
+Groups are in the order of their windows, those of a window in that of their first records in it. `Home` partitions
+share the windows by a sample of them that tasks tell with their watermarks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.nodes import memory, spill
+from spark_jobs.nodes.aggregate import partial, run, suspects, watermarks, windows
+from spark_jobs.nodes.records import batches, order
+from spark_jobs.nodes.records.columns import CORRELATION, SOURCE, WINDOW
+
+if TYPE_CHECKING:
+    from spark_jobs.nodes.aggregate.step import AggregateStep
+    from spark_jobs.nodes.aggregate.time_window import TimeWindow
+    from spark_jobs.nodes.aggregate.watermarks import Numbers, Seen
+
+EVENT_TIME = SOURCE.of("event_time")
+#: A record's position among those that the operator took at once.
+NTH = WINDOW.of("nth")
+#: What orders a group's window among others: its number, or its start.
+NUMBER = WINDOW.of("number")
+#: Groups come in this order.
+ORDERED_BY = (NUMBER, order.AT)
+#: So many groups of a task tell where its groups are; fewer where there are very many tasks.
+_SAMPLE, _SAMPLES = 32, 16_384
+
+
+def _stage(step: AggregateStep) -> str:
+    """The stage of late records (spec/exec.md 5.5)."""
+    return f"time_window:{step.name}"
+
+
+@dataclass
+class Partial(partial.Partial):
+    """Groups the records of a task that have an event time, and tells how far their sources have come."""
+
+    def open(self) -> None:
+        """Nothing has come."""
+        super().open()
+        assert self.step.time_window is not None
+        self.window: TimeWindow = self.step.time_window
+        self.sets = watermarks.Sets()
+        self.watches: dict[int, watermarks.Watch] = {}
+        self.sample: list[tuple[int, int]] = []
+        self._suspected = 0
+
+    def timed(self, batch: batches.Batch) -> tuple[batches.Batch, Numbers]:
+        """The records that have an event time, and their times in microseconds (decision 71)."""
+        if EVENT_TIME not in batch.data.schema.names:
+            self.drop(filtered=batch.count)
+            return batch.slice(0, 0), np.empty(0, dtype=np.int64)
+        times = batch.data.column(EVENT_TIME)
+        if times.null_count:
+            self.drop(filtered=times.null_count)
+            batch = batch.take(pa.array(np.flatnonzero(times.is_valid().to_numpy(zero_copy_only=False))))
+        return batch, pc.cast(batch.data.column(EVENT_TIME), pa.int64()).to_numpy()
+
+    def watch(self, batch: batches.Batch, times: Numbers) -> Seen:
+        """How far each source had come before each record; all that come count, whatever becomes of them here."""
+        sources, _, _ = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
+        watch = self.watches.setdefault(self.stream.rank(batch), watermarks.Watch())
+        return watch.take(times, sources.to_numpy().astype(np.int64))
+
+    def fail_late(self, batch: batches.Batch, rows: Numbers, starts: Numbers) -> None:
+        """Some records of a batch that are late for certain, with the starts of their windows."""
+        late = windows.late(self.step.name, rows, starts, starts + self.window.size_us)
+        # Where others turn out to be late, correlation keys are not known: entries do not depend on where that is.
+        known = [name for name in batch.data.schema.names if name not in CORRELATION]
+        self.fail(replace(batch, data=batch.data.select(known)), late, stage=_stage(self.step))
+
+    def suspect(self, places: pa.Table, partition: int, rank: int) -> None:
+        """Send where records are that might be late."""
+        wide = pa.table({name: places.column(name).cast(pa.int64()) for name in places.schema.names})
+        for piece in spill.pieces(wide, memory.step_bytes(self.context.account.share)):
+            columns = {name: piece.column(name).to_numpy() for name in piece.schema.names}
+            self.context.send(self.exchange, partition, rank, suspects.packed(columns))
+
+    def note_sample(self, numbers: pa.ChunkedArray, places: pa.ChunkedArray) -> None:
+        """Of some groups that are sent on remember where a few are."""
+        chosen = pa.array(np.linspace(0, len(places) - 1, min(_SAMPLE, len(places))).astype(np.int64))
+        self.sample += zip(numbers.take(chosen).to_pylist(), places.take(chosen).to_pylist(), strict=True)
+
+    def finish(self) -> None:
+        """Send the rest, and tell how far the sources have come."""
+        super().finish()
+        most = max(1, min(_SAMPLE, _SAMPLES // len(self.arrivals.numbers)))
+        step = max(1, len(self.sample) // most)
+        sample = sorted(self.sample)[step // 2 :: step] if self.partitions > 1 else []
+        self.context.tell(self.exchange, watermarks.message(self.watches, self.sets, sample))
+
+
+@dataclass
+class Final(run.Final):
+    """Has the groups of a partition, and sends them to where their windows are."""
+
+    ordered_by: ClassVar[tuple[str, ...]] = ORDERED_BY
+
+    def open(self) -> None:
+        """Nothing has come."""
+        super().open()
+        assert self.step.time_window is not None
+        self.window: TimeWindow = self.step.time_window
+        self.heard = watermarks.Heard(self.window.sources)
+
+    def hear(self, message: bytes) -> None:
+        """What a task tells."""
+        self.heard.hear(message)
+
+    def fail_late(self, places: pa.Table, starts: Numbers, ends: Numbers) -> None:
+        """Late records by their places, each with the bounds of its window."""
+        columns = {name: partial.array(places, name) for name in self.grouping.origin}
+        data, rows = pa.RecordBatch.from_pydict(columns), np.arange(places.num_rows)
+        origin = batches.GroupOrigin(self.number_of_partition)
+        batch = batches.Batch(data, pa.array(rows), origin, at=partial.array(places, order.AT))
+        self.become(0, batch.count)
+        self.fail(batch, windows.late(self.step.name, rows, starts, ends), stage=_stage(self.step))
+
+    @property
+    def has_one_group(self) -> bool:
+        """There is no window without a record."""
+        return False
+
+    @cached_property
+    def _cuts(self) -> list[tuple[int, int]]:
+        """Where each home partition begins but the first, as windows and places."""
+        sample = sorted(map(tuple, self.heard.sample))
+        places = (len(sample) * number // self.partitions for number in range(1, self.partitions))
+        return [sample[place] for place in places] if sample else []
+
+    def send_home(self, table: pa.Table) -> None:
+        """Groups in their order, to the partitions that share the windows."""
+        assert self.exchange is not None
+        self.leave(table.num_rows)
+        starts = [0, *(spill.rows_before(table, ORDERED_BY, cut, "left") for cut in self._cuts), table.num_rows]
+        for number, start in enumerate(starts[:-1]):
+            if part := starts[number + 1] - start:
+                self.context.send(self.exchange, number, self.number_of_partition, table.slice(start, part))
+
+
+@dataclass
+class Home(run.Home):
+    """Puts groups back into the order of their windows."""
+
+    ordered_by: ClassVar[tuple[str, ...]] = ORDERED_BY

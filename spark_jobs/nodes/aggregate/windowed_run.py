@@ -1,0 +1,145 @@
+"""How an aggregate with tumbling or hopping windows treats records: the window is one more key of a group.
+
+`Partial` finds the windows of each record and groups by them; what is certain to be late where it is read is a dead
+letter there. `Final` knows the watermark before each group that comes and leaves out what is late (`watermarks.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.nodes import memory, spill
+from spark_jobs.nodes.aggregate import partial, suspects, windowed, windows
+from spark_jobs.nodes.aggregate.watermarks import PASSED
+from spark_jobs.nodes.aggregate.windowed import NTH, NUMBER
+from spark_jobs.nodes.records import batches, order
+from spark_jobs.nodes.terms import shape
+
+if TYPE_CHECKING:
+    from spark_jobs.nodes.aggregate.partial import _Grouped
+    from spark_jobs.nodes.aggregate.watermarks import Numbers, Seen
+
+
+@dataclass
+class Partial(windowed.Partial):
+    """Groups the records of a task by their windows and keys."""
+
+    def open(self) -> None:
+        """Nothing has come."""
+        super().open()
+        #: With one source a window is closed or open when a record comes, and there is no third.
+        self.marks = (PASSED,) if self.window.sources > 1 else ()
+        self.grouping = partial.Grouping(self.step, self.context, (NUMBER, *self.marks))
+
+    @property
+    def meeting_keys(self) -> list[str]:
+        """Groups meet whatever had passed before their records."""
+        return [name for name in self.grouping.keys if name != PASSED]
+
+    def process(self, batch: batches.Batch, port: int) -> None:
+        """Find the windows of records, and what had passed them."""
+        batch, times = self.timed(self.take(batch))
+        seen = self.watch(batch, times)
+        nth = {NTH: pa.array(np.arange(batch.count))}
+        batch, columns = self.ready(replace(batch, data=batches.overlay(batch.data, nth)))
+        rows = batch.data.column(NTH).to_numpy()
+        spans = windows.Spans.of(self.window, times[rows])
+        passed = self.sets.of(seen, rows, windows.closes(self.window, spans.last))
+        is_inside = spans.first <= spans.last
+        self.drop(filtered=int(np.count_nonzero(~is_inside)))
+        is_late = np.isin(passed, self.sets.complete(self.window.sources)) & is_inside
+        late = np.flatnonzero(is_late)
+        self.fail_late(batch, late, spans.first[late] * self.window.slide_us)
+        kept = np.flatnonzero(is_inside & ~is_late)
+        if len(kept) < batch.count:
+            taken = pa.array(kept)
+            batch, columns = batch.take(taken), {name: column.take(taken) for name, column in columns.items()}
+            rows, spans, passed = rows[kept], spans.take(kept), passed[kept]
+        self.become(batch.count, 0)
+        self._suspect(batch, spans, passed)
+        self._hold_copies(batch, self.prepared(batch, columns), (rows, spans, passed), seen)
+
+    def _suspect(self, batch: batches.Batch, spans: windows.Spans, passed: Numbers) -> None:
+        """Tell where the records are that might be late; nothing is known to have passed before the first task."""
+        rank = self.stream.rank(batch)
+        if not rank or not batch.count:
+            return
+        data = batches.with_origin(batch, batch.data, self.context.branches)
+        known = {name: data.column(name) for name in self.grouping.origin}
+        known |= {order.AT: batch.places, suspects.FIRST: pa.array(spans.first), suspects.LAST: pa.array(spans.last)}
+        if self.marks:
+            known[PASSED] = pa.array(passed)
+        self.suspect(pa.table(known), (rank + self._suspected) % self.partitions, rank)
+        self._suspected += 1
+
+    def _hold_copies(
+        self,
+        batch: batches.Batch,
+        prepared: dict[str, pa.Array],
+        found: tuple[Numbers, windows.Spans, Numbers],
+        seen: Seen,
+    ) -> None:
+        """Keep each record for each of its windows that is not closed for certain."""
+        rows, spans, passed = found
+        is_single = self.window.slide_us == self.window.size_us
+        width = sum(column.nbytes for column in prepared.values()) // max(batch.count, 1) + 16
+        room = max(memory.step_bytes(self.context.account.share) // width, 1)
+        for which, numbers in spans.copies(min(windows.COPIES, room)):
+            copies = prepared
+            if not is_single:
+                passed = self.sets.of(seen, rows[which], windows.closes(self.window, numbers))
+                is_open = ~np.isin(passed, self.sets.complete(self.window.sources))
+                taken, numbers, passed = pa.array(which[is_open]), numbers[is_open], passed[is_open]
+                copies = {name: column.take(taken) for name, column in prepared.items()}
+            copies = {**copies, NUMBER: pa.array(numbers)}
+            if self.marks:
+                copies[PASSED] = pa.array(passed)
+            self.hold(batch, copies)
+
+    def _send(self, lane: _Grouped) -> None:
+        for table in lane.partial if self.partitions > 1 else ():
+            self.note_sample(table.column(NUMBER), table.column(order.AT))
+        super()._send(lane)
+
+
+@dataclass
+class Final(windowed.Final):
+    """Merges the groups of a partition, without what came late."""
+
+    beside: ClassVar[tuple[str, ...]] = (NUMBER,)
+
+    def receive(self, table: pa.Table) -> None:
+        """Groups of a task, or the places of its records."""
+        if suspects.LAST in table.schema.names:
+            self._judge(suspects.unpacked(table))
+            return
+        is_open = windows.closes(self.window, table.column(NUMBER).to_numpy()) > self._reached(table)
+        if not is_open.all():
+            table = table.filter(pa.array(is_open))
+        if PASSED in table.schema.names:
+            # Groups that are one from here on stand in record order.
+            table = table.drop_columns([PASSED]).take(spill.sorted_rows(table, [order.AT]))
+        if table.num_rows:
+            super().receive(table)
+
+    def _reached(self, table: pa.Table) -> Numbers:
+        """How far all sources had come before the groups or records of a task."""
+        has_sets = PASSED in table.schema.names
+        passed = table.column(PASSED).to_numpy() if has_sets else np.zeros(table.num_rows, dtype=np.int64)
+        return self.heard.reached(table.column(order.AT)[0].as_py() >> order.ROW_BITS, passed)
+
+    def _judge(self, places: pa.Table) -> None:
+        """Records that are late in all their windows are dead letters."""
+        closes = windows.closes(self.window, places.column(suspects.LAST).to_numpy())
+        late = places.filter(pa.array(closes <= self._reached(places)))
+        if late.num_rows:
+            starts = late.column(suspects.FIRST).to_numpy() * self.window.slide_us
+            self.fail_late(late, starts, starts + self.window.size_us)
+
+
+#: The operators of an aggregate with windows of fixed lengths, by their roles.
+OPERATORS = {shape.Role.PARTIAL: Partial, shape.Role.FINAL: Final, shape.Role.HOME: windowed.Home}

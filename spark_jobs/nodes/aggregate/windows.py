@@ -1,0 +1,77 @@
+"""Windows of a fixed length: which of them a moment is in, and what is said of records that come late.
+
+Windows are numbered: that of number n begins n slides after the epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import failures
+from spark_jobs.cxl.failure import Category
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.nodes.aggregate.time_window import TimeWindow
+    from spark_jobs.nodes.aggregate.watermarks import Numbers
+
+#: Copies of records that are made at once at most, one for each window that a record is in.
+COPIES = 262_144
+
+
+@dataclass(frozen=True)
+class Spans:
+    """The windows that records are in: from the first number to the last; none where the last is the smaller one."""
+
+    first: Numbers
+    last: Numbers
+
+    @classmethod
+    def of(cls, window: TimeWindow, times: Numbers) -> Spans:
+        """The windows of event times, in microseconds since the epoch."""
+        return cls((times - window.size_us) // window.slide_us + 1, times // window.slide_us)
+
+    def take(self, rows: Numbers) -> Spans:
+        """Those of some records."""
+        return Spans(self.first[rows], self.last[rows])
+
+    def copies(self, most: int = COPIES) -> Iterator[tuple[Numbers, Numbers]]:
+        """Each record once for each of its windows: their rows and windows, some at a time, in the records' order."""
+        counts = self.last - self.first + 1
+        if counts.max(initial=0) <= 1:
+            yield np.flatnonzero(counts), self.first[counts > 0]
+            return
+        ends = np.cumsum(counts)
+        for start in range(0, int(ends[-1]), most):
+            place = np.arange(start, min(start + most, int(ends[-1])))
+            rows = np.searchsorted(ends, place, side="right")
+            yield rows, self.first[rows] + place - (ends[rows] - counts[rows])
+
+
+def closes(window: TimeWindow, numbers: Numbers) -> Numbers:
+    """The watermark that closes each window."""
+    return numbers * window.slide_us + (window.size_us + window.lateness_us)
+
+
+def late(node: str, rows: Numbers, starts: Numbers, ends: Numbers) -> failures.Failures:
+    """Records that came when their windows were closed; the bounds are told in nanoseconds (spec/exec.md 8.4)."""
+    details = pc.binary_join_element_wise(
+        f"time-window {node}: record at event-time inside window [", _nanoseconds(starts), ", ", _nanoseconds(ends),
+        ") (nanos) which had already closed", "",
+    )  # fmt: skip
+    reasons = (failures.Reason(Category.LATE_RECORD),)
+    none = np.zeros(len(rows), dtype=np.int64)
+    return failures.Failures(rows, reasons, none, pa.nulls(len(rows), pa.string()), details)
+
+
+def _nanoseconds(times: Numbers) -> pa.Array:
+    """As texts, for those of the year 9999 have more than 64 bits."""
+    micros = pa.array(times)
+    texts = pc.cast(micros, pa.string())
+    return pc.if_else(pc.equal(micros, 0), texts, pc.binary_join_element_wise(texts, "000", ""))

@@ -1,0 +1,73 @@
+"""`match: collect`: the matches of each driver record as an array of maps, made by columns.
+
+Arrow has no column for arrays of maps: batches hold their tagged JSON. So each build record has its text once, written
+down beside it, and an array is the texts of its matches between brackets.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import values
+from spark_jobs.cxl.types import Kind
+from spark_jobs.formats import cell_text
+from spark_jobs.formats.typed import spelling
+
+if TYPE_CHECKING:
+    from spark_jobs.cxl.schema import Schema
+    from spark_jobs.cxl.types import Type
+
+#: So many matches of a driver record are taken (spec/exec.md 10.5).
+LIMIT = 10_000
+_TAGS = {Kind.DATE: "$date", Kind.DATETIME: "$datetime"}
+
+
+def texts(records: pa.RecordBatch, schema: Schema) -> pa.Array:
+    """Each record as the map that stands for it, nulls included."""
+    parts: list[pa.Array | str] = []
+    before = "{"
+    for column in schema.user_columns:
+        parts += [f"{before}{values.json_text(column.name)}:", _text(records.column(column.name), column.type)]
+        before = ","
+    if not parts:
+        return pa.array(["{}"] * records.num_rows, pa.string())
+    return pc.binary_join_element_wise(*parts, "}", "")
+
+
+def _text(column: pa.Array, static: Type) -> pa.Array:
+    if static.is_dynamic:
+        return pc.fill_null(column, "null")
+    match static.kind:
+        case Kind.DATE | Kind.DATETIME:
+            found = pc.binary_join_element_wise(
+                f'{{"{_TAGS[static.kind]}":"', cell_text.texts(column, static), '"}', ""
+            )
+        case Kind.ARRAY:
+            found = pa.array([values.encode(each) for each in values.from_arrow(column, static)], pa.string())
+        case Kind.FLOAT if not pc.all(pc.is_finite(column)).as_py():
+            found = pa.array([values.encode(each) for each in column.to_pylist()], pa.string())
+        case _:
+            found = spelling.tagged(column)
+    return pc.fill_null(found, "null")
+
+
+def first_matches(chosen: np.ndarray) -> tuple[np.ndarray, int]:
+    """Which of some pairs are taken: the first ones of each driver record; and how many records have more.
+
+    `chosen` are the drivers of the pairs, ascending.
+    """
+    if len(chosen) <= LIMIT:
+        return np.arange(len(chosen)), 0
+    taken = np.flatnonzero(np.arange(len(chosen)) - np.searchsorted(chosen, chosen) < LIMIT)
+    return taken, int((np.bincount(chosen) > LIMIT).sum())
+
+
+def arrays(drivers: int, chosen: np.ndarray, matches: pa.Array) -> pa.Array:
+    """An array for each of some driver records: of the texts of its matches, which stand in their order."""
+    ends = np.searchsorted(chosen, np.arange(drivers + 1))
+    lists = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), matches)
+    return pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")

@@ -1,0 +1,284 @@
+"""The index of a build side: rows by equal keys, and among them by what they are compared with.
+
+Values that ranges compare are ranked among the build side's, so that texts, dates and numbers are all numbers here.
+Rows stand in groups of equal keys, each ordered by one range, the *leading* one: what it holds for is a stretch of the
+group. Of a range in the other direction the highest rank so far is kept, which takes off the front of the stretch:
+intervals that overlap little are found by these two alone. Where stretches stay long, blocks that cannot hold a match
+are passed over, eight at a time, by the lowest and highest ranks in them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.nodes.combine.ranks import Scale
+from spark_jobs.nodes.records import batches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spark_jobs.nodes.combine.step import Range
+
+#: How many blocks, or rows, make a block of the next level.
+_FAN_OUT = 8
+#: Stretches that are longer on average are not looked at row by row.
+_LONG = 64
+
+
+@dataclass
+class Located:
+    """Where the candidates of some probe rows stand in the order of the index.
+
+    Args:
+        starts: the first position of each row's stretch.
+        counts: how many there are, as far as keys and the leading ranges tell.
+        bounds: for each range the rank that those of the candidates are compared with.
+    """
+
+    starts: np.ndarray
+    counts: np.ndarray
+    bounds: list[np.ndarray] = field(default_factory=list)
+
+    def slice(self, start: int, end: int) -> Located:
+        """That of some of the rows."""
+        return Located(self.starts[start:end], self.counts[start:end], [each[start:end] for each in self.bounds])
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
+@dataclass
+class _Ranked:
+    """A range: the ranks of the build rows by their position, and by blocks."""
+
+    step: Range
+    scale: Scale
+    ranks: np.ndarray
+    blocks: list[np.ndarray] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, step: Range, scale: Scale, ranks: np.ndarray) -> _Ranked:
+        made = cls(step, scale, ranks)
+        reduce_, level = (np.maximum if step.is_upper else np.minimum), ranks
+        while len(level) > 1:
+            level = reduce_.reduceat(level, np.arange(0, len(level), _FAN_OUT))
+            made.blocks.append(level)
+        return made
+
+    def holds(self, ranks: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+        found: np.ndarray = ranks >= bounds if self.step.is_upper else ranks < bounds
+        return found
+
+
+@dataclass
+class BuildTable:
+    """The build records, and an index from keys and ranges to rows; pairs come in build order."""
+
+    records: pa.RecordBatch
+    order: np.ndarray
+    uniques: list[pa.Array] = field(default_factory=list)
+    starts: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    pairs: list[np.ndarray] = field(default_factory=list)
+    ranges: list[_Ranked] = field(default_factory=list)
+    #: The leading range, and the one that takes off the front of stretches, by their numbers.
+    leading: int | None = None
+    opposite: int | None = None
+    #: The rank of the leading range behind the start of its group, by position; the same for the highest so far.
+    _led: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    _highest: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    @classmethod
+    def index(
+        cls, table: pa.Table, keys: Sequence[str], ranges: Sequence[Range] = (), compared: Sequence[str] = ()
+    ) -> BuildTable:
+        """Index a build side by its stored keys and the values of its ranges; rows with a null in one are not found.
+
+        Args:
+            table: the records.
+            keys: the columns of the keys.
+            ranges: what rows are compared with.
+            compared: the columns of the values that each of them compares.
+        """
+        records = batches.gather(table)
+        built = cls(records, np.arange(records.num_rows))
+        codes = np.zeros(records.num_rows, dtype=np.int64)
+        for number, name in enumerate(keys):
+            column = records.column(name)
+            unique = pc.unique(column.drop_null())
+            built.uniques.append(unique)
+            more = _positions(column, unique)
+            codes = built._joined(codes if number else None, more, len(unique), learn=True)
+        scales = [Scale.of(records.column(name)) for name in compared]
+        ranks = [scale.ranks(records.column(name)) for scale, name in zip(scales, compared, strict=True)]
+        built._choose(ranges)
+        usable = np.all([codes >= 0, *(each >= 0 for each in ranks)], axis=0)
+        sorting = [codes] if built.leading is None else [ranks[built.leading], codes]
+        order = np.lexsort(sorting)
+        built.order = order[usable[order]]
+        codes = codes[built.order]
+        size = int(codes[-1]) + 1 if len(codes) else 0
+        built.starts = np.searchsorted(codes, np.arange(size + 1))
+        built.ranges = [
+            _Ranked.of(*each) for each in zip(ranges, scales, (ranks_[built.order] for ranks_ in ranks), strict=True)
+        ]
+        if size and built.leading is not None:
+            built._lead(built.starts[codes])
+        return built
+
+    def _choose(self, ranges: Sequence[Range]) -> None:
+        """The leading range is one that bounds build rows from above, if there is one."""
+        below = [number for number, each in enumerate(ranges) if not each.is_upper]
+        above = [number for number, each in enumerate(ranges) if each.is_upper]
+        if ranges:
+            self.leading = (below or above)[0]
+            self.opposite = above[0] if below and above else None
+
+    def _lead(self, groups: np.ndarray) -> None:
+        assert self.leading is not None
+        leading = self.ranges[self.leading]
+        self._led = groups * leading.scale.width + leading.ranks
+        if self.opposite is not None:
+            other = self.ranges[self.opposite]
+            self._highest = np.maximum.accumulate(groups * other.scale.width + other.ranks)
+
+    def _joined(self, codes: np.ndarray | None, more: np.ndarray, size: int, *, learn: bool) -> np.ndarray:
+        """One number for the keys so far and one more; -1 where any is missing."""
+        if codes is None:
+            return more
+        step = len(self.pairs) if learn else self._step
+        pair = np.where((codes >= 0) & (more >= 0), codes * max(size, 1) + more, -1)
+        if learn:
+            self.pairs.append(np.unique(pair[pair >= 0]))
+        known = self.pairs[step]
+        if not learn:
+            self._step += 1
+        if not len(known):
+            return np.full(len(pair), -1)
+        found = np.searchsorted(known, pair).clip(max=len(known) - 1)
+        return np.where((pair >= 0) & (known[found] == pair), found, -1)
+
+    def find(self, count: int, columns: Sequence[pa.Array], compared: Sequence[pa.Array] = ()) -> Located:
+        """Where the candidates of some probe rows stand.
+
+        Args:
+            count: how many rows.
+            columns: their side of the keys.
+            compared: their side of the ranges.
+        """
+        codes = np.zeros(count, dtype=np.int64)
+        self._step = 0
+        for number, (column, unique) in enumerate(zip(columns, self.uniques, strict=True)):
+            codes = self._joined(codes if number else None, _positions(column, unique), len(unique), learn=False)
+        if len(self.starts) < 2:
+            return Located(np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64), [codes] * len(compared))
+        # Keys that only rows without values have come behind all groups.
+        is_known = (codes >= 0) & (codes < len(self.starts) - 1)
+        safe = np.where(is_known, codes, 0)
+        starts, ends = self.starts[safe], self.starts[safe + 1]
+        bounds = []
+        for each, column in zip(self.ranges, compared, strict=True):
+            # Build rows that are below have lower ranks than the first that is not, and so on.
+            side = "right" if each.step.is_strict == each.step.is_upper else "left"
+            bound, is_value = each.scale.places(column, side)
+            bounds.append(bound)
+            is_known &= is_value
+        if self.leading is not None:
+            starts, ends = self._narrowed(starts, ends, bounds)
+        return Located(starts, np.where(is_known, (ends - starts).clip(min=0), 0), bounds)
+
+    def _narrowed(
+        self, starts: np.ndarray, ends: np.ndarray, bounds: list[np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The stretches of the groups for which the leading range holds, and without what the opposite one excludes."""
+        assert self.leading is not None
+        leading = self.ranges[self.leading]
+        cut = np.searchsorted(self._led, starts * leading.scale.width + bounds[self.leading])
+        if leading.step.is_upper:
+            return cut, ends
+        # A group of which all rows lack a value is empty, and begins where the next one does.
+        cut = np.minimum(cut, ends)
+        if self.opposite is not None:
+            width = self.ranges[self.opposite].scale.width
+            return np.searchsorted(self._highest, starts * width + bounds[self.opposite]), cut
+        return starts, cut
+
+    def candidates(self, located: Located, most: int) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
+        """Stretches of probe rows, each with its pairs: positions in the stretch, ascending, and rows in build order.
+
+        A stretch has no more pairs than `most`, unless a row alone has.
+        """
+        waiting = [(0, len(located))]
+        while waiting:
+            start, end = waiting.pop()
+            if start == end:
+                continue
+            part = located.slice(start, end)
+            total = int(np.maximum(part.counts, 1).sum())
+            pairs = None
+            if end - start == 1 or (total <= most and (not self.ranges or total <= _LONG * (end - start))):
+                pairs = self._row_by_row(part)
+            elif self.ranges:
+                pairs = self._block_by_block(part, most)
+            if pairs is not None:
+                yield start, end, *pairs
+                continue
+            middle = (start + end) // 2
+            waiting += [(middle, end), (start, middle)]
+
+    def _row_by_row(self, located: Located) -> tuple[np.ndarray, np.ndarray]:
+        """All positions of the stretches."""
+        counts = located.counts
+        chosen = np.repeat(np.arange(len(located)), counts)
+        offsets = np.arange(len(chosen)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return self._rows(located, chosen, np.repeat(located.starts, counts) + offsets)
+
+    def _block_by_block(self, located: Located, most: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """The positions in blocks in which all ranges may hold; None where that are too many to look at."""
+        chosen = np.flatnonzero(located.counts)
+        starts, ends = located.starts, located.starts + located.counts
+        blocks = np.zeros(len(chosen), dtype=np.int64)
+        for level in reversed(range(len(self.ranges[0].blocks))):
+            if level < len(self.ranges[0].blocks) - 1:
+                chosen = np.repeat(chosen, _FAN_OUT)
+                blocks = (blocks[:, None] * _FAN_OUT + np.arange(_FAN_OUT)).ravel()
+            size = _FAN_OUT ** (level + 1)
+            kept = (blocks * size < ends[chosen]) & ((blocks + 1) * size > starts[chosen])
+            chosen, blocks = chosen[kept], blocks[kept]
+            for each, bounds in zip(self.ranges, located.bounds, strict=True):
+                kept = each.holds(each.blocks[level][blocks], bounds[chosen])
+                chosen, blocks = chosen[kept], blocks[kept]
+            if len(chosen) * _FAN_OUT > most:
+                return None
+        if len(chosen) * _FAN_OUT > most:
+            return None
+        chosen = np.repeat(chosen, _FAN_OUT)
+        positions = (blocks[:, None] * _FAN_OUT + np.arange(_FAN_OUT)).ravel()
+        kept = (positions < ends[chosen]) & (positions >= starts[chosen])
+        return self._rows(located, chosen[kept], positions[kept])
+
+    def _rows(self, located: Located, chosen: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The pairs for which all ranges hold, in build order."""
+        for each, bounds in zip(self.ranges, located.bounds, strict=True):
+            kept = each.holds(each.ranks[positions], bounds[chosen])
+            if not kept.all():
+                chosen, positions = chosen[kept], positions[kept]
+        rows = self.order[positions]
+        if self.ranges and len(rows) > 1:
+            together = chosen * self.records.num_rows + rows
+            if (np.diff(together) < 0).any():
+                rows = rows[np.argsort(together, kind="stable")]
+        return chosen, rows
+
+
+def _positions(column: pa.Array, unique: pa.Array) -> np.ndarray:
+    """Where each value stands among the unique ones; -1 for null and for values that are not among them."""
+    if not len(unique):
+        return np.full(len(column), -1, dtype=np.int64)
+    found = pc.index_in(column, value_set=unique, skip_nulls=True)
+    positions: np.ndarray = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return positions

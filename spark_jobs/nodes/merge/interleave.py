@@ -1,0 +1,66 @@
+"""An interleaved merge: its inputs are written down, and one record of each goes on in turn.
+
+What is interleaved are the records that arrive, after all filters and failures (decision 104): how many there are is
+known when the job before has written them down. Each task then makes a stretch of the order by itself. It knows from
+the counts whose turn it is, takes the records of each input that fall into its stretch, and puts them into order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.nodes import keeping, meeting, operator, spill
+from spark_jobs.nodes.merge import run, turns
+from spark_jobs.nodes.records import batches, order
+from spark_jobs.nodes.terms import shape
+
+if TYPE_CHECKING:
+    from spark_jobs.nodes.merge.step import MergeStep
+
+
+@dataclass
+class KeepInput(keeping.Keep):
+    """Writes the records of an input down, in the columns of the result."""
+
+    step: MergeStep
+
+    def kept(self, batch: batches.Batch, port: int) -> pa.RecordBatch:
+        """The records as they go on."""
+        return run.unified(self, batch, port)
+
+
+@dataclass
+class Interleave(operator.Operator):
+    """The root of a region that reads a stretch of the merged records."""
+
+    step: MergeStep
+    number_of_partition: int = 0
+
+    def read(self, start: int, end: int, schedule: str | None) -> None:
+        """Push the records from `start` to `end`, in their order; `schedule` is the file of the drawn one."""
+        needs = self.step.needs
+        counts = [self.context.count(rows) for rows in needs]
+        if schedule is None:
+            wanted = turns.round_robin(counts, start, end)
+        else:
+            wanted = turns.read_drawn(counts, schedule, start, end)
+        records = spill.Ordered(self.context, self.step.name)
+        places = np.argsort(wanted.inputs, kind="stable")
+        sizes = np.bincount(wanted.inputs, minlength=len(needs))
+        done = 0
+        for number in np.flatnonzero(sizes).tolist():
+            first = int(wanted.before[number])
+            for table in self.context.kept(needs[number], first, first + int(sizes[number])):
+                at = pa.array(places[done : done + table.num_rows])
+                done += table.num_rows
+                records.add(table.append_column(order.AT, at))
+        self.enter(done)
+        meeting.push_all(self, records, self.context.record_origin(self.number_of_partition))
+
+
+#: The operators of an interleaved merge by their roles.
+OPERATORS = {shape.Role.WHOLE: Interleave, shape.Role.BUILD: KeepInput}

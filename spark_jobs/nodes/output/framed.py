@@ -1,0 +1,43 @@
+"""Outputs of formats whose files are more than their records: tasks write what stands between those, too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from spark_jobs.formats import format
+from spark_jobs.nodes.output import records, run
+from spark_jobs.nodes.terms import shape
+from spark_jobs.scan.files import FormatError
+
+if TYPE_CHECKING:
+    from spark_jobs.nodes.records import batches
+
+
+@dataclass
+class FramedOutput(run.Output):
+    """Writes parts whose notes say what is still to be known of them."""
+
+    def open(self) -> None:
+        """Have the frame at hand."""
+        super().open()
+        frame = self.step.frame
+        assert frame is not None
+        self.opener = partial(records.FramedFile, frame=frame)
+
+    def write(self, batch: batches.Batch, file: str | None) -> None:
+        """Write a batch's records to the part of their lane."""
+        encoded, _ = self.encode(batch, ends=True)
+        if not encoded.rows or encoded.ends is None:
+            return
+        part = self.part(batch.lane, file, self.opener)
+        try:
+            part.write(records.of(encoded.data, encoded.ends, b""), {records.MARK: encoded.marks})
+        except format.Unfit as problem:
+            raise FormatError(str(problem), self.step.path) from problem
+        part.records += encoded.rows
+
+
+#: The operators of such an output by their roles.
+OPERATORS = {shape.Role.WHOLE: FramedOutput}

@@ -1,0 +1,123 @@
+"""The format schema of an output, from what users write: what is wrong with it, and the shapes of its columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.diagnostics import codes, nearest
+from spark_jobs.formats import date_forms
+from spark_jobs.formats.rules import declared as rules
+from spark_jobs.nodes import formats
+from spark_jobs.nodes.binding import plain, report
+from spark_jobs.nodes.output.shape import Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from spark_jobs.cxl import types
+    from spark_jobs.formats.format import Format
+    from spark_jobs.nodes.binding import BindScope
+
+_KEY = "schema"
+
+
+def written(scope: BindScope) -> formats.Layout | None:
+    """The format schema with what its fields inherit; None where there is none, or it is broken."""
+    layout = scope.part(_KEY)
+    return formats.filled(layout) if isinstance(layout, formats.Layout) else None
+
+
+def check(format: Format, scope: BindScope) -> None:
+    """Report what is wrong with the format schema of an output by itself."""
+    layout = written(scope)
+    if layout is None:
+        return
+    places = format.layout(plain(layout), is_written=True) if format.layout else ()
+    for problem in (*places, *_problems(layout, has_names=not format.layout)):
+        report(scope, codes.E007, f"output '{scope.name}': {problem}", "config", _KEY)
+    formats.check_layout(layout, format, scope, _KEY)
+    formats.check_rules(layout, format, _said(layout), scope, _KEY)
+
+
+def check_columns(format: Format, scope: BindScope, kinds: Mapping[str, types.Type], *, widens: bool) -> None:
+    """Report what is wrong now that the columns of the record are known.
+
+    Args:
+        format: the format of the files.
+        scope: the node.
+        kinds: the types of the columns, by the names that `mapping` gives them.
+        widens: whether there may be undeclared columns.
+    """
+    layout = written(scope)
+    if layout is None:
+        return
+    said = _said(layout)
+    formats.check_rules(layout, format, {k: v for k, v in kinds.items() if k not in said}, scope, _KEY)
+    for one in layout.all_fields:
+        if one.name not in kinds and one.default is None and not format.layout and not widens:
+            message = f"output '{scope.name}': schema names '{one.name}', which the input does not have"
+            report(scope, codes.W212, message, "config", _KEY, help=nearest.hint(one.name, kinds))
+
+
+def _said(layout: formats.Layout) -> dict[str, types.Type]:
+    """The types that a format schema says of its columns."""
+    return {one.name: formats.LAYOUT_TYPES[one.type] for one in layout.all_fields if one.type is not None}
+
+
+def _problems(layout: formats.Layout, *, has_names: bool) -> Iterator[str]:
+    labels: set[str] = set()
+    for field in layout.all_fields:
+        label = field.alias or field.name
+        if has_names and label in labels:
+            yield f"two fields are written as `{label}`"
+        labels.add(label)
+        if field.format is not None and (problem := date_forms.format_problem(field.format)):
+            yield f"`format` of `{field.name}`: {problem}"
+
+
+def frozen(layout: formats.Layout | None, format: Format, date_header: str) -> Any:
+    """The format schema as writers take it, date formats with the names of the pipeline's language.
+
+    None in formats whose writers need no places.
+    """
+    return _with_names(plain(layout), date_header) if format.layout else None
+
+
+def _with_names(layout: Any, date_header: str) -> Any:
+    if not date_header or not isinstance(layout, tuple):
+        return layout
+    return tuple(
+        (each[0], date_header + each[1])
+        if len(each) == 2 and each[0] == "format" and isinstance(each[1], str)
+        else _with_names(each, date_header)
+        for each in layout
+    )
+
+
+def shapes_of(layout: formats.Layout | None, format: Format, date_header: str) -> tuple[Shape, ...] | None:
+    """The fields of a format schema, each name once; None where there is none.
+
+    In files whose fields have places the writer knows of their types, forms, points and defaults.
+    """
+    if layout is None:
+        return None
+    found: dict[str, Shape] = {}
+    for field in layout.all_fields:
+        keys = dict(field)
+        if format.layout:
+            shape = Shape(field.name, field.name, rules=rules.of({**keys, "default": None}, is_pointed=False))
+            # A field that not every kind of records has is empty in the others.
+            shape = replace(shape, is_required=bool(field.required) and layout.records is None)
+        else:
+            shape = Shape(
+                field.name,
+                field.alias or field.name,
+                None if field.type is None else formats.LAYOUT_TYPES[field.type],
+                None if field.format is None else date_header + field.format,
+                bool(field.required),
+                rules.of(keys, is_pointed=False),
+                field.scale,
+            )
+        found.setdefault(field.name, shape)
+    return tuple(found.values())

@@ -1,0 +1,122 @@
+"""What the format schema of an output asks of its columns: which are written, in which order, as what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.cxl import schema, types
+from spark_jobs.nodes.records.columns import WIDENED, value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spark_jobs.formats.rules.declared import Rules
+    from spark_jobs.nodes.output.step import OutputColumn, OutputStep
+
+#: A text is written in the form of a date, so that its column has texts.
+_DATES = (types.Kind.DATE, types.Kind.DATETIME)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A field of the format schema.
+
+    Args:
+        name: the column that it is about, as `mapping` calls it.
+        label: what it is called in the file.
+        type: the type that its values get; None leaves them as they are.
+        form: the form of its dates, with the names of the pipeline's language.
+        is_required: whether a record without a value is an error.
+        rules: what its values may be, and what stands for nothing.
+        scale: to how many digits behind the point its numbers are rounded.
+    """
+
+    name: str
+    label: str
+    type: types.Type | None = None
+    form: str | None = None
+    is_required: bool = False
+    rules: Rules | None = None
+    scale: int | None = None
+
+    def written(self, static: types.Type) -> types.Type:
+        """The type of what is written of a column of some type."""
+        found = self.type or static
+        return types.STRING.or_null() if self.form is not None and found.kind in _DATES else found.or_null()
+
+
+def arranged(columns: Sequence[OutputColumn], shapes: Sequence[Shape] | None) -> tuple[OutputColumn, ...]:
+    """The columns that a format schema has, in its order, with their names and types in the file."""
+    if shapes is None:
+        return tuple(columns)
+    by_name = {column.name: column for column in columns}
+    chosen = ((by_name[shape.name], shape) for shape in shapes if shape.name in by_name)
+    return tuple(
+        replace(column, name=shape.label, type=shape.written(column.type), shape=shape, read=column.type)
+        for column, shape in chosen
+    )
+
+
+@dataclass(frozen=True)
+class Written:
+    """A column of the file.
+
+    Args:
+        source: the record's column; None where it has none.
+        name: what it is called in the file.
+        read: the type of the record's column.
+        type: the type of what is written.
+        shape: what the format schema asks of it; None where that is nothing.
+    """
+
+    source: str | None
+    name: str
+    read: types.Type
+    type: types.Type
+    shape: Shape | None = None
+
+
+def written(step: OutputStep, widened: Sequence[str], kind: types.Type) -> list[Written]:
+    """What is written, in order.
+
+    Undeclared columns, all of type `kind`, follow the others unless the name is there already; `exclude` and
+    `mapping` apply to them too. A format schema says the order, and has what no record has. What a header is made of
+    stands at the end.
+    """
+    found = [Written(one.source, one.name, one.read or one.type, one.type, one.shape) for one in step.columns]
+    undeclared = list(_undeclared(step, widened, kind))
+    if step.shapes is None:
+        found += undeclared
+    else:
+        known = {one.name: one for one in found}
+        late = {one.name: one for one in undeclared}
+        found = [known.get(shape.label) or _late(shape, late.get(shape.name)) for shape in step.shapes]
+    found += [Written(value(path), value(path), static, static) for path, static in step.header]
+    return found
+
+
+def _undeclared(step: OutputStep, widened: Sequence[str], kind: types.Type) -> Iterator[Written]:
+    if not step.widened:
+        return
+    renamed = {source: name for name, source in step.mapping}
+    present = {column.source for column in step.columns}
+    for name in widened:
+        if name not in present and name not in step.exclude:
+            yield Written(WIDENED.of(name), renamed.get(name, name), kind, kind)
+
+
+def _late(shape: Shape, found: Written | None) -> Written:
+    """The column of a field that no schema declares: in the files perhaps, else there is nothing for it."""
+    read = types.STRING.or_null() if found is None else found.read
+    return Written(found.source if found else None, shape.label, read, shape.written(read), shape)
+
+
+def file_schema(columns: Sequence[Written]) -> schema.Schema:
+    """The columns of the file."""
+    return schema.Schema(tuple(schema.Column(one.name, one.type) for one in columns))
+
+
+def takes_undeclared(shapes: Sequence[Shape] | None, columns: Sequence[Any]) -> bool:
+    """Whether undeclared columns are written: where there is no format schema, or it has fields beside the columns."""
+    return shapes is None or len(columns) < len(shapes)

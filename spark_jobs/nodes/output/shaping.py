@@ -1,0 +1,109 @@
+"""Columns of records as a format schema wants them in the file: types, forms of dates, defaults, rounded numbers."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import types
+from spark_jobs.cxl.dates import strftime
+from spark_jobs.cxl.failure import Category
+from spark_jobs.cxl.failures import Reason
+from spark_jobs.cxl.types import Kind
+from spark_jobs.formats import cell_text, coerce
+from spark_jobs.formats.format import SourceColumn
+from spark_jobs.formats.records import Problems
+from spark_jobs.formats.rules import applied
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_jobs.cxl.failures import Failures
+    from spark_jobs.cxl.types import Type
+    from spark_jobs.nodes.output.shape import Shape, Written
+
+#: More digits than any float has.
+_DIGITS = 400
+_DATES = (Kind.DATE, Kind.DATETIME)
+
+
+def shaped(columns: Sequence[Written], arrays: list[pa.Array], count: int) -> tuple[list[pa.Array], Failures]:
+    """What is written of some records, and those that are not: a value does not convert, does not fit, or lacks.
+
+    Args:
+        columns: the columns of the file.
+        arrays: what the records have for them.
+        count: how many records there are.
+    """
+    problems = Problems(count)
+    texts: dict[int, pa.StringArray] = {}
+    found = []
+    for number, (column, array) in enumerate(zip(columns, arrays, strict=True)):
+        if column.shape is not None:
+            array, texts[number] = _column(column, column.shape, array, problems, number)
+        found.append(array)
+    return found, problems.failures(texts, np.arange(count, dtype=np.int64))
+
+
+def _column(
+    column: Written, shape: Shape, array: pa.Array, problems: Problems, number: int
+) -> tuple[pa.Array, pa.StringArray]:
+    """A column, and the texts that messages show of it; notes what is wrong."""
+    static = shape.type or column.read
+    texts = cell_text.texts(array, column.read)
+    named = SourceColumn(column.name, static, shape.is_required)
+    if static.kind is not column.read.kind:
+        array, failed = _converted(array, texts, column.read, static)
+        problems.note(failed, coerce.no_conversion(named), number)
+    if shape.rules is not None:
+        array = applied.filled(array, shape.rules, static, blanks=False)
+    if shape.is_required and array.null_count:
+        missing = pc.indices_nonzero(pc.is_null(array)).to_numpy().astype(np.int64)
+        problems.note(missing, coerce.absence(named), None)
+    if shape.scale is not None and static.kind is Kind.FLOAT:
+        array = _rounded(array, shape.scale)
+    if shape.rules is not None and not static.is_dynamic:
+        for rule in applied.broken(array, shape.rules, static):
+            category = Category.REQUIRED_CONVERSION if shape.is_required else Category.TYPE_COERCION
+            reason = Reason(category, column.name, "'", f"' {rule.says}")
+            problems.note(applied.rows_of(rule), reason, number)
+    if shape.form is not None and static.kind in _DATES:
+        array = _dates(array, shape.form)
+    return array, texts
+
+
+def _converted(array: pa.Array, texts: pa.StringArray, read: Type, static: Type) -> tuple[pa.Array, np.ndarray]:
+    """A column with values of another type; dates become moments and moments their days, the rest is read as text."""
+    if static.kind is Kind.STRING:
+        return texts, coerce.NO_ROWS
+    if {read.kind, static.kind} == set(_DATES):
+        target = pa.date32() if static.kind is Kind.DATE else pa.timestamp("us")
+        return pc.cast(array, target, safe=False), coerce.NO_ROWS
+    # An empty text is nothing, as an empty cell is where it is read (decision 26).
+    given: pa.StringArray = pc.replace_with_mask(texts, pc.equal(texts, ""), pa.scalar(None, pa.string()))
+    done = coerce.convert(given, static)
+    return done.array, done.failed
+
+
+def _rounded(array: pa.Array, scale: int) -> pa.Array:
+    """Numbers with so many digits behind the point, a half away from zero; by their digits, and not their bits."""
+    texts = cell_text.texts(array, types.FLOAT)
+    is_long = pc.fill_null(pc.match_substring_regex(texts, rf"\.[0-9]{{{scale + 1},}}$"), False)
+    if not pc.any(is_long, min_count=0).as_py():
+        return array
+    encoded = pc.dictionary_encode(texts.filter(is_long))
+    step = Decimal(1).scaleb(-scale)
+    with localcontext(prec=_DIGITS):
+        exact = [float(Decimal(text).quantize(step, ROUND_HALF_UP)) for text in encoded.dictionary.to_pylist()]
+    return pc.replace_with_mask(array, is_long, pa.array(exact, pa.float64()).take(encoded.indices))
+
+
+def _dates(array: pa.Array, form: str) -> pa.StringArray:
+    """Dates and moments in a form, each of them once."""
+    encoded = pc.dictionary_encode(array)
+    written = [None if one is None else strftime.write(one, form) for one in encoded.dictionary.to_pylist()]
+    return pa.array(written, pa.string()).take(encoded.indices)

@@ -1,0 +1,180 @@
+"""Batches: records on their way, with what is known of where they come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.contract import MERGED
+from spark_jobs.cxl import types, values
+from spark_jobs.nodes.records import columns
+from spark_jobs.nodes.records.columns import IS_GROUP, ORIGIN_NAMES, ROUTE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from spark_jobs.nodes.records import order
+
+#: Records per batch that operators cut larger inputs into; small enough for a batch's columns to stay in cache.
+BATCH_ROWS = 65_536
+
+
+class Origin(Protocol):
+    """Where a batch's records come from: what dead letters and `$source.*` need to know."""
+
+    @property
+    def number(self) -> int:
+        """The number of the split or partition, for the places of its rows."""
+
+    def identify(self, batch: Batch, indices: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """(source number, split number, 0-based row in the split) of these rows of the batch."""
+
+    def of_rows(self, rows: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """The same for rows of the task's input, where that is enough to know."""
+
+    def texts(self, batch: Batch, indices: pa.Array) -> pa.RecordBatch | None:
+        """The declared columns of these rows' records as they were read; None when they are not at hand."""
+
+    def surroundings(self, batch: Batch) -> dict[str, Any]:
+        """The `source.*` values for the batch."""
+
+
+@dataclass
+class Batch:
+    """Records on their way.
+
+    `data` has the columns; `rows` the row of each record in the task's input (a split's or a home partition's),
+    ascending, the same number for all children of an `emit each`. `lane` is the path through merges: the inputs
+    taken, outermost first. `branch` is that of the last route, as its number in `Context.branches`; where the records
+    differ, they have a column for it. `at` has their places in the stream that the operator takes (`order.py`).
+    """
+
+    data: pa.RecordBatch
+    rows: pa.Array
+    origin: Origin
+    lane: order.Lane = ()
+    branch: int = 0
+    at: pa.Array | None = None
+
+    @property
+    def branches(self) -> pa.Array:
+        """The branch of each record's last route (decision 94)."""
+        if ROUTE.name in self.data.schema.names:
+            return self.data.column(ROUTE.name)
+        return pa.repeat(pa.scalar(self.branch, ROUTE.type), self.count)
+
+    @property
+    def places(self) -> pa.Array:
+        """The records' places, which an operator gives them when it takes them."""
+        assert self.at is not None
+        return self.at
+
+    @property
+    def count(self) -> int:
+        """How many records."""
+        return int(self.data.num_rows)
+
+    def take(self, indices: pa.Array) -> Batch:
+        """These records, in this order."""
+        at = None if self.at is None else self.at.take(indices)
+        return replace(self, data=self.data.take(indices), rows=self.rows.take(indices), at=at)
+
+    def slice(self, start: int, count: int) -> Batch:
+        """Some of its records that stand together."""
+        at = None if self.at is None else self.at.slice(start, count)
+        return replace(self, data=self.data.slice(start, count), rows=self.rows.slice(start, count), at=at)
+
+    def slices(self, size: int = BATCH_ROWS) -> Iterable[Batch]:
+        """The batch in pieces of at most `size` records."""
+        if self.count <= size:
+            yield self
+            return
+        for start in range(0, self.count, size):
+            yield self.slice(start, size)
+
+
+@dataclass(frozen=True)
+class GroupOrigin:
+    """Records that an exchange brought: their first records are named by the `$origin.*` columns."""
+
+    #: The number of the partition, for the places of its rows.
+    number: int
+
+    def identify(self, batch: Batch, indices: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """The first records' source, split and row."""
+        source, split, row = (batch.data.column(name).take(indices) for name in ORIGIN_NAMES)
+        return source, split, row
+
+    def of_rows(self, rows: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """Not known from a row number alone."""
+        raise NotImplementedError("records of an exchange carry their origin")
+
+    def texts(self, batch: Batch, indices: pa.Array) -> pa.RecordBatch | None:
+        """The first records are read again when dead letters are written."""
+        return None
+
+    def surroundings(self, batch: Batch) -> dict[str, Any]:
+        """A group has no file or row of its own (spec/exec.md 12.7)."""
+        return {"source.file": MERGED, "source.name": MERGED, "source.path": MERGED}
+
+
+def overlay(data: pa.RecordBatch, laid: dict[str, pa.Array]) -> pa.RecordBatch:
+    """The batch with these columns laid over: known names in place, new ones behind (decision 25)."""
+    if not laid:
+        return data
+    merged = dict(zip(data.schema.names, data.columns, strict=True))
+    merged.update(laid)
+    return pa.RecordBatch.from_arrays(list(merged.values()), names=list(merged))
+
+
+def repeated(value: Any, count: int) -> pa.Array:
+    """A value of the surroundings for each of so many records, which it may be already."""
+    return value if isinstance(value, pa.Array) else pa.repeat(value, count)
+
+
+def undeclared(data: pa.RecordBatch, name: str) -> pa.Array:
+    """A column that the pipeline does not declare, as values of any kind; null where no file has it."""
+    position = data.schema.get_field_index(columns.WIDENED.of(name))
+    return data.column(position) if position >= 0 else pa.nulls(data.num_rows, pa.string())
+
+
+def indices_except(count: int, excluded: Sequence[int]) -> pa.Array:
+    """0 … count-1 without some, as int64."""
+    keep = np.ones(count, dtype=bool)
+    keep[list(excluded)] = False
+    return pa.array(np.flatnonzero(keep))
+
+
+def gather(table: pa.Table) -> pa.RecordBatch:
+    """A table's rows as one batch."""
+    combined = table.combine_chunks()
+    if combined.num_rows == 0:
+        return pa.RecordBatch.from_arrays([pa.array([], type=f.type) for f in combined.schema], schema=combined.schema)
+    return combined.to_batches(max_chunksize=None)[0]
+
+
+def value_at(batch: Batch, name: str, row: int, static: types.Type) -> Any:
+    """One value of a batch as Python has it."""
+    return values.from_arrow(batch.data.column(name).slice(row, 1), static)[0]
+
+
+def with_origin(batch: Batch, data: pa.RecordBatch, branches: Sequence[str]) -> pa.RecordBatch:
+    """Some columns of a batch's records, and the columns that say where the records were read, and which way they took.
+
+    Args:
+        batch: the records.
+        data: the columns.
+        branches: those of the plan's routes (see `Context`).
+    """
+    origin = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
+    known = dict(zip(ORIGIN_NAMES, origin, strict=True))
+    if len(branches) > 1:
+        known[ROUTE.name] = batch.branches
+    if IS_GROUP.name in batch.data.schema.names:
+        known[IS_GROUP.name] = batch.data.column(IS_GROUP.name)
+    elif type(batch.origin) is GroupOrigin:
+        known[IS_GROUP.name] = pa.array(np.ones(batch.count, dtype=bool))
+    return overlay(data, known)

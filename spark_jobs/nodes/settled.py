@@ -1,0 +1,119 @@
+"""Final values of variables: what state nodes write down when their last record has been seen, and how readers see it.
+
+A variable of scope `pipeline` has one value, of scope `source` one for each file. A value that nobody has set is its
+default, that of a channel for the record's source first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import types, values
+from spark_jobs.nodes.terms.needs import Values
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from spark_jobs.nodes import operator
+    from spark_jobs.nodes.terms.needs import Awaited
+
+#: A file: its source and its path. A value of the whole run has neither.
+File = tuple[str, str]
+RUN: File = ("", "")
+_SCHEMA = pa.schema([(name, pa.string()) for name in ("source", "file", "path", "value")])
+#: Stands between a file's source and its path; neither has it.
+_BETWEEN = "\0"
+
+
+def write(context: operator.Context, setter: str, found: Mapping[File, Mapping[str, Any]]) -> None:
+    """Write down what a state node has set, by file and the variable's path."""
+    rows = [(*file, path, values.encode(value)) for file, given in found.items() for path, value in given.items()]
+    writer = context.materialize(Values(setter), (), _SCHEMA)
+    columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
+    if columns:
+        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=_SCHEMA))
+
+
+@dataclass
+class Settled:
+    """The variables that a step reads, with their values.
+
+    Args:
+        awaits: which, and who sets them.
+        context: the task.
+    """
+
+    awaits: Sequence[Awaited]
+    context: operator.Context
+
+    @cached_property
+    def _set(self) -> dict[str, dict[str, dict[File, Any]]]:
+        """By state node, path and file."""
+        found: dict[str, dict[str, dict[File, Any]]] = {}
+        for setter in dict.fromkeys(setter for each in self.awaits for setter in each.setters):
+            told = self.context.materialized(Values(setter))
+            by_path = found.setdefault(setter, {})
+            if told.num_rows:
+                names = [told.column(name).to_pylist() for name in ("path", "source", "file")]
+                for path, source, file, value in zip(
+                    *names, values.from_arrow(told.column("value").combine_chunks(), types.ANY), strict=True
+                ):
+                    by_path.setdefault(path, {})[source, file] = value
+        return found
+
+    @cached_property
+    def _known(self) -> list[tuple[Awaited, dict[File, Any]]]:
+        """The values of each, by file; of several nodes the last counts that has set it."""
+        known = []
+        for each in self.awaits:
+            path = _declared(each)
+            files: dict[File, Any] = {}
+            for setter in each.setters:
+                files |= self._set[setter].get(path, {})
+            known.append((each, files))
+        return known
+
+    def before(self, path: str, file: File) -> Any:
+        """What a variable of the run or of a file is where the step begins, which reads it."""
+        each, files = next((each, files) for each, files in self._known if each.path == path)
+        return self._of_file(each, files, file)
+
+    def around(self, surroundings: Mapping[str, Any]) -> dict[str, Any]:
+        """The values for a batch of which the surroundings are known: a value, or one for each record."""
+        return {each.path: self._value(each, files, surroundings) for each, files in self._known}
+
+    def _value(self, each: Awaited, files: Mapping[File, Any], surroundings: Mapping[str, Any]) -> Any:
+        if each.sources:
+            return self._of_input(each, files)
+        if not each.path.startswith("source."):
+            return files.get(RUN, self.context.values.get(each.path))
+        source, file = surroundings.get("source.name"), surroundings.get("source.path")
+        if not isinstance(source, pa.Array) and not isinstance(file, pa.Array):
+            return self._of_file(each, files, (source or "", file or ""))
+        keys = pc.binary_join_element_wise(source, file, _BETWEEN).dictionary_encode()
+        texts = keys.dictionary.to_pylist()
+        found = [self._of_file(each, files, tuple(text.split(_BETWEEN, 1))) for text in texts]
+        return values.to_arrow(found, each.type).take(keys.indices)
+
+    def _of_file(self, each: Awaited, files: Mapping[File, Any], file: Any) -> Any:
+        return files[file] if file in files else self._default(_declared(each), file[0])
+
+    def _of_input(self, each: Awaited, files: Mapping[File, Any]) -> Any:
+        """The value of the first file, by its path, of an input's sources that has one."""
+        chosen = min((file for file in files if file[0] in each.sources), key=lambda file: file[1], default=None)
+        return self._default(_declared(each), each.sources[0]) if chosen is None else files[chosen]
+
+    def _default(self, path: str, source: str) -> Any:
+        given = self.context.values
+        return given.get(f"{path}@{source}", given.get(path))
+
+
+def _declared(each: Awaited) -> str:
+    """The path without the name of an input."""
+    space, *_, name = each.path.split(".")
+    return f"{space}.{name}"

@@ -1,0 +1,227 @@
+"""Programs that read what they have set before, in the ways that need no look at one record after the other.
+
+A value that is carried on, a counter, a sum, a running maximum: what is left when all records have passed follows from
+some of the records, from how many there are, from their sum, or from the largest value. Programs of another kind are
+evaluated in order; so are sums of Floats, which depend on the order of their roundings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.cxl import typed, types
+from spark_jobs.cxl.types import Kind
+from spark_jobs.nodes import tree
+
+if TYPE_CHECKING:
+    from spark_jobs.nodes.state.step import Assignment
+
+#: The emit that says whether a record matters.
+WHEN = "$when"
+#: What a counter adds at a time.
+_SMALL = 1 << 20
+#: Whole numbers whose absolute values add up to no more fit 64 bits at every record, in whatever order they come.
+_SAFE = 1 << 62
+#: Types whose values have one order, and in which equal values are the same.
+_ORDERED = (Kind.INT, Kind.DATE, Kind.DATETIME)
+_GREATER = (typed.Operator.GREATER, typed.Operator.GREATER_EQUAL)
+_LESS = (typed.Operator.LESS, typed.Operator.LESS_EQUAL)
+_TURNED = dict(zip((*_GREATER, *_LESS), (*_LESS, *_GREATER), strict=True))
+
+
+class How(Enum):
+    """What the value follows from."""
+
+    #: The last record that gives one.
+    CARRIED = auto()
+    #: How many records there are that count.
+    COUNTED = auto()
+    #: What the records that count add up to.
+    SUMMED = auto()
+    LARGEST = auto()
+    SMALLEST = auto()
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A program without its look back.
+
+    Args:
+        how: what the value follows from.
+        program: gives a value for each record, and under `WHEN` whether it matters, where not all do; where there is
+            no `WHEN`, what is null does not.
+        step: what a counter adds for each record that counts.
+        start: what a counter or a sum that is null begins with.
+        replaces_null: whether a variable that is null takes the largest or smallest value.
+    """
+
+    how: How
+    program: typed.Program
+    step: int = 0
+    start: int | None = None
+    replaces_null: bool = False
+
+
+def of(assignment: Assignment) -> Fold | None:
+    """The fold that a program is, if it is one."""
+    program = assignment.value
+    if isinstance(program, typed.AggregateProgram) or len(program.statements) != 1:
+        return None
+    emit = program.statements[0]
+    assert isinstance(emit, typed.Emit)
+    return _Finder(assignment, program, emit).fold()
+
+
+@dataclass(frozen=True)
+class _Finder:
+    assignment: Assignment
+    program: typed.Program
+    emit: typed.Emit
+
+    def fold(self) -> Fold | None:
+        value = self.emit.value
+        condition = None
+        if isinstance(value, typed.If) and self.is_own(value.otherwise):
+            largest = self._extreme(value)
+            if largest is not None:
+                return largest
+            condition, value = value.condition, value.then
+        elif isinstance(value, typed.Coalesce) and self.is_own(value.right) and not self.reads_own(value.left):
+            return Fold(How.CARRIED, self._of(value.left, None))
+        if condition is None or self.reads_own(condition):
+            return None if condition is not None else self._counted(None, value) or self._summed(None, value)
+        return self._counted(condition, value) or self._summed(condition, value) or self._carried(condition, value)
+
+    def is_own(self, value: typed.Expression) -> bool:
+        """Whether a value is what the variable has."""
+        return isinstance(value, typed.System) and value.path == self.assignment.path
+
+    def reads_own(self, value: typed.Expression) -> bool:
+        """Whether a value depends on what the variable has."""
+        return self.assignment.path in tree.system(value)
+
+    def _carried(self, condition: typed.Expression, value: typed.Expression) -> Fold | None:
+        if self.reads_own(value):
+            return None
+        return Fold(How.CARRIED, self._of(value, condition, says_when=True))
+
+    def _counted(self, condition: typed.Expression | None, value: typed.Expression) -> Fold | None:
+        """`$x + 1`, `($x ?? 0) + 1`, and the like; of whole numbers, for Floats are rounded each time."""
+        if self.assignment.type.kind is not Kind.INT:
+            return None
+        if not isinstance(value, typed.Binary) or value.operator is not typed.Operator.ADD:
+            return None
+        for counted, step in ((value.left, value.right), (value.right, value.left)):
+            if (added := _small(step)) is None:
+                continue
+            is_own, start = self._beginning(counted)
+            if is_own:
+                return Fold(How.COUNTED, self._of(step, condition), added, start)
+        return None
+
+    def _beginning(self, value: typed.Expression) -> tuple[bool, int | None]:
+        """Whether a value is the variable's own, and what it begins with where that is null: `$x`, `($x ?? 0)`."""
+        start = None
+        if isinstance(value, typed.Coalesce):
+            start, value = _small(value.right), value.left
+            if start is None:
+                return False, None
+        return self.is_own(value), start
+
+    def _summed(self, condition: typed.Expression | None, value: typed.Expression) -> Fold | None:
+        """`$x + v`, `($x ?? 0) + v`, and the like; of whole numbers."""
+        if not isinstance(value, typed.Binary) or value.operator is not typed.Operator.ADD:
+            return None
+        for summed, added in ((value.left, value.right), (value.right, value.left)):
+            is_own, start = self._beginning(summed)
+            is_whole = added.type.kind is self.assignment.type.kind is Kind.INT
+            if is_own and is_whole and not self.reads_own(added):
+                always = typed.Literal(types.BOOL, value.place, True)
+                return Fold(How.SUMMED, self._of(added, condition or always, says_when=True), start=start)
+        return None
+
+    def _extreme(self, value: typed.If) -> Fold | None:
+        """`if $x.is_null() or v > $x then v else $x`, and the like."""
+        condition, replaces = value.condition, False
+        if isinstance(condition, typed.Or):
+            test = condition.left
+            if not self._is_null(test):
+                return None
+            condition, replaces = condition.right, True
+        if not isinstance(condition, typed.Binary) or condition.operator not in _TURNED:
+            return None
+        given, own, operator = condition.left, condition.right, condition.operator
+        if self.is_own(given):
+            given, own, operator = own, given, _TURNED[operator]
+        if not self.is_own(own) or self.reads_own(given) or self._text(given) != self._text(value.then):
+            return None
+        if given.type.kind is not self.assignment.type.kind or given.type.kind not in _ORDERED:
+            return None
+        how = How.LARGEST if operator in _GREATER else How.SMALLEST
+        return Fold(how, self._of(given, None), replaces_null=replaces)
+
+    def _of(
+        self, value: typed.Expression, condition: typed.Expression | None, *, says_when: bool = False
+    ) -> typed.Program:
+        """The program that gives a value where a condition is true, else null; which of them it was, where asked."""
+        emits: list[typed.Emit] = [replace(self.emit, value=value)]
+        if condition is not None:
+            nothing = typed.Literal(types.NULL, value.place, None)
+            chosen = typed.If(value.type.or_null(), self.emit.value.place, condition, value, nothing)
+            emits = [replace(self.emit, value=chosen)]
+            if says_when:
+                emits.append(typed.Emit(self.emit.place, self.program.slots, WHEN, condition))
+        statements = tuple(emits)
+        parts = [part for part in tree.parts(statements) if isinstance(part, typed.System | typed.Column)]
+        return replace(
+            self.program,
+            statements=statements,
+            slots=self.program.slots + 1,
+            emits=tuple((each.name, each.value.type) for each in emits),
+            columns=frozenset(part.name for part in parts if isinstance(part, typed.Column)),
+            system=frozenset(part.path for part in parts if isinstance(part, typed.System)),
+        )
+
+    def _is_null(self, test: typed.Expression) -> bool:
+        """`$x.is_null()`."""
+        if not isinstance(test, typed.Call) or test.builtin != "Any.is_null":
+            return False
+        (subject,) = test.arguments
+        return isinstance(subject, typed.Expression) and self.is_own(subject)
+
+    def _text(self, value: typed.Expression) -> str:
+        start, end = value.place
+        return "".join(self.program.text[start:end].split())
+
+
+def _small(value: typed.Expression) -> int | None:
+    """A small whole number that is written down."""
+    if not isinstance(value, typed.Literal) or value.type.kind is not Kind.INT or value.value is None:
+        return None
+    number: int = value.value
+    return number if abs(number) <= _SMALL else None
+
+
+def after(fold: Fold, before: Any, found: Any) -> Any:
+    """The value when all records have passed, from the one before them; null: they have not changed it.
+
+    `found` is how many records counted, or the largest or smallest value.
+    """
+    if fold.how is How.COUNTED:
+        before = fold.start if before is None else before
+        return None if before is None else before + fold.step * found
+    if before is None:
+        return found if fold.replaces_null else None
+    return max(before, found) if fold.how is How.LARGEST else min(before, found)
+
+
+def may_overflow(size: float, *others: int | None) -> bool:
+    """Whether a sum may leave 64 bits at some record.
+
+    Args:
+        size: the absolute values of all that is added.
+        others: what it can begin with.
+    """
+    return size + sum(abs(other) for other in others if other is not None) > _SAFE

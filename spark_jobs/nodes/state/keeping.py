@@ -1,0 +1,207 @@
+"""What is kept of an assignment's values: the last of them, in record order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.cxl import values
+from spark_jobs.nodes import settled
+from spark_jobs.nodes.records import order
+from spark_jobs.nodes.state import folds
+from spark_jobs.nodes.state.folds import How
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from spark_jobs.cxl import engine
+    from spark_jobs.nodes import operator
+    from spark_jobs.nodes.records.batches import Batch
+    from spark_jobs.nodes.state.step import Assignment
+
+#: The columns that tell files apart.
+FILE = ("source", "file")
+#: The column of what was evaluated.
+VALUE = "value"
+#: So many tables are made one.
+_MOST_TABLES = 64
+#: The place of what is set when all records were seen.
+END = 2**63 - 1
+
+
+class Given(NamedTuple):
+    """A value that an assignment gives, and the place of the record that set it."""
+
+    file: settled.File
+    at: int
+    value: Any
+
+
+class Keeping(Protocol):
+    """What keeps the values of an assignment, in a task that reads records, and where all of them are."""
+
+    def failures(self, columns: Mapping[str, pa.Array]) -> Sequence[engine.RowFailure]:
+        """The records that cannot be among those that are kept."""
+
+    def refuse(self, columns: Mapping[str, Any]) -> None:
+        """The same for a single record. Raises `Failure`."""
+
+    def add(self, batch: Batch, files: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
+        """Records, with the file of each where values are of files, and what was evaluated for them."""
+
+    def told(self) -> Iterable[pa.Table]:
+        """What is kept, for where all of it is."""
+
+    def merge(self, table: pa.Table) -> None:
+        """What another has told."""
+
+    def values(self, given: operator.Operator) -> Iterator[Given]:
+        """The values, when all was told; what fails on the way is a dead letter of the operator."""
+
+
+class Tables:
+    """What is kept as tables, which become one before they are many."""
+
+    def __init__(self) -> None:
+        self._tables: list[pa.Table] = []
+
+    def one(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """One table in place of several."""
+        raise NotImplementedError
+
+    def told(self) -> Sequence[pa.Table]:
+        """One table of all; none where nothing is kept."""
+        if len(self._tables) > 1:
+            self._tables = [self.one(self._tables)]
+        return self._tables
+
+    def merge(self, table: pa.Table) -> None:
+        """What another has told, or a further batch."""
+        self._tables.append(table)
+        if len(self._tables) >= _MOST_TABLES:
+            self.told()
+
+
+class Last(Tables):
+    """The last value of the run, or of each file."""
+
+    def __init__(self, assignment: Assignment, by: Sequence[str]) -> None:
+        super().__init__()
+        self._assignment = assignment
+        self._by = list(by)
+
+    def failures(self, columns: Mapping[str, pa.Array]) -> Sequence[engine.RowFailure]:
+        """None: every value can be the last."""
+        return ()
+
+    def refuse(self, columns: Mapping[str, Any]) -> None:
+        """Nothing is."""
+
+    def add(self, batch: Batch, files: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
+        """The last values of the batch."""
+        columns = {**files, order.AT: batch.places, VALUE: columns[VALUE]}
+        self.merge(_latest(pa.table(columns), self._by))
+
+    def one(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """See `Tables`."""
+        return _latest(pa.concat_tables(tables), self._by)
+
+    def values(self, given: operator.Operator) -> Iterator[Given]:
+        """The last values of all."""
+        for table in self.told():
+            places = table.column(order.AT).to_pylist()
+            found = values.from_arrow(table.column(VALUE).combine_chunks(), self._assignment.type)
+            yield from map(Given, files_of(table, self._by), places, found)
+
+
+class Folded(Tables):
+    """What a counter, or a largest or smallest value, follows from: a number or value of the run, or of each file."""
+
+    def __init__(self, assignment: Assignment, fold: folds.Fold, by: Sequence[str]) -> None:
+        super().__init__()
+        self._assignment = assignment
+        self._fold = fold
+        self._by = list(by)
+        self._function = _FUNCTIONS[fold.how]
+
+    def failures(self, columns: Mapping[str, pa.Array]) -> Sequence[engine.RowFailure]:
+        """None: there is a value, or it does not matter."""
+        return ()
+
+    def refuse(self, columns: Mapping[str, Any]) -> None:
+        """Nothing is."""
+
+    def add(self, batch: Batch, files: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
+        """Records that matter."""
+        value = columns[VALUE]
+        if self._fold.how is How.COUNTED:
+            value = pa.array(np.ones(batch.count, dtype=np.int64))
+        self.merge(self._reduced(pa.table({**files, VALUE: value})))
+
+    def one(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """See `Tables`."""
+        return self._reduced(pa.concat_tables(tables))
+
+    def _reduced(self, table: pa.Table) -> pa.Table:
+        found = table.group_by(self._by, use_threads=False).aggregate([(VALUE, self._function)])
+        reduced = found.column(f"{VALUE}_{self._function}")
+        return pa.table({**{name: found.column(name) for name in self._by}, VALUE: reduced})
+
+    def values(self, given: operator.Operator) -> Iterator[Given]:
+        """What becomes of the values that the node began with."""
+        for table in self.told():
+            found = values.from_arrow(table.column(VALUE).combine_chunks(), self._assignment.type)
+            for file, each in zip(files_of(table, self._by), found, strict=True):
+                before = given.settled.before(self._assignment.path, file)
+                if self._fold.how is How.COUNTED and folds.may_overflow(
+                    each * abs(self._fold.step), before, self._fold.start
+                ):
+                    given.context.unfold(given.step.name)
+                    continue
+                value = folds.after(self._fold, before, each)
+                if value is not None:
+                    yield Given(file, 0, value)
+
+
+_FUNCTIONS = {How.COUNTED: "sum", How.LARGEST: "max", How.SMALLEST: "min"}
+
+
+def files_of(table: pa.Table, by: Sequence[str]) -> list[settled.File]:
+    """The file of each row; the run's where values are not of files."""
+    if not by:
+        return [settled.RUN] * table.num_rows
+    return list(zip(*(table.column(name).to_pylist() for name in by), strict=True))
+
+
+def _latest(table: pa.Table, by: Sequence[str]) -> pa.Table:
+    """The rows with the last places, one for each file."""
+    places = table.column(order.AT).to_numpy()
+    if not by:
+        return table.slice(int(np.argmax(places)), 1)
+    rows = pa.array(np.argsort(places, kind="stable"))
+    table = table.take(rows)
+    keyed = table.select(list(by)).append_column("row", pa.array(np.arange(table.num_rows)))
+    found = keyed.group_by(list(by), use_threads=False).aggregate([("row", "max")])
+    return table.take(found.column("row_max").combine_chunks())
+
+
+class Values:
+    """The values of a node's variables: of several that a variable was given the last."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[settled.File, str], tuple[tuple[int, int], Any]] = {}
+
+    def add(self, number: int, path: str, given: Given) -> None:
+        """What the assignment of a number gives."""
+        key, place = (given.file, path), (given.at, number)
+        if key not in self._found or self._found[key][0] < place:
+            self._found[key] = (place, given.value)
+
+    def by_file(self) -> dict[settled.File, dict[str, Any]]:
+        """The values by file and path."""
+        found: dict[settled.File, dict[str, Any]] = {}
+        for (file, path), (_, value) in self._found.items():
+            found.setdefault(file, {})[path] = value
+        return found

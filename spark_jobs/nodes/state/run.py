@@ -1,0 +1,175 @@
+"""How a state node treats records: its assignments in order, and the last value of each that the task has seen.
+
+`State` passes the records on. Where somebody waits for the values, `Last` and `Total` keep what the task's records give
+for each assignment, and a single task (`Final`) makes the values of the run of them. A record that fails has set what
+stands above its failing assignment, and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import engine
+from spark_jobs.nodes import operator, settled
+from spark_jobs.nodes.records import batches, columns
+from spark_jobs.nodes.state import fitting, folds
+from spark_jobs.nodes.state.keeping import FILE, VALUE, Folded, Keeping, Last, Values
+from spark_jobs.nodes.state.step import RECORD, SOURCE
+from spark_jobs.nodes.state.sums import Summed
+from spark_jobs.nodes.state.totals import Total
+from spark_jobs.nodes.terms import shape
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spark_jobs.nodes.state.step import Assignment, StateStep
+    from spark_jobs.nodes.terms.needs import Need
+
+#: Says which assignment a table is about, in the metadata of its schema.
+_ABOUT = b"assignment"
+#: The paths of what tells files apart.
+FILE_PATHS = ("source.name", "source.path")
+
+
+def keeping(step: StateStep, context: operator.Context) -> list[Keeping]:
+    """What keeps the values of each assignment."""
+    by_file = FILE if step.scope == SOURCE else ()
+    made: list[Keeping] = []
+    for each, fold in zip(step.assignments, step.folded, strict=True):
+        if each.is_total:
+            made.append(Total(step, each, by_file, context))
+        elif fold is not None and fold.how is folds.How.SUMMED:
+            made.append(Summed(each, fold, by_file))
+        elif fold is None or fold.how is folds.How.CARRIED:
+            made.append(Last(each, by_file))
+        else:
+            made.append(Folded(each, fold, by_file))
+    return made
+
+
+def files_of(given: Any, batch: batches.Batch) -> dict[str, pa.Array]:
+    """The file of each record, where a node's values are of files."""
+    if given.step.scope != SOURCE:
+        return {}
+    around = batch.origin.surroundings(batch)
+    return {name: batches.repeated(around[path], batch.count) for name, path in zip(FILE, FILE_PATHS, strict=True)}
+
+
+@dataclass
+class State(operator.Operator):
+    """Evaluates the assignments of each record and passes it on."""
+
+    step: StateStep
+    #: Where the values go; None where nobody waits for them.
+    exchange: int | None = None
+
+    def open(self) -> None:
+        """Compile the assignments."""
+        pairs = zip(self.step.assignments, self.step.folded, strict=True)
+        self.programs = [fold.program if fold else each.by_record for each, fold in pairs]
+        self.compiled = [operator.compiled(program) for program in self.programs]
+        self.state = engine.Surroundings()
+        self.kept = keeping(self.step, self.context)
+        #: What the records of the batch have set so far.
+        self.fresh: dict[str, pa.Array] = {}
+
+    def process(self, batch: batches.Batch, port: int) -> None:
+        """Assign in order; what a failing record would set after it failed is not."""
+        batch = self.take(batch)
+        self.fresh = {}
+        for number, assignment in enumerate(self.step.assignments):
+            batch = self._assign(batch, number, assignment)
+        if self.step.scope == RECORD:
+            laid = {columns.value(path): values for path, values in self.fresh.items()}
+            batch = replace(batch, data=batches.overlay(batch.data, laid))
+        self.push(batch)
+
+    def around(self, batch: batches.Batch) -> dict[str, Any]:
+        """Those of the batch, and what its records have set in this node."""
+        return super().around(batch) | self.fresh
+
+    def _assign(self, batch: batches.Batch, number: int, assignment: Assignment) -> batches.Batch:
+        result = self.run(self.compiled[number], batch, self.state)
+        batch = self._without(batch, result.failures, result.rows)
+        given = dict(result.emits)
+        if assignment.is_total:
+            given = {name: batch.data.column(name) for name in batch.data.schema.names} | given
+            wrong = self.kept[number].failures(given)
+        else:
+            kind = dict(self.programs[number].emits)[assignment.path]
+            given[VALUE], wrong = fitting.fitted(self.step.name, assignment, given.pop(assignment.path), kind)
+        if wrong:
+            good = batches.indices_except(batch.count, [item.row for item in wrong])
+            batch = self._without(batch, wrong, good)
+            given = {name: column.take(good) for name, column in given.items()}
+        if self.step.folded[number] is None and not assignment.is_total:
+            self.fresh[assignment.path] = given[VALUE]
+        if self.exchange is not None and batch.count:
+            self._keep(number, batch, given)
+        return batch
+
+    def _keep(self, number: int, batch: batches.Batch, given: dict[str, pa.Array]) -> None:
+        """Keep what was evaluated for the records that matter."""
+        if self.step.folded[number] is not None:
+            matters = pc.fill_null(given.pop(folds.WHEN), False) if folds.WHEN in given else given[VALUE].is_valid()
+            rows = pc.indices_nonzero(matters)
+            if len(rows) < batch.count:
+                batch, given = batch.take(rows), {name: column.take(rows) for name, column in given.items()}
+        if batch.count:
+            self.kept[number].add(batch, files_of(self, batch), given)
+
+    def _without(self, batch: batches.Batch, failing: Any, rows: pa.Array | None) -> batches.Batch:
+        """The records that did not fail; what they have set stays theirs."""
+        self.fail(batch, failing)
+        if rows is None:
+            return batch
+        self.fresh = {path: column.take(rows) for path, column in self.fresh.items()}
+        return batch.take(rows)
+
+    def finish(self) -> None:
+        """Tell what this task's records have set."""
+        if self.exchange is None:
+            return
+        for number, kept in enumerate(self.kept):
+            for table in kept.told():
+                tagged = table.replace_schema_metadata({_ABOUT: str(number).encode()})
+                self.context.send(self.exchange, 0, 0, tagged)
+
+
+@dataclass
+class Final(operator.Operator):
+    """Has what all tasks told, and writes down the values of the run."""
+
+    step: StateStep
+    tells: Need | None = None
+
+    def open(self) -> None:
+        """Nothing has been told yet."""
+        self.kept = keeping(self.step, self.context)
+
+    def receive(self, table: pa.Table) -> None:
+        """What a task's records have set."""
+        self.kept[int((table.schema.metadata or {})[_ABOUT])].merge(table)
+
+    def finish(self) -> None:
+        """Of several assignments of a variable the last counts that a record has set, and a total above all."""
+        write_down(self, self.kept, Values())
+
+
+def write_down(given: Any, kept: list[Keeping], found: Values) -> None:
+    """Write down what assignments give, beside what is known already, where somebody waits for it.
+
+    An error in one of all records is a dead letter, and sets nothing.
+    """
+    for number, each in enumerate(kept):
+        for value in each.values(given):
+            found.add(number, given.step.assignments[number].path, value)
+    if given.tells is not None:
+        settled.write(given.context, given.step.name, found.by_file())
+
+
+#: The operators of a state node by their roles.
+OPERATORS = {shape.Role.WHOLE: State, shape.Role.FINAL: Final}

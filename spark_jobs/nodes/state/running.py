@@ -1,0 +1,161 @@
+"""A state node whose records depend on one another: they meet in their order, and are evaluated one after the other.
+
+`Gather` sends them to the partition of their file, or all to one where the variables are the run's. `Running` evaluates
+them in order, from the value before the node to the last; the records go on, home where they are in several partitions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.cxl import engine, failure, trees, values
+from spark_jobs.cxl.interpreter import interpreter
+from spark_jobs.nodes import meeting, spill
+from spark_jobs.nodes.records import batches, order
+from spark_jobs.nodes.records.columns import FILE
+from spark_jobs.nodes.settled import RUN
+from spark_jobs.nodes.state import fitting, run
+from spark_jobs.nodes.state.keeping import Given, Values
+from spark_jobs.nodes.state.step import SOURCE
+from spark_jobs.nodes.terms import shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from spark_jobs.cxl import types
+    from spark_jobs.nodes import settled
+    from spark_jobs.nodes.state.step import StateStep
+    from spark_jobs.nodes.terms.needs import Need
+
+
+@dataclass
+class Gather(meeting.Departure):
+    """Sends records to where they are evaluated in order."""
+
+    step: StateStep
+
+    @property
+    def key_columns(self) -> list[str]:
+        """The file, where variables are of files."""
+        return [FILE.name] if self.step.scope == SOURCE else []
+
+    def process(self, batch: batches.Batch, port: int) -> None:
+        """All records leave."""
+        batch = self.take(batch)
+        keys = {}
+        if self.step.scope == SOURCE:
+            around = batch.origin.surroundings(batch)
+            keys = {FILE.name: batches.repeated(around["source.path"], batch.count)}
+        self.depart(batch, keys)
+
+
+@dataclass
+class Running(meeting.Meeting):
+    """Evaluates the records of a partition in their order."""
+
+    step: StateStep
+    tells: Need | None = None
+
+    def open(self) -> None:
+        """Compile the assignments."""
+        self.records = spill.Ordered(self.context, self.step.name)
+        self.programs = [interpreter.compile(each.by_record) for each in self.step.assignments]
+        self.columns: dict[str, types.Type] = {}
+        self.system: dict[str, types.Type] = {}
+        for each in self.step.assignments:
+            self.columns |= trees.columns_of(each.by_record)
+            self.system |= trees.systems_of(each.by_record)
+        #: What has been set so far, of the run or of each file.
+        self.set: dict[settled.File, dict[str, Any]] = {}
+        self.kept = run.keeping(self.step, self.context)
+
+    def receive(self, table: pa.Table) -> None:
+        """Records from one task."""
+        self.enter(table.num_rows)
+        self.records.add(table)
+
+    def finish(self) -> None:
+        """Evaluate all records, in order, and give on those that did not fail."""
+        origin = self.context.record_origin(self.number_of_partition)
+        done = 0
+        for table in self.records.tables():
+            data = batches.gather(table)
+            rows = pa.array(np.arange(done, done + data.num_rows))
+            done += data.num_rows
+            self._give(self._evaluated(batches.Batch(data, rows, origin, at=data.column(order.AT))))
+        found = Values()
+        for file, given in self.set.items():
+            for path, value in given.items():
+                found.add(0, path, Given(file, 0, value))
+        run.write_down(self, self.kept, found)
+
+    def _give(self, batch: batches.Batch) -> None:
+        made = [name for name in (FILE.name,) if name in batch.data.schema.names]
+        data = batch.data.drop_columns(made)
+        if self.exchange is not None:
+            self.send_home(pa.table(data))
+            return
+        whole = replace(batch, data=data.drop_columns([order.AT]), at=None)
+        for piece in self.portions(whole):
+            self.push(piece)
+
+    def _evaluated(self, batch: batches.Batch) -> batches.Batch:
+        """The records that did not fail."""
+        around = self.around(batch)
+        files = self._files(around, batch.count)
+        failing: list[engine.RowFailure] = []
+        #: By assignment the rows that got past it, and what was evaluated for them.
+        arguments: list[list[tuple[int, dict[str, Any]]]] = [[] for _ in self.step.assignments]
+        for row, (record, known) in enumerate(self._rows(batch, around)):
+            given = self.set.setdefault(files[row], {})
+            known |= given
+            try:
+                for number, assignment in enumerate(self.step.assignments):
+                    emitted = self.programs[number](record, engine.Surroundings(known)).outputs[0]
+                    if assignment.is_total:
+                        self.kept[number].refuse(record | emitted)
+                        arguments[number].append((row, emitted))
+                    else:
+                        value = emitted[assignment.path]
+                        if not fitting.fits(assignment, value):
+                            raise fitting.misfit(self.step.name, assignment, value)
+                        known[assignment.path] = given[assignment.path] = fitting.converted(assignment, value)
+            except failure.Failure as problem:
+                failing.append(engine.RowFailure(row, problem))
+        for number, found in enumerate(arguments):
+            if found:
+                self._keep(number, batch, found)
+        self.fail(batch, failing)
+        return batch.take(batches.indices_except(batch.count, [item.row for item in failing])) if failing else batch
+
+    def _keep(self, number: int, batch: batches.Batch, found: list[tuple[int, dict[str, Any]]]) -> None:
+        """Records that a total is over, with what was evaluated for them."""
+        chosen = batch.take(pa.array([row for row, _ in found], pa.int64()))
+        columns = {name: chosen.data.column(name) for name in chosen.data.schema.names}
+        for name, static in self.step.assignments[number].by_record.emits:
+            columns[name] = values.to_arrow([emitted[name] for _, emitted in found], static)
+        self.kept[number].add(chosen, run.files_of(self, chosen), columns)
+
+    def _files(self, around: Mapping[str, Any], count: int) -> list[settled.File]:
+        if self.step.scope != SOURCE:
+            return [RUN] * count
+        found = [batches.repeated(around[path], count).to_pylist() for path in run.FILE_PATHS]
+        return list(zip(*found, strict=True))
+
+    def _rows(self, batch: batches.Batch, around: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        """Each record with its columns and what is around it, as far as assignments read them."""
+        names = [name for name in self.columns if name in batch.data.schema.names]
+        lists = [values.from_arrow(batch.data.column(name), self.columns[name]) for name in names]
+        varying = [path for path in self.system if isinstance(around.get(path), pa.Array)]
+        lists += [values.from_arrow(around[path], self.system[path]) for path in varying]
+        same = {path: around[path] for path in self.system if path in around and path not in varying}
+        for row in zip(*lists, strict=True) if lists else [()] * batch.count:
+            yield dict(zip(names, row, strict=False)), same | dict(zip(varying, row[len(names) :], strict=True))
+
+
+#: The operators of such a state node by their roles.
+OPERATORS = {shape.Role.PARTIAL: Gather, shape.Role.FINAL: Running, shape.Role.HOME: meeting.Home}

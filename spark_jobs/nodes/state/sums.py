@@ -1,0 +1,112 @@
+"""A running sum without a look at one record after the other: sums of stretches of records, put together in order.
+
+A null among what is added makes the variable null, and what was added before it counts no more. So a stretch is told by
+whether it has such a null, what is added behind the last one, and whether anything is. Sums of whole numbers can leave
+64 bits at a record that nobody has looked at: a stretch tells how large the numbers are together, and where they are
+too large for that to be excluded, the node is evaluated in order after all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.nodes import words
+from spark_jobs.nodes.records import order
+from spark_jobs.nodes.state import folds
+from spark_jobs.nodes.state.keeping import VALUE, Given, Tables, files_of
+from spark_jobs.nodes.windows import codes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from spark_jobs.cxl import engine
+    from spark_jobs.nodes import operator
+    from spark_jobs.nodes.records.batches import Batch
+    from spark_jobs.nodes.state.step import Assignment
+
+#: Of a stretch: whether a null is among what is added, what is added behind the last one, how many records do that, and
+#: the sum of all absolute values as a Float.
+_NULLED, _TOTAL, _ADDED, _SIZE = "nulled", "total", "added", "size"
+#: The lane and split of a stretch: records of others may stand between two of them.
+_RANK = "rank"
+
+
+class Summed(Tables):
+    """What a running sum follows from: sums of the run, or of each file."""
+
+    def __init__(self, assignment: Assignment, fold: folds.Fold, by: Sequence[str]) -> None:
+        super().__init__()
+        self._assignment = assignment
+        self._fold = fold
+        self._by = list(by)
+
+    def failures(self, columns: Mapping[str, pa.Array]) -> Sequence[engine.RowFailure]:
+        """None: the numbers are there."""
+        return ()
+
+    def refuse(self, columns: Mapping[str, Any]) -> None:
+        """Nothing is."""
+
+    def add(self, batch: Batch, files: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
+        """Records that count, with what each adds."""
+        value, places = columns[VALUE], batch.places.to_numpy()
+        numbers = value.fill_null(0).to_numpy()
+        added = value.is_valid().to_numpy(zero_copy_only=False)
+        stretches = {
+            **files,
+            order.AT: places,
+            _RANK: places >> order.ROW_BITS,
+            _NULLED: ~added,
+            _TOTAL: numbers,
+            _ADDED: added.astype(np.int64),
+            _SIZE: np.abs(numbers.astype(np.float64)),
+        }
+        self.merge(self._joined(pa.table(stretches), [*self._by, _RANK]))
+
+    def one(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """See `Tables`."""
+        return self._joined(pa.concat_tables(tables), [*self._by, _RANK])
+
+    def values(self, given: operator.Operator) -> Iterator[Given]:
+        """What becomes of the values that the node began with."""
+        for table in self.told():
+            whole = self._joined(table, self._by)
+            rows = whole.select([_NULLED, _TOTAL, _ADDED, _SIZE]).to_pylist()
+            for file, row in zip(files_of(whole, self._by), rows, strict=True):
+                before = given.settled.before(self._assignment.path, file)
+                start = self._fold.start
+                if folds.may_overflow(row[_SIZE], before, start):
+                    given.context.unfold(given.step.name)
+                base = start if row[_NULLED] or before is None else before
+                if row[_NULLED] and not row[_ADDED]:
+                    yield Given(file, 0, None)
+                elif row[_ADDED]:
+                    yield Given(file, 0, None if base is None else base + row[_TOTAL])
+
+    @staticmethod
+    def _joined(table: pa.Table, by: Sequence[str]) -> pa.Table:
+        """Stretches that stand together made one each, in the order of their first records."""
+        table = table.take(pa.array(words.order(table.column(order.AT).to_numpy()))).combine_chunks()
+        count = table.num_rows
+        keys = codes.joined([codes.of_keys(table.column(name).combine_chunks()) for name in by], count).numbers
+        rows = words.order(keys)
+        table, keys = table.take(pa.array(rows)), keys[rows]
+        begins = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+        ends = np.append(begins[1:], count)
+        nulled, total, added, size = (table.column(name).to_numpy() for name in (_NULLED, _TOTAL, _ADDED, _SIZE))
+        # What counts of each: all of it, or what begins with the last stretch that has a null.
+        last = np.maximum.reduceat(np.where(nulled, np.arange(count), -1), begins)
+        starts = np.where(last >= 0, last, begins)
+        totals, counts = (np.concatenate([[0], np.cumsum(each)]) for each in (total, added))
+        kept = {
+            **{name: table.column(name).take(pa.array(begins)) for name in (*by, order.AT)},
+            _NULLED: last >= 0,
+            # Sums that leave 64 bits wrap around, and come back where the difference has room.
+            _TOTAL: totals[ends] - totals[starts],
+            _ADDED: counts[ends] - counts[starts],
+            _SIZE: np.add.reduceat(size, begins),
+        }
+        return pa.table(kept)

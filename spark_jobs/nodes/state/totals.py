@@ -1,0 +1,110 @@
+"""Aggregate functions in a state node: what a task keeps of its records, and the value of all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.cxl import engine, failure, types, values
+from spark_jobs.cxl.schema import Column, Schema
+from spark_jobs.nodes import operator
+from spark_jobs.nodes.aggregate import groups, numbers, partial
+from spark_jobs.nodes.aggregate.step import AggregateStep
+from spark_jobs.nodes.records import batches, order
+from spark_jobs.nodes.state import fitting
+from spark_jobs.nodes.state.keeping import END, Given, Tables, files_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from spark_jobs.cxl import typed
+    from spark_jobs.nodes.state.step import Assignment, StateStep
+
+
+class Total(Tables):
+    """Groups of an aggregate: one of the run, or one for each file."""
+
+    def __init__(self, step: StateStep, assignment: Assignment, by: Sequence[str], context: operator.Context) -> None:
+        super().__init__()
+        program: typed.AggregateProgram = assignment.value  # type: ignore[assignment]
+        row = Schema(tuple(Column(name, types.STRING, step.name) for name in by))
+        self._assignment = assignment
+        self._by = tuple(by)
+        self._step = AggregateStep(step.name, self._by, program, row, row)
+        self._grouping = partial.Grouping(self._step, context)
+        self._numeric = numbers.arguments(self._step)
+
+    def failures(self, columns: Mapping[str, pa.Array]) -> Sequence[engine.RowFailure]:
+        """Those whose arguments are no numbers, where numbers are wanted (decision 90)."""
+        return numbers.failures(self._step, self._numeric, columns)
+
+    def refuse(self, columns: Mapping[str, Any]) -> None:
+        """The same for a single record."""
+        for name, function in self._numeric.items():
+            numbers.check(self._step.name, function, columns.get(name), name)
+
+    def add(self, batch: batches.Batch, files: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
+        """Group the records at once."""
+        grouping = self._grouping
+        given = dict(zip(grouping.keys, (files[name] for name in self._by), strict=True))
+        arguments = {name: columns[name] for call in self._step.program.calls for name in call.arguments}
+        known = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
+        origin = dict(zip(grouping.origin, (*known, batch.branches), strict=False))
+        states = [
+            state
+            for keeper in grouping.keepers
+            for state in keeper.first([arguments[name] for name in keeper.call.arguments], batch.count)
+        ]
+        self.merge(groups.reduce(grouping.keys, {**given, **origin, order.AT: batch.places}, grouping.carried, states))
+
+    def one(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """The groups' states: rows of a group have to meet in record order, whatever lanes they came by."""
+        return self._grouping.merge(sorted(tables, key=lambda table: table.column(order.AT)[0].as_py()))
+
+    def values(self, given: operator.Operator) -> Iterator[Given]:
+        """The result of each group; an error in it is an entry for the group (decision 70), and sets nothing."""
+        for table in self.told():
+            yield from self._results(table, given)
+
+    def _results(self, table: pa.Table, given: operator.Operator) -> Iterator[Given]:
+        grouping, count = self._grouping, table.num_rows
+        states = {name: partial.array(table, name) for name in table.schema.names}
+        results, overflowed = {}, np.zeros(count, dtype=bool)
+        for accumulator in grouping.accumulators:
+            results[accumulator.call.result], bad = accumulator.finish(states)
+            if bad is not None:
+                overflowed |= bad.to_numpy(zero_copy_only=False)
+        data = pa.RecordBatch.from_pydict(results | {name: states[name] for name in grouping.origin})
+        batch = batches.Batch(data, pa.array(np.arange(count)), batches.GroupOrigin(0), at=states[order.AT])
+        files = files_of(table, grouping.keys)
+        good = np.flatnonzero(~overflowed)
+        detail = f"state {given.step.name}: integer overflow in sum"
+        over = [engine.RowFailure(int(row), failure.Failure(detail)) for row in np.flatnonzero(overflowed)]
+        rest = batch.take(pa.array(good))
+        outcome = given.run(operator.compiled(self._step.program.after), rest, engine.Surroundings())
+        kept = np.arange(len(good)) if outcome.rows is None else outcome.rows.to_numpy()
+        failing = [engine.RowFailure(int(good[item.row]), item.failure) for item in outcome.failures]
+        value, wrong = fitting.fitted(
+            given.step.name,
+            self._assignment,
+            outcome.emits[self._assignment.path],
+            fitting.given_type(self._assignment),
+        )
+        failing += [engine.RowFailure(int(good[kept[item.row]]), item.failure) for item in wrong]
+        broken = {int(kept[item.row]) for item in wrong}
+        self._refuse(given, batch, [*over, *failing])
+        found = values.from_arrow(value, self._assignment.type)
+        for row, each in zip(kept.tolist(), found, strict=True):
+            if row not in broken:
+                yield Given(files[int(good[row])], END, each)
+
+    @staticmethod
+    def _refuse(given: operator.Operator, batch: batches.Batch, failing: list[engine.RowFailure]) -> None:
+        given.become(0, len(failing))
+        told = [
+            engine.RowFailure(item.row, failure.restated(item.failure, item.failure.detail, failure.Category.AGGREGATE))
+            for item in failing
+        ]
+        given.fail(batch, sorted(told, key=lambda item: item.row))

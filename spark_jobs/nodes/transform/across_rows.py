@@ -1,0 +1,32 @@
+"""The rows that windows over another source look into: written down by an earlier job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_jobs.nodes import keeping
+from spark_jobs.nodes.terms import shape
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spark_jobs.nodes.records import batches
+    from spark_jobs.nodes.transform.step import TransformStep
+
+
+@dataclass
+class KeepRows(keeping.Keep):
+    """Writes the rows of the source down, as far as the window reads them."""
+
+    step: TransformStep
+
+    def kept(self, batch: batches.Batch, port: int) -> pa.RecordBatch:
+        """The columns that the window reads."""
+        assert self.step.window is not None
+        wanted = self.step.window.reads
+        return batch.data.select([name for name in batch.data.schema.names if name in wanted])
+
+
+#: The operator of a transform with such windows: its parts have their own.
+OPERATORS = {shape.Role.BUILD: KeepRows}

@@ -1,0 +1,75 @@
+"""Windows over another source: each record sees the whole group of rows that it matches (decision 22).
+
+`KeepRows` has a job write the source's rows down. In the next `Across` has all of them: grouped by what records match,
+sorted, with the result of each function for each group. A record finds its group, and goes on with its results.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.cxl import engine
+from spark_jobs.nodes import operator, spill
+from spark_jobs.nodes.records import batches
+from spark_jobs.nodes.terms import shape
+from spark_jobs.nodes.windows import groups
+from spark_jobs.nodes.windows.arguments import Evaluator
+from spark_jobs.nodes.windows.rows import Order
+
+if TYPE_CHECKING:
+    from spark_jobs.nodes.transform.across_step import AcrossStep
+
+#: Of a task's share, what the source leaves to the records that look into it.
+_LEFT = 4
+
+
+@dataclass
+class Across(operator.Operator):
+    """Lays what the functions give for a record's group over the record."""
+
+    step: AcrossStep
+
+    def open(self) -> None:
+        """The rows are opened with the first record."""
+        self.evaluator = Evaluator(self._run)
+        self.state = engine.Surroundings()
+
+    def process(self, batch: batches.Batch, port: int) -> None:
+        """Find the groups of some records."""
+        batch = self.take(batch)
+        for piece in self.portions(batch):
+            found = groups.laid(self._groups, self._results, self.step.calls, piece.data, self.evaluator)
+            self.push(replace(piece, data=found))
+
+    @cached_property
+    def _groups(self) -> groups.Groups:
+        table = self.context.materialized(self.step.rows)
+        share = self.context.account.share
+        needed = 2 * table.nbytes
+        if needed > share - share // _LEFT:
+            raise spill.Exhausted(
+                "E310",
+                f"the rows of '{self.step.rows.input}', which the window ranges over, need {needed} bytes at once, "
+                f"memory.limit leaves {share} to each task; raise memory.limit, use fewer threads, or combine instead",
+                self.step.name,
+            )
+        self.context.account.keep(needed)
+        return groups.Groups.of(table, self.step.matches, Order((), self.step.fields))
+
+    @cached_property
+    def _results(self) -> pa.RecordBatch:
+        """For each group, and behind them for none, what the functions give that look at it alone."""
+        return self._groups.results([call for call in self.step.calls if not call.own], self.evaluator)
+
+    def _run(self, program: engine.BatchProgram, rows: pa.RecordBatch) -> engine.BatchResult:
+        batch = batches.Batch(rows, pa.array(np.arange(rows.num_rows)), batches.GroupOrigin(0))
+        return self.run(program, batch, self.state)
+
+
+#: The operators of such windows by their roles.
+OPERATORS = {shape.Role.WHOLE: Across}

@@ -1,0 +1,102 @@
+"""`log:` of a transform, as users write it: directives, and rules that stand in a file for all of them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from pydantic import ConfigDict, Field
+
+from spark_jobs.cxl.checking import scope as cxl_scope
+from spark_jobs.diagnostics import codes
+from spark_jobs.nodes.binding import report
+from spark_jobs.nodes.model import Config, Integer, Name, Text, choice
+from spark_jobs.nodes.transform.step import LogDirective
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_jobs.nodes.binding import BindScope, Flow
+
+#: What a directive says itself, or has from its rule.
+_NEEDED = ("level", "when", "message")
+
+
+class Level(StrEnum):
+    """Levels of log lines."""
+
+    TRACE = "trace"
+    DEBUG = "debug"
+    INFO = "info"
+    WARN = "warn"
+    ERROR = "error"
+
+
+class Moment(StrEnum):
+    """When a log directive speaks."""
+
+    BEFORE_TRANSFORM = "before_transform"
+    AFTER_TRANSFORM = "after_transform"
+    PER_RECORD = "per_record"
+    ON_ERROR = "on_error"
+
+
+class LogRule(Config):
+    """A rule of the log rules file: what directives that name it do not say themselves (spec/plan.md 15)."""
+
+    level: choice(Level) | None = None  # type: ignore[valid-type]
+    when: choice(Moment) | None = None  # type: ignore[valid-type]
+    condition: Text | None = None
+    message: Text | None = None
+    fields_: list[Text] = Field(default_factory=list, alias="fields")
+    every: Integer | None = None
+
+
+class LogRules(Config):
+    """The log rules file."""
+
+    rules: dict[Name, LogRule]
+
+
+class LogConfig(LogRule):
+    """An entry of `log`; with a rule, as it is when the rule's keys stand under its own."""
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["log_rule"]}, {"required": [*_NEEDED]}]})
+
+    log_rule: Name | None = None
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What it has to say and does not."""
+        return tuple(key for key in _NEEDED if getattr(self, key) is None)
+
+
+def check(entries: Sequence[LogConfig], scope: BindScope) -> None:
+    """What is wrong with the directives of a transform by themselves."""
+    for index, entry in enumerate(entries):
+        path = ("config", "log", index)
+        for key in entry.missing if entry.log_rule is None else ():
+            report(scope, codes.E006, f"the key `{key}` is required here", *path, help=f"add `{key}:`")
+        where = f'transform "{scope.name}": log directive #{index + 1}'
+        if entry.every is not None and entry.every < 1:
+            report(scope, codes.E011, f"{where}: every must be >= 1", *path, "every")
+        elif entry.every is not None and entry.when is not None and entry.when is not Moment.PER_RECORD:
+            message = f"{where}: 'every' is only valid with when: per_record"
+            report(scope, codes.E011, message, *path, "every", help="remove `every`, or log per_record")
+
+
+def directive(index: int, entry: LogConfig, scope: BindScope, after: Flow) -> LogDirective | None:
+    """The directive as it runs, None when its condition does not compile."""
+    condition = None
+    if entry.condition is not None:
+        condition = scope.compile("config", "log", index, "condition", mode=cxl_scope.Mode.PREDICATE, flow=after)
+        if condition is None:
+            return None
+    return LogDirective(
+        level=str(entry.level),
+        when=str(entry.when),
+        message=entry.message or "",
+        condition=condition,
+        fields=tuple(entry.fields_),
+        every=entry.every or 1,
+    )

@@ -1,0 +1,105 @@
+"""How windows treat records: the rows of a partition meet, are sorted, get what the functions give, and go home.
+
+`Gather` is the end of the region before: it sends records to the partition of their `group_by` values. `Ranged` has
+them all and lays the results over them. `Home` puts them back into record order; with a single partition `Ranged` does
+that itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import engine, types
+from spark_jobs.nodes import keys, meeting, spill
+from spark_jobs.nodes.records import batches
+from spark_jobs.nodes.records.columns import HASHED
+from spark_jobs.nodes.terms import shape
+from spark_jobs.nodes.windows.arguments import Evaluator
+from spark_jobs.nodes.windows.rows import Order, Rows
+from spark_jobs.nodes.windows.running import Running
+
+if TYPE_CHECKING:
+    from spark_jobs.nodes.transform.window_step import WindowStep
+
+
+def _key_columns(step: WindowStep) -> list[str]:
+    """The comparable keys: the columns themselves where they can be compared."""
+    return [name if keys.is_value(static) else HASHED.of(name) for name, static in step.keys]
+
+
+@dataclass
+class Gather(meeting.Departure):
+    """Sends records to the partitions of their keys."""
+
+    step: WindowStep
+
+    @property
+    def key_columns(self) -> list[str]:
+        """The comparable keys."""
+        return _key_columns(self.step)
+
+    def process(self, batch: batches.Batch, port: int) -> None:
+        """Compute comparable keys; what has none goes to the dead letters."""
+        unlike = [(name, static) for name, static in self.step.keys if not keys.is_value(static)]
+        self.depart(*self.hashed(self.take(batch), unlike))
+
+
+@dataclass
+class Ranged(meeting.Meeting):
+    """Sorts the rows of its partitions and computes the functions over them."""
+
+    step: WindowStep
+
+    def open(self) -> None:
+        """Nothing has come yet."""
+        step, calls = self.step, self.step.calls
+        kinds = [types.STRING if static.is_dynamic else static for _, static in step.keys]
+        order = Order(tuple(zip(_key_columns(step), kinds, strict=True)), step.fields)
+        ahead, whole = max((call.ahead for call in calls), default=0), any(call.needs_partition for call in calls)
+        self.rows = Rows(self.context, step.name, order, ahead, whole)
+        self.dropping = [field.name for field in step.fields if field.drops_nulls]
+        self.state = engine.Surroundings()
+        if self.exchange is None:
+            self.found = spill.Ordered(self.context, step.name)
+
+    def receive(self, table: pa.Table) -> None:
+        """Records from one task; those without a value that `null_order: drop` wants are in no partition."""
+        self.enter(table.num_rows)
+        for name in self.dropping:
+            known = table.column(name).is_valid()
+            if not pc.all(known, min_count=0).as_py():
+                self._give(table.filter(pc.invert(known)))
+                table = table.filter(known)
+        if table.num_rows:
+            self.rows.add(table)
+
+    def finish(self) -> None:
+        """The results for all rows; then all go home, or on in their order."""
+        running = Running(self.step.calls, Evaluator(self._run))
+        for strip in self.rows.strips():
+            self._give(pa.table(running.columns(strip)))
+        if self.exchange is None:
+            meeting.push_all(self, self.found, self.context.record_origin(self.number_of_partition))
+
+    def _run(self, program: engine.BatchProgram, rows: pa.RecordBatch) -> engine.BatchResult:
+        origin = self.context.record_origin(self.number_of_partition)
+        batch = batches.Batch(rows, pa.array(np.arange(rows.num_rows)), origin)
+        return self.run(program, batch, self.state)
+
+    def _give(self, table: pa.Table) -> None:
+        """Rows go home without what only their windows read."""
+        gone = {*self.step.spare, *(name for name in table.schema.names if name in HASHED)}
+        table = table.drop_columns([name for name in table.schema.names if name in gone])
+        if self.exchange is None:
+            self.found.add(table)
+        else:
+            self.send_home(table)
+
+
+#: The operators of windows by their roles.
+OPERATORS = {shape.Role.PARTIAL: Gather, shape.Role.FINAL: Ranged, shape.Role.HOME: meeting.Home}

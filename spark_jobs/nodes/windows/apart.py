@@ -1,0 +1,225 @@
+"""A program with window functions taken apart: the calls, and the program that reads what they gave.
+
+What a call is given is an expression over a row of the frame. A let in it stands for its expression there, so that
+`let total = price * n` and `$window.sum(total)` add up each row's own; in a predicate a let keeps the value that it has
+for the record at hand (decision 68), unless it is the same for all records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.cxl import trees, typed, types
+from spark_jobs.cxl.builtins import declare
+from spark_jobs.cxl.builtins.declare import Takes
+from spark_jobs.nodes.records.columns import OWN, RANGED
+from spark_jobs.nodes.windows.call import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+#: The emit of a program with one value; with a dollar sign it is no field: NaN is among its values.
+VALUE = "$value"
+#: Values of the surroundings that are the same for all records.
+_CONSTANT = ("vars.", "config.", "pipeline.name", "pipeline.execution_id", "pipeline.batch_id", "pipeline.start_time")
+
+
+class Unbound(Exception):
+    """A call reads what belongs to an element of an array, and has no value for the record.
+
+    Args:
+        name: what it reads.
+        place: where.
+    """
+
+    def __init__(self, name: str, place: typed.Place) -> None:
+        super().__init__(name)
+        self.name = name
+        self.place = place
+
+
+@dataclass(frozen=True)
+class Apart:
+    """The calls in the order in which they are computed, and the program with their columns in place of them."""
+
+    calls: tuple[Call, ...]
+    program: typed.Program
+
+
+def of(program: typed.Program, columns: Mapping[str, types.Type], *, in_frame: bool = True) -> Apart:
+    """Take a program apart.
+
+    Args:
+        program: it.
+        columns: the types of the columns that the window ranges over.
+        in_frame: whether the record is itself a row of its frame, so that lets can be computed for each row of it.
+
+    Raises:
+        Unbound: a call reads an element of an array.
+    """
+    taken = _Apart(program, columns, in_frame)
+    with trees.room():
+        statements = tuple(taken.statement(one) for one in program.statements)
+    changed = replace(program, statements=statements)
+    return Apart(tuple(taken.calls.values()), replace(changed, columns=frozenset(trees.columns_of(changed))))
+
+
+class _Apart:
+    def __init__(self, program: typed.Program, columns: Mapping[str, types.Type], in_frame: bool) -> None:
+        self.program = program
+        self.columns = columns
+        self.in_frame = in_frame
+        self.calls: dict[Any, Call] = {}
+        #: What each slot holds, where it holds the same for all of a record.
+        self.given: dict[int, typed.Expression] = {}
+
+    def statement(self, statement: typed.Statement) -> typed.Statement:
+        """The statement, with what its slot holds from here on."""
+        if isinstance(statement, typed.Each):
+            source = self.changed(statement.source)
+            self.given.pop(statement.slot, None)
+            return replace(statement, source=source, body=tuple(self.statement(one) for one in statement.body))
+        changed: typed.Statement = self.changed(statement)
+        if isinstance(changed, typed.Let | typed.Emit | typed.EmitMeta):
+            try:
+                self.given[changed.slot] = self.bound(changed.value)
+            except Unbound:
+                self.given.pop(changed.slot, None)
+        return changed
+
+    def changed(self, node: Any) -> Any:
+        """A tree with columns in place of calls."""
+        return _mapped(node, lambda part: self.computed(part) if isinstance(part, typed.WindowCall) else None)
+
+    def computed(self, node: typed.WindowCall) -> typed.Windowed:
+        """What stands for a call."""
+        takes = declare.windows()[node.function].takes
+        own: dict[str, typed.Expression] = {}
+        given: typed.Expression | None = None
+        offset: int | typed.Expression = 1
+        if takes is Takes.OFFSET and self.in_frame:
+            offset = self.offset(node.arguments[0])
+        elif node.arguments and takes not in (Takes.POSITION, Takes.OFFSET):
+            is_own = takes is Takes.PREDICATE or not self.in_frame
+            given = self.beside(node.arguments[0], own) if is_own else self.bound(node.arguments[0])
+        key = (node.function, node.field, _mapped((given, offset, *own.items()), _without_place))
+        call = self.calls.get(key)
+        if call is None:
+            call = self.calls[key] = self.call(node, given, offset, own)
+        return typed.Windowed(node.type, node.place, call.column, call.failure)
+
+    def call(
+        self,
+        node: typed.WindowCall,
+        given: typed.Expression | None,
+        offset: int | typed.Expression,
+        own: Mapping[str, typed.Expression],
+    ) -> Call:
+        """The call of a node, by what it is given."""
+        field = given.name if isinstance(given, typed.Column) and given.name not in own else node.field
+        static = given.type if given is not None else self.columns.get(field or "", types.NULL)
+        start, end = node.place
+        number = str(len(self.calls))
+        return Call(
+            function=node.function,
+            column=RANGED.of(number),
+            failure=RANGED.of(f"{number}.failure"),
+            type=node.type,
+            argument=None if given is None or field is not None else self.value(given),
+            field=field,
+            argument_type=static,
+            offset=offset if isinstance(offset, int) else self.value(offset),
+            own=tuple((name, self.value(expression)) for name, expression in own.items()),
+            text=" ".join(self.program.text[start:end].split()),
+        )
+
+    def offset(self, node: typed.Expression) -> int | typed.Expression:
+        """A constant, or what each record says."""
+        found = self.bound(node)
+        match found:
+            case typed.Literal(value=value):
+                return value if isinstance(value, int) else 1
+            case typed.Negate(operand=typed.Literal(value=int())):
+                return 0
+        return found
+
+    def beside(self, node: typed.Expression, own: dict[str, typed.Expression]) -> typed.Expression:
+        """An expression in which lets are what they are for the record at hand: columns beside those of the frame."""
+        inside = _closures(node)
+
+        def held(part: Any) -> typed.Expression | None:
+            if not isinstance(part, typed.Local) or part.slot in inside:
+                return None
+            value = self.bound(part)
+            if _is_constant(value):
+                return value
+            name = OWN.of(str(part.slot))
+            own[name] = value
+            return typed.Column(value.type, part.place, name)
+
+        found: typed.Expression = _mapped(node, held)
+        return found
+
+    def bound(self, node: typed.Expression) -> typed.Expression:
+        """An expression with what lets hold in place of them."""
+        inside = _closures(node)
+
+        def held(part: Any) -> typed.Expression | None:
+            if not isinstance(part, typed.Local) or part.slot in inside:
+                return None
+            if part.slot not in self.given:
+                raise Unbound(part.name, part.place)
+            return self.given[part.slot]
+
+        found: typed.Expression = _mapped(node, held)
+        return found
+
+    def value(self, expression: typed.Expression) -> typed.Program:
+        """A program with one emit."""
+        statement = typed.Emit(expression.place, self.program.slots, VALUE, expression)
+        found = replace(
+            self.program,
+            statements=(statement,),
+            slots=self.program.slots + 1,
+            emits=((VALUE, expression.type),),
+            metas=(),
+            system=frozenset(trees.systems_of(expression)),
+        )
+        return replace(found, columns=frozenset(trees.columns_of(expression)))
+
+
+def _closures(node: typed.Expression) -> set[int]:
+    """The slots that an expression binds itself."""
+    return {part.slot for part in trees.walk(node) if isinstance(part, typed.Closure)}
+
+
+def _is_constant(node: typed.Expression) -> bool:
+    """Whether an expression has one value for all records."""
+    for part in trees.walk(node):
+        if isinstance(part, typed.Column | typed.Windowed | typed.Now):
+            return False
+        if isinstance(part, typed.System) and not part.path.startswith(_CONSTANT):
+            return False
+    return True
+
+
+def _without_place(part: Any) -> Any:
+    if isinstance(part, typed.Expression) and part.place != (0, 0):
+        return _mapped(replace(part, place=(0, 0)), _without_place)
+    return None
+
+
+def _mapped(node: Any, change: Callable[[Any], Any]) -> Any:
+    """A tree with other nodes in place of those that `change` gives one for; nothing is rebuilt that need not be."""
+    if isinstance(node, tuple):
+        changed = tuple(_mapped(item, change) for item in node)
+        return node if all(new is old for new, old in zip(changed, node, strict=True)) else changed
+    if not is_dataclass(node) or isinstance(node, type | types.Type):
+        return node
+    found = change(node)
+    if found is not None:
+        return found
+    old = {field.name: getattr(node, field.name) for field in fields(node)}
+    new = {name: _mapped(value, change) for name, value in old.items()}
+    return node if all(new[name] is old[name] for name in old) else replace(node, **new)

@@ -1,0 +1,59 @@
+"""What calls are given: an argument of each row, and values for pairs of a record and a row of its frame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.cxl import engine, failure, failures, values
+from spark_jobs.nodes import operator
+from spark_jobs.nodes.windows.function import Given
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_jobs.cxl import typed
+    from spark_jobs.nodes.windows.call import Call
+
+
+class Evaluator:
+    """Evaluates the programs of calls.
+
+    Args:
+        run: runs a program on rows.
+    """
+
+    def __init__(self, run: Callable[[engine.BatchProgram, pa.RecordBatch], engine.BatchResult]) -> None:
+        self._run = run
+
+    def given(self, call: Call, rows: pa.RecordBatch) -> Given:
+        """What a call is given of each row."""
+        if call.argument is not None:
+            return self.value(call.argument, rows)
+        if call.field is not None:
+            return Given(column(rows, call.field, values.arrow_type(call.argument_type)))
+        return Given(pa.nulls(rows.num_rows, pa.string()))
+
+    def value(self, program: typed.Program, rows: pa.RecordBatch) -> Given:
+        """The value of a program's single emit for each row, null where it fails, and the failures."""
+        result = self._run(operator.compiled(program), rows)
+        found = result.emits[program.emits[0][0]]
+        if result.rows is None:
+            return Given(found)
+        places = np.full(rows.num_rows, -1, dtype=np.int64)
+        places[result.rows.to_numpy()] = np.arange(len(found))
+        texts: list[Any] = [None] * rows.num_rows
+        for item in failures.of(result.failures):
+            texts[item.row] = failure.packed(item.failure)
+        return Given(found.take(pa.array(places, mask=places < 0)), pa.array(texts, pa.string()))
+
+
+def column(rows: pa.RecordBatch, name: str, wanted: pa.DataType) -> pa.Array:
+    """A column as functions take it; one that the rows do not have is null."""
+    position = rows.schema.get_field_index(name)
+    if position < 0:
+        return pa.nulls(rows.num_rows, wanted)
+    found = rows.column(position)
+    return found if found.type == wanted else found.cast(wanted)

@@ -1,0 +1,89 @@
+"""What has no kernel: values of any kind, taken in one row after the other as the functions are declared to."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.cxl import values
+from spark_jobs.cxl.builtins import declare
+from spark_jobs.cxl.failure import Failure, packed
+from spark_jobs.nodes.windows import failing
+from spark_jobs.nodes.windows.function import Function, Given, Results
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_jobs.nodes.windows.call import Call
+    from spark_jobs.nodes.windows.strip import Strip
+
+#: The aggregate function that a window function is up to each row.
+_RUNNING = {"sum": "sum", "cumulative_sum": "sum", "avg": "avg", "min": "min", "max": "max"}
+
+
+class ByRow(Function):
+    """A running aggregate over values whose kind shows at run time only."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call)
+        self._failing = failing.Running()
+        self._state: Any = None
+
+    def results(self, strip: Strip, given: Given) -> Results:
+        """The values, one after the other."""
+        return self.ended(strip, given, strip.places)
+
+    def ended(self, strip: Strip, given: Given, rows: np.ndarray) -> Results:
+        """The values of some rows."""
+        wanted = np.zeros(strip.count, dtype=bool)
+        wanted[rows] = True
+        items = values.from_arrow(given.values.slice(0, strip.count), self.call.argument_type)
+        found: list[Any] = []
+        problems: list[str | None] = []
+        for value, starts, told in zip(items, strip.starts.tolist(), wanted.tolist(), strict=False):
+            if starts or self._state is None:
+                self._state = _begun(self.call.function)
+            self._state.step(value)
+            if not told:
+                continue
+            try:
+                found.append(self._state.finish())
+                problems.append(None)
+            except Failure as problem:
+                found.append(None)
+                problems.append(packed(problem))
+        failures = pa.array(problems, pa.string())
+        given_ = self._failing.of(strip, given)
+        both = failing.both(None if given_ is None else given_.take(pa.array(rows)), failures)
+        return Results(values.to_arrow(found, self.call.type), both)
+
+
+class _Collected:
+    """The values that are not null, so far; with `once` each kind of value once."""
+
+    def __init__(self, *, once: bool) -> None:
+        self._once = once
+        self._seen: set[str] = set()
+        self._items: list[Any] = []
+
+    def step(self, value: Any) -> None:
+        """Take a value in."""
+        text = values.encode(0.0 if value == 0.0 and value.__class__ is float else value)
+        if text is None or (self._once and text in self._seen):
+            return
+        self._seen.add(text)
+        self._items.append(value)
+
+    def finish(self) -> list[Any]:
+        """The array so far."""
+        return copy.copy(self._items)
+
+
+def _begun(function: str) -> Any:
+    if function in _RUNNING:
+        begin: Callable[[], Any] = declare.aggregates()[_RUNNING[function]].accumulator
+        return begin()
+    return _Collected(once=function == "distinct")

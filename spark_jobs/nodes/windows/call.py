@@ -1,0 +1,72 @@
+"""A call of a window function as a plan has it, and the order of the rows that it ranges over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_jobs.cxl import types
+
+if TYPE_CHECKING:
+    from spark_jobs.cxl import typed
+
+#: What has no kernel where the kind of its values shows at run time only.
+_BY_KIND = ("sum", "cumulative_sum", "avg", "min", "max", "collect", "distinct")
+
+
+@dataclass(frozen=True)
+class Match:
+    """A column of a record and one of another source that have to be equal; nulls never are (decision 82)."""
+
+    here: str
+    here_type: types.Type
+    there: str
+    there_type: types.Type
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call; equal ones of a program are one.
+
+    Args:
+        function: its name.
+        column: the column of its values.
+        failure: the column of its failures.
+        type: that of its values.
+        argument: what it is given of a row of the frame, a program with one emit; None for a column, or nothing.
+        field: the column that it is given.
+        argument_type: the type of what it is given.
+        offset: how many rows away `lag` and `lead` look; a program with one emit where each record says it.
+        own: what of the record itself the argument reads: columns, each with a program that has one emit.
+        text: the call as it is written.
+    """
+
+    function: str
+    column: str
+    failure: str
+    type: types.Type
+    argument: typed.Program | None
+    field: str | None
+    argument_type: types.Type
+    offset: int | typed.Program
+    own: tuple[tuple[str, typed.Program], ...]
+    text: str
+
+    @property
+    def needs_partition(self) -> bool:
+        """Whether all rows of a partition have to be at hand for it."""
+        return bool(self.own) or not isinstance(self.offset, int)
+
+    @property
+    def ahead(self) -> int:
+        """How many rows behind a row it looks at."""
+        return max(self.offset, 0) if self.function == "lead" and isinstance(self.offset, int) else 0
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why it runs row by row; None where it has a kernel."""
+        if self.own:
+            return "what it compares with differs from record to record"
+        if self.function in _BY_KIND and (self.argument_type.is_dynamic or self.argument_type.kind is types.Kind.ARRAY):
+            return f"the values' type is known at run time only ({self.argument_type})"
+        return None

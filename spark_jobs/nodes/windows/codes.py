@@ -1,0 +1,131 @@
+"""Columns as whole numbers, so that equal values have one number, and numbers have the order that is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import types
+from spark_jobs.nodes import sorting, words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Numbers up to here can be added to one another.
+_MOST = 1 << 62
+#: Whole numbers that lie in so narrow a range are their own codes; others are numbered by their rank.
+_NARROW = 1 << 32
+_PLAIN = (types.Kind.INT, types.Kind.BOOL, types.Kind.DATE, types.Kind.DATETIME)
+
+
+@dataclass(frozen=True)
+class Codes:
+    """A number for each row, from 0 to `size` - 1."""
+
+    numbers: np.ndarray
+    size: int
+
+    def dense(self) -> Codes:
+        """The same order with numbers that leave no gaps."""
+        uniques, numbers = np.unique(self.numbers, return_inverse=True)
+        return Codes(numbers, max(len(uniques), 1))
+
+    def reversed(self) -> Codes:
+        """The opposite order."""
+        return Codes(self.size - 1 - self.numbers, self.size)
+
+
+def of_keys(column: pa.Array) -> Codes:
+    """Codes of a comparable key (see `keys.py`): equal for equal values, nulls included, in no order."""
+    if pa.types.is_integer(column.type) and not column.null_count and len(column):
+        numbers = column.to_numpy().astype(np.int64)
+        low, high = int(numbers.min()), int(numbers.max())
+        if high - low < _NARROW:
+            return Codes(numbers - low, high - low + 1)
+    encoded = column.dictionary_encode(null_encoding="encode")
+    return Codes(encoded.indices.to_numpy().astype(np.int64), max(len(encoded.dictionary), 1))
+
+
+def of_values(column: pa.Array, static: types.Type) -> Codes:
+    """Codes in the order of values (spec/exec.md 1.2), from 1; nulls have 0."""
+    valid = column.is_valid().to_numpy(zero_copy_only=False)
+    found = _ranks(column, static, valid)
+    return Codes(np.where(valid, found.numbers + 1, 0), found.size + 1)
+
+
+def of_sort(column: pa.Array, static: types.Type, *, descending: bool, nulls_first: bool) -> Codes:
+    """Codes in the order of a field of `sort_by`."""
+    valid = column.is_valid().to_numpy(zero_copy_only=False)
+    found = _ranks(column, static, valid)
+    if descending:
+        found = found.reversed()
+    if column.null_count == 0:
+        return found
+    null = 0 if nulls_first else found.size
+    return Codes(np.where(valid, found.numbers + nulls_first, null), found.size + 1)
+
+
+def _ranks(column: pa.Array, static: types.Type, valid: np.ndarray) -> Codes:
+    """Numbers in the order of values; those of nulls mean nothing."""
+    if static.is_dynamic or static.kind is types.Kind.ARRAY:
+        return _texts(sorting.field(column, static))
+    if static.kind is types.Kind.STRING:
+        return _texts(column)
+    if static.kind in _PLAIN:
+        numbers = sorting.number(column, static)
+        known = numbers[valid] if column.null_count else numbers
+        if not len(known):
+            return Codes(np.zeros(len(column), np.int64), 1)
+        low, high = known.min(), known.max()
+        if int(high) - int(low) < _NARROW:
+            return Codes((numbers - low).astype(np.int64) * valid, int(high) - int(low) + 1)
+    else:
+        numbers = sorting.number(column, static)
+    uniques, ranks = np.unique(numbers, return_inverse=True)
+    return Codes(ranks, max(len(uniques), 1))
+
+
+def _texts(column: pa.Array) -> Codes:
+    """Ranks of texts, or of bytes; each is compared once."""
+    encoded = column.dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    if not len(order):
+        return Codes(np.zeros(len(column), np.int64), 1)
+    return Codes(ranks[encoded.indices.fill_null(0).to_numpy()], len(order))
+
+
+def joined(parts: Sequence[Codes], count: int) -> Codes:
+    """One code for several, in the order of the first, then of the second, and so on."""
+    whole = Codes(np.zeros(count, np.int64), 1)
+    for part in parts:
+        if whole.size * part.size > _MOST:
+            part = part.dense()
+        if whole.size * part.size > _MOST:
+            whole = whole.dense()
+        whole = Codes(whole.numbers * part.size + part.numbers, whole.size * part.size)
+    return whole
+
+
+def order(parts: Sequence[Codes], rows: np.ndarray) -> np.ndarray:
+    """Rows in the order of the first codes, of equal ones in that of the second, and so on.
+
+    Args:
+        parts: codes of all rows.
+        rows: the rows, as they stand where all codes are equal.
+    """
+    waiting = list(parts)
+    while waiting:
+        # The last codes come first, as many at once as share a word: later sorts keep the order of equal ones.
+        found = waiting.pop()
+        if not words.fits(found.size, len(rows)):
+            found = found.dense()
+        while waiting and words.fits(waiting[-1].size * found.size, len(rows)):
+            found = joined([waiting.pop(), found], len(rows))
+        rows = rows[words.order(found.numbers[rows])]
+    return rows

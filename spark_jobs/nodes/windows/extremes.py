@@ -1,0 +1,55 @@
+"""`min` and `max`: of equal values the first, nulls passed over, NaN larger than every number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.nodes.windows import codes, failing
+from spark_jobs.nodes.windows.function import Function, Given, Results
+
+if TYPE_CHECKING:
+    from spark_jobs.nodes.windows.call import Call
+    from spark_jobs.nodes.windows.strip import Strip
+
+#: Codes up to here can be added to one another.
+_MOST = 1 << 62
+
+
+class Extreme(Function):
+    """The row that wins so far, by codes that have the order of the values."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call)
+        self._failing = failing.Running()
+        #: The winner of the partition that goes on.
+        self._carried: pa.Array | None = None
+
+    def results(self, strip: Strip, given: Given) -> Results:
+        """The winners; what won in earlier strips takes part as a row before the first."""
+        values = given.values.slice(0, strip.count)
+        carried = 0
+        wide = strip
+        if strip.head and self._carried is not None:
+            carried = 1
+            values = pa.concat_arrays([self._carried, values])
+            wide = strip.behind(1)
+        found = self._winners(wide, values).slice(carried)
+        self._carried = found.slice(strip.count - 1)
+        return Results(found, self._failing.of(strip, given))
+
+    def _winners(self, strip: Strip, values: pa.Array) -> pa.Array:
+        ranked = codes.of_values(values, self.call.argument_type)
+        if (int(strip.partitions[-1]) + 1) * ranked.size > _MOST:
+            ranked = ranked.dense()
+        numbers = ranked.numbers
+        if self.call.function == "min":
+            numbers = np.where(numbers > 0, ranked.size - numbers, 0)
+        # Each partition's codes are above all of those before it, so that one running maximum serves them all.
+        floor = strip.partitions * ranked.size
+        best = np.maximum.accumulate(floor + numbers)
+        won = np.concatenate([[True], best[1:] > best[:-1]])
+        rows = np.maximum.accumulate(np.where(won, strip.places, 0))
+        return values.take(pa.array(rows, mask=best == floor))

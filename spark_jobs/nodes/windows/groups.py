@@ -1,0 +1,135 @@
+"""Groups of rows that records look into as a whole: the frame of a window over another source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.cxl import values
+from spark_jobs.nodes.combine import build, index
+from spark_jobs.nodes.records import batches
+from spark_jobs.nodes.windows import arguments, codes, functions, pairs
+from spark_jobs.nodes.windows.rows import STRIP_ROWS, Order
+from spark_jobs.nodes.windows.strip import Strip
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from spark_jobs.cxl import types
+    from spark_jobs.nodes.windows.arguments import Evaluator
+    from spark_jobs.nodes.windows.call import Call, Match
+
+#: A record has no place in a group of another source, so what is counted from there is null.
+_POSITIONAL = ("row_number", "rank", "dense_rank", "lag", "lead")
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows by what records match, each group sorted.
+
+    Args:
+        frame: the rows, one group after another.
+        bounds: where each group begins, and where the last ends.
+        table: finds the group of a record.
+        matches: what must be equal.
+    """
+
+    frame: pa.RecordBatch
+    bounds: np.ndarray
+    table: index.BuildTable
+    matches: tuple[Match, ...]
+
+    @classmethod
+    def of(cls, table: pa.Table, matches: tuple[Match, ...], order: Order) -> Groups:
+        """The groups of some rows; those without a value that `null_order: drop` wants are in none."""
+        rows = batches.gather(table)
+        known = {m.there: m.there_type for m in matches} | {f.name: f.declared_type for f in order.fields}
+        rows = batches.overlay(rows, {n: arguments.column(rows, n, values.arrow_type(t)) for n, t in known.items()})
+        for field in order.fields:
+            if field.drops_nulls:
+                rows = rows.filter(rows.column(field.name).is_valid())
+        if order.fields:
+            rows = rows.take(pa.array(codes.order(order.field_codes(rows), np.arange(rows.num_rows))))
+        found = {build.key_name(i): _key(rows, m.there, m.there_type, m) for i, m in enumerate(matches)}
+        built = index.BuildTable.index(pa.table(batches.overlay(rows, found)), list(found))
+        return cls(rows.take(pa.array(built.order)), built.starts, built, matches)
+
+    @property
+    def count(self) -> int:
+        """How many groups there are."""
+        return len(self.bounds) - 1
+
+    def of_records(self, records: pa.RecordBatch) -> np.ndarray:
+        """The number of each record's group; that behind the last where it has none."""
+        keys = [_key(records, m.here, m.here_type, m) for m in self.matches]
+        found = self.table.find(records.num_rows, keys)
+        return np.where(found.counts > 0, np.searchsorted(self.bounds[:-1], found.starts), self.count)
+
+    def frames(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where the rows of groups begin and end; the group that there is not is empty."""
+        begins, ends = np.append(self.bounds[:-1], 0), np.append(self.bounds[1:], 0)
+        return begins[numbers], ends[numbers]
+
+    def results(self, calls: Iterable[Call], evaluator: Evaluator) -> pa.RecordBatch:
+        """What functions give for each group, and behind the last for none."""
+        found: dict[str, pa.Array] = {}
+        for call in calls:
+            nothing = pairs.nothing(call)
+            failures = pa.nulls(1, pa.string())
+            if call.function in _POSITIONAL:
+                found[call.column] = pa.nulls(self.count + 1, nothing.type)
+                continue
+            parts = list(self._parts(call, evaluator))
+            found[call.column] = pa.concat_arrays([*(values_ for values_, _ in parts), nothing])
+            found[call.failure] = pa.concat_arrays([*(problems for _, problems in parts), failures])
+        return pa.RecordBatch.from_arrays(list(found.values()), names=list(found))
+
+    def _parts(self, call: Call, evaluator: Evaluator) -> Iterable[tuple[pa.Array, pa.Array]]:
+        """Values and failures of groups, some rows of all at a time."""
+        function = functions.begin(call)
+        begun = np.zeros(self.frame.num_rows, dtype=bool)
+        begun[self.bounds[:-1]] = True
+        last = self.bounds[1:] - 1
+        for start in range(0, self.frame.num_rows, STRIP_ROWS):
+            rows = self.frame.slice(start, STRIP_ROWS)
+            starts = begun[start : start + rows.num_rows]
+            ended = last[(last >= start) & (last < start + rows.num_rows)] - start
+            result = function.ended(Strip(rows, starts, starts, rows.num_rows), evaluator.given(call, rows), ended)
+            failures = pa.nulls(len(ended), pa.string()) if result.failures is None else result.failures
+            yield result.values, failures
+
+
+def _key(rows: pa.RecordBatch, name: str, static: types.Type, match: Match) -> pa.Array:
+    """A column as both sides compare it."""
+    return build.comparable(rows.column(name), static, build.meeting_type(match.here_type, match.there_type))
+
+
+def laid(
+    groups: Groups, known: pa.RecordBatch, calls: Sequence[Call], rows: pa.RecordBatch, evaluator: Evaluator
+) -> pa.RecordBatch:
+    """Records with what functions give for their groups.
+
+    Args:
+        groups: all.
+        known: the results of those that look at a group alone.
+        calls: all, in the order in which they are computed.
+        rows: the records.
+        evaluator: runs the programs of calls.
+    """
+    numbers = groups.of_records(rows)
+    taken = known.take(pa.array(numbers))
+    begins, ends = groups.frames(numbers)
+    for call in calls:
+        if call.own and call.function not in _POSITIONAL:
+            result = pairs.results(call, evaluator, rows, groups.frame, begins, ends)
+            columns = {call.column: result.values}
+            if result.failures is not None:
+                columns[call.failure] = result.failures
+        else:
+            names = (call.column, call.failure)
+            columns = {name: taken.column(name) for name in names if name in taken.schema.names}
+        rows = batches.overlay(rows, columns)
+    return rows

@@ -1,0 +1,105 @@
+"""Calls that look at their frame from each record's own point of view: a predicate that compares with a let.
+
+Each record meets each row of its frame, as pairs in strips of their own: the frames one after another, each begun anew.
+That is the square of a partition's rows, but never a Python loop over them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.cxl import trees, values
+from spark_jobs.nodes.windows import functions
+from spark_jobs.nodes.windows.function import Results
+from spark_jobs.nodes.windows.strip import Strip
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.nodes.windows.arguments import Evaluator
+    from spark_jobs.nodes.windows.call import Call
+
+#: Pairs that are looked at at once.
+PAIRS = 131_072
+
+
+def results(
+    call: Call,
+    evaluator: Evaluator,
+    records: pa.RecordBatch,
+    frame: pa.RecordBatch,
+    begins: np.ndarray,
+    ends: np.ndarray,
+) -> Results:
+    """The results of a call for records, each with a frame.
+
+    Args:
+        call: it.
+        evaluator: runs its programs.
+        records: the records.
+        frame: the rows of all frames.
+        begins: where in them the frame of each record begins.
+        ends: and where it ends.
+    """
+    own = {name: evaluator.value(program, records).values for name, program in call.own}
+    read = _read(call, frame)
+    function = functions.begin(call)
+    found: list[pa.Array] = []
+    problems: list[pa.Array] = []
+    for record, row, starts, last in _pairs(begins, ends):
+        laid = [column.take(pa.array(record)) for column in own.values()]
+        columns = [frame.column(name).take(pa.array(row)) for name in read]
+        rows = pa.RecordBatch.from_arrays([*columns, *laid], names=[*read, *own])
+        result = function.results(Strip(rows, starts, starts, len(row)), evaluator.given(call, rows))
+        ended = pa.array(last)
+        found.append(result.values.take(ended))
+        problems.append(pa.nulls(len(last), pa.string()) if result.failures is None else result.failures.take(ended))
+    return _scattered(call, ends > begins, found, problems)
+
+
+def _read(call: Call, frame: pa.RecordBatch) -> list[str]:
+    """The columns of the frame that a call reads; one at least, to have rows."""
+    known = {call.field} if call.argument is None else set(trees.columns_of(call.argument))
+    # What is around a row are columns too.
+    return [name for name in frame.schema.names if name in known or name.startswith("$")] or frame.schema.names[:1]
+
+
+def _pairs(begins: np.ndarray, ends: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+    """Pairs in pieces: records, rows of their frames, where a record is new, and which pairs are a record's last."""
+    sizes = ends - begins
+    after = np.cumsum(sizes)
+    total = int(after[-1]) if len(after) else 0
+    for start in range(0, total, PAIRS):
+        pair = np.arange(start, min(start + PAIRS, total))
+        record = np.searchsorted(after, pair, side="right")
+        position = pair - (after - sizes)[record]
+        yield record, begins[record] + position, position == 0, np.flatnonzero(pair == after[record] - 1)
+
+
+def _scattered(call: Call, has_frame: np.ndarray, found: list[pa.Array], problems: list[pa.Array]) -> Results:
+    """The results of records that have a frame, with those of an empty one for the others."""
+    empty = nothing(call)
+    values_ = pa.concat_arrays([empty, *found])
+    failures = pa.concat_arrays([pa.nulls(1, pa.string()), *problems])
+    rows = pa.array(np.where(has_frame, np.cumsum(has_frame), 0))
+    texts = failures.take(rows)
+    return Results(values_.take(rows), texts if texts.null_count < len(texts) else None)
+
+
+def nothing(call: Call) -> pa.Array:
+    """What a function gives for no rows: one value."""
+    match call.function:
+        case "count":
+            value: object = 0
+        case "every" | "not_exists":
+            value = True
+        case "any" | "exists":
+            value = False
+        case "collect" | "distinct":
+            value = []
+        case _:
+            value = None
+    return values.to_arrow([value], call.type)

@@ -1,0 +1,157 @@
+"""Functions of a row's place in its partition: numbers, ranks, and values of other rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.nodes.windows.function import Function, Given, Results
+
+if TYPE_CHECKING:
+    from spark_jobs.nodes.windows.call import Call
+    from spark_jobs.nodes.windows.strip import Strip
+
+
+class Number(Function):
+    """`row_number`, and `count`: the frame's rows."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call)
+        self._before = 0
+
+    def numbers(self, strip: Strip) -> np.ndarray:
+        """The position of each row in its partition, from 1."""
+        found: np.ndarray = strip.places - strip.begins + 1
+        found[: strip.head] += self._before
+        self._before = int(found[-1])
+        return found
+
+    def results(self, strip: Strip, given: Given) -> Results:
+        """The position."""
+        return Results(pa.array(self.numbers(strip)))
+
+
+class Rank(Number):
+    """`rank`: the position of the first row with the same values of the sort fields."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call)
+        self._last = 0
+
+    def results(self, strip: Strip, given: Given) -> Results:
+        """That of the last row that began other values."""
+        numbers = self.numbers(strip)
+        found = np.maximum.accumulate(np.where(strip.peers[: strip.count], strip.places, -1))
+        ranks = np.where(found >= 0, numbers[found], self._last)
+        self._last = int(ranks[-1])
+        return Results(pa.array(ranks))
+
+
+class DenseRank(Function):
+    """`dense_rank`: how many different values of the sort fields there are up to the row."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call)
+        self._last = 0
+
+    def results(self, strip: Strip, given: Given) -> Results:
+        """Their number so far."""
+        ranks = strip.running(strip.peers[: strip.count].astype(np.int64), self._last)
+        self._last = int(ranks[-1])
+        return Results(pa.array(ranks))
+
+
+class First(Function):
+    """`first`, `first_value`: the value of the partition's first row, which fails where computing it did."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call)
+        self._carried: tuple[pa.Array, pa.Array] | None = None
+
+    def results(self, strip: Strip, given: Given) -> Results:
+        """What the first row has, for all of its partition."""
+        failures = pa.nulls(len(given.values), pa.string()) if given.failures is None else given.failures
+        columns = [given.values.slice(0, strip.count), failures.slice(0, strip.count)]
+        rows = strip.begins
+        if strip.head:
+            assert self._carried is not None
+            columns = [pa.concat_arrays([one, more]) for one, more in zip(self._carried, columns, strict=True)]
+            rows = np.where(strip.places < strip.head, 0, rows + 1)
+        values, found = (column.take(pa.array(rows)) for column in columns)
+        self._carried = values.slice(strip.count - 1), found.slice(strip.count - 1)
+        return Results(values, found if found.null_count < len(found) else None)
+
+
+class Own(Function):
+    """`last`, `last_value`: the frame ends with the row itself."""
+
+    def results(self, strip: Strip, given: Given) -> Results:
+        """The row's own value."""
+        failures = None if given.failures is None else given.failures.slice(0, strip.count)
+        return Results(given.values.slice(0, strip.count), failures)
+
+
+class Lag(Function):
+    """`lag`: the value some rows before; the same number for all rows."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call)
+        assert isinstance(call.offset, int)
+        self._offset = max(call.offset, 0)
+        self._carried: pa.Array | None = None
+
+    def results(self, strip: Strip, given: Given) -> Results:
+        """The value of the row that stands there, if any does."""
+        values = given.values.slice(0, strip.count)
+        rows = strip.places - self._offset
+        there = rows >= strip.begins
+        carried = 0
+        if strip.head and self._carried is not None:
+            carried = len(self._carried)
+            values = pa.concat_arrays([self._carried, values])
+            rows = rows + carried
+            there[: strip.head] = rows[: strip.head] >= 0
+        found = values.take(pa.array(rows, mask=~there))
+        known = strip.count - strip.last + (carried if strip.head == strip.count else 0)
+        self._carried = values.slice(len(values) - min(known, self._offset))
+        return Results(found)
+
+
+class Lead(Function):
+    """`lead`: the value some rows after; the same number for all rows, which the strip has at hand."""
+
+    def results(self, strip: Strip, given: Given) -> Results:
+        """The value of the row that stands there, if any does."""
+        rows = strip.places + self.call.ahead
+        there = rows < _ends(strip.starts)[: strip.count]
+        return Results(given.values.take(pa.array(rows, mask=~there)))
+
+
+class Reach(Function):
+    """`lag` and `lead` by what each record says; all rows of a partition are at hand."""
+
+    def reached(self, strip: Strip, given: Given, offsets: Given) -> Results:
+        """The value of the row that each record asks for; less than 0 is the record's own row, null is the next one."""
+        steps = pc.fill_null(whole(offsets.values), 1).to_numpy(zero_copy_only=False).clip(0, strip.count)
+        rows = strip.places + steps if self.call.function == "lead" else strip.places - steps
+        there = (rows >= strip.begins) & (rows < _ends(strip.starts[: strip.count]))
+        return Results(given.values.slice(0, strip.count).take(pa.array(rows, mask=~there)), offsets.failures)
+
+
+def whole(offsets: pa.Array) -> pa.Array:
+    """Whole numbers; values of any kind that are none are null."""
+    if pa.types.is_integer(offsets.type):
+        return offsets
+    fits = pc.match_substring_regex(offsets, "^-?[0-9]{1,18}$")
+    return pc.cast(pc.if_else(fits, offsets, pa.scalar(None, pa.string())), pa.int64())
+
+
+def _ends(starts: np.ndarray) -> np.ndarray:
+    """For each row the first row behind its partition."""
+    count = len(starts)
+    nexts = np.where(starts, np.arange(count), count)
+    behind = np.minimum.accumulate(nexts[::-1])[::-1]
+    return np.concatenate([behind[1:], [count]])

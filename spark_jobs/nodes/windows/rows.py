@@ -1,0 +1,233 @@
+"""Rows on their way into sorted strips: by numbers in memory while they fit, by runs of bytes on disk beyond that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.nodes import memory, sorting, spill, words
+from spark_jobs.nodes.records import batches, order
+from spark_jobs.nodes.records.columns import SORTED
+from spark_jobs.nodes.windows import codes
+from spark_jobs.nodes.windows.strip import Strip
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spark_jobs.cxl import types
+    from spark_jobs.nodes.terms.sort import SortField
+
+#: Rows of a strip.
+STRIP_ROWS = 131_072
+
+
+@dataclass(frozen=True)
+class Order:
+    """The order of rows: partitions in any, in them by the fields, and else as the records stand.
+
+    Args:
+        keys: comparable columns, with the types of their values.
+        fields: what sorts a partition.
+    """
+
+    keys: tuple[tuple[str, types.Type], ...]
+    fields: tuple[SortField, ...]
+
+    def group_codes(self, rows: pa.RecordBatch) -> codes.Codes:
+        """A number for the partition of each row."""
+        return codes.joined([codes.of_keys(rows.column(name)) for name, _ in self.keys], rows.num_rows)
+
+    def field_codes(self, rows: pa.RecordBatch) -> list[codes.Codes]:
+        """Numbers for the values of each field."""
+        return [
+            codes.of_sort(rows.column(f.name), f.declared_type, descending=f.descending, nulls_first=f.nulls_first)
+            for f in self.fields
+        ]
+
+    def group_bytes(self, rows: pa.RecordBatch) -> list[pa.Array]:
+        """Bytes for the partition of each row."""
+        return [sorting.field(rows.column(name), static) for name, static in self.keys]
+
+    def field_bytes(self, rows: pa.RecordBatch) -> list[pa.Array]:
+        """Bytes for the values of each field."""
+        return [
+            sorting.field(rows.column(f.name), f.declared_type, descending=f.descending, nulls_first=f.nulls_first)
+            for f in self.fields
+        ]
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """Sorted rows, with where partitions and other values of the fields begin."""
+
+    rows: pa.RecordBatch
+    starts: np.ndarray
+    peers: np.ndarray
+
+    def slice(self, start: int, count: int | None = None) -> Sorted:
+        """The rows from one on; all, or so many."""
+        end = self.rows.num_rows if count is None else start + count
+        return Sorted(self.rows.slice(start, end - start), self.starts[start:end], self.peers[start:end])
+
+
+@dataclass
+class Rows:
+    """The rows of some partitions.
+
+    Args:
+        room: the task.
+        node: whose rows they are.
+        order: theirs.
+        ahead: how many rows behind a strip have to be at hand with it.
+        whole: whether a strip has to end with a partition.
+    """
+
+    room: spill.Room
+    node: str
+    order: Order
+    ahead: int
+    whole: bool
+    _held: spill.Ordered = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._held = spill.Ordered(self.room, self.node, (SORTED.name,), self._keyed)
+
+    def add(self, table: pa.Table) -> None:
+        """Rows, with their places."""
+        self._held.add(table)
+
+    def strips(self) -> Iterator[Strip]:
+        """All rows, sorted; can be asked for once."""
+        held = self._held.as_added()
+        if held is None:
+            yield from self._cut(self._merged())
+        elif held:
+            with self._held.working():
+                yield from self._in_memory(held)
+
+    # ---- in memory -------------------------------------------------------------------------------------------------
+
+    def _in_memory(self, held: list[pa.Table]) -> Iterator[Strip]:
+        rows = batches.gather(pa.concat_tables(held, promote_options="default"))
+        held.clear()
+        groups = self.order.group_codes(rows)
+        fields = self.order.field_codes(rows)
+        places = rows.column(order.AT).to_numpy()
+        arrived = np.arange(rows.num_rows) if np.all(places[1:] > places[:-1]) else words.order(places)
+        chosen = codes.order([groups, *fields], arrived)
+        starts = _changes(groups.numbers[chosen])
+        peers = starts.copy()
+        for field_codes in fields:
+            peers |= _changes(field_codes.numbers[chosen])
+        del groups, fields, arrived
+        start = 0
+        size = self._block_rows(rows)
+        while start < rows.num_rows:
+            end = min(start + size, rows.num_rows)
+            if self.whole:
+                behind = np.flatnonzero(starts[end:])
+                end = end + int(behind[0]) if len(behind) else rows.num_rows
+            seen = min(end + self.ahead, rows.num_rows)
+            found = rows.take(pa.array(chosen[start:seen]))
+            yield Strip(found, starts[start:seen], peers[start:seen], end - start)
+            start = end
+
+    def _block_rows(self, rows: pa.RecordBatch) -> int:
+        most = memory.step_bytes(self.room.account.share)
+        return max(1, min(STRIP_ROWS, rows.num_rows * most // max(rows.nbytes, 1)))
+
+    # ---- on disk ---------------------------------------------------------------------------------------------------
+
+    def _keyed(self, table: pa.Table) -> pa.Table:
+        """The rows with bytes that have their order: the partition, the fields, the place."""
+        rows = batches.gather(table)
+        places = sorting.fixed(sorting.big_endian(rows.column(order.AT).to_numpy()))
+        parts = [*self.order.group_bytes(rows), *self.order.field_bytes(rows), places]
+        return pa.table(rows).append_column(SORTED.name, sorting.joined(parts))
+
+    def _merged(self) -> Iterator[Sorted]:
+        last: pa.RecordBatch | None = None
+        for table in self._held.tables():
+            rows = batches.gather(table.drop_columns([SORTED.name]))
+            if last is None:
+                yield self._marked(rows)
+            else:
+                yield self._marked(batches.gather(_one([last, rows]))).slice(1)
+            last = rows.slice(rows.num_rows - 1)
+
+    def _marked(self, rows: pa.RecordBatch) -> Sorted:
+        """Sorted rows, with where they change; the first begins a partition, unless it is there only to compare."""
+        starts = _any_change(self.order.group_bytes(rows), rows.num_rows)
+        return Sorted(rows, starts, starts | _any_change(self.order.field_bytes(rows), rows.num_rows))
+
+    def _cut(self, pieces: Iterator[Sorted]) -> Iterator[Strip]:
+        """Strips of rows as they come off the disk; what has to be at hand with others waits for them."""
+        waiting: list[Sorted] = []
+        for piece in self._pieces(pieces):
+            waiting.append(piece)
+            self._check(waiting)
+            count = self._complete(waiting)
+            if count:
+                found = _joined(waiting)
+                yield Strip(found.rows, found.starts, found.peers, count)
+                waiting = [found.slice(count)]
+        found = _joined(waiting)
+        if found.rows.num_rows:
+            yield Strip(found.rows, found.starts, found.peers, found.rows.num_rows)
+
+    def _pieces(self, pieces: Iterator[Sorted]) -> Iterator[Sorted]:
+        for piece in pieces:
+            size = self._block_rows(piece.rows)
+            for start in range(0, piece.rows.num_rows, size):
+                yield piece.slice(start, min(size, piece.rows.num_rows - start))
+
+    def _complete(self, waiting: Sequence[Sorted]) -> int:
+        """How many of the rows that wait can go: those of whole partitions, and those with enough behind them."""
+        count = sum(each.rows.num_rows for each in waiting)
+        begun = np.flatnonzero(waiting[-1].starts)
+        last = count - waiting[-1].rows.num_rows + int(begun[-1]) if len(begun) else 0
+        return last if self.whole else max(last, count - self.ahead)
+
+    def _check(self, waiting: Sequence[Sorted]) -> None:
+        held = sum(each.rows.nbytes for each in waiting)
+        share = self.room.account.share
+        if len(waiting) > 1 and held > memory.record_bytes(share):
+            raise spill.Exhausted(
+                "E310",
+                f"the rows that a window function has to see at once need {held} bytes and as much again to be worked "
+                f"on, memory.limit leaves {share} to each task; raise memory.limit, use fewer threads, or give `lag` "
+                "and `lead` a constant offset and predicates a constant to compare with",
+                self.node,
+            )
+
+
+def _changes(numbers: np.ndarray) -> np.ndarray:
+    """Where another number stands than before; the first is one."""
+    found = np.ones(len(numbers), dtype=bool)
+    found[1:] = numbers[1:] != numbers[:-1]
+    return found
+
+
+def _any_change(columns: Sequence[pa.Array], count: int) -> np.ndarray:
+    """Where some column has other bytes than before; the first row is one."""
+    found = np.zeros(count, dtype=bool)
+    found[:1] = True
+    for column in columns:
+        found[1:] |= pc.not_equal(column.slice(1), column.slice(0, count - 1)).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _one(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    return pa.concat_tables([pa.table(batch) for batch in batches], promote_options="default")
+
+
+def _joined(pieces: Sequence[Sorted]) -> Sorted:
+    if len(pieces) == 1:
+        return pieces[0]
+    rows = batches.gather(_one([piece.rows for piece in pieces]))
+    starts, peers = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("starts", "peers"))
+    return Sorted(rows, starts, peers)

@@ -1,0 +1,169 @@
+"""`sum`, `cumulative_sum` and `avg`: running totals, exact until they are rounded once (decisions 69, 82)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.cxl import failure, types
+from spark_jobs.nodes.aggregate import exact
+from spark_jobs.nodes.windows import failing
+from spark_jobs.nodes.windows.function import Function, Given, Results
+
+if TYPE_CHECKING:
+    from spark_jobs.nodes.windows.call import Call
+    from spark_jobs.nodes.windows.strip import Strip
+
+_BITS = 32
+_LOW = (1 << _BITS) - 1
+#: Sums up to here fit a word whatever their order.
+_SAFE = 1 << 62
+
+
+class Total(Function):
+    """What both have in common: how many numbers there are in the frame, and failures of computing them."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call)
+        self._failing = failing.Running()
+        self._counted = 0
+
+    def results(self, strip: Strip, given: Given) -> Results:
+        """The totals of the numbers so far; null while there is none."""
+        column = given.values.slice(0, strip.count)
+        valid = column.is_valid().to_numpy(zero_copy_only=False)
+        counts = strip.running(valid.astype(np.int64), self._counted)
+        self._counted = int(counts[-1])
+        found = self.totals(strip, column.fill_null(0), counts)
+        return Results(found.values, failing.both(self._failing.of(strip, given), found.failures))
+
+    def totals(self, strip: Strip, column: pa.Array, counts: np.ndarray) -> Results:
+        """The totals.
+
+        Args:
+            strip: the rows.
+            column: their numbers, 0 for nulls.
+            counts: how many numbers there are so far.
+        """
+        raise NotImplementedError
+
+
+class _Ints(Total):
+    """Totals of whole numbers, as two words where one might not do."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call)
+        self._carried = 0
+
+    def words(self, strip: Strip, column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """Each total as `high * 2^32 + low`, `low` from 0 to 2^32 - 1."""
+        terms = column.to_numpy()
+        carried = self._carried if strip.head else 0
+        largest = max(abs(int(terms.max())), abs(int(terms.min())))
+        if largest * strip.count + abs(carried) < _SAFE:
+            sums = strip.running(terms, carried)
+            self._carried = int(sums[-1])
+            return sums >> _BITS, sums & _LOW
+        high = strip.running(terms >> _BITS, carried >> _BITS)
+        low = strip.running(terms & _LOW, carried & _LOW)
+        high, low = high + (low >> _BITS), low & _LOW
+        self._carried = (int(high[-1]) << _BITS) + int(low[-1])
+        return high, low
+
+
+class IntSum(_Ints):
+    """The running sum of whole numbers; one outside 64 bits is the record's failure."""
+
+    _OVERFLOW = failure.packed(failure.overflow("addition"))
+
+    def totals(self, strip: Strip, column: pa.Array, counts: np.ndarray) -> Results:
+        """The sums."""
+        high, low = self.words(strip, column)
+        sums = pa.array((high << _BITS) + low, mask=counts == 0)
+        bad = (high >= 1 << (_BITS - 1)) | (high < -(1 << (_BITS - 1)))
+        if not bad.any():
+            return Results(sums)
+        return Results(sums, pa.array(np.where(bad, self._OVERFLOW, ""), pa.string(), mask=~bad))
+
+
+class IntMean(_Ints):
+    """The running mean of whole numbers."""
+
+    def totals(self, strip: Strip, column: pa.Array, counts: np.ndarray) -> Results:
+        """The sum, rounded to a Float, by the count."""
+        high, low = self.words(strip, column)
+        fits = (high < 1 << (_BITS - 1)) & (high >= -(1 << (_BITS - 1)))
+        sums = ((high << _BITS) + low).astype(np.float64)
+        for row in np.flatnonzero(~fits).tolist():
+            sums[row] = float((int(high[row]) << _BITS) + int(low[row]))
+        return Results(pa.array(sums / np.maximum(counts, 1), mask=counts == 0))
+
+
+class _Floats(Total):
+    """Totals of Floats, by the digits of `exact.py`."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call)
+        self._digits: dict[int, int] = {}
+        self._odd = [0, 0, 0]
+
+    def sums(self, strip: Strip, column: pa.Array, counts: np.ndarray) -> exact.Totals:
+        """The sums, not rounded yet."""
+        none = counts == 0
+        digits = exact.digits_of(column)
+        special = digits.pop(exact.SPECIAL, None)
+        found: exact.Digits = {}
+        for place in sorted({*digits, *self._digits}):
+            terms = digits[place].to_numpy() if place in digits else np.zeros(strip.count, np.int64)
+            found[place] = pa.array(strip.running(terms, self._digits.get(place, 0)), mask=none)
+        self._keep(found, strip)
+        odd = self._special(strip, special)
+        if odd is not None:
+            found[exact.SPECIAL] = pa.array(odd)
+        return exact.Totals.of_digits(found)
+
+    def _keep(self, found: exact.Digits, strip: Strip) -> None:
+        """The digits of the partition that goes on, small again."""
+        last = {place: column.slice(strip.count - 1) for place, column in found.items()}
+        carried = exact.carried(last)
+        self._digits = {place: column[0].as_py() or 0 for place, column in carried.items() if column[0].as_py()}
+
+    def _special(self, strip: Strip, special: pa.Array | None) -> np.ndarray | None:
+        """NaN or an infinity for each row whose frame has one, else 0.0; None where no frame has."""
+        if special is None and not (strip.head and any(self._odd)):
+            self._odd = [0, 0, 0]
+            return None
+        terms = np.zeros(strip.count) if special is None else special.to_numpy()
+        masks = (np.isnan(terms), terms == math.inf, terms == -math.inf)
+        seen = [strip.running(mask.astype(np.int64), self._odd[i]) for i, mask in enumerate(masks)]
+        self._odd = [int(each[-1]) for each in seen]
+        nan, up, down = (each > 0 for each in seen)
+        found: np.ndarray = np.select([nan | (up & down), up, down], [math.nan, math.inf, -math.inf], 0.0)
+        return found
+
+
+class FloatSum(_Floats):
+    """The running sum of Floats."""
+
+    def totals(self, strip: Strip, column: pa.Array, counts: np.ndarray) -> Results:
+        """The nearest Floats."""
+        return Results(self.sums(strip, column, counts).nearest())
+
+
+class FloatMean(_Floats):
+    """The running mean of Floats."""
+
+    def totals(self, strip: Strip, column: pa.Array, counts: np.ndarray) -> Results:
+        """The sums by the counts, rounded once."""
+        return Results(self.sums(strip, column, counts).divided(exact.Totals.of_counts(pa.array(counts))))
+
+
+def total(call: Call) -> Function:
+    """The function of a call of `sum`, `cumulative_sum` or `avg` over numbers of one kind."""
+    is_int = call.argument_type.kind is types.Kind.INT
+    if call.function == "avg":
+        return IntMean(call) if is_int else FloatMean(call)
+    return IntSum(call) if is_int else FloatSum(call)

@@ -1,0 +1,209 @@
+"""What correlation is at each node: the keys of its records, whether groups mix them, and what stands behind those.
+
+All of it follows from the columns that binding gave the nodes, and from what steps say of themselves. Runs and
+`explain` read it here (decisions 37, 60, 61, 105 to 107; spec/plan.md 8).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from spark_jobs.nodes.records.columns import CORRELATION, group_number, is_engine, numbered
+from spark_jobs.plan.physical import feeds, liveness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from spark_jobs.plan.plan import Plan, PlannedNode
+
+
+class Grouping(StrEnum):
+    """How the groups of an aggregate and those of the correlation key lie to each other."""
+
+    #: `group_by` has every key field: a row is of one correlation group, and is rejected with it.
+    STRICT = "strict"
+    #: A row mixes correlation groups: records are taken out of it, and it is computed again.
+    RELAXED = "relaxed"
+    #: A row of a time window mixes them; windows are not computed again, so a failure behind it is the row's alone.
+    OPEN = "open"
+
+
+@dataclass(frozen=True)
+class NodeKeys:
+    """What correlation is at a node.
+
+    Args:
+        name: the node.
+        fields: the key fields of sources that its records carry, in the order of their columns.
+        aggregates: the retractable aggregates whose rows its records are, or are made of.
+        sources: the sources whose records it has, those of build sides left out.
+        records_of: those of them whose records it has as they are, not in rows of aggregates alone.
+        rows_of: the aggregates whose rows its records are, all or some of them; its own where it is one.
+        grouping: where it makes one record of many.
+        left_out: the keys that its inputs have and its records do not.
+        behind: the retractable aggregates it stands behind on any way, in topological order. Only when everything else
+            is settled their rows are final.
+        joined: the sources of build records with whose groups its rows leave as well (`propagate_ck`).
+    """
+
+    name: str
+    fields: tuple[str, ...]
+    aggregates: tuple[str, ...]
+    sources: tuple[str, ...]
+    records_of: tuple[str, ...] = ()
+    rows_of: tuple[str, ...] = ()
+    grouping: Grouping | None = None
+    left_out: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
+    joined: tuple[str, ...] = ()
+
+    @property
+    def is_correlated(self) -> bool:
+        """Whether its records are of groups."""
+        return bool(self.fields or self.aggregates)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The engine columns of its keys: those of fields, then the numbers of groups."""
+        return (*(CORRELATION.of(each) for each in self.fields), *(group_number(each) for each in self.aggregates))
+
+
+@dataclass(frozen=True)
+class DeferredRegion:
+    """What is computed again when records are taken back out of an aggregate (spec/plan.md 8).
+
+    Args:
+        producer: the aggregate.
+        members: the nodes behind it, in topological order, outputs left out.
+        outputs: the outputs that it reaches.
+        columns: its columns that any of them reads.
+    """
+
+    producer: str
+    members: tuple[str, ...]
+    outputs: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Correlation in a plan.
+
+    Args:
+        sources: the key of each source that has one.
+        nodes: every node, in topological order.
+        regions: those of the retractable aggregates.
+        policies: when each output rejects a group: `any`, `all` or `primary`.
+        limit: the most records that a group may have.
+    """
+
+    sources: Mapping[str, tuple[str, ...]]
+    nodes: Mapping[str, NodeKeys]
+    regions: tuple[DeferredRegion, ...]
+    policies: Mapping[str, str]
+    limit: int
+
+    @property
+    def is_active(self) -> bool:
+        """Whether any record is of a group."""
+        return bool(self.sources)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The key fields of all sources in order of first appearance, as dead letters have them."""
+        return tuple(dict.fromkeys(field for key in self.sources.values() for field in key))
+
+    @property
+    def retractable(self) -> tuple[str, ...]:
+        """The aggregates that records are taken back from, in topological order."""
+        return tuple(region.producer for region in self.regions)
+
+
+def of(plan: Plan) -> Correlation:
+    """Correlation in a plan."""
+    known: dict[str, NodeKeys] = {}
+    for planned in plan.nodes:
+        known[planned.name] = _keys(planned, known)
+    wanted = liveness.wanted(plan.nodes)
+    relaxed = [planned for planned in plan.nodes if known[planned.name].grouping is Grouping.RELAXED]
+    return Correlation(
+        sources={name: step.correlation_key for name, step in plan.sources.items() if step.correlation_key},
+        nodes=known,
+        regions=tuple(_region(plan, producer, known, wanted[producer.name]) for producer in relaxed),
+        policies={
+            name: step.correlation_fanout_policy or plan.errors.correlation_fanout_policy
+            for name, step in plan.outputs.items()
+        },
+        limit=plan.errors.max_group_buffer,
+    )
+
+
+def _keys(planned: PlannedNode, known: Mapping[str, NodeKeys]) -> NodeKeys:
+    inputs = [known[edge.node] for edge in planned.inputs]
+    streams = [known[edge.node] for edge in feeds.streams(planned)]
+    # Outputs have no ports: what they are given is what they write.
+    carried = _of_row(planned) if planned.outputs else _all(each.columns for each in inputs)
+    given = _all(each.columns for each in inputs)
+    grouping = _grouping(planned, streams, carried)
+    groups = planned.step is not None and planned.step.groups_by is not None
+    sources = _all(each.sources for each in streams) if planned.inputs else (planned.name,)
+    return NodeKeys(
+        name=planned.name,
+        fields=tuple(key for key in CORRELATION.keys(carried) if numbered(key) is None),
+        aggregates=tuple(name for key in CORRELATION.keys(carried) if (name := numbered(key)) is not None),
+        sources=sources,
+        records_of=() if groups else _all(each.records_of for each in streams) if planned.inputs else sources,
+        rows_of=(planned.name,) if groups else _all(each.rows_of for each in streams),
+        grouping=grouping,
+        left_out=CORRELATION.keys(name for name in given if name not in carried),
+        behind=_all((*each.behind, *_itself(each)) for each in inputs),
+        joined=()
+        if grouping is Grouping.RELAXED
+        else _all((*(each.joined for each in streams), *_beside(planned, known))),
+    )
+
+
+def _beside(planned: PlannedNode, known: Mapping[str, NodeKeys]) -> Iterator[tuple[str, ...]]:
+    """The sources of build sides whose keys the results keep."""
+    bonds = planned.step.bonds if planned.step is not None else ()
+    kept = {qualifier for _, qualifier, _ in bonds}
+    for edge in planned.inputs:
+        if edge.qualifier in kept:
+            beside = known[edge.node]
+            yield tuple(name for name in (*beside.sources, *beside.joined) if known[name].fields)
+
+
+def _itself(keys: NodeKeys) -> tuple[str, ...]:
+    return (keys.name,) if keys.grouping is Grouping.RELAXED else ()
+
+
+def _of_row(planned: PlannedNode) -> tuple[str, ...]:
+    """The columns of keys in a node's rows: all ports of a node have the same."""
+    row = next(iter(planned.outputs.values()), ())
+    return tuple(column.name for column in row if column.name in CORRELATION)
+
+
+def _grouping(planned: PlannedNode, streams: Iterable[NodeKeys], carried: tuple[str, ...]) -> Grouping | None:
+    if planned.step is None or planned.step.groups_by is None or not any(each.is_correlated for each in streams):
+        return None
+    if group_number(planned.name) in carried:
+        return Grouping.RELAXED
+    given = {column for each in streams for column in each.columns}
+    return Grouping.STRICT if given <= set(carried) else Grouping.OPEN
+
+
+def _region(plan: Plan, producer: PlannedNode, known: Mapping[str, NodeKeys], wanted: frozenset[str]) -> DeferredRegion:
+    reached = [name for name, keys in known.items() if producer.name in keys.behind]
+    row = next(iter(producer.outputs.values()))
+    return DeferredRegion(
+        producer=producer.name,
+        members=tuple(name for name in reached if name not in plan.outputs),
+        outputs=tuple(name for name in reached if name in plan.outputs),
+        columns=tuple(column.name for column in row if column.name in wanted or is_engine(column.name)),
+    )
+
+
+def _all(sets: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for each in sets for name in each))

@@ -1,0 +1,145 @@
+"""Correlation as `explain` shows it: the keys of each node, and what a failure there takes along or takes back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.nodes.records.columns import CORRELATION, numbered
+from spark_jobs.plan import correlation
+from spark_jobs.plan.correlation import Grouping
+from spark_jobs.plan.plan import Strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from spark_jobs.plan.correlation import Correlation, NodeKeys
+    from spark_jobs.plan.plan import Plan
+
+_POLICIES = {
+    "any": "a group is rejected when any of its records fails",
+    "all": "a group is rejected when all of its records fail",
+    "primary": "a group is rejected when its first record fails",
+}
+
+
+def lines(plan: Plan) -> list[str]:
+    """The section of the text; nothing where no source has a key."""
+    found = correlation.of(plan)
+    if not found.is_active:
+        return []
+    shown = [f"Groups: at most {found.limit} records; {_strategy(plan.errors.strategy)}"]
+    for planned in plan.nodes:
+        keys = found.nodes[planned.name]
+        shown += ["", f"{planned.kind} '{planned.name}':"]
+        shown += [f"  {title}: {text}" for title, text in _said(plan, found, keys)]
+    return shown
+
+
+def _strategy(strategy: Strategy) -> str:
+    return {
+        Strategy.FAIL_FAST: "the first failure ends the run, so no group is rejected",
+        Strategy.CONTINUE: "a rejected group is dead letters",
+        Strategy.BEST_EFFORT: "a rejected group is dropped and counted",
+    }[strategy]
+
+
+def _said(plan: Plan, found: Correlation, keys: NodeKeys) -> Iterator[tuple[str, str]]:
+    yield "keys", _listed(keys.columns) or _without(keys)
+    if keys.left_out:
+        yield "ends here", ", ".join(map(_shown, keys.left_out))
+    if keys.joined:
+        yield "joined", f"a row leaves with the groups of the records of {_quoted(keys.joined)} that it was joined to"
+    if keys.grouping is not None:
+        yield "groups", _grouping(keys)
+    if keys.behind:
+        yield "deferred", f"computed again when records are taken back out of {_quoted(keys.behind)}"
+    if keys.name in found.policies:
+        policy = found.policies[keys.name]
+        yield "fan-out", f"{policy}: {_POLICIES[policy]}"
+    if plan.errors.strategy is not Strategy.FAIL_FAST:
+        yield "a failure", failure(found, keys)
+
+
+def _without(keys: NodeKeys) -> str:
+    return "none: each record stands for itself" if not keys.rows_of else "none: each row stands for itself"
+
+
+def _grouping(keys: NodeKeys) -> str:
+    left_out = ", ".join(map(_shown, keys.left_out))
+    return {
+        Grouping.STRICT: "strict: group_by has every key field, so a row is rejected with its correlation group",
+        Grouping.RELAXED: f"retractable: group_by leaves out {left_out}, so a row mixes correlation groups",
+        Grouping.OPEN: f"mixed for good: group_by leaves out {left_out}, and time windows are not computed again",
+    }[keys.grouping or Grouping.STRICT]
+
+
+def failure(found: Correlation, keys: NodeKeys) -> str:
+    """What a failing record, or row, of a node takes along."""
+    clauses = []
+    keyed = [name for name in keys.records_of if name in found.sources]
+    if own := [f"{name} by {', '.join(found.sources[name])}" for name in keyed]:
+        clauses.append(f"takes along the records of its source with the same key ({'; '.join(own)})")
+    clauses += [_of_row(found, name) for name in keys.rows_of]
+    if alone := [name for name in keys.records_of if name not in found.sources]:
+        clauses.append(f"of {_quoted(alone)}, without key: alone")
+    return "; ".join(clauses)
+
+
+def _of_row(found: Correlation, name: str) -> str:
+    match found.nodes[name].grouping:
+        case Grouping.RELAXED:
+            return (
+                f"of a row of '{name}': takes the row's records back out of every output and aggregate, and what they "
+                "were in is computed again; other records of their correlation groups stay"
+            )
+        case Grouping.STRICT:
+            return f"of a row of '{name}': takes along the correlation group of the row, of all sources of its records"
+        case _:
+            return f"of a row of '{name}': stays alone"
+
+
+def _listed(columns: Iterable[str]) -> str:
+    return ", ".join(columns)
+
+
+def _shown(field: str) -> str:
+    aggregate = numbered(field)
+    return field if aggregate is None else f"the rows of '{aggregate}'"
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+def record(plan: Plan) -> dict[str, Any] | None:
+    """All of it as plain data; None where no source has a key."""
+    found = correlation.of(plan)
+    if not found.is_active:
+        return None
+    return {
+        "sources": {name: list(key) for name, key in found.sources.items()},
+        "max_group_buffer": found.limit,
+        "fanout_policies": dict(found.policies),
+        "nodes": {name: _record(plan, found, keys) for name, keys in found.nodes.items()},
+        "deferred_regions": [
+            {
+                "producer": region.producer,
+                "members": list(region.members),
+                "outputs": list(region.outputs),
+                "buffer_schema": list(region.columns),
+            }
+            for region in found.regions
+        ],
+    }
+
+
+def _record(plan: Plan, found: Correlation, keys: NodeKeys) -> dict[str, Any]:
+    return {
+        "keys": list(keys.columns),
+        "left_out": [CORRELATION.of(field) for field in keys.left_out],
+        "grouping": keys.grouping,
+        "rows_of": list(keys.rows_of),
+        "behind": list(keys.behind),
+        "joined": list(keys.joined),
+        "failure": failure(found, keys) if plan.errors.strategy is not Strategy.FAIL_FAST else "ends the run",
+    }

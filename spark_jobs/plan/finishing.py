@@ -1,0 +1,172 @@
+"""From bound nodes to a plan: the last stages of planning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_jobs.diagnostics import codes
+from spark_jobs.plan import binder, paths, settling
+from spark_jobs.plan.checks import overlap
+from spark_jobs.plan.expanding import expand
+from spark_jobs.plan.options import PlanOptions, RunOptions
+from spark_jobs.plan.physical import liveness, sizes
+from spark_jobs.plan.plan import LEAST_TASK_BYTES, DeadLetterTarget, ErrorHandling, Input, Plan, PlannedNode
+from spark_jobs.plan.reading import reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from spark_jobs.diagnostics.diagnostic import Diagnostics
+    from spark_jobs.diagnostics.source import Span
+    from spark_jobs.plan.reading import workspace, yaml_tree
+    from spark_jobs.plan.reading.document import Document
+    from spark_jobs.plan.reading.model import ErrorHandlingConfig
+    from spark_jobs.plan.reading.nodes import NodeSource
+
+
+def planned_nodes(bound: binder.Bindings) -> tuple[PlannedNode, ...]:
+    """The nodes as plans have them, with the columns that anybody reads."""
+    pruned = liveness.prune(tuple(_planned(bound)), bound.programs, list(bound.graph.nodes))
+    return settling.settle(pruned, bound)
+
+
+def error_handling(
+    read: Document, bound: binder.Bindings, nodes: tuple[PlannedNode, ...], base_dir: Path, found: Diagnostics
+) -> ErrorHandling:
+    """What happens to records that fail; where they and the outputs go."""
+    assert read.errors is not None
+    errors = _error_handling(read.errors, read.tree, bound.tokens)
+    overlap.check_targets(nodes, errors, bound.expansion.nodes, base_dir, found)
+    return errors
+
+
+def check_sizes(
+    nodes: tuple[PlannedNode, ...], bound: binder.Bindings, base_dir: Path, limit: int, found: Diagnostics
+) -> None:
+    """Whether what has to fit into memory does, as far as files tell."""
+    sizes.check(nodes, bound.graph, base_dir, limit, found)
+
+
+def finished(
+    read: Document,
+    path: Path,
+    base_dir: Path,
+    nodes: tuple[PlannedNode, ...],
+    errors: ErrorHandling,
+    bound: binder.Bindings,
+    options: PlanOptions,
+    limit: int,
+    space: workspace.Workspace,
+) -> Plan:
+    """The plan, of all that the stages have made."""
+    assert read.pipeline is not None
+    overrides = options if isinstance(options, RunOptions) else RunOptions()
+    return Plan(
+        name=read.pipeline.name,
+        path=path,
+        base_dir=base_dir,
+        source_hash=read.source_hash,
+        nodes=nodes,
+        errors=errors,
+        variables=bound.variables.defaults(),
+        memory_limit_bytes=limit,
+        threads=overrides.threads or read.pipeline.concurrency.threads,
+        metrics_dir=overrides.metrics_spool_dir or _resolved(read.pipeline.metrics.spool_dir, base_dir),
+        warnings=tuple(bound.found.sorted()),
+        storage=space.storage,
+        parameters=expand.provenance(bound.expansion),
+        places={node.name: _matcher_place(node) for node in bound.graph.nodes.values() if node.is_source},
+    )
+
+
+def memory_limit(read: Document, options: PlanOptions, found: Diagnostics) -> int:
+    """The limit in bytes; the command line's wins. What cannot hold one batch is E312 (decision 41)."""
+    written = read.pipeline.memory.limit if read.pipeline else None
+    override = options.memory_limit_bytes if isinstance(options, RunOptions) else None
+    limit = override or written or Plan.memory_limit_bytes
+    if limit < LEAST_TASK_BYTES:
+        place = reader.value_span(read.tree, ("pipeline", "memory", "limit")) if override is None else None
+        message = f"memory.limit of {limit} bytes cannot hold one batch of records ({LEAST_TASK_BYTES} bytes)"
+        found.add(codes.E312.at(place, message, help="raise `memory.limit` or `--memory-limit`"))
+    return limit
+
+
+def _matcher_place(node: NodeSource) -> Span:
+    matchers = getattr(node.config, "matchers", ())
+    return reader.value_span(node.tree, ("config", *matchers[:1]))
+
+
+def _planned(bindings: binder.Bindings) -> Iterator[PlannedNode]:
+    for name in _in_order(bindings):
+        node = bindings.graph.nodes[name]
+        bound = bindings.bound[name]
+        inputs = tuple(
+            Input(
+                reference.node,
+                binder.port_of(reference, name, tuple(bindings.flows[reference.node])) or "",
+                reference.qualifier,
+            )
+            for reference in bindings.graph.inputs[name]
+        )
+        if looked_up := _looked_up(bindings, name):
+            inputs += (Input(looked_up, "", looked_up),)
+        outputs = {port: flow.schema for port, flow in bound.outputs.items()}
+        yield PlannedNode(name, node.kind, inputs, outputs, bound.step, node.span, bound.pending, bound.origins)
+
+
+def _looked_up(bindings: binder.Bindings, name: str) -> str | None:
+    """The source whose records a node reads beside those of its inputs."""
+    step = bindings.bound[name].step
+    return step.ranges_over if step is not None else None
+
+
+def _in_order(bindings: binder.Bindings) -> Iterator[str]:
+    """The nodes in the order of the graph; a source that is read beside the inputs comes before its reader."""
+    done: set[str] = set()
+    for name in bindings.graph.order:
+        for each in (_looked_up(bindings, name), name):
+            if each is not None and each not in done:
+                done.add(each)
+                yield each
+
+
+def _error_handling(config: ErrorHandlingConfig, tree: yaml_tree.Mapping, tokens: Mapping[str, str]) -> ErrorHandling:
+    dlq = config.dlq
+    block = ("error_handling", "dlq")
+    if dlq is None:
+        return ErrorHandling(
+            strategy=config.strategy,
+            type_error_threshold=config.type_error_threshold,
+            max_group_buffer=config.max_group_buffer,
+            correlation_fanout_policy=str(config.correlation_fanout_policy),
+        )
+    per_source = {
+        name: DeadLetterTarget(
+            _filled(entry.path, tokens),
+            entry.max_rate,
+            dlq.min_records if entry.min_records is None else entry.min_records,
+            reader.value_span(tree, (*block, "per_source", name, "path")),
+        )
+        for name, entry in dlq.per_source.items()
+    }
+    return ErrorHandling(
+        strategy=config.strategy,
+        dead_letters=DeadLetterTarget(
+            _filled(dlq.path, tokens), dlq.max_rate, dlq.min_records, reader.value_span(tree, (*block, "path"))
+        ),
+        per_source=per_source,
+        include_reason=dlq.include_reason,
+        include_source_row=dlq.include_source_row,
+        type_error_threshold=config.type_error_threshold,
+        max_group_buffer=config.max_group_buffer,
+        correlation_fanout_policy=str(config.correlation_fanout_policy),
+    )
+
+
+def _resolved(path: str | None, base_dir: Path) -> str | None:
+    return None if path is None else paths.resolve(path, base_dir)
+
+
+def _filled(template: str | None, tokens: Mapping[str, str]) -> str | None:
+    return None if template is None else paths.fill(template, tokens)

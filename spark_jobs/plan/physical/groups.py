@@ -1,0 +1,104 @@
+"""Which correlation groups the rows of each node belong to, as tasks need to know it (decisions 37, 105, 106)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spark_jobs.nodes.records.columns import BOND, CORRELATION
+from spark_jobs.nodes.terms.correlation import Bond, GroupPlan, Membership, Standing
+from spark_jobs.plan import correlation
+from spark_jobs.plan.correlation import Grouping
+from spark_jobs.plan.physical import feeds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from spark_jobs.cxl import types
+    from spark_jobs.plan.correlation import NodeKeys
+    from spark_jobs.plan.plan import Input, Plan, PlannedNode
+
+    Kinds = tuple[types.Type, ...]
+
+
+def of(plan: Plan) -> GroupPlan | None:
+    """The groups of a plan; None where no source has a correlation key."""
+    known = correlation.of(plan)
+    if not known.is_active:
+        return None
+    standings: dict[str, Standing] = {}
+    columns = dict.fromkeys(name for step in plan.sources.values() for name in step.column_names)
+    for planned in plan.nodes:
+        kinds = {
+            name: types
+            for name, types in _kinds(planned, plan.by_name).items()
+            if name in columns or name in CORRELATION or name in BOND
+        }
+        standings[planned.name] = _standing(planned, known.nodes, kinds, standings)
+    return GroupPlan(standings, known.fields, tuple(columns), known.policies, known.limit)
+
+
+def _standing(
+    planned: PlannedNode, nodes: Mapping[str, NodeKeys], kinds: Mapping[str, Kinds], above: Mapping[str, Standing]
+) -> Standing:
+    keys = nodes[planned.name]
+    is_mixing = keys.grouping is Grouping.RELAXED
+    if not planned.inputs:
+        columns = tuple(CORRELATION.of(field) for field in keys.fields)
+        own = [Membership((planned.name,), keys.fields, columns=columns)] if keys.fields else []
+        return Standing(tuple(own), kinds, whole=frozenset([planned.name]))
+    step, streams = feeds.step(planned), feeds.streams(planned)
+    own = [] if is_mixing else list(_cut(streams, above, keys.fields))
+    if step.groups_by is not None:
+        own = [_of_group(each) for each in own]
+    if len(streams) > 1:
+        own = [replace(each, shared=tuple(sorted({*each.shared, *keys.sources}))) for each in own]
+    bonds = {(qualifier, column): name for name, qualifier, column in step.bonds}
+    for edge in (edge for edge in planned.inputs if edge not in streams):
+        own += _joined(above[edge.node].memberships, edge.qualifier, bonds)
+    return Standing(tuple(sorted(set(own))), kinds, is_mixing, bool(keys.behind), _whole(planned, above, nodes))
+
+
+def _of_group(each: Membership) -> Membership:
+    """What rows of an aggregate are of: of the groups that their keys show."""
+    return replace(each, bond=Bond.GROUPED, columns=tuple(CORRELATION.of(field) for field in each.fields))
+
+
+def _joined(
+    memberships: Iterable[Membership], qualifier: str, bonds: Mapping[tuple[str, str], str]
+) -> Iterator[Membership]:
+    """What rows are of for the sake of a build side: by the columns that keep its keys."""
+    for each in memberships:
+        names = {field: bonds.get((qualifier, column)) for field, column in zip(each.fields, each.columns, strict=True)}
+        if (left := each.cut([field for field, name in names.items() if name])) is not None:
+            yield replace(left, bond=Bond.JOINED, columns=tuple(str(names[field]) for field in left.fields))
+
+
+def _whole(planned: PlannedNode, above: Mapping[str, Standing], nodes: Mapping[str, NodeKeys]) -> frozenset[str]:
+    """The sources whose records come to a node with their whole key, on each way that they come."""
+    whole: set[str] = set()
+    cut: set[str] = set()
+    for edge in planned.inputs:
+        own = [each for each in above[edge.node].memberships if each.bond is Bond.OWN]
+        for source in nodes[edge.node].records_of:
+            is_whole = any(source in each.sources and each.fields == nodes[source].fields for each in own)
+            (whole if is_whole else cut).add(source)
+    return frozenset(whole - cut)
+
+
+def _kinds(planned: PlannedNode, nodes: Mapping[str, PlannedNode]) -> dict[str, Kinds]:
+    """What columns hold in the rows that come to a node, and in those that leave it."""
+    rows = [*planned.outputs.values(), *(nodes[edge.node].outputs[edge.port] for edge in planned.inputs)]
+    found: dict[str, dict[types.Type, None]] = {}
+    for row in rows:
+        for column in row:
+            found.setdefault(column.name, {})[column.type] = None
+    return {name: tuple(kinds) for name, kinds in found.items()}
+
+
+def _cut(edges: Sequence[Input], above: Mapping[str, Standing], fields: tuple[str, ...]) -> Iterator[Membership]:
+    """The groups of some inputs by the fields that go on: what is cut off makes larger groups (decision 106)."""
+    for edge in edges:
+        for each in above[edge.node].memberships:
+            if (left := each.cut(fields)) is not None:
+                yield left

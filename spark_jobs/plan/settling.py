@@ -1,0 +1,48 @@
+"""Which nodes read what state nodes set: their steps know it, and wait for it in a later job.
+
+A reader sees what the state nodes above it have set when their last record has passed, and what those of the init phase
+have; of several that set a variable the last in the order of the graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spark_jobs.nodes.terms.needs import Awaited
+from spark_jobs.plan.checks import scoping
+
+if TYPE_CHECKING:
+    from spark_jobs.plan.binder import Bindings
+    from spark_jobs.plan.plan import PlannedNode
+
+
+def settle(nodes: tuple[PlannedNode, ...], bindings: Bindings) -> tuple[PlannedNode, ...]:
+    """The nodes with steps that know what they wait for, and whether they are of the init phase."""
+    init = scoping.init_nodes(bindings)
+    awaited = _awaited(bindings, init)
+
+    def settled(planned: PlannedNode) -> PlannedNode:
+        step, found = planned.step, awaited.get(planned.name)
+        if step is not None and found:
+            step = replace(step, awaits=tuple(found.values()))
+        return replace(planned, step=step, is_init=planned.name in init)
+
+    return tuple(settled(planned) for planned in nodes)
+
+
+def _awaited(bindings: Bindings, init: set[str]) -> dict[str, dict[str, Awaited]]:
+    """By node and path. What travels with its record is waited for by nobody."""
+    writers = scoping.writers(bindings)
+    found: dict[str, dict[str, Awaited]] = {}
+    for read in scoping.reads(bindings) if writers else ():
+        if read.variable not in writers or read.path.startswith("record."):
+            continue
+        above = bindings.graph.ancestors(read.node)
+        early = init if read.node not in init else set()
+        setters = [name for name in writers[read.variable] if name != read.node and (name in above or name in early)]
+        setters.sort(key=lambda name: name not in init)
+        sources = bindings.streams[read.node][read.input] if read.input else ()
+        awaited = Awaited(read.path, read.type, tuple(setters), tuple(sorted(sources)))
+        found.setdefault(read.node, {})[read.path] = awaited
+    return found

@@ -1,0 +1,213 @@
+"""Pipelines with correlation keys, made by chance: all that carries, cuts, joins, mixes or rejects groups.
+
+All streams have the columns `id`, `reg`, `dept`, `v` and `n`, so that any two can be merged or combined. `id` and `reg`
+are keys, `dept` is what aggregates and combines go by, `v` does not always convert, `n` is a number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import random
+
+FIELDS = ("id", "reg", "dept", "v", "n")
+_PROGRAMS = (
+    "emit v = v.to_int().to_string()", "emit n = 12 / n", "emit n = if n == 7 then 1 / (n - n) else n",
+    'filter dept != "d"', "filter n > 1", "distinct by n", 'emit id = "same"', 'emit reg = "r"',
+    'emit n = if $source.name == "b" and n > 7 then 1 / 0 else n', "emit n = n + 1",
+)  # fmt: skip
+_BEHIND = (
+    "emit n = 100 / (n - 7)", "emit n = if n > 20 then 1 / 0 else n", "filter n != 3", "emit n = n + 1",
+    'emit v = if dept == "c" then "x".to_int().to_string() else v',
+)  # fmt: skip
+#: Programs over the rows of a partition so far; the model computes them by itself.
+WINDOWED = ("emit n = $window.sum(n)", "emit n = $window.count()", "emit n = $window.row_number()")
+_KEYS: tuple[Any, ...] = ("id", "id", "id", ["id", "reg"], ["reg"], None)
+_WHERE = (
+    "d.dept == b.dept", "d.dept == b.dept and d.n <= b.n", "d.id == b.id", "d.id == b.id and d.n > b.n",
+    "d.n >= b.n and d.n < b.n + 2",
+)  # fmt: skip
+_GROUPS = (["id"], ["id", "reg"], ["reg"], ["dept"], ["dept"], ["id", "dept"], [])
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What a node can read.
+
+    `sources` are those that are in it, `is_mixed` says that groups of several keys may be, `is_made` that a node made
+    it, `has_matches` that it has a column of arrays, which no other stream has: it is neither merged nor joined.
+    """
+
+    name: str
+    sources: frozenset[str]
+    is_mixed: bool = False
+    is_made: bool = True
+    has_matches: bool = False
+
+    def under(self, name: str, *others: Stream, is_mixed: bool = False) -> Stream:
+        """What a node makes of it, and of others."""
+        mixed = is_mixed or self.is_mixed or any(other.is_mixed for other in others)
+        sources = self.sources.union(*(other.sources for other in others))
+        return Stream(name, sources, mixed, has_matches=self.has_matches)
+
+
+def pipeline(chance: random.Random) -> tuple[dict[str, Any], dict[str, str]]:
+    """A pipeline and its input files."""
+    files: dict[str, str] = {}
+    names = ["a", "b", "c"][: chance.choice([1, 2, 2, 3])]
+    # Where every source has a key field of its own, combines can carry those of both sides.
+    own = dict(zip("abc", ["id", "reg", "dept"], strict=True)) if chance.random() < 0.35 else {}
+    nodes = [_source(chance, name, files, own.get(name)) for name in names]
+    streams = [Stream(name, frozenset([name]), is_made=False) for name in names]
+    used: set[str] = set()
+    for number in range(chance.choice([1, 2, 3, 4, 6])):
+        node, made = _node(chance, f"t{number}", streams, can_share=bool(own))
+        used |= set(_read(node))
+        nodes.append(node)
+        streams += made
+    left = [stream for stream in streams if stream.name.partition(".")[0] not in used or chance.random() < 0.25]
+    nodes = [node for node in nodes if node["type"] != "source" or node["name"] in used]
+    left = [stream for stream in left if stream.name in used or stream.is_made]
+    outputs = chance.sample(left, min(len(left), 4)) or streams[-1:]
+    nodes += [_output(chance, f"o{number}", stream) for number, stream in enumerate(outputs)]
+    errors = _errors(chance, [node["name"] for node in nodes if node["type"] == "source"])
+    if chance.random() < 0.3:
+        errors["correlation_fanout_policy"] = chance.choice(["any", "all", "primary"])
+    if chance.random() < 0.2:
+        errors["max_group_buffer"] = chance.choice([1, 2, 3, 5])
+    return {"pipeline": {"name": "p"}, "nodes": nodes, "error_handling": errors}, files
+
+
+def _errors(chance: random.Random, sources: list[str]) -> dict[str, Any]:
+    """The strategy, and what becomes of dead letters."""
+    strategy = chance.choice(["continue"] * 10 + ["best_effort", "fail_fast"])
+    dlq: dict[str, Any] = {"path": "out/dead.csv"}
+    if chance.random() < 0.2:
+        dlq["per_source"] = {name: {"path": f"out/dead_{name}.csv"} for name in sources if chance.random() < 0.6}
+    if chance.random() < 0.1:
+        dlq |= {"max_rate": chance.choice([0.1, 0.5, 1.0]), "min_records": chance.choice([1, 20])}
+    return {"strategy": strategy, "dlq": dlq}
+
+
+def _read(node: dict[str, Any]) -> list[str]:
+    given = node.get("input", node.get("inputs", []))
+    names = [given] if isinstance(given, str) else given.values() if isinstance(given, dict) else given
+    return [name.partition(".")[0] for name in names]
+
+
+def _source(chance: random.Random, name: str, files: dict[str, str], own: str | None) -> dict[str, Any]:
+    config: dict[str, Any] = {"type": "csv", "on_unmapped": "drop"}
+    many = chance.choice([1, 1, 1, 2])
+    odds = chance.choice([0, 0.02, 0.1, 0.3])
+    for number in range(many):
+        lines = [",".join(FIELDS)]
+        lines += [",".join(_cells(chance, odds)) for _ in range(chance.choice([0, 2, 6, 12, 30]))]
+        files[f"{name}/{number}.csv"] = "\n".join(lines) + "\n"
+    config |= {"path": f"{name}/0.csv"} if many == 1 else {"glob": f"{name}/*.csv"}
+    config["schema"] = {field: "int" if field == "n" else "string" for field in FIELDS}
+    if (key := own or chance.choice(_KEYS)) is not None:
+        config["correlation_key"] = key
+    return {"type": "source", "name": name, "config": config}
+
+
+def _cells(chance: random.Random, odds: float) -> list[str]:
+    key = chance.choice(["", *"123456"]) if chance.random() < 0.9 else "1"
+    return [
+        key,
+        chance.choice(["", "n", "s"]),
+        chance.choice("aabcd"),
+        "x" if chance.random() < odds else str(chance.randint(0, 9)),
+        "?" if chance.random() < odds / 3 else str(chance.randint(0, 9) if odds else chance.randint(1, 6)),
+    ]
+
+
+def _node(
+    chance: random.Random, name: str, streams: list[Stream], *, can_share: bool
+) -> tuple[dict[str, Any], list[Stream]]:
+    one = chance.choice(streams[-4:])
+    if streams[-1].is_mixed and chance.random() < 0.5:
+        return _transform(chance, name, streams[-1])
+    match chance.choice(["transform", "transform", "transform", "route", "merge", "combine", "aggregate", "aggregate"]):
+        case "route":
+            return _route(chance, name, one)
+        case "merge":
+            plain = [stream for stream in streams if not stream.has_matches]
+            plain = [stream for stream in plain if not stream.is_mixed or chance.random() < 0.15]
+            if len(plain) > 1:
+                inputs = chance.sample(plain, min(len(plain), chance.choice([2, 2, 3])))
+                node = {"type": "merge", "name": name, "inputs": [each.name for each in inputs]}
+                return node, [inputs[0].under(name, *inputs)]
+        case "combine":
+            plain = [stream for stream in streams if not stream.has_matches]
+            driver = one if not one.has_matches else chance.choice(plain)
+            return _combine(chance, name, driver, chance.choice(plain), can_share=can_share or chance.random() < 0.5)
+        case "aggregate":
+            return _aggregate(chance, name, one)
+    return _transform(chance, name, one)
+
+
+def _transform(chance: random.Random, name: str, one: Stream) -> tuple[dict[str, Any], list[Stream]]:
+    config: dict[str, Any] = {"cxl": chance.choice(_BEHIND if one.is_mixed and chance.random() < 0.7 else _PROGRAMS)}
+    if chance.random() < 0.15:
+        config["analytic_window"] = {"group_by": [chance.choice(["dept", "id"])]}
+        config["cxl"] = chance.choice(WINDOWED)
+    elif chance.random() < 0.15:
+        config["cxl"] += '\nemit each e in "p q".split(" ") {\n  emit v = e\n}'
+    if chance.random() < 0.2:
+        config["validations"] = [{"name": "small", "check": "n < 9", "message": "too large"}]
+    return {"type": "transform", "name": name, "input": one.name, "config": config}, [one.under(name)]
+
+
+def _route(chance: random.Random, name: str, one: Stream) -> tuple[dict[str, Any], list[Stream]]:
+    conditions = {
+        f"{name}x": chance.choice(["n > 4", "10 / n > 2"]),
+        f"{name}y": chance.choice(['dept == "a"', "n < 7"]),
+    }
+    config = {"mode": chance.choice(["exclusive", "inclusive"]), "conditions": conditions, "default": f"{name}z"}
+    made = [one.under(f"{name}.{name}{port}") for port in "xyz"]
+    return {"type": "route", "name": name, "input": one.name, "config": config}, made
+
+
+def _combine(
+    chance: random.Random, name: str, driver: Stream, build: Stream, *, can_share: bool
+) -> tuple[dict[str, Any], list[Stream]]:
+    carried: list[Any] = ["driver", "all", {"named": ["id"]}, {"named": ["reg"]}] if can_share else ["driver"]
+    number = chance.choice(["d.n", "d.n", "12 / d.n", "12 / b.n", "d.n + b.n"])
+    config: dict[str, Any] = {
+        "where": chance.choice(_WHERE),
+        "match": chance.choice(["first", "all", "all", "collect"]),
+        "on_miss": chance.choice(["skip", "null_fields"]),
+        "propagate_ck": chance.choice(carried),
+        "cxl": f"emit id = d.id\nemit reg = b.reg\nemit dept = d.dept\nemit v = d.v\nemit n = {number}",
+    }
+    if config["match"] == "collect":
+        del config["cxl"]
+    node = {"type": "combine", "name": name, "input": {"d": driver.name, "b": build.name}, "config": config}
+    made = replace(driver.under(name, build), has_matches=config["match"] == "collect")
+    return node, [made]
+
+
+def _aggregate(chance: random.Random, name: str, one: Stream) -> tuple[dict[str, Any], list[Stream]]:
+    by = chance.choice(_GROUPS)
+    emits = [f"emit {field} = any({field})" for field in FIELDS[:4] if field not in by]
+    emits.append(
+        chance.choice(["emit n = sum(n)", "emit n = count(*)", "emit n = max(n)", "emit n = 30 / (sum(n) - 9)"])
+    )
+    node = {"type": "aggregate", "name": name, "input": one.name, "config": {"group_by": by, "cxl": "\n".join(emits)}}
+    # Whether it mixes keys depends on those of its input; what might is treated as if it did.
+    return node, [one.under(name, is_mixed=True)]
+
+
+def _output(chance: random.Random, name: str, one: Stream) -> dict[str, Any]:
+    config: dict[str, Any] = {"type": "csv", "path": f"out/{name}.csv", "if_exists": "overwrite"}
+    if chance.random() < 0.2:
+        config["include_correlation_keys"] = True
+    if one.has_matches:
+        config["exclude"] = ["b"]
+    if chance.random() < 0.15:
+        config["sort_order"] = chance.choice([["dept"], ["dept", {"field": "n", "order": "desc"}]])
+    if chance.random() < 0.15:
+        config["correlation_fanout_policy"] = chance.choice(["any", "all", "primary"])
+    return {"type": "output", "name": name, "input": one.name, "config": config}

@@ -1,0 +1,117 @@
+"""Avro files are read as fastavro wrote them, in any splits; whatever is broken about one is told."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_jobs.cxl import types
+from spark_jobs.scan.files import FormatError
+from tests.formats.avro import files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROWS = 60
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz"])
+@pytest.mark.parametrize("split", [16, 700, 5000, 1 << 40])
+def test_records_are_those_that_were_written(tmp_path: Path, codec: str, split: int) -> None:
+    path = tmp_path / "rows.avro"
+    path.write_bytes(files.make([files.record(number) for number in range(ROWS)], codec=codec))
+    wanted = [files.expected(number) for number in range(ROWS)]
+    for exact in (False, True):
+        found = files.read(path, split, block=1000, exact=exact)
+        assert found.rows == wanted
+        assert (found.counted, found.consistent) == (ROWS, True)
+    assert found.splits > 1 or split > 700
+
+
+def test_columns_are_read_alone(tmp_path: Path) -> None:
+    """`sub` refers to what `kind` has defined."""
+    path = tmp_path / "rows.avro"
+    path.write_bytes(files.make([files.record(number) for number in range(ROWS)]))
+    for name, kind in files.COLUMNS:
+        found = files.read(path, columns=[(name, kind)])
+        assert found.rows == [{name: files.expected(number)[name]} for number in range(ROWS)]
+
+
+def test_a_marker_among_the_values_makes_a_wrong_cut(tmp_path: Path) -> None:
+    path = tmp_path / "rows.avro"
+    marker = bytes(range(65, 81))
+    schema = {"type": "record", "name": "R", "fields": [{"name": "s", "type": "string"}]}
+    rows = [{"s": marker.decode() + "\0\0"} for _ in range(50)]
+    path.write_bytes(files.make(rows, schema, block=40, sync_marker=marker))
+    columns = [("s", types.STRING)]
+    assert not files.read(path, 30, columns).consistent
+    found = files.read(path, 30, columns, exact=True)
+    assert (found.rows, found.counted, found.consistent) == (rows, 50, True)
+
+
+def test_every_byte_of_a_file_matters_or_does_not_and_nothing_breaks_down(tmp_path: Path) -> None:
+    """Avro has no checksums: values may be others, but never fewer than the blocks say; cut off, it is whole blocks."""
+    data = files.make([files.record(number) for number in range(4)], block=60)
+    path = tmp_path / "rows.avro"
+    known = {"whole": 0, "broken": 0}
+    numbers = random.Random(7)
+    changed = [(place, data[place] ^ numbers.choice((1, 2, 4, 16, 64, 128, 255))) for place in range(len(data))]
+    changed += [(numbers.randrange(len(data)), numbers.randrange(256)) for _ in range(1000)]
+    for place, byte in changed:
+        path.write_bytes(data[:place] + bytes([byte]) + data[place + 1 :])
+        try:
+            found = files.read(path)
+        except FormatError:
+            known["broken"] += 1
+        else:
+            assert len(found.rows) + found.failed == found.counted == 4
+            known["whole"] += 1
+    assert min(known.values()) > 100
+    ends = 0
+    for length in range(1, len(data)):
+        path.write_bytes(data[:length])
+        try:
+            assert len(files.read(path).rows) < 4
+            ends += 1
+        except FormatError:
+            pass
+    assert ends == 4  # behind the header, and behind three of four blocks
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ([{"name": "a", "type": "null"}], "its records have no bytes"),
+        ([{"name": "a", "type": {"type": "array", "items": "null"}}], "an array of what has no bytes"),
+        ([{"name": "a", "type": ["null", "R"]}], "refers to itself"),
+        ([{"name": "a", "type": "unknown"}], "unknown type: unknown"),
+        ([{"name": "a", "type": "bytes"}], "column 'a' is of the Avro type bytes"),
+        ([{"name": "a", "type": {"type": "long", "logicalType": "time-micros"}}], "of the Avro type time-micros"),
+        ([{"name": "a", "type": {"type": "map", "values": "bytes"}}], "of the Avro type map"),
+        ([{"name": "a"}], "a record without fields"),
+        ([], "its records have no bytes"),
+    ],
+    ids=str,
+)
+def test_schemas_that_are_refused(tmp_path: Path, fields: list[Any], message: str) -> None:
+    import json
+
+    from spark_jobs.formats.avro import container
+
+    schema = json.dumps({"type": "record", "name": "R", "fields": fields}).encode()
+    words = container.number(len(b"avro.schema")) + b"avro.schema" + container.number(len(schema)) + schema
+    path = tmp_path / "rows.avro"
+    path.write_bytes(container.MAGIC + container.number(1) + words + container.number(0) + b"m" * 16)
+    with pytest.raises(FormatError, match=message):
+        files.read(path, columns=[("a", types.ANY)])
+
+
+def test_a_block_beyond_all_measure_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.avro"
+    schema = {"type": "record", "name": "R", "fields": [{"name": "s", "type": "string"}]}
+    path.write_bytes(files.make([{"s": "x" * (200 << 20)}], schema, codec="deflate"))
+    with pytest.raises(FormatError, match="longer than") as told:
+        files.read(path, columns=[("s", types.STRING)])
+    assert told.value.code == "E310"

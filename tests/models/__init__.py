@@ -1,0 +1,1 @@
+"""Plain models of what the engine does, record by record, to compare it with."""

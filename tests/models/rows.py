@@ -1,0 +1,381 @@
+"""What each node makes of rows, one after another, in plain Python; programs are run by the interpreter.
+
+A row knows its record, the correlation groups it is of, and the records that it was made of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.cxl.engine import Surroundings
+from spark_jobs.cxl.failure import Category, Failure
+from spark_jobs.cxl.interpreter import interpreter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+
+    from spark_jobs.plan.plan import PlannedNode
+
+#: A record of an input: its source, and its number among all of the source.
+Record = tuple[str, int]
+#: Key fields with their values, as texts.
+Key = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """A correlation group: the sources whose records it is of, the key, and whether it is that of something joined."""
+
+    sources: frozenset[str]
+    key: Key
+    is_joined: bool = False
+
+    def cut(self, fields: Container[str]) -> Iterator[Group]:
+        """The larger group by some fields alone, where it is one."""
+        key = tuple((name, value) for name, value in self.key if name in fields)
+        if any(value for _, value in key):
+            yield replace(self, key=key)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row on its way.
+
+    Args:
+        fields: its columns.
+        record: the record that it is, or the first of those that it was made of; None of a group of nothing.
+        keys: the correlation columns that it carries.
+        groups: the correlation groups that it is of.
+        members: the records that it was made of; None of what is still a record.
+        group: the aggregate that made it, and its key there; None of what is still a record.
+        numbers: the numbers of the groups of mixed aggregates that it is of, by aggregate.
+        is_mixed: whether that aggregate leaves out a key field, so that records can be taken back out of it.
+        is_combined: whether a combine made it.
+        route: the branch of its last route.
+        streams: the sources whose records have become one stream with it.
+    """
+
+    fields: dict[str, Any]
+    record: Record | None
+    keys: dict[str, Any] = field(default_factory=dict)
+    groups: tuple[Group, ...] = ()
+    members: frozenset[Record] | None = None
+    group: tuple[str, Any] | None = None
+    numbers: dict[str, int] = field(default_factory=dict)
+    is_mixed: bool = False
+    is_combined: bool = False
+    route: str = ""
+    streams: frozenset[str] = frozenset()
+
+    @property
+    def is_record(self) -> bool:
+        """Whether it is no group of an aggregate."""
+        return self.group is None
+
+    @property
+    def identity(self) -> Any:
+        """What it is: a record, or a group of an aggregate."""
+        return self.record if self.is_record else self.group
+
+    @property
+    def behind(self) -> frozenset[Record]:
+        """The records that it was made of, whatever it is."""
+        return self.members if self.members is not None else frozenset(r for r in [self.record] if r)
+
+    def carrying(self, fields: Container[str]) -> Row:
+        """The same with some correlation columns alone."""
+        keys = {name: value for name, value in self.keys.items() if name in fields}
+        return replace(self, keys=keys, groups=_once(cut for group in self.groups for cut in group.cut(fields)))
+
+    def of(self, sources: frozenset[str]) -> Row:
+        """The same where records of several sources have become one stream."""
+        return replace(self, streams=self.streams | sources)
+
+    def domain(self, group: Group) -> frozenset[str]:
+        """The sources by whose failures in a group it is rejected: those of a single source by that alone."""
+        if self.is_record and not self.is_combined:
+            assert self.record is not None
+            return frozenset([self.record[0]])
+        return group.sources | self.streams
+
+
+def key_of(keys: dict[str, Any]) -> Key:
+    """Key fields as texts."""
+    return tuple((name, text(value)) for name, value in sorted(keys.items()))
+
+
+def _once(groups: Iterable[Group]) -> tuple[Group, ...]:
+    return tuple(dict.fromkeys(groups))
+
+
+def text(value: Any) -> str:
+    """A value as files show it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value == int(value):
+        return str(int(value))
+    return str(value)
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A row that failed at a node."""
+
+    node: str
+    stage: str
+    row: Row
+    failure: Failure
+    trigger: str = ""
+    #: Whether it is the aggregate's own result that failed (decisions 70 and 82).
+    own_result: bool = False
+    #: The build row that was being matched.
+    build: Row | None = None
+
+
+@dataclass
+class Node:
+    """What a node makes of its rows; `failed` collects those that fail."""
+
+    planned: PlannedNode
+    failed: list[Trouble] = field(default_factory=list)
+    filtered: list[Row] = field(default_factory=list)
+    duplicates: list[Row] = field(default_factory=list)
+    #: Rows that go no further, as they should: those of build sides, and of drivers without a match.
+    ended: list[Row] = field(default_factory=list)
+
+    def fail(self, row: Row, failure: Failure, **more: Any) -> None:
+        step: Any = self.planned.step
+        self.failed.append(Trouble(self.planned.name, step.stage, row, failure, **more))
+
+    def trying(self, row: Row, call: Callable[[], Any], **more: Any) -> Any:
+        """The result of a call; None when it fails, which is noted."""
+        try:
+            return call()
+        except Failure as found:
+            if more.get("own_result"):
+                found = Failure(found.detail, Category.AGGREGATE)
+            self.fail(row, found, **more)
+            return None
+
+
+def around(row: Row) -> dict[str, Any]:
+    """What programs read of a record's surroundings."""
+    return {"source.name": row.record[0]} if row.record and row.is_record else {}
+
+
+def windowed(rows: Iterable[Row], window: Mapping[str, Any], program: str) -> Iterator[Row]:
+    """Rows with `n` as a window function gives it that is `emit n = $window.FUNCTION(…)`: over the rows so far."""
+    function = program.removeprefix("emit n = $window.").partition("(")[0]
+    partitions: dict[Any, list[Any]] = {}
+    for row in rows:
+        seen = partitions.setdefault(tuple(_comparable(row.fields.get(name)) for name in window["group_by"]), [])
+        seen.append(row.fields.get("n"))
+        there = [value for value in seen if value is not None]
+        result = (sum(there) if there else None) if function == "sum" else len(seen)
+        yield replace(row, fields=row.fields | {"n": result})
+
+
+def transform(node: Node, rows: Iterable[Row]) -> Iterator[Row]:
+    step: Any = node.planned.step
+    program = interpreter.compile(step.program)
+    checks = [(check, interpreter.compile(check.check)) for check in step.validations if check.is_error]
+    seen: dict[int, set[Any]] = {}
+    for row in rows:
+        surroundings = Surroundings(around(row), seen)
+        result = node.trying(row, lambda row=row, s=surroundings: program(row.fields, s))  # type: ignore[misc]
+        if result is None:
+            continue
+        (node.filtered if result.filtered else node.duplicates if result.duplicate else []).append(row)
+        for emitted in result.outputs:
+            child = replace(row, fields=row.fields | emitted)
+            if _passes(node, child, checks):
+                yield child
+
+
+def passing(node: Node, rows: Iterable[Row]) -> Iterator[Row]:
+    """Rows that a transform's validations let pass."""
+    step: Any = node.planned.step
+    checks = [(check, interpreter.compile(check.check)) for check in step.validations if check.is_error]
+    return (row for row in rows if _passes(node, row, checks))
+
+
+def _passes(node: Node, child: Row, checks: list[Any]) -> bool:
+    for check, program in checks:
+        refusal = Failure(check.message, Category.VALIDATION)
+        try:
+            verdicts = program(child.fields, Surroundings(around(child))).outputs
+        except Failure:
+            verdicts = [{"value": False}]
+        if any(verdict["value"] is False for verdict in verdicts):
+            node.fail(child, refusal, trigger=check.name)
+            return False
+    return True
+
+
+def route(node: Node, rows: Iterable[Row]) -> dict[str, list[Row]]:
+    step: Any = node.planned.step
+    branches = [(name, interpreter.compile(program)) for name, program in step.branches]
+    found: dict[str, list[Row]] = {name: [] for name in (*dict(step.branches), step.default)}
+    for row in rows:
+        taken: list[str] = []
+        try:
+            for name, program in branches:
+                if program(row.fields, Surroundings(around(row))).outputs:
+                    taken.append(name)
+                    if not step.inclusive:
+                        break
+        except Failure as error:
+            node.fail(row, error)
+            continue
+        for name in taken or [step.default]:
+            found[name].append(replace(row, route=name))
+    return found
+
+
+def combine(node: Node, drivers: Iterable[Row], builds: Iterable[Row], propagate: Any) -> Iterator[Row]:
+    """A combine of two inputs; `propagate` is what the pipeline says of `propagate_ck`."""
+    step: Any = node.planned.step
+    keys = [(interpreter.compile(e.driver), interpreter.compile(e.build)) for e in step.equalities]
+    residual = interpreter.compile(step.residual) if step.residual else None
+    body = interpreter.compile(step.body) if step.body else None
+    found: dict[Any, list[tuple[Row, dict[str, Any]]]] = {}
+    for row in builds:
+        node.ended.append(row)
+        seen = _qualified(step.builds[0], row)
+        key = tuple(_key(program, seen) for _, program in keys)
+        if None not in key:
+            found.setdefault(key, []).append((row, seen))
+    for driver in drivers:
+        left = _qualified(step.driver, driver)
+        made = node.trying(driver, lambda left=left: tuple(_key(program, left) for program, _ in keys))  # type: ignore[misc]
+        matches = [] if made is None or None in made else found.get(made, [])
+        if residual:
+            matches = [each for each in matches if residual(left | each[1], Surroundings()).outputs]
+        if made is not None:
+            if not matches and step.on_miss != "null_fields" and body:
+                node.ended.append(driver)
+            if body is None:
+                yield _joined(driver, matches[0][0] if matches else None, driver.fields, propagate)
+                continue
+            yield from _pairs(node, driver, left, matches[: 1 if step.match == "first" else None], body, propagate)
+
+
+def _pairs(node: Node, driver: Row, left: dict[str, Any], matches: list[Any], body: Any, propagate: Any) -> list[Row]:
+    """All rows of a driver, or none when one of them fails."""
+    step: Any = node.planned.step
+    made: list[Row] = []
+    troubled: list[tuple[Row | None, Failure]] = []
+    for build, right in matches or ([(None, {})] if step.on_miss == "null_fields" else []):
+        try:
+            outputs = body(left | right, Surroundings(around(driver))).outputs
+        except Failure as error:
+            troubled.append((build, Failure(error.detail, Category.COMBINE_ROW)))
+            continue
+        made += [_joined(driver, build, emitted, propagate) for emitted in outputs]
+    if troubled:
+        build, failure = troubled[0]
+        node.fail(driver, failure, build=build)
+        return []
+    return made
+
+
+def _joined(driver: Row, build: Row | None, emitted: dict[str, Any], propagate: Any) -> Row:
+    """A pair: of the driver's groups, and of the build row's where they are carried (decision 106)."""
+    made = replace(driver, fields=dict(emitted), is_combined=True)
+    if propagate == "driver" or build is None:
+        return made if not isinstance(propagate, dict) else made.carrying(propagate["named"])
+    keys = build.keys | driver.keys
+    numbers = build.numbers | driver.numbers
+    beside = (replace(each, sources=each.sources | build.streams, is_joined=True) for each in build.groups)
+    both = replace(made, keys=keys, groups=_once((*driver.groups, *beside)), numbers=numbers)
+    return both if propagate == "all" else both.carrying(propagate["named"])
+
+
+def _key(program: Any, record: dict[str, Any]) -> Any:
+    value = program(record, Surroundings()).outputs[0]["$key"]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _qualified(qualifier: str, row: Row) -> dict[str, Any]:
+    return {f"{qualifier}.{name}": value for name, value in row.fields.items()}
+
+
+def aggregate(node: Node, rows: Iterable[Row], given: Iterable[str], *, is_mixed: bool) -> Iterator[Row]:
+    """An aggregate; `given` are the correlation fields of its input, `is_mixed`: it leaves out a key."""
+    step: Any = node.planned.step
+    before, after = interpreter.compile(step.program.before), interpreter.compile(step.program.after)
+    kept = [name for name in given if name in step.group_by]
+    groups: dict[Any, list[tuple[Row, dict[str, Any]]]] = {}
+    for row in rows:
+        result = node.trying(row, lambda row=row: before(row.fields, Surroundings(around(row))))  # type: ignore[misc]
+        if result is not None and not result.filtered:
+            values = [row.fields.get(name) for name in step.group_by] + [row.keys.get(name) for name in kept]
+            groups.setdefault(tuple(map(_comparable, values)), []).append((row, row.fields | result.outputs[0]))
+    if not groups and not step.group_by:
+        groups[()] = []
+    for number, (key, members) in enumerate(groups.items()):
+        made = _group(step, key, [row for row, _ in members], kept, is_mixed)
+        results = {call.result: _computed(call, [seen for _, seen in members]) for call in step.program.calls}
+        result = node.trying(made, lambda r=made.fields | results: after(r, Surroundings()), own_result=True)  # type: ignore[misc]
+        if result is not None:
+            numbers = {step.name: number} if is_mixed else {}
+            yield replace(made, fields=made.fields | result.outputs[0], numbers=numbers)
+
+
+def _group(step: Any, key: Any, rows: list[Row], kept: Iterable[str], is_mixed: bool) -> Row:
+    first = rows[0] if rows else Row({}, None)
+    keys = {name: first.keys.get(name) for name in kept}
+    # It is of the groups that its keys show, whichever side of a combine had them, of all sources of its stream.
+    groups = (
+        Group(group.sources | row.streams, key_of({n: keys[n] for n, _ in group.key}))
+        for row in rows
+        for group in row.groups
+    )
+    return Row(
+        {name: first.fields.get(name) for name in step.group_by},
+        first.record,
+        keys=keys,
+        groups=() if is_mixed else _once(groups),
+        members=frozenset().union(*(row.behind for row in rows)),
+        group=(step.name, key),
+        is_mixed=is_mixed,
+        route=first.route,
+        streams=frozenset().union(*(row.streams for row in rows)),
+    )
+
+
+def _comparable(value: Any) -> Any:
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _computed(call: Any, records: list[dict[str, Any]]) -> Any:
+    """An aggregate function over records, of whole numbers."""
+    if call.function == "count" and not call.arguments:
+        return len(records)
+    values = [record.get(call.arguments[0]) for record in records]
+    there = [value for value in values if value is not None]
+    match call.function:
+        case "count":
+            return len(there)
+        case "sum":
+            return sum(there) if there else None
+        case "min":
+            return min(there, default=None)
+        case "max":
+            return max(there, default=None)
+        case "avg":
+            return sum(there) / len(there) if there else None
+        case "collect":
+            return there
+        case "any":
+            return next(iter(there), None)
+        case "weighted_avg":
+            weights = [record.get(call.arguments[1]) for record in records]
+            pairs = [(v, w) for v, w in zip(values, weights, strict=True) if v is not None and w is not None]
+            total = sum(w for _, w in pairs)
+            return sum(v * w for v, w in pairs) / total if total else None
+        case other:
+            raise NotImplementedError(other)

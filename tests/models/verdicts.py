@@ -1,0 +1,249 @@
+"""What becomes of each row at the end: written, or rejected with its group; dead letters (decisions 107, 108)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from spark_jobs.contract import MERGED
+from tests.models import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.models.correlated import Evaluation, Model
+    from tests.models.rows import Group, Key, Record, Row, Trouble
+
+
+class Letter(NamedTuple):
+    """A dead letter, as far as the model says it."""
+
+    source: str
+    row: str
+    category: str
+    stage: str
+    route: str
+    trigger: str
+    cells: tuple[str, ...]
+    keys: tuple[str, ...]
+
+
+def read(table: Iterable[dict[str, str]]) -> list[Letter]:
+    """The dead letters of a file."""
+    found = []
+    for line in table:
+        names = [name for name in line if not name.startswith("_cxl_dlq_")]
+        at = (line[f"_cxl_dlq_{name}"] for name in ("source_name", "source_row", "error_category", "stage", "route"))
+        cells = tuple(line[name] for name in names if not name.startswith("$"))
+        keys = tuple(line[name] for name in names if name.startswith("$"))
+        found.append(Letter(*at, line["_cxl_dlq_trigger"], cells, keys))
+    return sorted(found)
+
+
+@dataclass
+class Verdict:
+    """What a run gives: the lines of each output, header first, and the dead letters."""
+
+    written: dict[str, list[list[str]]]
+    letters: list[Letter]
+    #: What each record of the inputs became.
+    fates: dict[Record, set[str]] = field(default_factory=dict)
+
+
+def of(model: Model) -> Verdict:
+    """What a run of the model gives."""
+    return _Court(model, model.run()).verdict()
+
+
+@dataclass
+class _Court:
+    model: Model
+    found: Evaluation
+    #: The sources with a failure, and what has come to outputs or failed, by key.
+    troubled: dict[Key, set[str]] = field(default_factory=dict)
+    sizes: dict[Key, set[Any]] = field(default_factory=dict)
+    #: Rows that are rejected though nothing is wrong with them, by what they are.
+    collateral: dict[Any, Row] = field(default_factory=dict)
+    too_large: dict[Any, list[Any]] = field(default_factory=dict)
+
+    def verdict(self) -> Verdict:
+        kept = self._kept()
+        written = {name: self._lines(name, given) for name, given in kept.items()}
+        return Verdict(written, self._letters(), self._fates(kept))
+
+    def _kept(self) -> dict[str, list[Row]]:
+        plan = self.model.plan
+        self._measure()
+        kept: dict[str, list[Row]] = {}
+        for name, given in self.found.written.items():
+            policy = plan.outputs[name].correlation_fanout_policy or plan.errors.correlation_fanout_policy
+            kept[name] = []
+            for row in given:
+                if self._has_failed(row):
+                    continue
+                if self._is_rejected(row, policy):
+                    self.collateral.setdefault(row.identity, row)
+                else:
+                    kept[name].append(row)
+        return kept
+
+    def _has_failed(self, row: Row) -> bool:
+        """Whether it is a row of an aggregate that fails; one of no records may be good where that of all was not."""
+        if row.is_record or not self.model.is_correlated:
+            return False
+        last = [trouble.row for node in self.found.nodes.values() for trouble in node.failed]
+        if row.is_mixed:
+            return any(row.group == failed.group for failed in last)
+        return row.group in self.model.groups
+
+    def _measure(self) -> None:
+        """How many records each group has that reached an output or failed."""
+        every = [row for given in self.found.written.values() for row in given if not self._has_failed(row)]
+        for row in every:
+            for group in row.groups:
+                self.troubled.setdefault(group.key, self.model.troubled(group.key))
+                if not group.is_joined:
+                    self.sizes.setdefault(group.key, set()).add(row.identity)
+        for key, members in self.sizes.items():
+            members |= {record for record in self.model.records if self.model.is_of(record, key)}
+        limit = self.model.plan.errors.max_group_buffer
+        for key, members in self.sizes.items():
+            if len(members) > limit:
+                mine = {row.identity: row for row in every for group in row.groups if _makes_larger(group, key)}
+                self.too_large[key] = sorted(mine, key=self._place)
+
+    def _is_rejected(self, row: Row, policy: str) -> bool:
+        return any(group.key in self.too_large or self._hits(row, group, policy) for group in row.groups)
+
+    def _hits(self, row: Row, group: Group, policy: str) -> bool:
+        sources = self.troubled[group.key] & row.domain(group)
+        return any(self.model.rejects(group, source, policy) for source in sources)
+
+    def _place(self, what: Any) -> tuple[int, int, bool]:
+        """The place of a row in the order of records: a record stands before the rows of which it is the first."""
+        order = list(self.model.plan.sources)
+        is_record = isinstance(what[1], int)
+        record = what if is_record else self._first(what)
+        return (order.index(record[0]), record[1], not is_record) if record else (len(order), 0, True)
+
+    def _first(self, group: Any) -> Record | None:
+        rows_ = [row for given in self.found.written.values() for row in given if row.group == group]
+        return rows_[0].record if rows_ else None
+
+    def _lines(self, name: str, given: list[Row]) -> list[list[str]]:
+        step = self.model.plan.outputs[name]
+        lines = [[column.name for column in step.columns]]
+        for row in _sorted(given, self.model.raw[name]["config"].get("sort_order", [])):
+            seen = row.fields | {f"$ck.{key}": value for key, value in row.keys.items()}
+            seen |= {f"$ck.aggregate.{name}": number for name, number in row.numbers.items()}
+            lines.append([rows.text(seen.get(column.source)) for column in step.columns])
+        return lines
+
+    # ---- dead letters --------------------------------------------------------------------------------------------
+
+    def _letters(self) -> list[Letter]:
+        model = self.model
+        records, groups = list(model.records.values()), list(model.groups.values())
+        companions = list(model.companions.values())
+        if not model.is_correlated:
+            # Without keys each branch has an entry of its own.
+            every = [trouble for node in self.found.nodes.values() for trouble in node.failed]
+            records = [trouble for trouble in every if trouble.row.is_record]
+            groups = [trouble for trouble in every if not trouble.row.is_record]
+            companions = [trouble for trouble in every if trouble.build is not None]
+        letters = [self._of_record(trouble) for trouble in records]
+        letters += [self._companion(trouble) for trouble in companions]
+        # An entry of a group's own result is that of its first record, which has no other (decisions 82 and 108).
+        named: set[Any] = set(model.records) if model.is_correlated else set()
+        for trouble in sorted(groups, key=lambda trouble: model.order.get(trouble.node.partition("/")[0], 0)):
+            if trouble.own_result and model.is_correlated and trouble.row.record is not None:
+                if trouble.row.record in named:
+                    continue
+                named.add(trouble.row.record)
+            is_first = trouble.own_result or not model.is_correlated
+            source = trouble.row.record[0] if is_first and trouble.row.record else MERGED
+            more = (trouble.trigger, trouble.row.route)
+            letters.append(self._letter(trouble.row, source, trouble.failure.category, trouble.stage, *more))
+        firsts = {heads[0] for heads in self.too_large.values()}
+        for what, row in self.collateral.items():
+            if what in named:
+                continue
+            category = "group_size_exceeded" if what in firsts else "correlated"
+            source = row.record[0] if row.is_record and row.record else MERGED
+            letters.append(self._letter(row, source, category, "correlation_commit"))
+        return sorted(letters)
+
+    def _of_record(self, trouble: Trouble) -> Letter:
+        row = trouble.row
+        assert row.record is not None
+        more = (trouble.trigger, row.route)
+        return self._letter(row, row.record[0], trouble.failure.category, trouble.stage, *more)
+
+    def _companion(self, trouble: Trouble) -> Letter:
+        build = trouble.build
+        assert build is not None
+        source = build.record[0] if build.is_record and build.record else MERGED
+        return self._letter(build, source, trouble.failure.category, trouble.stage, trouble.trigger, build.route)
+
+    def _letter(self, row: Row, source: str, category: str, stage: str, trigger: str = "", route: str = "") -> Letter:
+        given = self.model.inputs.given.get(row.record) if row.record else None
+        cells = self._cells(row, source)
+        fields = dict.fromkeys(key for keys in self.model.keys.values() for key in keys)
+        known = dict(rows.key_of(row.keys))
+        keys = tuple(known.get(name, "") for name in fields)
+        return Letter(source, str(given.row) if given else "", str(category), stage, route, trigger, cells, keys)
+
+    def _cells(self, row: Row, source: str) -> tuple[str, ...]:
+        steps = self.model.plan.sources
+        names = dict.fromkeys(column.name for step in steps.values() for column in step.columns)
+        if source == MERGED or row.record is None:
+            return tuple(rows.text(row.fields.get(name)) for name in names)
+        own = {column.name for column in steps[source].columns}
+        cells = self.model.inputs.given[row.record].cells
+        return tuple((cells.get(name) or "") if name in own else "" for name in names)
+
+    # ---- the ledger ----------------------------------------------------------------------------------------------
+
+    def _fates(self, kept: dict[str, list[Row]]) -> dict[Record, set[str]]:
+        model = self.model
+        fates: dict[Record, set[str]] = {record: set() for record in model.inputs.fields}
+        for record in model.records:
+            fates[record].add("dead")
+        for record in model.retracted:
+            fates[record].add("dead")
+        for row in self.collateral.values():
+            for record in row.behind:
+                fates[record].add("dead")
+        for given in kept.values():
+            for row in given:
+                for record in row.behind:
+                    fates[record].add("written")
+        for node in self.found.nodes.values():
+            for trouble in node.failed:
+                for record in trouble.row.behind:
+                    fates[record].add("failed" if trouble.row.is_record else "of a row that failed")
+            for row in node.filtered:
+                for record in row.behind:
+                    fates[record].add("filtered")
+            for row in node.duplicates:
+                for record in row.behind:
+                    fates[record].add("duplicate")
+            for row in node.ended:
+                for record in row.behind:
+                    fates[record].add("ended")
+        return fates
+
+
+def _makes_larger(group: Group, key: Key) -> bool:
+    return group.key == key and not group.is_joined
+
+
+def _sorted(given: list[Row], order: list[Any]) -> list[Row]:
+    """Rows in the order of an output, nulls last."""
+    found = list(given)
+    for each in reversed(order):
+        name, falls = (each, False) if isinstance(each, str) else (each["field"], each["order"] == "desc")
+        there = [row for row in found if row.fields.get(name) is not None]
+        there.sort(key=lambda row: row.fields[name], reverse=falls)
+        found = there + [row for row in found if row.fields.get(name) is None]
+    return found

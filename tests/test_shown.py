@@ -1,0 +1,220 @@
+"""The documentation is true: what it shows is what comes out."""
+
+from __future__ import annotations
+
+import csv
+import doctest
+import importlib
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from spark_jobs import plan
+from spark_jobs.cli import clinker
+from spark_jobs.cli.cxl import command as cxl_command
+from spark_jobs.cxl import types
+from spark_jobs.cxl.builtins import declare
+from spark_jobs.cxl.syntax import parser
+from tests.cxl.both_engines import check_agreement
+from tests.execute import without_spark
+from tests.pages import FENCE, PAGES, ROOT, blocks, shown
+
+
+def matches(wanted: str, got: str) -> bool:
+    return doctest.OutputChecker().check_output(wanted, got, doctest.ELLIPSIS)
+
+
+def run(command: str) -> str:
+    """What a command prints; `clinker` runs in this process, without Spark."""
+    words = command.split()
+    if words[0] != "clinker":
+        return subprocess.run(command, shell=True, capture_output=True, text=True, check=True).stdout
+    printed = io.StringIO()
+    with redirect_stdout(printed), redirect_stderr(printed):
+        clinker.main(words[1:])
+    return printed.getvalue()
+
+
+def check_console(text: str) -> None:
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, wanted = part.partition("\n")
+        got = run(command)
+        assert matches(wanted, got), f"$ {command}\n{got}"
+
+
+def check_python(text: str, names: dict[str, Any]) -> None:
+    test = doctest.DocTestParser().get_doctest(text, names, "tour", "docs/tour.md", 0)
+    report = io.StringIO()
+    doctest.DocTestRunner().run(test, out=report.write, clear_globs=False)
+    names.update(test.globs)
+    assert report.getvalue() == ""
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a copy of the example, and of the one with the tour's mistake."""
+    orders = tmp_path / "examples" / "orders"
+    shutil.copytree(ROOT / "examples" / "orders", orders, ignore=shutil.ignore_patterns("output"))
+    text = (orders / "pipeline.yaml").read_text(encoding="utf-8")
+    (orders / "wrong.yaml").write_text(text.replace("filter status", "filter statis"), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    without_spark.install(monkeypatch)
+    return tmp_path
+
+
+def test_the_tour_is_true(elsewhere: Path) -> None:
+    names: dict[str, Any] = {}
+    seen = set()
+    for language, _, text in FENCE.findall((ROOT / "docs/tour.md").read_text(encoding="utf-8")):
+        seen.add(language)
+        if language == "console":
+            check_console(text)
+        elif language == "python":
+            check_python(text, names)
+    assert seen == {"console", "python"}
+
+
+def test_the_page_on_reuse_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _, name, text in FENCE.findall((ROOT / "docs/reuse.md").read_text(encoding="utf-8")):
+        if name:
+            Path(name).parent.mkdir(exist_ok=True)
+            Path(name).write_text(text, encoding="utf-8")
+    assert [str(item) for item in plan.validate("pipeline.yaml")] == []
+    commands = blocks(ROOT / "docs/reuse.md", "console")
+    assert len(commands) == 2
+    for text in commands:
+        check_console(text)
+
+
+@pytest.mark.parametrize("split_bytes", [10**9, 40])
+def test_the_page_on_time_windows_is_true(split_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark.install(monkeypatch)
+    monkeypatch.setenv("CLINKER_SPLIT_BYTES", str(split_bytes))
+    shown = {name: text for _, name, text in FENCE.findall((ROOT / "docs/time_windows.md").read_text("utf-8")) if name}
+    for name in ("pipeline.yaml", "clicks.csv"):
+        (tmp_path / name).write_text(shown.pop(name), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    with redirect_stderr(io.StringIO()):
+        assert clinker.main(["run", "pipeline.yaml"]) == 2
+    assert {name: (tmp_path / name).read_text("utf-8") for name in shown} == shown
+    (late,) = csv.DictReader((tmp_path / "dead.csv").open(encoding="utf-8"))
+    assert (late["_cxl_dlq_source_row"], late["_cxl_dlq_error_category"]) == ("6", "late_record")
+
+
+def test_the_page_on_correlation_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    without_spark.install(monkeypatch)
+    page = ROOT / "docs/correlation.md"
+    for _, name, text in FENCE.findall(page.read_text(encoding="utf-8")):
+        if name:
+            Path(name).write_text(text, encoding="utf-8")
+    for text in blocks(page, "console"):
+        check_console(text)
+    (further,) = blocks(page, "yaml")
+    text = Path("pipeline.yaml").read_text(encoding="utf-8")
+    Path("further.yaml").write_text(
+        text.replace("  - type: output\n", f"{further}\n  - type: output\n"), encoding="utf-8"
+    )
+    assert [str(item) for item in plan.validate("further.yaml") if item.is_error] == []
+
+
+def test_invoices_are_posted_whole_or_not_at_all_and_again_when_they_are_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / "examples/invoices", tmp_path / "invoices", ignore=shutil.ignore_patterns("output"))
+    monkeypatch.chdir(tmp_path)
+    without_spark.install(monkeypatch)
+    assert clinker.main(["run", "invoices/pipeline.yaml"]) == 2
+    expected = sorted(Path("invoices/expected").iterdir())
+    assert [path.name for path in expected] == sorted(path.name for path in Path("invoices/output").iterdir())
+    for path in expected:
+        wanted, found = rows_of(path), rows_of(Path("invoices/output") / path.name)
+        assert len(found) == len(wanted)
+        for row, pattern in zip(found, wanted, strict=True):
+            assert ["*" if want == "*" else cell for cell, want in zip(row, pattern, strict=True)] == pattern
+    rejected = Path("invoices/output/rejected_lines.csv").read_text()
+    Path("invoices/mended.csv").write_text(rejected.replace("4oo", "400"))
+    monkeypatch.setenv("INVOICE_LINES", "mended.csv")
+    assert clinker.main(["run", "invoices/pipeline.yaml", "--force"]) == 2
+    assert [row[:2] for row in rows_of(Path("invoices/output/postings.csv"))[1:]] == [["I2", "1"], ["I2", "2"]]
+
+
+def rows_of(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+CXL = ROOT / "docs/cxl.md"
+
+
+@pytest.mark.parametrize("engine", ["interpreter", "arrow"])
+@pytest.mark.parametrize("program", blocks(CXL, "cxl"))
+def test_the_page_on_cxl_is_true(program: str, engine: str) -> None:
+    (record,) = blocks(CXL, "json")
+    wanted = program.split("# => ")[1].strip()
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        cxl_command.main(["eval", "--json", "--engine", engine, "--record", record, "-e", program])
+    told = json.loads(printed.getvalue())
+    if wanted.startswith("fails: "):
+        assert told["status"] == "failed"
+        assert told["message"].endswith(wanted.removeprefix("fails: "))
+    else:
+        assert told == {"status": "ok", "records": json.loads(wanted)}
+
+
+def test_the_builtin_that_contributing_adds_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = re.search(r"^   ```python\n(.*?)^   ```$", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.M | re.S)
+    assert found is not None
+    text = "from __future__ import annotations\nfrom spark_jobs.cxl.builtins.declare import Bool, String, method\n"
+    (tmp_path / "contributed.py").write_text(text + textwrap.dedent(found.group(1)), encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("contributed")
+    builtin = declare.registry()["String.is_ascii"]
+    monkeypatch.delitem(sys.modules, "contributed")
+    try:
+        for example, result in builtin.examples:
+            receiver = example.split(".")[0].strip('"')
+            outcomes = check_agreement("emit r = s.is_ascii()", {"s": types.STRING}, [{"s": receiver}, {"s": None}])
+            assert [outcome.outputs[0][0]["r"] for outcome in outcomes] == [result == "true", None]
+    finally:
+        del declare.registry()["String.is_ascii"]
+
+
+def test_what_does_not_come_out_is_found(elsewhere: Path) -> None:
+    with pytest.raises(AssertionError, match="order_id"):
+        check_console("$ head -1 examples/orders/input/orders.csv\nnothing\n")
+    with pytest.raises(AssertionError, match="Expected"):
+        check_python(">>> 1 + 1\n3\n", {})
+
+
+PIPELINES = [
+    pytest.param(text, id=f"{shown(page)}-{number}")
+    for page in PAGES
+    for number, text in enumerate(blocks(page, "yaml"))
+    if isinstance(found := yaml.safe_load(text), dict) and {"pipeline", "nodes"} <= set(found)
+]
+
+
+@pytest.mark.parametrize("text", PIPELINES)
+def test_whole_pipelines_are_valid(text: str, tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yaml").write_text(text, encoding="utf-8")
+    assert [str(item) for item in plan.validate(tmp_path / "pipeline.yaml") if item.is_error] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=shown)
+def test_cxl_parses(page: Path) -> None:
+    for text in blocks(page, "cxl"):
+        for line in text.splitlines() if "reference" in str(page) else [text]:
+            assert [problem.message for problem in parser.parse(line).problems] == []

@@ -270,7 +270,10 @@ class Writer(Protocol):
 
 
 class ColumnWriter(Writer, Protocol):
-    """A writer of files that hold columns: what the others make of records is on its way to a file, and no file yet."""
+    """A writer of files that are made when all their records have come together.
+
+    What the others make of records is on its way to a file here, and no file yet.
+    """
 
     def convert(self, source: IO[bytes], sink: IO[bytes], *, moved: bool = False) -> None:
         """Write a file of what would be one: `start`, pieces, `end`; of records that `moved` alone it is them only."""
@@ -314,7 +317,7 @@ class Format:
         documents: the sections of `$doc` that every file has, with their fields, which are texts.
         is_one_file: the diagnostic of an output that is split, in formats whose files cannot be cut.
         ending: what names of its files end with, where they are not the author's.
-        is_typed: whether its files hold columns, so that they cannot be joined of the bytes of records.
+        is_typed: whether its files hold columns or blocks, so that they are made when all records have come together.
         is_framed: whether there is more in its files than what a writer makes of each record (see `Frame`).
     """
 

@@ -57,4 +57,4 @@ class AvroWrite(Options):
         return "names in an Avro file are letters, digits and underscores, and begin with no digit"
 
 
-FORMAT = Format("avro", "Avro", chapter=8.1, read_options=AvroRead, write_options=AvroWrite)
+FORMAT = Format("avro", "Avro", chapter=8.1, read_options=AvroRead, write_options=AvroWrite, is_typed=True)

@@ -1,4 +1,4 @@
-"""Avro outputs are read by fastavro, whatever their tasks were; sorted, split, in parts and compressed."""
+"""Avro outputs are read by fastavro, and are the same whatever the tasks were; sorted, split, in parts, compressed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import fastavro
 import pytest
 
+from spark_jobs.execute.delivery import converting
+from spark_jobs.formats.avro import write as avro_write
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -37,11 +39,13 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)
 
 
-def run(folder: Path, data: str | bytes, source: str, target: str, read: str = "csv", write: str = "avro") -> Any:
+def run(
+    folder: Path, data: str | bytes, source: str, target: str, read: str = "csv", write: str = "avro", **options: Any
+) -> Any:
     text = PIPELINE.format(source=source, target=target, read=read, write=write)
     given = data.encode() if isinstance(data, str) else data
     pipelines.write(folder, {source: given, "pipeline.yaml": text})
-    return pipelines.run(folder, force=True).result
+    return pipelines.run(folder, force=True, **options).result
 
 
 def records(path: Path) -> list[dict[str, Any]]:
@@ -74,6 +78,28 @@ def test_what_is_written_is_read(tmp_path: Path, codec: str, split: str, monkeyp
     assert run(tmp_path, written, "again.avro", "again.csv", read="avro", write="csv").exit_code == 0
     assert run(tmp_path, CSV, "in.csv", "plain.csv", write="csv").exit_code == 0
     assert (tmp_path / "out/again.csv").read_text() == (tmp_path / "out/plain.csv").read_text()
+
+
+@pytest.mark.parametrize("write", ["", ", sort_order: [{ field: v }]", ", split: { max_records: 70 }"])
+def test_a_file_does_not_depend_on_splits_and_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str
+) -> None:
+    """Blocks are cut by their records: the files have several, most of them with records of several splits."""
+    monkeypatch.setattr(avro_write, "BLOCK_BYTES", 500)
+    written = f"avro, if_exists: overwrite{write}"
+    assert run(tmp_path, CSV, "in.csv", "o.avro", write=written).exit_code == 0
+    whole = pipelines.outputs(tmp_path)
+    for split, options in (("64", {}), ("101", {"threads": 3}), ("900", {"memory_limit_bytes": 8 << 20}), ("4000", {})):
+        monkeypatch.setattr(converting, "DRIVER_BYTES", 0 if options else 1 << 20)
+        monkeypatch.setenv("CLINKER_SPLIT_BYTES", split)
+        monkeypatch.setenv("CLINKER_PARTITION_BYTES", split)
+        assert run(tmp_path, CSV, "in.csv", "o.avro", write=written, **options).exit_code == 0
+        assert pipelines.outputs(tmp_path) == whole
+    for name, data in whole.items():
+        with (tmp_path / "out" / name).open("rb") as file:
+            counts = [block.num_records for block in fastavro.block_reader(file)]
+        assert len(counts) > 3
+        assert data.count(data[-16:]) == len(counts) + 1
 
 
 def test_sorted_split_and_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.formats.json import decoding
+from spark_jobs.formats.json.texts import decoding
 
 if TYPE_CHECKING:
     from spark_jobs.formats.reader import Reader

@@ -16,7 +16,7 @@ from spark_jobs.cxl.checking.scope import Mode, Scope
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes import tree
 from spark_jobs.nodes.binding import Bound, Feed, Flow, Wiring
-from spark_jobs.plan import paths
+from spark_jobs.plan import paths, pending
 from spark_jobs.plan.expanding.expand import Expansion
 from spark_jobs.plan.reading import reader
 from spark_jobs.plan.reading.yaml_tree import Scalar
@@ -304,8 +304,7 @@ class NodeScope:
 
     def pending(self, what: str, *path: str | int) -> Diagnostic:
         """The diagnostic that says that this node does not run yet."""
-        message = f"{self.node.kind} '{self.name}': {what} does not run yet; it is checked and explained only"
-        return codes.E400.at(self.span(*path), message)
+        return pending.not_yet(f"{self.node.kind} '{self.name}'", what, self.span(*path))
 
 
 def _same_place(left: Diagnostic, right: Diagnostic) -> bool:

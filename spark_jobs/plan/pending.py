@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_jobs.diagnostics.diagnostic import Diagnostic
+    from spark_jobs.diagnostics.source import Span
     from spark_jobs.plan.plan import Plan, PlannedNode
 
 #: The endings of names that promise compression which neither Python nor Arrow has for streams.
@@ -26,19 +27,21 @@ def pending(plan: Plan) -> list[Diagnostic]:
     """The diagnostics, one per node and property, that say what of a plan does not run yet."""
     found = [item for planned in plan.nodes for item in of_node(planned)]
     for label, target in plan.errors.targets.items():
-        for what in (*_uris(target.path), *_compressed(target.path)):
-            message = f"{label}: {what} does not run yet; it is checked and explained only"
-            found.append(codes.E400.at(target.place, message))
+        whats = (*_uris(target.path), *_compressed(target.path))
+        found += [not_yet(label, what, target.place) for what in whats]
     return found
 
 
 def of_node(planned: PlannedNode) -> list[Diagnostic]:
     """The same for one node."""
     found = [] if planned.pending is None else [planned.pending]
-    for what in _properties(planned):
-        message = f"{planned.kind} '{planned.name}': {what} does not run yet; it is checked and explained only"
-        found.append(codes.E400.at(planned.span, message))
-    return found
+    label = f"{planned.kind} '{planned.name}'"
+    return found + [not_yet(label, what, planned.span) for what in _properties(planned)]
+
+
+def not_yet(label: str, what: str, span: Span | None) -> Diagnostic:
+    """The diagnostic that says that something of a plan does not run yet."""
+    return codes.E400.at(span, f"{label}: {what} does not run yet; it is checked and explained only")
 
 
 def _uris(*named: str | None) -> Iterator[str]:

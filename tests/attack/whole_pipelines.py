@@ -29,7 +29,7 @@ from spark_jobs.execute.tasks import level as levels
 from spark_jobs.execute.tasks import parcels, report
 from spark_jobs.formats.csv import parser as csv_parser
 from spark_jobs.formats.json import parser as json_parser
-from spark_jobs.formats.json import portions
+from spark_jobs.formats.json.texts import portions
 from spark_jobs.nodes import meeting, memory, spill
 from spark_jobs.nodes.aggregate import partial
 from spark_jobs.nodes.combine import run as combine

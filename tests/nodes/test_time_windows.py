@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.nodes.aggregate import sessions, suspects, watermarks, windows
-from spark_jobs.nodes.aggregate.session_flow import Flow
-from spark_jobs.nodes.aggregate.time_window import Kind, TimeWindow
+from spark_jobs.nodes.aggregate.timed import sessions, suspects, watermarks, windows
+from spark_jobs.nodes.aggregate.timed.session_flow import Flow
+from spark_jobs.nodes.aggregate.timed.time_window import Kind, TimeWindow
 from spark_jobs.nodes.records import order
 from spark_jobs.nodes.spill import Exhausted
 from tests.execute import pipelines, without_spark

@@ -15,10 +15,10 @@ import pyarrow as pa
 from pyarrow import json
 
 from spark_jobs.cxl import values
-from spark_jobs.formats.json import decoding
+from spark_jobs.formats.json.texts import decoding
 
 if TYPE_CHECKING:
-    from spark_jobs.formats.json.portions import Lines
+    from spark_jobs.formats.json.texts.portions import Lines
 
 _NOT_A_NUMBER = re.compile(rb"[:\[,\s-](?:NaN|Inf(?:inity)?)\s*[,\]}]")
 _NULL_BEHIND_OBJECT = re.compile(rb"\}\s*n")

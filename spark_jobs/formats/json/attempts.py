@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from spark_jobs.formats.json import arrow, decoding, portions
+from spark_jobs.formats.json import arrow
+from spark_jobs.formats.json.texts import decoding, portions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_jobs.formats.json.portions import Lines, Mask, Places
+    from spark_jobs.formats.json.texts.portions import Lines, Mask, Places
 
 #: Attempts to read parts of a portion: each costs as much as some records in the exact way.
 _MOST_ATTEMPTS = 32

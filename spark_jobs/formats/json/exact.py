@@ -15,7 +15,8 @@ from spark_jobs.cxl import types, values
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, coerce, format
-from spark_jobs.formats.json import decoding, members
+from spark_jobs.formats.json import members
+from spark_jobs.formats.json.texts import decoding
 from spark_jobs.formats.records import malformed
 
 if TYPE_CHECKING:

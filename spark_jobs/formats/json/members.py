@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import values
-from spark_jobs.formats.json import decoding
+from spark_jobs.formats.json.texts import decoding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

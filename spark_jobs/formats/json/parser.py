@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.formats import format
-from spark_jobs.formats.json import array, attempts, decoding, documents, exact, members, portions, quick, undeclared
+from spark_jobs.formats.json import attempts, exact, members, quick, undeclared
 from spark_jobs.formats.json.options import JsonLayout
+from spark_jobs.formats.json.texts import array, decoding, documents, portions
 from spark_jobs.formats.stretch import Stretch
 from spark_jobs.scan.files import FormatError
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from spark_jobs.formats.json.exact import Item
     from spark_jobs.formats.json.members import Declared
     from spark_jobs.formats.json.options import JsonRead
-    from spark_jobs.formats.json.portions import Lines, Places
     from spark_jobs.formats.json.quick import Part
+    from spark_jobs.formats.json.texts.portions import Lines, Places
     from spark_jobs.formats.stretch import ByteStream
 
     Begin = Callable[[], ByteStream]

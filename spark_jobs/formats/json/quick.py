@@ -18,14 +18,15 @@ import pyarrow.compute as pc
 from spark_jobs.cxl import values
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import coerce, format
-from spark_jobs.formats.json import arrow, decoding, members, spreading
+from spark_jobs.formats.json import arrow, members, spreading
+from spark_jobs.formats.json.texts import decoding
 from spark_jobs.formats.typed import spelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
-    from spark_jobs.formats.json.portions import Lines, Mask, Places
+    from spark_jobs.formats.json.texts.portions import Lines, Mask, Places
 
 _ARROW: dict[Kind, pa.DataType] = {
     Kind.STRING: pa.string(),

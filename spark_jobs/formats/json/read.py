@@ -16,8 +16,9 @@ from spark_jobs.formats import names, reader, reading, splits
 from spark_jobs.formats.coerce import UnfitSection
 from spark_jobs.formats.columns import ColumnTracker, OnUnmapped
 from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
-from spark_jobs.formats.json import array, decoding, exact, heads, parser, portions, sections, undeclared
+from spark_jobs.formats.json import exact, heads, parser, sections, undeclared
 from spark_jobs.formats.json.options import JsonLayout
+from spark_jobs.formats.json.texts import array, decoding, portions
 from spark_jobs.formats.reading import SplitOutcome
 from spark_jobs.formats.stretch import Stretch, TooLong
 from spark_jobs.scan import changes

@@ -14,13 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.formats.json import arrow, decoding, members, portions
+from spark_jobs.formats.json import arrow, members
+from spark_jobs.formats.json.texts import decoding, portions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spark_jobs.formats.format import ArrayPath
-    from spark_jobs.formats.json.portions import Mask, Places
+    from spark_jobs.formats.json.texts.portions import Mask, Places
 
     Path = tuple[str, ...]
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.formats.json import arrow, attempts, decoding, exact, members, portions
+from spark_jobs.formats.json import arrow, attempts, exact, members
+from spark_jobs.formats.json.texts import decoding, portions
 from spark_jobs.formats.stretch import Stretch
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.format import ArrayPath
     from spark_jobs.formats.json.exact import Item
-    from spark_jobs.formats.json.portions import Lines
+    from spark_jobs.formats.json.texts.portions import Lines
 
 #: Lines that are looked at first, so that most names are known.
 _SAMPLE = 16

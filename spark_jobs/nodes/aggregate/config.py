@@ -14,7 +14,7 @@ from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes.aggregate.describe import DESCRIPTION
 from spark_jobs.nodes.aggregate.step import AggregateStep
-from spark_jobs.nodes.aggregate.time_window import Kind, TimeWindow
+from spark_jobs.nodes.aggregate.timed.time_window import Kind, TimeWindow
 from spark_jobs.nodes.binding import BindScope, Bound, Feed, Flow, NodeType, Wiring, report
 from spark_jobs.nodes.model import Config, Duration, Name, NodeConfig, PositiveDuration, Text, choice
 from spark_jobs.nodes.records.columns import CORRELATION, UNDECLARED, group_number

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_jobs.nodes import tree
-from spark_jobs.nodes.aggregate.time_window import Kind
+from spark_jobs.nodes.aggregate.timed.time_window import Kind
 from spark_jobs.nodes.records.columns import group_number
 from spark_jobs.nodes.terms.description import Description, Expression, Made, no_files, runs
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_jobs.nodes.aggregate.step import AggregateStep
-    from spark_jobs.nodes.aggregate.time_window import TimeWindow
+    from spark_jobs.nodes.aggregate.timed.time_window import TimeWindow
     from spark_jobs.nodes.terms.description import Around
 
 

@@ -12,7 +12,7 @@ from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import schema, typed
-    from spark_jobs.nodes.aggregate.time_window import TimeWindow
+    from spark_jobs.nodes.aggregate.timed.time_window import TimeWindow
     from spark_jobs.nodes.terms.demand import Demand
 
 
@@ -58,7 +58,7 @@ class AggregateStep(node.Step):
         """Groups of time windows have operators of their own."""
         if self.time_window is None:
             return "run"
-        return "session_run" if self.time_window.is_session else "windowed_run"
+        return "timed.session_run" if self.time_window.is_session else "timed.windowed_run"
 
     @property
     def shown(self) -> frozenset[str]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from spark_jobs.cxl import engine, failure, failures, values
 from spark_jobs.nodes import operator
-from spark_jobs.nodes.windows.function import Given
+from spark_jobs.nodes.windows.kernels.function import Given
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from spark_jobs.nodes.windows.function import Given
+    from spark_jobs.nodes.windows.kernels.function import Given
     from spark_jobs.nodes.windows.strip import Strip
 
 

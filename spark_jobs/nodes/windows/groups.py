@@ -11,7 +11,8 @@ import pyarrow as pa
 from spark_jobs.cxl import values
 from spark_jobs.nodes.combine import build, index
 from spark_jobs.nodes.records import batches
-from spark_jobs.nodes.windows import arguments, codes, functions, pairs
+from spark_jobs.nodes.windows import arguments, codes, pairs
+from spark_jobs.nodes.windows.kernels import choice
 from spark_jobs.nodes.windows.rows import STRIP_ROWS, Order
 from spark_jobs.nodes.windows.strip import Strip
 
@@ -89,7 +90,7 @@ class Groups:
 
     def _parts(self, call: Call, evaluator: Evaluator) -> Iterable[tuple[pa.Array, pa.Array]]:
         """Values and failures of groups, some rows of all at a time."""
-        function = functions.begin(call)
+        function = choice.begin(call)
         begun = np.zeros(self.frame.num_rows, dtype=bool)
         begun[self.bounds[:-1]] = True
         last = self.bounds[1:] - 1

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.cxl import trees, values
-from spark_jobs.nodes.windows import functions
-from spark_jobs.nodes.windows.function import Results
+from spark_jobs.nodes.windows.kernels import choice
+from spark_jobs.nodes.windows.kernels.function import Results
 from spark_jobs.nodes.windows.strip import Strip
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def results(
     """
     own = {name: evaluator.value(program, records).values for name, program in call.own}
     read = _read(call, frame)
-    function = functions.begin(call)
+    function = choice.begin(call)
     found: list[pa.Array] = []
     problems: list[pa.Array] = []
     for record, row, starts, last in _pairs(begins, ends):

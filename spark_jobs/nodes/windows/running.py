@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spark_jobs.nodes.records import batches
-from spark_jobs.nodes.windows import functions, pairs
-from spark_jobs.nodes.windows.positions import Reach
+from spark_jobs.nodes.windows import pairs
+from spark_jobs.nodes.windows.kernels import choice
+from spark_jobs.nodes.windows.kernels.positions import Reach
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_jobs.nodes.windows.arguments import Evaluator
     from spark_jobs.nodes.windows.call import Call
-    from spark_jobs.nodes.windows.function import Function, Results
+    from spark_jobs.nodes.windows.kernels.function import Function, Results
     from spark_jobs.nodes.windows.strip import Strip
 
 
@@ -29,7 +30,7 @@ class Running:
 
     def __init__(self, calls: Sequence[Call], evaluator: Evaluator) -> None:
         self._functions: list[tuple[Call, Function | None]] = [
-            (call, None if call.own else functions.begin(call)) for call in calls
+            (call, None if call.own else choice.begin(call)) for call in calls
         ]
         self._evaluator = evaluator
 

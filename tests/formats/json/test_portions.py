@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from spark_jobs.formats.json import portions as json_portions
+from spark_jobs.formats.json.texts import portions as json_portions
 from spark_jobs.formats.stretch import Stretch
 
 

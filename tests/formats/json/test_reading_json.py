@@ -12,9 +12,9 @@ from spark_jobs.cxl import types, values
 from spark_jobs.formats import format, reading, splits
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import ArrayPath, Reading
-from spark_jobs.formats.json import array as json_array
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.formats.json.read import JsonReader
+from spark_jobs.formats.json.texts import array as json_array
 from spark_jobs.scan import files
 from spark_jobs.scan.files import FormatError
 from tests.formats.csv.files import Columns, Result, source_columns

@@ -14,10 +14,11 @@ from spark_jobs.formats import names as searching
 from spark_jobs.formats import reading, splits
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
-from spark_jobs.formats.json import array as json_array
-from spark_jobs.formats.json import attempts, documents, exact, heads, members, portions, undeclared
+from spark_jobs.formats.json import attempts, exact, heads, members, undeclared
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.formats.json.read import JsonReader
+from spark_jobs.formats.json.texts import array as json_array
+from spark_jobs.formats.json.texts import documents, portions
 from spark_jobs.scan import files
 from spark_jobs.scan.files import FormatError
 from tests.formats.json import generated

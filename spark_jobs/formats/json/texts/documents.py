@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from spark_jobs.formats.json import array, decoding, structure
+from spark_jobs.formats.json.texts import array, decoding, structure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

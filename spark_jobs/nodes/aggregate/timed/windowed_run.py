@@ -13,15 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.nodes import memory, spill
-from spark_jobs.nodes.aggregate import partial, suspects, windowed, windows
-from spark_jobs.nodes.aggregate.watermarks import PASSED
-from spark_jobs.nodes.aggregate.windowed import NTH, NUMBER
+from spark_jobs.nodes.aggregate import partial
+from spark_jobs.nodes.aggregate.timed import suspects, windowed, windows
+from spark_jobs.nodes.aggregate.timed.watermarks import PASSED
+from spark_jobs.nodes.aggregate.timed.windowed import NTH, NUMBER
 from spark_jobs.nodes.records import batches, order
 from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.aggregate.partial import _Grouped
-    from spark_jobs.nodes.aggregate.watermarks import Numbers, Seen
+    from spark_jobs.nodes.aggregate.timed.watermarks import Numbers, Seen
 
 
 @dataclass

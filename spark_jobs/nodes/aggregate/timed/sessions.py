@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spark_jobs.nodes.aggregate.watermarks import Numbers
+    from spark_jobs.nodes.aggregate.timed.watermarks import Numbers
 
 #: Numbers that are put together to a larger one stay below this.
 _MOST = 2**62

@@ -18,10 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.nodes import partition, spill
-from spark_jobs.nodes.aggregate import accumulators, groups, partial, sessions, suspects, windowed
-from spark_jobs.nodes.aggregate.session_flow import Flow, Held
-from spark_jobs.nodes.aggregate.watermarks import NEVER
-from spark_jobs.nodes.aggregate.windowed import NTH, NUMBER
+from spark_jobs.nodes.aggregate import accumulators, groups, partial
+from spark_jobs.nodes.aggregate.timed import sessions, suspects, windowed
+from spark_jobs.nodes.aggregate.timed.session_flow import Flow, Held
+from spark_jobs.nodes.aggregate.timed.watermarks import NEVER
+from spark_jobs.nodes.aggregate.timed.windowed import NTH, NUMBER
 from spark_jobs.nodes.records import batches, order
 from spark_jobs.nodes.records.columns import WINDOW
 from spark_jobs.nodes.terms import shape
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from spark_jobs.nodes.aggregate.partial import Grouping, _Grouped
-    from spark_jobs.nodes.aggregate.watermarks import Numbers
+    from spark_jobs.nodes.aggregate.timed.watermarks import Numbers
 
 #: The first and the last time of a piece.
 SINCE, UNTIL = WINDOW.of("since"), WINDOW.of("until")

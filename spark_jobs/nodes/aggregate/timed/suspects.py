@@ -17,7 +17,7 @@ from spark_jobs.nodes.records.columns import WINDOW, family
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_jobs.nodes.aggregate.watermarks import Numbers
+    from spark_jobs.nodes.aggregate.timed.watermarks import Numbers
 
 #: The numbers of the first and the last window of a record.
 FIRST, LAST = WINDOW.of("first"), WINDOW.of("last")

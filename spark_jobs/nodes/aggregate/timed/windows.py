@@ -18,8 +18,8 @@ from spark_jobs.cxl.failure import Category
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.nodes.aggregate.time_window import TimeWindow
-    from spark_jobs.nodes.aggregate.watermarks import Numbers
+    from spark_jobs.nodes.aggregate.timed.time_window import TimeWindow
+    from spark_jobs.nodes.aggregate.timed.watermarks import Numbers
 
 #: Copies of records that are made at once at most, one for each window that a record is in.
 COPIES = 262_144

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import types
 from spark_jobs.nodes.windows import failing
-from spark_jobs.nodes.windows.function import Function, Given, Results
+from spark_jobs.nodes.windows.kernels.function import Function, Given, Results
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.windows.call import Call

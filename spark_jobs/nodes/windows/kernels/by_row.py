@@ -12,7 +12,7 @@ from spark_jobs.cxl import values
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.cxl.failure import Failure, packed
 from spark_jobs.nodes.windows import failing
-from spark_jobs.nodes.windows.function import Function, Given, Results
+from spark_jobs.nodes.windows.kernels.function import Function, Given, Results
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,14 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.nodes import memory, spill
-from spark_jobs.nodes.aggregate import partial, run, suspects, watermarks, windows
+from spark_jobs.nodes.aggregate import partial, run
+from spark_jobs.nodes.aggregate.timed import suspects, watermarks, windows
 from spark_jobs.nodes.records import batches, order
 from spark_jobs.nodes.records.columns import CORRELATION, SOURCE, WINDOW
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.aggregate.step import AggregateStep
-    from spark_jobs.nodes.aggregate.time_window import TimeWindow
-    from spark_jobs.nodes.aggregate.watermarks import Numbers, Seen
+    from spark_jobs.nodes.aggregate.timed.time_window import TimeWindow
+    from spark_jobs.nodes.aggregate.timed.watermarks import Numbers, Seen
 
 EVENT_TIME = SOURCE.of("event_time")
 #: A record's position among those that the operator took at once.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.formats.json import decoding, portions, structure
+from spark_jobs.formats.json.texts import decoding, portions, structure
 from spark_jobs.formats.stretch import TooLong
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.formats.json.portions import Lines
+    from spark_jobs.formats.json.texts.portions import Lines
     from spark_jobs.formats.stretch import ByteStream, Stretch
 
 #: How much is read at once; a longer element is read in larger pieces.

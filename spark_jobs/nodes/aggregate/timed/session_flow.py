@@ -14,7 +14,7 @@ from spark_jobs.nodes.records.columns import WINDOW
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from spark_jobs.nodes.aggregate.watermarks import Numbers
+    from spark_jobs.nodes.aggregate.timed.watermarks import Numbers
 
 #: The same for pieces of equal keys; some others may have the same.
 _KEY = WINDOW.of("key")

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.nodes.windows import codes, failing
-from spark_jobs.nodes.windows.function import Function, Given, Results
+from spark_jobs.nodes.windows.kernels.function import Function, Given, Results
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.windows.call import Call

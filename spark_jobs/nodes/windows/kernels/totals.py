@@ -11,7 +11,7 @@ import pyarrow as pa
 from spark_jobs.cxl import failure, types
 from spark_jobs.nodes.aggregate import exact
 from spark_jobs.nodes.windows import failing
-from spark_jobs.nodes.windows.function import Function, Given, Results
+from spark_jobs.nodes.windows.kernels.function import Function, Given, Results
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.windows.call import Call

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import types
-from spark_jobs.nodes.windows import by_row, extremes, lists, positions, predicates, totals
+from spark_jobs.nodes.windows.kernels import by_row, extremes, lists, positions, predicates, totals
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.windows.call import Call
-    from spark_jobs.nodes.windows.function import Function
+    from spark_jobs.nodes.windows.kernels.function import Function
 
 _PLAIN: dict[str, type[Function]] = {
     "row_number": positions.Number,

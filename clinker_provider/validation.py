@@ -141,11 +141,11 @@ def shortened(text: str, limit: int) -> str:
 
 def wrong_arguments(arguments: Sequence[str]) -> str | None:
     """Why `clinker run` would refuse its command line; None when it takes it."""
-    from spark_jobs.cli import clinker
+    from spark_jobs.cli import clinker, command_line
 
     try:
         clinker.check(["run", *arguments])
-    except clinker.WrongCommandLine as error:
+    except command_line.WrongCommandLine as error:
         return f"`clinker run` does not take what it would be given: {error}"
     return None
 

@@ -36,7 +36,7 @@ _CLI = """# Command line reference
 
 Exit codes of `clinker`: 0 success, 1 the pipeline or the command line is wrong, 2 finished with dead letters, 3
 records broke the pipeline's rules, 4 a file could not be read or written or Spark broke down, 130 interrupted. Of
-`cxl`: 0 success, 1 the program is wrong or its record failed, 2 something cannot be read or the command line is wrong.
+`cxl`: 0 success, 1 the program or the command line is wrong, or its record failed, 2 something cannot be read.
 Warnings never change them.
 """
 

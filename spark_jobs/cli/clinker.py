@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from spark_jobs.cli import ending, streams
+from spark_jobs.cli.command_line import Parser, WrongCommandLine
 from spark_jobs.contract import ExitCode
 from spark_jobs.execute import interrupts
 
@@ -41,19 +42,6 @@ def main(argv: Sequence[str], *, to_the_end: bool = False) -> int:
     """Run one command; gives the exit code of `contract.ExitCode`. `to_the_end`: the process ends with it."""
     streams.prepare()
     return int(streams.completed("clinker", lambda: _main(argv, to_the_end), ExitCode.IO))
-
-
-class WrongCommandLine(Exception):
-    """The command line asks for something that there is not; the message says what."""
-
-    def __init__(self, parser: argparse.ArgumentParser, message: str) -> None:
-        super().__init__(message)
-        self.shown = f"{parser.format_usage()}{parser.prog}: error: {message}\n"
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise WrongCommandLine(self, message)
 
 
 def check(argv: Sequence[str]) -> None:
@@ -173,7 +161,7 @@ class _Version(argparse.Action):
 
 @cache
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="clinker", description="Run, check and explain Clinker pipelines on Spark.", allow_abbrev=False
     )
     parser.add_argument("--version", action=_Version)

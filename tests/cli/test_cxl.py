@@ -144,7 +144,7 @@ def test_both_engines_say_the_same_as_one_json_object(capsys: Captured) -> None:
         (["eval", "-e", "emit a = amoutn", "--field", "amount=1"], 1, "  help: did you mean 'amount'?"),
         (["eval", "-e", 'emit a = "a" + 1'], 1, "error[typecheck]: cannot apply '+' to String and Int (at <inline>:1)"),
         (["eval", "nowhere.cxl"], 2, "error: cannot read 'nowhere.cxl': No such file or directory"),
-        (["eval"], 2, "error: nothing to evaluate"),
+        (["eval"], 1, "cxl eval: error: nothing to evaluate"),
         (["eval", "-e", "emit a = 1", "--record", "[1]"], 2, "error: --record must be a JSON object"),
         (["eval", "-e", "emit a = 1", "--record", "{"], 2, "error: invalid JSON record"),
         (["eval", "-e", "emit a = 1", "--field", "x"], 2, "error: --field must be name=value, got 'x'"),
@@ -154,11 +154,17 @@ def test_both_engines_say_the_same_as_one_json_object(capsys: Captured) -> None:
             1,
             "cannot convert 'q' to Int",
         ),
-        (["eval", "-e", "emit a = 1", "nofile.cxl"], 2, "error: two programs: give the FILE 'nofile.cxl' or -e CXL"),
+        (["eval", "-e", "emit a = 1", "nofile.cxl"], 1, "error: two programs: give the FILE 'nofile.cxl' or -e CXL"),
         (["eval", "-e", "emit a = 1", "--schema", '["a"]'], 2, 'error: --schema as a list has objects like {"name"'),
         (["eval", "-e", "emit a = 1", "--schema", '[{"name": ["x"]}]'], 2, 'got {"name": ["x"]}'),
         (["eval", "-e", "emit a = 1", "--schema", '[{"name": "x", "type": ["a", 1]}]'], 2, "unknown type"),
-        (["nope"], 2, "invalid choice"),
+        ([], 1, "usage: cxl"),
+        (["nope"], 1, "invalid choice"),
+        (["check"], 1, "usage: cxl check"),
+        (["eval", "--nope"], 1, "unrecognized arguments: --nope"),
+        (["eval", "-e", "emit a = 1", "--engine", "spark"], 1, "invalid choice: 'spark'"),
+        (["eval", "-e", "emit a = x", "--record", "{}", "--field", "x=1"], 1, "not allowed with argument"),
+        (["fmt"], 1, "usage: cxl fmt"),
         (["check", "nowhere.cxl"], 2, "error: cannot read"),
     ],
 )
@@ -169,6 +175,12 @@ def test_errors_go_to_standard_error_with_an_exit_status(
     printed = capsys.readouterr()
     assert error in printed.err
     assert printed.out == ""
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["eval", "--help"], ["--version"]])
+def test_help_and_version_are_no_errors(argv: list[str], capsys: Captured) -> None:
+    assert command.main(argv) == 0
+    assert "cxl" in capsys.readouterr().out
 
 
 def test_check_takes_unknown_names_for_fields(capsys: Captured, tmp_path: Path) -> None:

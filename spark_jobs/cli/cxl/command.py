@@ -1,12 +1,11 @@
 """The `cxl` command: check, evaluate and format CXL without a pipeline, and try it out interactively.
 
-Exit status: 0 success (warnings included), 1 the program is wrong or the record failed, 2 something cannot be read or
-the command line is wrong (book: the cxl CLI tool).
+Exit status: 0 success (warnings included), 1 the program or the command line is wrong, or the record failed,
+2 something cannot be read (book: the cxl CLI tool; decision 81).
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from dataclasses import replace
@@ -14,11 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from spark_jobs.cli import streams
+from spark_jobs.cli.command_line import Parser, WrongCommandLine
 from spark_jobs.cli.cxl import input
 from spark_jobs.cli.cxl.input import InputError
 from spark_jobs.cli.cxl.terminal import OK, UNREADABLE, WRONG, read_program, say_error, say_findings
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from spark_jobs.cxl.compile import Analysis
@@ -40,20 +41,22 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _main(argv: Sequence[str]) -> int:
-    try:
-        options = _arguments().parse_args(list(argv))
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else UNREADABLE
     commands = {"check": _check, "eval": _eval, "fmt": _format, "repl": _repl}
     try:
+        options = _arguments().parse_args(list(argv))
         return commands[options.command](options)
+    except WrongCommandLine as error:
+        sys.stderr.write(error.shown)
+        return WRONG
+    except SystemExit:
+        return OK
     except InputError as error:
         say_error(f"error: {error}")
         return UNREADABLE
 
 
 def _arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="cxl", description="Check, evaluate and format CXL programs.")
+    parser = Parser(prog="cxl", description="Check, evaluate and format CXL programs.")
     parser.add_argument("--version", action="version", version=f"cxl {_version()}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
@@ -70,6 +73,7 @@ def _arguments() -> argparse.ArgumentParser:
     evaluate = commands.add_parser(
         "eval", help="run a program on one record", description="Run a program on one record."
     )
+    evaluate.set_defaults(parser=evaluate)
     evaluate.add_argument("file", nargs="?", metavar="FILE", help="the program; - reads standard input")
     evaluate.add_argument("-e", "--expr", action="append", metavar="CXL", help="a line of the program (repeatable)")
     record = evaluate.add_mutually_exclusive_group()
@@ -150,13 +154,13 @@ def _eval(options: argparse.Namespace) -> int:
     from spark_jobs.diagnostics.source import Text
 
     if options.expr and options.file:
-        raise InputError(f"two programs: give the FILE '{options.file}' or -e CXL")
+        options.parser.error(f"two programs: give the FILE '{options.file}' or -e CXL")
     if options.expr:
         text = Text.whole("\n".join(options.expr), INLINE)
     elif options.file:
         text = read_program(options.file)
     else:
-        raise InputError("nothing to evaluate: give a FILE or -e CXL")
+        options.parser.error("nothing to evaluate: give a FILE or -e CXL")
     given = input.record(options.record) if options.record else input.fields(options.field or ())
     row = input.declared(options.schema) if options.schema else input.row_of(given)
     analysis = front.analyse(text.value, Scope(row=row, library=Library(options.rules_path), is_alone=True))

@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 
 #: How deep schemas may be nested.
 MAX_DEPTH = 64
+#: How often types may be looked up beyond what is written of them: references to references multiply.
+_MOST_REFERENCES = 1 << 16
+#: How often what is written is looked up, at most.
+_LOOKS = 8
 
 _PLAIN: dict[str, tuple[Type, pa.DataType]] = {
     "null": (types.ANY, pa.string()),
@@ -84,7 +89,7 @@ class Leaf:
         """The column of some records."""
         assert self.make is not None, f"{self.title} was refused"
         if len(self.path) == 1:
-            return self.make([record[self.path[0]] for record in records])
+            return self.make([*map(itemgetter(self.path[0]), records)])
         found: list[Any] = list(records)
         for name in self.path:
             # A member of a null record is null.
@@ -107,6 +112,7 @@ class Shape:
         self._file = name
         self._names: dict[str, Any] = {}
         self._within: set[int] = set()
+        self._looks_left = _MOST_REFERENCES
         if not isinstance(schema, dict) or schema.get("type") != "record":
             raise broken("its schema is not one of records", name)
         self._note_names(schema, schema.get("namespace", ""), 0)
@@ -120,6 +126,7 @@ class Shape:
         """Find what references mean."""
         if depth > MAX_DEPTH:
             raise broken(f"its schema is nested more than {MAX_DEPTH} deep", self._file)
+        self._looks_left += _LOOKS
         if isinstance(schema, list):
             for each in schema:
                 self._note_names(each, space, depth + 1)
@@ -141,6 +148,9 @@ class Shape:
 
     def _resolved(self, schema: Any) -> Any:
         """A schema without references and without wrapping."""
+        self._looks_left -= 1
+        if self._looks_left < 0:
+            raise broken("its schema refers to records so often that it would have no end of columns", self._file)
         for _ in range(MAX_DEPTH):
             if isinstance(schema, str) and schema in self._names:
                 return self._names[schema]

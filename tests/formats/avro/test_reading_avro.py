@@ -39,6 +39,49 @@ def test_columns_are_read_alone(tmp_path: Path) -> None:
         assert found.rows == [{name: files.expected(number)[name]} for number in range(ROWS)]
 
 
+def test_members_that_nobody_reads_are_not_looked_into(tmp_path: Path) -> None:
+    """A text that is none breaks whoever reads it; names that others refer to stay."""
+    kind = {"type": "enum", "name": "Kind", "symbols": ["A", "B"], "default": "A"}
+    fields: list[dict[str, Any]] = [
+        {"name": "id", "type": "long"},
+        {"name": "text", "type": "string", "default": "none"},
+        {"name": "either", "type": ["null", "long", "string"]},
+        {"name": "texts", "type": {"type": "array", "items": {"type": "map", "values": ["string", "null"]}}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "kind", "type": ["null", kind]},
+        {"name": "again", "type": {"type": "array", "items": "Kind"}},
+    ]
+    row = {"id": 7, "text": "text", "either": "text", "texts": [{"k": "text", "n": None}], "at": 1, "kind": "B"}
+    schema = {"type": "record", "name": "R", "fields": fields}
+    data = files.make([{**row, "again": ["B", "A"]}], schema)
+    path = tmp_path / "rows.avro"
+    path.write_bytes(data.replace(b"\x08text", b"\x08te\xfft"))
+    found = files.read(path, columns=[("id", types.INT), ("again", types.ARRAY)])
+    assert found.rows == [{"id": 7, "again": '["B","A"]'}]
+    for name, kind_read in (("text", types.STRING), ("either", types.ANY), ("texts", types.ARRAY)):
+        with pytest.raises(FormatError, match="has no records of its schema"):
+            files.read(path, columns=[(name, kind_read)])
+
+
+def test_a_schema_whose_references_multiply_is_refused_soon(tmp_path: Path) -> None:
+    kind: dict[str, Any] = {"type": "record", "name": "R0", "fields": [{"name": "v", "type": "int"}]}
+    for depth in range(1, 20):
+        fields = [{"name": "a", "type": kind}, {"name": "b", "type": f"R{depth - 1}"}]
+        kind = {"type": "record", "name": f"R{depth}", "fields": fields}
+    path = tmp_path / "rows.avro"
+    path.write_bytes(files.make([], kind))
+    with pytest.raises(FormatError, match="refers to records so often"):
+        files.read(path, columns=[("v", types.INT)])
+
+
+def test_a_wide_file_is_read(tmp_path: Path) -> None:
+    names = [f"c{number}" for number in range(3000)]
+    fields = [{"name": name, "type": ["null", {"type": "array", "items": ["null", "long"]}]} for name in names]
+    path = tmp_path / "rows.avro"
+    path.write_bytes(files.make([{name: [1] for name in names}], {"type": "record", "name": "R", "fields": fields}))
+    assert files.read(path, columns=[("c2999", types.ARRAY)]).rows == [{"c2999": "[1]"}]
+
+
 def test_a_marker_among_the_values_makes_a_wrong_cut(tmp_path: Path) -> None:
     path = tmp_path / "rows.avro"
     marker = bytes(range(65, 81))

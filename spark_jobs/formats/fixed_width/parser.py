@@ -7,7 +7,7 @@ field is passed over, however long it is.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     Places = NDArray[np.int64]
 
 _NEWLINE, _RETURN = 10, 13
+_NUMBERS = (Kind.INT, Kind.FLOAT, Kind.NUMERIC)
 
 
 @dataclass(frozen=True)
@@ -128,11 +129,13 @@ class FixedWidthParser:
         self._charset = options.encoding
         self._is_utf8 = encoding.is_utf8(options.encoding)
         self._shape = records.RecordShape(wanted, columns)
-        self._flags = {
-            field
+        declared = [
+            (column.type.kind, field)
             for column, field in zip(wanted.columns, columns.declared, strict=True)
-            if column.type.kind is Kind.BOOL and field is not None
-        }
+            if field is not None
+        ]
+        self._flags = {field for kind, field in declared if kind is Kind.BOOL}
+        self._numbers = {field for kind, field in declared if kind in _NUMBERS}
 
     def block(self, first: int, some: Records) -> Block:
         """The block of some records."""
@@ -225,11 +228,17 @@ class FixedWidthParser:
             begin = end
         return pa.array(texts, pa.string())
 
+    def _fillers(self, number: int, field: Field) -> Any:
+        """What cuts off fillers; where nothing says on which side a number stands, outputs have it on the right."""
+        is_number = field.is_number or (field.type is None and number in self._numbers)
+        if field.justify is None and is_number:
+            return pc.utf8_ltrim if field.pad.isdigit() else pc.utf8_trim
+        return pc.utf8_ltrim if field.justify == "right" else pc.utf8_rtrim
+
     def _value(self, number: int, field: Field, text: pa.StringArray) -> pa.StringArray:
         """The texts of a field without fillers and blanks, null where there is nothing (decision 57)."""
         if field.trim:
-            trim = pc.utf8_ltrim if field.justify == "right" else pc.utf8_rtrim
-            cut = trim(text, field.pad)
+            cut = self._fillers(number, field)(text, field.pad)
             if field.pad == "0":
                 # A field of zeros is a zero, and one of `000.5` begins with a point now.
                 is_zero = pc.and_(pc.equal(cut, ""), pc.not_equal(text, ""))

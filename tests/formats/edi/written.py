@@ -47,7 +47,11 @@ class Spelling:
         return "".join(map(self._written, [*header, *segments, *end]))
 
     def _written(self, segment: Sequence[str]) -> str:
-        return self.separator.join(map(self._safe, segment)) + self.terminator + "\n"
+        text = self.separator.join(map(self._safe, segment))
+        if text.endswith(("\r", "\n")):
+            # At the end of a segment it would count for nothing.
+            text = f"{text[:-1]}?{text[-1]}"
+        return text + self.terminator + "\n"
 
     def _safe(self, text: str) -> str:
         if self.name == "x12":

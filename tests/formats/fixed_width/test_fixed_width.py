@@ -302,6 +302,20 @@ def test_numbers_are_written_without_their_points() -> None:
     assert data.decode().splitlines()[-1] == "  700000300none"
 
 
+@pytest.mark.parametrize("pad", ["0", "_", " "])
+@pytest.mark.parametrize("kind", [{}, {"type": "integer"}])
+def test_numbers_without_a_side_are_read_as_they_are_written(tmp_path: Path, pad: str, kind: dict[str, str]) -> None:
+    """They stand to the right: fillers are before them, and zeros behind them are theirs."""
+    numbers = [120, 0, -50, None, 12345, 7]
+    fields = layout({"name": "v", "start": 0, "width": 5, "pad": pad, **kind})
+    data, failed = write({"v": (types.INT, numbers)}, fields)
+    assert failed == []
+    expected = [0 if number is None and pad == "0" else number for number in numbers]
+    assert read(tmp_path / "in", data, {"v": types.INT}, fields) == ([*enumerate(expected)], [])
+    if pad == "_":
+        assert read(tmp_path / "in", b"12___\n", {"v": types.INT}, fields) == ([(0, 12)], [])
+
+
 @given(
     numbers=st.lists(st.integers(-(10**12), 10**12), max_size=20),
     scale=st.integers(1, 6),

@@ -24,6 +24,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@given(
+    texts=st.lists(st.text("aé日😀\x80", max_size=9), min_size=1, max_size=4),
+    size=st.integers(1, 40),
+    pretty=st.booleans(),
+)
+def test_what_is_read_at_once_may_end_within_characters(
+    texts: list[str], size: int, pretty: bool, tmp_path: Path
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_array, "CHUNK_BYTES", size)
+        data = json.dumps([{"v": text} for text in texts], ensure_ascii=False, indent=1 if pretty else None)
+        found = read_json(tmp_path / "in", data, {"v": types.STRING}, block_bytes=size)
+    assert [record["v"] for record in found.records] == texts
+
+
 def read_json(
     path: Path,
     data: bytes | str,

@@ -54,10 +54,7 @@ class ArrayText:
         self._stretch.bytes_read += len(chunk)
         self._at_end = not chunk
         data = self._bytes + chunk
-        cut = len(data)
-        # A character of UTF-8 has up to four bytes: at most three of the last ones wait for the next read.
-        while not self._at_end and cut > max(0, len(data) - 3) and data[cut - 1] >= 0x80:
-            cut -= 1
+        cut = len(data) if self._at_end else _whole_characters(data)
         self._bytes = data[cut:]
         self._text = self._text[self._position :] + data[:cut].decode()
         if self._end is not None:
@@ -201,3 +198,15 @@ class ArrayText:
             if len(self._text) - self._position > self._most_bytes:
                 raise TooLong
             self._more(max(self._chunk_bytes, len(self._text)))
+
+
+def _whole_characters(data: bytes) -> int:
+    """How many bytes of some UTF-8 are whole characters; what is none is not looked for."""
+    for back in range(1, min(len(data), 4) + 1):
+        byte = data[-back]
+        if byte < 0x80:
+            break
+        if byte >= 0xC0:
+            size = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return len(data) - back if back < size else len(data)
+    return len(data)

@@ -50,6 +50,8 @@ class Context(Protocol):
     correlation: GroupPlan | None
     #: Whether the pass is to find the records of groups that are taken back (see `trace`).
     is_tracing: bool
+    #: Whether the pass is to find something, and writes no outputs.
+    is_looking: bool
     #: The branches of all routes of the plan; the first is none.
     branches: Sequence[str]
 
@@ -100,7 +102,7 @@ class Context(Protocol):
         """The rows of records that count as never read, because earlier passes saw them fail; None: there are none."""
 
     def rejected(self, operator: Operator, batch: Batch) -> np.ndarray | None:
-        """The rows whose correlation group is rejected, which are dead letters then; None: there are none."""
+        """The rows that have failed elsewhere, or whose correlation group is rejected; None: there are none."""
 
     def trace(self, split: pa.Array, row: pa.Array, inner: pa.Array, groups: pa.Array) -> None:
         """Tell of records by their places which groups of an aggregate they are in.

@@ -46,6 +46,8 @@ def one(chance: random.Random, folder: Path) -> str:
     for way in ways[1:]:
         other = whole_pipelines.run(chance, folder, way)
         for part, value in found.items():
+            if part != "error" and found["error"]:
+                continue  # how far a run came that a failure ends depends on its tasks
             assert other[part] == value, f"{way}: {whole_pipelines.difference(value, other[part])}\n{text}"
     return told
 

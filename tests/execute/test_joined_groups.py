@@ -64,6 +64,43 @@ def test_a_group_that_is_too_large_is_called_by_its_key(ran: Any) -> None:
     assert {row["_cxl_dlq_triggering_value"] for row in rows(found["dead.csv"])} == {""}
 
 
+def test_the_first_record_of_a_group_tells_of_it_whatever_else_it_was_joined_to(ran: Any) -> None:
+    """Records 1 and 2 are the first of their groups, and are joined to records of each other's."""
+    met = """
+      - type: combine
+        name: c
+        input: {a: s, b: s}
+        config: {where: a.v == b.v, match: all, propagate_ck: all, cxl: "emit ord = a.ord\\nemit line = b.line"}
+"""
+    text = (HEAD + met).replace("dlq:", "max_group_buffer: 1, dlq:") + output("o", "c") + output("p", "s")
+    found = ran(text, "ord,line,v\nx,1,m\ny,2,m\nx,3,m\ny,4,m\nz,5,m\n")
+    assert [(row["ord"], row["line"]) for row in rows(found["o.csv"])] == [("z", "5")]
+    assert [row["ord"] for row in rows(found["p.csv"])] == ["z"]
+    large, collateral = "group_size_exceeded", "correlated"
+    assert [entry[2] for entry in dead(found)] == [large, large, collateral, collateral, collateral]
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(2, [1, 2, 3, 8, 9]), (1, [])])
+def test_what_was_joined_makes_no_group_larger_behind_a_merge(ran: Any, limit: int, kept: list[int]) -> None:
+    """Three lines meet prices of shop p, which is no group of theirs; two records of the merge are."""
+    met = """
+      - {type: source, name: w, config: {type: csv, path: w.csv, correlation_key: shop,
+          schema: {shop: string, line: int}}}
+      - {type: source, name: u, config: {type: csv, path: u.csv, correlation_key: shop,
+          schema: {shop: string, line: int}}}
+      - type: combine
+        name: c
+        input: {a: s, b: w}
+        config: {where: a.line == b.line, propagate_ck: {named: [shop]}, cxl: "emit shop = b.shop\\nemit line = a.line"}
+      - {type: merge, name: m, inputs: [c, u]}
+"""
+    prices, others = "shop,line\np,1\np,2\np,3\n", "shop,line\np,8\np,9\n"
+    text = (HEAD + met).replace("dlq:", f"max_group_buffer: {limit}, dlq:") + output("o", "m")
+    lines = "ord,line,v\nx,1,a\ny,2,a\nz,3,a\n"
+    found = ran(text, lines, exit_code=0 if kept else 2, w=prices, u=others)
+    assert [int(row["line"]) for row in rows(found["o.csv"])] == kept
+
+
 def test_the_keys_that_are_written_are_the_drivers(ran: Any) -> None:
     found = ran(
         shops("all", "collect") + output("o", "c", ", include_correlation_keys: true, exclude: [b]"), ORDERS, w=PRICES

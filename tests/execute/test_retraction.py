@@ -187,3 +187,29 @@ def test_a_group_whose_own_result_fails_takes_its_records_back(ran: Any, keys: s
     named = ("source_name", "source_row", "error_category", "stage")
     letters = [tuple(row[f"_cxl_dlq_{name}"] for name in named) for row in rows(found["dead.csv"])]
     assert letters == [("s", "1", "aggregate_finalize", "aggregate:x")]
+
+
+def test_what_is_left_of_a_group_that_was_taken_back_may_fail_as_another_row(ran: Any) -> None:
+    """Record 2 is a duplicate until record 1 counts as never read: then group p is of it, and fails anew."""
+    once = "      - {type: transform, name: t, input: s, config: {cxl: distinct by v}}\n"
+    stages = once + summed("x", "t", "a") + refusing("c", "x", 5)
+    found = ran(
+        HEAD + stages + output("o", "c") + output("q", "t"), "k,a,b,v\nk1,q,b,1\nk2,p,b,1\nk3,p,b,2\nk4,r,b,9\n"
+    )
+    assert [row["t"] for row in rows(found["o.csv"])] == [row["v"] for row in rows(found["q.csv"])] == ["9"]
+    assert [(row["_cxl_dlq_source_row"], row["a"]) for row in rows(found["dead.csv"])] == [
+        ("1", "q"), ("2", "p"), ("3", "p"),
+    ]  # fmt: skip
+
+
+def test_a_strict_row_whose_records_were_taken_back_rejects_nothing(ran: Any) -> None:
+    """The run is as if they had not been read."""
+    stages = summed("x", "s", "k, a") + refusing("c", "x", 5) + summed("y", "s", "b") + refusing("d", "y", 5)
+    found = ran(
+        HEAD + stages + output("o", "c") + output("p", "d") + output("q", "s"),
+        "k,a,b,v\nk1,a1,b1,1\nk1,a2,b2,50\nk2,a1,b3,60\n",
+    )
+    assert [row["t"] for row in rows(found["o.csv"])] == ["50", "60"]
+    assert [row["t"] for row in rows(found["p.csv"])] == ["50", "60"]
+    assert [row["v"] for row in rows(found["q.csv"])] == ["50", "60"]
+    assert [row["_cxl_dlq_stage"] for row in rows(found["dead.csv"])] == ["transform:d"]

@@ -15,7 +15,7 @@ from tests.models import rows
 from tests.models.rows import Group, Node, Record, Row, Trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
     from spark_jobs.plan.plan import Plan
@@ -86,6 +86,7 @@ class Model:
             found = self._settled()
             news = [self._take(each) for each in self._troubles(found) if self._is_late(each)]
             if not any(news):
+                self._end(found)
                 return found
 
     def _settled(self) -> Evaluation:
@@ -114,20 +115,32 @@ class Model:
     def _take(self, trouble: Trouble) -> bool:
         """Note a failure; whether anything has to be computed again for it."""
         row = trouble.row
-        if trouble.build is not None:
-            self.companions.setdefault((row.identity, trouble.build.identity), trouble)
+        if not row.is_record and not row.is_mixed:
+            return False  # it takes nothing back, and what fails in the end is told
+        self._beside(trouble)
         if row.is_record:
             assert row.record is not None
             self.records.setdefault(row.record, trouble)
             is_new = row.record not in self.dead
             self.dead.add(row.record)
             return is_new
-        self.groups.setdefault(row.group, trouble)
-        if not row.is_mixed:
-            return False
+        # What is left of a mixed group, and fails again, is another row: its records have no entry yet.
+        self.groups.setdefault((row.group, row.record), trouble)
         is_new = not row.behind <= self.retracted
         self.retracted |= row.behind
         return is_new
+
+    def _beside(self, trouble: Trouble) -> None:
+        """Note the build row of a match that fails."""
+        if trouble.build is not None:
+            self.companions.setdefault((trouble.row.identity, trouble.build.identity), trouble)
+
+    def _end(self, found: Evaluation) -> None:
+        """Note the rows that fail when nothing changes any more, and are of no records that were taken back."""
+        for each in self._troubles(found):
+            if not each.row.is_record and not each.row.is_mixed:
+                self._beside(each)
+                self.groups.setdefault(each.row.group, each)
 
     # ---- one computation -----------------------------------------------------------------------------------------
 
@@ -262,16 +275,17 @@ class Model:
         """The sources with a failure in their group by a key."""
         return {record[0] for record in self.records if self.is_of(record, key)} | self._of_rows(key)
 
-    def rejects(self, group: Group, source: str, policy: str) -> bool:
-        """Whether a policy rejects what a source has in a group, when something of it failed."""
+    def rejects(self, group: Group, sources: Collection[str], policy: str) -> bool:
+        """Whether a policy rejects a row that is of a group of some sources."""
+        dirty = self.troubled(group.key) & set(sources)
         if policy == "any":
-            return True
-        mine = [each for each in self.inputs.fields if each[0] == source and each not in self.retracted]
-        mine = [each for each in mine if self.is_of(each, group.key)]
-        failed = [each in self.records for each in mine]
+            return bool(dirty)
+        read = [each for each in self.inputs.fields if self.is_of(each, group.key) and each not in self.retracted]
         if policy == "all":
-            return bool(mine) and all(failed)
-        return (bool(mine) and failed[0]) or source in self._of_rows(group.key)
+            mine = [each for each in read if each[0] in sources]
+            return bool(mine) and all(each in self.records for each in mine)
+        firsts = {source: next((each for each in read if each[0] == source), None) for source in dirty}
+        return any(first in self.records for first in firsts.values()) or bool(self._of_rows(group.key) & dirty)
 
     def _of_rows(self, key: rows.Key) -> set[str]:
         """The sources of which a row of an aggregate has failed in a group by a key: it stands for its records."""

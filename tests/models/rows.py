@@ -330,9 +330,10 @@ def _group(step: Any, key: Any, rows: list[Row], kept: Iterable[str], is_mixed: 
     keys = {name: first.keys.get(name) for name in kept}
     # It is of the groups that its keys show, whichever side of a combine had them, of all sources of its stream.
     groups = (
-        Group(group.sources | row.streams, key_of({n: keys[n] for n, _ in group.key}))
+        shown
         for row in rows
         for group in row.groups
+        for shown in Group(group.sources | row.streams, key_of({n: keys[n] for n, _ in group.key})).cut(keys)
     )
     return Row(
         {name: first.fields.get(name) for name in step.group_by},

@@ -160,6 +160,49 @@ def test_combined_rows_are_of_the_groups_that_are_carried(tmp_path: Path) -> Non
     assert written("all") == ["7"]
 
 
+def test_all_records_of_all_sources_of_a_row_have_to_fail(tmp_path: Path) -> None:
+    """The group of t has failed wholly; the rows of the combine are of that of s too, which has not."""
+    files = {"s.csv": "ord,dept,v\n1,a,1\n", "t.csv": "ord,dept,v\n1,a,x\n"}
+    joined = node("combine", "c", {"d": "n", "b": "n"}, where="d.dept == b.dept", cxl="emit v = d.v")
+    both = (source(), source("t"), node("merge", "m", ["s", "t"]), to_int("m"), joined)
+    outputs = [output("c", policy, correlation_fanout_policy=policy) for policy in ("any", "all", "primary")]
+    found = judged(tmp_path, files, *both, *outputs)
+    assert {name: lines[1:] for name, lines in found.written.items()} == {"any": [], "all": [["1"]], "primary": []}
+
+
+def test_a_row_whose_key_is_empty_is_of_no_other_group(tmp_path: Path) -> None:
+    """Order 1 is joined to the line without an order, whose total shows no key; another such line fails."""
+    files = {"s.csv": "ord,dept,v\n,a,5\n,b,x\n1,c,3\n", "t.csv": "ord,dept,v\n1,a,1\n"}
+    joined = node("combine", "c", {"d": "n", "b": "t"}, where="d.dept == b.dept", propagate_ck="all",
+                  cxl="emit ord = d.ord\nemit n = d.n")  # fmt: skip
+    by_order = node("aggregate", "totals", "c", group_by=["ord"], cxl="emit total = sum(n)")
+    found = judged(tmp_path, files, source(), source("t"), to_int(), joined, by_order, output("totals"))
+    assert found.written["out"][1:] == [["", "5"], ["1", "3"]]
+
+
+def test_a_group_that_is_made_again_of_other_records_fails_anew(tmp_path: Path) -> None:
+    files = {"s.csv": "ord,dept,v\n1,q,1\n2,p,1\n3,p,2\n4,r,9\n"}
+    once = node("transform", "once", "n", cxl="distinct by n")
+    depts = node("aggregate", "depts", "once", group_by=["dept"], cxl="emit total = sum(n)")
+    check = node("transform", "check", "depts", cxl="emit ok = if total < 5 then 1 / 0 else 1")
+    found = judged(tmp_path, files, source(), to_int(), once, depts, check, output("check"))
+    assert [line[0] for line in found.written["out"][1:]] == ["r"]
+    assert [letter.row for letter in found.letters] == ["1", "2", "3"]
+
+
+def test_a_strict_row_of_records_that_were_taken_back_is_none(tmp_path: Path) -> None:
+    files = {"s.csv": "ord,dept,v\n1,a,1\n1,b,50\n"}
+    orders = node("aggregate", "orders", "n", group_by=["ord", "dept"], cxl="emit total = sum(n)")
+    depts = node("aggregate", "depts", "n", group_by=["dept"], cxl="emit total = sum(n)")
+    checks = [
+        node("transform", name, given, cxl="emit ok = if total < 5 then 1 / 0 else 1")
+        for name, given in (("first", "orders"), ("second", "depts"))
+    ]
+    found = judged(tmp_path, files, source(), to_int(), orders, depts, *checks, output("first"), output("second", "o"))
+    assert [line[-2] for line in found.written["out"][1:]] == ["50"]
+    assert [letter.stage for letter in found.letters] == ["transform:second"]
+
+
 @pytest.mark.parametrize("seed", range(25))
 def test_a_record_that_failed_is_written_nowhere(seed: int, tmp_path: Path) -> None:
     nodes, files = generated_correlation.pipeline(random.Random(seed))

@@ -59,8 +59,7 @@ def of(model: Model) -> Verdict:
 class _Court:
     model: Model
     found: Evaluation
-    #: The sources with a failure, and what has come to outputs or failed, by key.
-    troubled: dict[Key, set[str]] = field(default_factory=dict)
+    #: What has come to outputs or failed, by key.
     sizes: dict[Key, set[Any]] = field(default_factory=dict)
     #: Rows that are rejected though nothing is wrong with them, by what they are.
     collateral: dict[Any, Row] = field(default_factory=dict)
@@ -101,7 +100,6 @@ class _Court:
         every = [row for given in self.found.written.values() for row in given if not self._has_failed(row)]
         for row in every:
             for group in row.groups:
-                self.troubled.setdefault(group.key, self.model.troubled(group.key))
                 if not group.is_joined:
                     self.sizes.setdefault(group.key, set()).add(row.identity)
         for key, members in self.sizes.items():
@@ -113,11 +111,9 @@ class _Court:
                 self.too_large[key] = sorted(mine, key=self._place)
 
     def _is_rejected(self, row: Row, policy: str) -> bool:
-        return any(group.key in self.too_large or self._hits(row, group, policy) for group in row.groups)
-
-    def _hits(self, row: Row, group: Group, policy: str) -> bool:
-        sources = self.troubled[group.key] & row.domain(group)
-        return any(self.model.rejects(group, source, policy) for source in sources)
+        return any(
+            group.key in self.too_large or self.model.rejects(group, row.domain(group), policy) for group in row.groups
+        )
 
     def _place(self, what: Any) -> tuple[int, int, bool]:
         """The place of a row in the order of records: a record stands before the rows of which it is the first."""

@@ -72,6 +72,8 @@ class Rounds:
     #: The groups that records reject, and those that rows of aggregates reject in the last pass.
     _of_records: pa.Table = field(default_factory=REJECTED.empty_table)
     _of_rows: pa.Table = field(default_factory=REJECTED.empty_table)
+    #: These rows, and those that fail without a group.
+    _rows: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     #: Which records reject which groups, those over all sources with them, and the first records of rejected groups.
     _failed: pa.Table = field(default_factory=_PAIRS.empty_table)
     _failed_whole: pa.Table = field(default_factory=_PAIRS.empty_table)
@@ -90,15 +92,17 @@ class Rounds:
         facts = _facts(products.dirty)
         holds = facts.column("holds").to_numpy()
         taken = next((each for each in (Holds.FOR_GOOD, Holds.BEHIND) if (holds == each).any()), None)
-        of_rows = _rejected(facts.filter(pa.array(holds == Holds.IN_LAST)), products.rows_before)
+        in_last = facts.filter(pa.array(holds == Holds.IN_LAST))
+        of_rows, rows = _rejected(in_last, products.rows_before), _aggregated(in_last)
         is_same = np.array_equal(of_rows.column("group").to_numpy(), self._of_rows.column("group").to_numpy())
+        is_same = is_same and np.array_equal(rows, self._rows)
         self.are_over = taken is None and is_same
         if self.are_over:
             if self.known.oversized is None:
                 self._suspect(facts.filter(pa.array(holds == Holds.SUSPECT)), products.shares)
             return
         self.count += 1
-        self._of_rows = of_rows
+        self._of_rows, self._rows = of_rows, rows
         if taken is not None:
             self._letters.append(settled.Found(tuple(products.letters), (int(taken),)))
             self._accept(facts.filter(pa.array(holds == taken)), products.rows_before)
@@ -107,7 +111,7 @@ class Rounds:
     def _accept(self, facts: pa.Table, rows_before: Mapping[int, int]) -> None:
         """Records have failed, and rows that are made of records."""
         self._bury(facts)
-        self._traced = _taken_back(facts)
+        self._traced = _aggregated(facts)
         self.retracted += len(self._traced)
         self.retractions += int(len(self._traced) > 0)
         if pc.any(_are_keyless(facts)).as_py():
@@ -142,7 +146,8 @@ class Rounds:
             both = known.filter(pc.equal(known.column("count_all"), 2)).column("group").to_numpy()
             primary = self._of_records.filter(pa.array(np.isin(self._of_records.column("group").to_numpy(), both)))
             rejected["primary"] = self._written("primary", _joined([primary, self._of_rows]))
-        self.known = replace(self.known, rejected=rejected, passes=self.count)
+        failed = self._written("failed", pa.table([self._rows], schema=TRACED)) if len(self._rows) else None
+        self.known = replace(self.known, rejected=rejected, failed=failed, passes=self.count)
 
     # ---- passes that look for something
     # -----------------------------------------------------------------------------
@@ -176,7 +181,7 @@ class Rounds:
         elif len(self._traced):
             facts = facts.filter(pa.array(holds == Holds.TRACED))
             self._bury(facts)
-            self._traced = _taken_back(facts)  # groups of aggregates before: their records come next
+            self._traced = _aggregated(facts)  # groups of aggregates before: their records come next
         elif len(self._sought):
             self._sought = self._sought[:0]
             self._firsts = _first_of_each([self._firsts, facts.filter(pa.array(holds == Holds.FIRST))])
@@ -280,16 +285,16 @@ def _with_keys(failed: pa.Table, keyed: pa.Table) -> pa.Table:
 
 def _in_order(facts: pa.Table) -> np.ndarray:
     """What came to outputs by groups and places: records before rows that begin with them, these by their outputs."""
-    columns = [facts.column(name).to_numpy() for name in ("retracted", "record", "row", "split", "group")]
+    columns = [facts.column(name).to_numpy() for name in ("aggregated", "record", "row", "split", "group")]
     output, record, row, split, group = columns
     is_row = record != record_numbers(facts.column("split"), facts.column("row"))
     found: np.ndarray = np.lexsort((output, is_row, row, split, group))
     return found
 
 
-def _taken_back(facts: pa.Table) -> np.ndarray:
-    """The groups of aggregates that are taken back."""
-    numbers = np.unique(facts.column("retracted").to_numpy())
+def _aggregated(facts: pa.Table) -> np.ndarray:
+    """The groups of aggregates that are named, each once."""
+    numbers = np.unique(facts.column("aggregated").to_numpy())
     found: np.ndarray = numbers[numbers != 0]
     return found
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 #: A record's row in its split; what is above is the number of the split.
 ROW_BITS = 34
 #: What a task has found: a failing record, or -1; the group that its failure rejects, or 0; the aggregate's group whose
-#: records it takes back, or 0; from when on it holds, why in words, and
-#: the group over all sources, or 0.
+#: row fails, or 0: its records are taken back unless that holds in the last pass alone; from when on it holds, why in
+#: words, and the group over all sources, or 0.
 FACTS = pa.schema([
-    ("record", pa.int64()), ("group", pa.uint64()), ("retracted", pa.int64()), ("holds", pa.int8()),
+    ("record", pa.int64()), ("group", pa.uint64()), ("aggregated", pa.int64()), ("holds", pa.int8()),
     ("source", pa.int32()), ("split", pa.int32()), ("row", pa.int64()), ("why", pa.string()), ("whole", pa.uint64()),
     ("bucket", pa.int64()),
 ])  # fmt: skip
@@ -33,7 +33,7 @@ REJECTED = pa.schema([("group", pa.uint64()), ("why", pa.string()), ("source", p
 SOUGHT = pa.schema([("group", pa.uint64())])
 #: A file of dead records, ascending.
 DEAD = pa.schema([("record", pa.int64())])
-#: A file of aggregates' groups that are taken back, ascending.
+#: A file of aggregates' groups, ascending: those that are taken back, or whose rows have failed.
 TRACED = pa.schema([("number", pa.int64())])
 #: A file of groups that have too many records.
 OVERSIZED = pa.schema([("group", pa.uint64()), ("first", pa.int64()), ("why", pa.string())])
@@ -50,6 +50,7 @@ class Known:
     Args:
         dead: the records that count as never read, pass by pass.
         rejected: the groups that are rejected, by the policy that rejects them.
+        failed: the rows of aggregates that have failed in the last of them and take nothing back; None: there are none.
         oversized: the groups that have too many records, with the first of these; None where there are none.
         traced: the groups of aggregates whose records are to be found; None in passes that find other things.
         sought: the groups whose first records are to be found; the same.
@@ -60,6 +61,7 @@ class Known:
 
     dead: tuple[str, ...] = ()
     rejected: Mapping[str, str] = field(default_factory=dict)
+    failed: str | None = None
     oversized: str | None = None
     traced: str | None = None
     sought: str | None = None

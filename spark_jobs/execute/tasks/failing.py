@@ -156,9 +156,21 @@ class Failing:
         self.groups.trace(split, row, inner, groups)
 
     def rejected(self, operator_: operator.Operator, batch: Batch) -> np.ndarray | None:
-        """The rows whose correlation group is rejected, which are noted; None where there are none."""
+        """The rows that an output leaves out: they have failed, or their group is rejected, which is noted here."""
         if self.groups is None:
             return None
+        have_failed = self.groups.have_failed(batch)
+        if have_failed is None:
+            return self._rejected(operator_, batch)
+        rest = np.flatnonzero(~have_failed)
+        rejected = self._rejected(operator_, batch.take(pa.array(rest)))
+        if rejected is not None:
+            have_failed[rest[rejected]] = True
+        return np.flatnonzero(have_failed)
+
+    def _rejected(self, operator_: operator.Operator, batch: Batch) -> np.ndarray | None:
+        """The rows whose correlation group is rejected, which are noted; None where there are none."""
+        assert self.groups is not None
         if self.is_looking:
             if self.spec.known.counted is not None:
                 self.groups.members(operator_.step.name, batch)

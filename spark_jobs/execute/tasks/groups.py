@@ -12,20 +12,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import values
 from spark_jobs.execute.letters.marks import Holds, Marks
 from spark_jobs.execute.tasks.facts import BUCKETS, FACTS, KEYLESS, Known, record_numbers, stored
-from spark_jobs.formats import cell_text
+from spark_jobs.execute.tasks.memberships import Memberships, identities, named
 from spark_jobs.nodes.records import groups
-from spark_jobs.nodes.records.columns import CORRELATION
 from spark_jobs.nodes.terms.correlation import Bond
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
-    from spark_jobs.cxl import types
     from spark_jobs.nodes.records.batches import Batch
-    from spark_jobs.nodes.terms.correlation import GroupPlan, Membership
+    from spark_jobs.nodes.terms.correlation import GroupPlan
 
     Places = tuple[pa.Array, pa.Array, pa.Array]
 
@@ -46,6 +43,7 @@ class Groups:
         self.plan = plan
         self._known = known
         self._sources = sources
+        self._memberships = Memberships(plan, sources)
         self._facts: list[pa.Table] = []
         self._sizes = np.zeros(BUCKETS if plan.limit and not known.is_looking else 0, dtype=np.int64)
 
@@ -59,6 +57,10 @@ class Groups:
             found |= groups.among(records, stored(path, "record").to_numpy()) >= 0
         return found if found.any() else None
 
+    def keys(self, name: str, batch: Batch) -> dict[str, pa.Array]:
+        """The correlation keys of a batch at a node, field by field, as texts; empty where there is none."""
+        return self._memberships.keys(name, batch)
+
     # ---- rows of outputs
     # ------------------------------------------------------------------------------------------
 
@@ -68,62 +70,42 @@ class Groups:
         The records that come to outputs are counted here.
         """
         if batch.count and len(self._sizes):
-            for keys, rows in self._members(output, batch):
+            for keys, rows in self._memberships.by_fields(output, batch):
                 buckets = groups.buckets(list(keys.values()), BUCKETS)
                 self._sizes += np.bincount(buckets[rows & (buckets >= 0)], minlength=BUCKETS)
         if not batch.count or self._known.oversized is None:
             return None
-        place = np.full(batch.count, -1, dtype=np.int64)
-        for keys, are_of in self._members(output, batch, joined=True):
-            numbers, _ = self._whole(keys, are_of)
-            at = groups.among(numbers, stored(self._known.oversized, "group").to_numpy())
-            place = np.where(place < 0, at, place)
+        names, firsts = (stored(self._known.oversized, name).to_numpy() for name in ("group", "first"))
+        place, are_first = np.full(batch.count, -1, dtype=np.int64), np.zeros(batch.count, dtype=bool)
+        for keys, are_of in self._memberships.by_fields(output, batch, joined=True):
+            at = groups.among(_whole(keys, are_of)[0], names)
+            # A row may be of several such groups, and the first of one of them.
+            begin = (at >= 0) & (firsts[at] == identities(batch)) & ~are_first
+            place = np.where(begin | (place < 0), at, place)
+            are_first |= begin
         rows = np.flatnonzero(place >= 0)
         if not len(rows):
             return None
-        chosen = pa.array(place[rows])
-        first = stored(self._known.oversized, "first").take(chosen).to_numpy()
-        whys: pa.StringArray = stored(self._known.oversized, "why").take(chosen)  # type: ignore[assignment]
-        return rows, self._identities(batch)[rows] == first, whys
+        whys: pa.StringArray = stored(self._known.oversized, "why").take(pa.array(place[rows]))  # type: ignore[assignment]
+        return rows, are_first[rows], whys
 
     def members(self, output: str, batch: Batch) -> None:
         """Note the rows of groups that may have too many records."""
         assert self._known.counted is not None
         suspects = stored(self._known.counted, "number").to_numpy()
         places = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
-        for keys, are_of in self._members(output, batch):
-            numbers, buckets = self._whole(keys, are_of)
-            named = _named(keys)
+        for keys, are_of in self._memberships.by_fields(output, batch):
+            numbers, buckets = _whole(keys, are_of)
             rows = np.flatnonzero((numbers != groups.NONE) & (groups.among(buckets, suspects) >= 0))
-            found = (self._identities(batch)[rows], numbers[rows], places, rows)
-            self._found(Holds.MEMBER, *found, named, list(self.plan.standings).index(output))
+            found = (identities(batch)[rows], numbers[rows], places, rows)
+            self._found(Holds.MEMBER, *found, named(keys), list(self.plan.standings).index(output))
 
-    def _whole(self, keys: Mapping[str, pa.Array], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The groups of rows over all sources and their buckets."""
-        numbers = np.where(rows, groups.numbers(_ALL, list(keys), keys), groups.NONE)
-        return numbers, groups.buckets(list(keys.values()), BUCKETS)
-
-    def _members(
-        self, output: str, batch: Batch, *, joined: bool = False
-    ) -> Iterable[tuple[Mapping[str, pa.Array], np.ndarray]]:
-        """The keys of rows by some fields, and which rows are of groups by these.
-
-        What they were only joined to makes no group larger, but takes them along where it is too large.
-        """
-        found: dict[tuple[str, ...], tuple[dict[str, pa.Array], np.ndarray]] = {}
-        for membership in self.plan.standings[output].memberships:
-            keys = self._key(output, batch, membership)
-            if keys is not None and (joined or membership.bond is not Bond.JOINED):
-                _, rows = found.setdefault(membership.columns, (keys, np.zeros(batch.count, dtype=bool)))
-                for _, are_of in self._of_sources(membership, batch):
-                    rows |= are_of
-        return found.values()
-
-    def _identities(self, batch: Batch) -> np.ndarray:
-        """A number for each row: of its record, or of the aggregate's group that it is."""
-        aggregated = groups.aggregated(batch)
-        _, split, row = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
-        return np.where(aggregated == 0, record_numbers(split, row), aggregated)
+    def have_failed(self, batch: Batch) -> np.ndarray | None:
+        """Which rows of aggregates have failed somewhere, so that no output writes them; None: there are none."""
+        if self._known.failed is None or not batch.count:
+            return None
+        found: np.ndarray = groups.among(groups.aggregated(batch), stored(self._known.failed, "number").to_numpy()) >= 0
+        return found if found.any() else None
 
     def rejected(self, output: str, batch: Batch) -> tuple[np.ndarray, pa.StringArray] | None:
         """The rows of a batch whose group is rejected, and what failed first in it; None where there are none."""
@@ -134,8 +116,8 @@ class Groups:
         rejected = stored(path, "group").to_numpy()
         place = np.full(batch.count, -1, dtype=np.int64)
         for membership in standing.memberships:
-            keys = self._key(output, batch, membership)
-            for source, are_of in [] if keys is None else self._of_sources(membership, batch):
+            keys = self._memberships.key(output, batch, membership)
+            for source, are_of in [] if keys is None else self._memberships.of_sources(membership, batch):
                 numbers = groups.numbers(source, membership.fields, keys or {})
                 if membership.bond is Bond.GROUPED:
                     numbers = groups.or_own(numbers, groups.aggregated(batch))
@@ -156,42 +138,6 @@ class Groups:
         longer = pc.binary_join_element_wise("source '", names, "', ", whys, "")
         found: pa.StringArray = pc.if_else(pa.array(is_other), longer, whys)
         return found
-
-    def _of_sources(self, membership: Membership, batch: Batch) -> list[tuple[str, np.ndarray]]:
-        """The rows that are of a membership's groups, source by source."""
-        aggregated = groups.aggregated(batch)
-        match membership.bond:
-            case Bond.JOINED:
-                found = dict.fromkeys(membership.domain, np.ones(batch.count, dtype=bool))
-            case Bond.GROUPED:
-                found = dict.fromkeys(membership.domain, (aggregated != 0) & (aggregated & 1 == 0))
-            case Bond.OWN:
-                own = batch.origin.identify(batch, pa.array(np.arange(batch.count)))[0].to_numpy()
-                is_joined = groups.joined(batch) & (aggregated == 0)
-                found = dict.fromkeys(membership.shared, is_joined)
-                for name in membership.sources:
-                    mine = (aggregated == 0) & (own == self._sources.index(name))
-                    found[name] = found[name] | mine if name in found else mine
-        return [(name, rows) for name, rows in found.items() if rows.any()]
-
-    def _key(self, name: str, batch: Batch, membership: Membership) -> dict[str, pa.Array] | None:
-        """The key by which rows at a node are of groups, field by field, as texts; None where they are of none."""
-        texts = [self._key_text(name, batch, column) for column in membership.columns]
-        if any(text is None for text in texts):
-            return None
-        return {field: text for field, text in zip(membership.fields, texts, strict=True) if text is not None}
-
-    def _key_text(self, name: str, batch: Batch, column: str) -> pa.Array | None:
-        """A column of a key as texts, empty where there is nothing; None where the rows have no such column."""
-        if column not in batch.data.schema.names:
-            return None
-        text = _text(batch.data.column(column), self.plan.standings[name].types.get(column, ()))
-        return None if text is None else pc.fill_null(text, "")
-
-    def keys(self, name: str, batch: Batch) -> dict[str, pa.Array]:
-        """The correlation keys of a batch at a node, field by field, as texts; empty where there is none."""
-        found = {field: self._key_text(name, batch, CORRELATION.of(field)) for field in self.plan.fields}
-        return {field: text for field, text in found.items() if text is not None}
 
     # ---- what fails
     # -------------------------------------------------------------------------------------------------
@@ -216,6 +162,8 @@ class Groups:
         if mixes.any():
             rows = np.flatnonzero(mixes)
             self._note(rows, np.full(len(rows), -1), groups.NONE, aggregated[rows], places, holds, whys)
+        alone = np.flatnonzero(~is_record & ~mixes)
+        self._note(alone, np.full(len(alone), -1), groups.NONE, aggregated[alone], places, holds, whys)
         grouped = np.flatnonzero(~is_record & (aggregated & 1 == 0))
         for membership in standing.memberships if len(grouped) else ():
             if membership.bond is Bond.GROUPED:
@@ -247,7 +195,7 @@ class Groups:
     def _marks(
         self, name: str, batch: Batch, holds: np.ndarray, aggregated: np.ndarray, keys: Mapping[str, pa.Array]
     ) -> Marks:
-        return self._said(holds, aggregated, keys, self._shown(name, batch) if aggregated.any() else None)
+        return self._said(holds, aggregated, keys, self._memberships.shown(name, batch) if aggregated.any() else None)
 
     def _said(
         self, holds: np.ndarray, aggregated: np.ndarray, keys: Mapping[str, pa.Array], shown: pa.RecordBatch | None
@@ -255,16 +203,6 @@ class Groups:
         empty = pa.repeat(pa.scalar(""), len(holds))
         texts = [keys.get(name, empty) for name in self.plan.fields]
         return Marks(pa.array(holds), pa.array(aggregated), texts, shown)
-
-    def _shown(self, name: str, batch: Batch) -> pa.RecordBatch:
-        """The columns of rows that are no records, where dead letters have a column of that name."""
-        kinds, present = self.plan.standings[name].types, batch.data.schema.names
-        nothing = pa.nulls(batch.count, pa.string())
-        found = {}
-        for column in self.plan.columns:
-            text = _text(batch.data.column(column), kinds.get(column, ())) if column in present else None
-            found[column] = nothing if text is None else text
-        return pa.RecordBatch.from_pydict(found)
 
     def _views(self, source: str, fields: Sequence[str]) -> list[tuple[str, ...]]:
         """By which of some fields a source's groups are looked up."""
@@ -382,14 +320,7 @@ class Groups:
         return True
 
 
-def _named(keys: Mapping[str, pa.Array]) -> pa.Array:
-    """What groups are called: by the fields of their keys."""
-    parts = [pc.binary_join_element_wise(name, text, "=") for name, text in keys.items()]
-    found: pa.Array = pc.binary_join_element_wise(*parts, ", ")
-    return found
-
-
-def _text(column: pa.Array, kinds: Sequence[types.Type]) -> pa.Array | None:
-    """A column as texts; of the types that it may have that which fits."""
-    fitting = next((kind for kind in kinds if values.arrow_type(kind) == column.type), None)
-    return None if fitting is None else cell_text.texts(column, fitting)
+def _whole(keys: Mapping[str, pa.Array], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The groups of rows over all sources and their buckets."""
+    numbers = np.where(rows, groups.numbers(_ALL, list(keys), keys), groups.NONE)
+    return numbers, groups.buckets(list(keys.values()), BUCKETS)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,7 +15,7 @@ from spark_jobs.formats import format, registry
 from spark_jobs.nodes import operator
 from spark_jobs.nodes.output import shape, shaping
 from spark_jobs.nodes.output.packed import PackedWriter
-from spark_jobs.nodes.records import batches
+from spark_jobs.nodes.records import batches, groups
 from spark_jobs.nodes.terms.shape import Role
 from spark_jobs.scan.compression import Compression
 from spark_jobs.scan.files import FormatError
@@ -68,12 +70,21 @@ class Output(operator.Operator):
             self.write(piece, file)
 
     def _accepted(self, batch: batches.Batch) -> batches.Batch:
-        """The records without those whose correlation group is rejected."""
+        """The records without those that have failed elsewhere, or whose correlation group is rejected."""
         rejected = self.context.rejected(self, batch)
         if rejected is None:
             return batch
-        self.counters.dead += len(rejected)
+        dead = self.counters.dead + len(rejected)
+        self._try(batch.take(pa.array(rejected)))
+        self.counters.dead = dead
         return batch.take(batches.indices_except(batch.count, rejected.tolist()))
+
+    def _try(self, batch: batches.Batch) -> None:
+        """Fail with the groups of aggregates that could not be written anyway: each pass has to find that anew."""
+        rows = np.flatnonzero(groups.aggregated(batch))
+        if len(rows) and not self.context.is_looking:
+            with contextlib.suppress(format.Unfit):  # that ends runs which write it
+                self._encoded(writer(self.step, self.widened, self.widened_type), batch.take(pa.array(rows)))
 
     def wanted(self, batch: batches.Batch) -> batches.Batch:
         """The records that are written: all, unless a subclass knows better."""
@@ -113,6 +124,17 @@ class Output(operator.Operator):
 
     def encode(self, batch: batches.Batch, *, ends: bool = False) -> tuple[format.Encoded, batches.Batch]:
         """The bytes of the records that can be written, and those records."""
+        try:
+            encoded, written = self._encoded(self.writer, batch, ends=ends)
+        except format.Unfit as problem:
+            raise FormatError(str(problem), self.step.path) from problem
+        self.leave(encoded.rows)
+        return encoded, written
+
+    def _encoded(
+        self, by: format.Writer, batch: batches.Batch, *, ends: bool = False
+    ) -> tuple[format.Encoded, batches.Batch]:
+        """The bytes that a writer makes of records, and those that can be written; the others fail."""
         arrays = [self.column(batch, one.source) for one in self.columns]
         if self.is_shaped:
             arrays, failing = shaping.shaped(self.columns, arrays, batch.count)
@@ -122,11 +144,7 @@ class Output(operator.Operator):
                 batch = batch.take(rest)
                 arrays = [array.take(rest) for array in arrays]
         data = pa.RecordBatch.from_arrays(arrays, names=self.names) if arrays else batch.data.select([])
-        try:
-            encoded = self.writer.encode(data, ends=ends)
-        except format.Unfit as problem:
-            raise FormatError(str(problem), self.step.path) from problem
-        self.leave(encoded.rows)
+        encoded = by.encode(data, ends=ends)
         if not encoded.failures:
             return encoded, batch
         self.fail(batch, encoded.failures)

@@ -1,0 +1,118 @@
+"""Which correlation groups the rows of a batch are of, and what dead letters show of them, node by node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import values
+from spark_jobs.execute.tasks.facts import record_numbers
+from spark_jobs.formats import cell_text
+from spark_jobs.nodes.records import groups
+from spark_jobs.nodes.records.columns import CORRELATION
+from spark_jobs.nodes.terms.correlation import Bond
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from spark_jobs.cxl import types
+    from spark_jobs.nodes.records.batches import Batch
+    from spark_jobs.nodes.terms.correlation import GroupPlan, Membership
+
+
+class Memberships:
+    """What rows are members of.
+
+    Args:
+        plan: what the rows of each node belong to.
+        sources: the names of the sources by their numbers.
+    """
+
+    def __init__(self, plan: GroupPlan, sources: Sequence[str]) -> None:
+        self._plan = plan
+        self._sources = sources
+
+    def by_fields(
+        self, output: str, batch: Batch, *, joined: bool = False
+    ) -> Iterable[tuple[Mapping[str, pa.Array], np.ndarray]]:
+        """The keys of rows by some fields, and which rows are of groups by these.
+
+        What they were only joined to makes no group larger, but takes them along where it is too large.
+        """
+        found: dict[tuple[str, ...], tuple[dict[str, pa.Array], np.ndarray]] = {}
+        for membership in self._plan.standings[output].memberships:
+            keys = self.key(output, batch, membership)
+            if keys is not None and (joined or membership.bond is not Bond.JOINED):
+                _, rows = found.setdefault(membership.columns, (keys, np.zeros(batch.count, dtype=bool)))
+                for _, are_of in self.of_sources(membership, batch, joined=joined):
+                    rows |= are_of
+        return found.values()
+
+    def of_sources(self, membership: Membership, batch: Batch, *, joined: bool = True) -> list[tuple[str, np.ndarray]]:
+        """The rows that are of a membership's groups, source by source; `joined`: those by what was joined as well."""
+        aggregated = groups.aggregated(batch)
+        match membership.bond:
+            case Bond.JOINED:
+                found = dict.fromkeys(membership.domain, np.ones(batch.count, dtype=bool))
+            case Bond.GROUPED:
+                found = dict.fromkeys(membership.domain, (aggregated != 0) & (aggregated & 1 == 0))
+            case Bond.OWN:
+                own = batch.origin.identify(batch, pa.array(np.arange(batch.count)))[0].to_numpy()
+                is_joined = groups.joined(batch) & (aggregated == 0)
+                found = dict.fromkeys(membership.shared if joined else (), is_joined)
+                for name in membership.sources:
+                    mine = (aggregated == 0) & (own == self._sources.index(name))
+                    found[name] = found[name] | mine if name in found else mine
+        return [(name, rows) for name, rows in found.items() if rows.any()]
+
+    def key(self, name: str, batch: Batch, membership: Membership) -> dict[str, pa.Array] | None:
+        """The key by which rows at a node are of groups, field by field, as texts; None where they are of none."""
+        texts = [self._key_text(name, batch, column) for column in membership.columns]
+        if any(text is None for text in texts):
+            return None
+        return {field: text for field, text in zip(membership.fields, texts, strict=True) if text is not None}
+
+    def _key_text(self, name: str, batch: Batch, column: str) -> pa.Array | None:
+        """A column of a key as texts, empty where there is nothing; None where the rows have no such column."""
+        if column not in batch.data.schema.names:
+            return None
+        text = _text(batch.data.column(column), self._plan.standings[name].types.get(column, ()))
+        return None if text is None else pc.fill_null(text, "")
+
+    def keys(self, name: str, batch: Batch) -> dict[str, pa.Array]:
+        """The correlation keys of a batch at a node, field by field, as texts; empty where there is none."""
+        found = {field: self._key_text(name, batch, CORRELATION.of(field)) for field in self._plan.fields}
+        return {field: text for field, text in found.items() if text is not None}
+
+    def shown(self, name: str, batch: Batch) -> pa.RecordBatch:
+        """The columns of rows that are no records, where dead letters have a column of that name."""
+        kinds, present = self._plan.standings[name].types, batch.data.schema.names
+        nothing = pa.nulls(batch.count, pa.string())
+        found = {}
+        for column in self._plan.columns:
+            text = _text(batch.data.column(column), kinds.get(column, ())) if column in present else None
+            found[column] = nothing if text is None else text
+        return pa.RecordBatch.from_pydict(found)
+
+
+def identities(batch: Batch) -> np.ndarray:
+    """A number for each row: of its record, or of the aggregate's group that it is."""
+    aggregated = groups.aggregated(batch)
+    _, split, row = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
+    return np.where(aggregated == 0, record_numbers(split, row), aggregated)
+
+
+def named(keys: Mapping[str, pa.Array]) -> pa.Array:
+    """What groups are called: by the fields of their keys."""
+    parts = [pc.binary_join_element_wise(name, text, "=") for name, text in keys.items()]
+    found: pa.Array = pc.binary_join_element_wise(*parts, ", ")
+    return found
+
+
+def _text(column: pa.Array, kinds: Sequence[types.Type]) -> pa.Array | None:
+    """A column as texts; of the types that it may have that which fits."""
+    fitting = next((kind for kind in kinds if values.arrow_type(kind) == column.type), None)
+    return None if fitting is None else cell_text.texts(column, fitting)

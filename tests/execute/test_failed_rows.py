@@ -1,0 +1,142 @@
+"""A row of an aggregate that fails is in no output, whatever it is of and whoever asks (decision 105)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.execute import pipelines, without_spark
+from tests.execute.test_correlation import output, rows
+from tests.execute.test_retraction import HEAD, refusing, summed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: A source without a key, of the same columns.
+BARE = """
+      - type: source
+        name: t
+        config: {type: csv, path: bare.csv, schema: {k: string, a: string, b: string, v: int}}
+"""
+DATA = "k,a,b,v\nk1,a1,b,1\nk1,a2,b,50\nk2,a1,b,60\nk2,a3,b,2\nk3,a3,b,70\n"
+POLICIES = ["any", "all", "primary"]
+
+
+@pytest.fixture(params=[1, 4], ids=["whole", "split"])
+def ran(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    without_spark.install(monkeypatch)
+
+    def run(pipeline: str, data: str = DATA, bare: str = "k,a,b,v\n") -> dict[str, bytes]:
+        pipelines.write(tmp_path, {"pipeline.yaml": pipeline, "in.csv": data, "bare.csv": bare})
+        if request.param > 1:
+            pipelines.with_splits(monkeypatch, tmp_path, "in.csv", request.param)
+        outcome = pipelines.run(tmp_path)
+        assert (outcome.result.error, outcome.result.exit_code) == (None, 2)
+        return pipelines.outputs(tmp_path)
+
+    return run
+
+
+def totals(found: dict[str, bytes], name: str) -> list[str]:
+    return [row["t"] for row in rows(found[f"{name}.csv"])]
+
+
+def letters(found: dict[str, bytes]) -> list[tuple[str, ...]]:
+    named = ("source_name", "source_row", "error_category", "stage")
+    return [tuple(row[f"_cxl_dlq_{name}"] for name in named) for row in rows(found["dead.csv"])]
+
+
+def under(policy: str) -> str:
+    return f", correlation_fanout_policy: {policy}"
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_row_that_fails_in_one_branch_is_not_written_by_another(ran: Any, policy: str) -> None:
+    found = ran(
+        HEAD + summed("x", "s", "k, a") + refusing("c", "x", 5) + output("o", "c", under(policy))
+        + output("p", "x", under(policy)) + output("q", "s", under("all"))
+    )  # fmt: skip
+    others = {"any": ["70"], "all": ["50", "60", "70"], "primary": ["70"]}[policy]
+    assert totals(found, "o") == totals(found, "p") == others
+    # What the rows were made of is neither dead nor all of a group.
+    assert len(rows(found["q.csv"])) == 5
+    assert [each for each in letters(found) if each[2] != "correlated"] == [
+        ("<merged>", "1", "type_coercion_failure", "transform:c"),
+        ("<merged>", "4", "type_coercion_failure", "transform:c"),
+    ]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_row_of_a_source_without_key_is_of_no_group_and_stays_away_alone(ran: Any, policy: str) -> None:
+    found = ran(
+        HEAD + BARE + summed("x", "t", "a") + refusing("c", "x", 5) + output("o", "c", under(policy))
+        + output("p", "x", under(policy)) + output("q", "s") + output("r", "t"),
+        bare="k,a,b,v\nk1,a1,b,1\nk1,a2,b,50\n",
+    )  # fmt: skip
+    assert totals(found, "o") == totals(found, "p") == ["50"]
+    assert (len(rows(found["q.csv"])), len(rows(found["r.csv"]))) == (5, 2)
+    assert letters(found) == [("<merged>", "1", "type_coercion_failure", "transform:c")]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_row_whose_key_was_cut_is_of_no_group_and_stays_away_alone(ran: Any, policy: str) -> None:
+    merge = "      - {type: merge, name: m, inputs: [s, t]}\n"
+    found = ran(
+        HEAD + BARE + merge + summed("x", "m", "b, v") + refusing("c", "x", 5) + output("o", "c", under(policy))
+        + output("p", "x", under(policy)) + output("q", "m")
+    )  # fmt: skip
+    assert totals(found, "o") == totals(found, "p") == ["50", "60", "70"]
+    assert len(rows(found["q.csv"])) == 5
+    assert [each[1] for each in letters(found)] == ["1", "4"]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_copy_of_it_in_another_branch_of_a_route_is_not_written(ran: Any, policy: str) -> None:
+    route = (
+        "      - {type: route, name: r, input: x, config: {mode: inclusive, conditions: "
+        "{odd: 'a != \"a2\"', every: t > 0}, default: rest}}\n"
+    )
+    found = ran(
+        HEAD + summed("x", "s", "k, a") + route + refusing("c", "r.odd", 5) + output("o", "c", under(policy))
+        + output("p", "r.every", under(policy)) + output("q", "r.rest")
+    )  # fmt: skip
+    others = {"any": ["70"], "all": ["50", "60", "70"], "primary": ["70"]}[policy]
+    assert (totals(found, "p"), totals(found, "q")) == (others, [])
+    assert totals(found, "o") == [each for each in others if each != "50"]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_row_that_fails_behind_a_merge_is_not_written_before_it(ran: Any, policy: str) -> None:
+    merge = "      - {type: merge, name: m, inputs: [x, y]}\n"
+    found = ran(
+        HEAD + summed("x", "s", "k, a") + summed("y", "s", "k, a", "max(v)") + merge + refusing("c", "m", 5)
+        + output("o", "c", under(policy)) + output("p", "x", under(policy)) + output("q", "y", under(policy))
+    )  # fmt: skip
+    is_strict = policy != "all"
+    assert totals(found, "p") == (["70"] if is_strict else ["50", "60", "70"])
+    assert totals(found, "q") == (["70"] if is_strict else ["50", "60", "70"])
+    assert sorted(totals(found, "o")) == sorted(totals(found, "p") + totals(found, "q"))
+
+
+def test_a_row_of_no_records_that_fails_is_written_nowhere(ran: Any) -> None:
+    program = '"emit ok = if (t ?? 0) < 50 then \\"x\\".to_int() else 1"'
+    check = f"      - {{type: transform, name: c, input: x, config: {{cxl: {program}}}}}\n"
+    found = ran(
+        HEAD + summed("x", "s", "") + check + output("o", "c") + output("p", "x") + output("q", "s"),
+        "k,a,b,v\nk1,a,b,1\nk2,a,b,2\n",
+    )
+    assert totals(found, "o") == totals(found, "p") == rows(found["q.csv"]) == []
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("sort", ["", ", sort_order: [t]"])
+def test_a_row_that_cannot_be_written_ends_the_passes(ran: Any, policy: str, sort: str) -> None:
+    """It is no candidate for its output any more when its group is rejected, and fails there all the same."""
+    latin = f", options: {{encoding: latin-1}}{sort}{under(policy)}"
+    found = ran(
+        HEAD + summed("x", "s", "k", "any(b)") + output("o", "x", latin) + output("p", "x", under(policy)),
+        "k,a,b,v\nk1,a,b,1\nk2,a,\u20ac,2\nk3,a,b,3\n",
+    )
+    assert totals(found, "o") == totals(found, "p") == ["b", "b"]
+    assert letters(found) == [("<merged>", "2", "type_coercion_failure", "output:o")]

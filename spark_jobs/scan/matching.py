@@ -166,7 +166,8 @@ def _literal(source: str, path: str, base: Path) -> _Candidate:
     try:
         status = where.stat()
     except FileNotFoundError:
-        raise FormatError("discovery failed: file not found", path, "E216") from None
+        pattern = "; a pattern of names is written as `glob:`" if any(mark in path for mark in "*?[") else ""
+        raise FormatError(f"discovery failed: file not found{pattern}", path, "E216") from None
     except OSError as error:
         raise FormatError(f"discovery failed: {error.strerror}", path, "E216") from error
     if not stat.S_ISREG(status.st_mode):

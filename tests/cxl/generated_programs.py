@@ -296,6 +296,41 @@ def explosions(draw: st.DrawFn) -> str:
     return f"{before}\nemit each it in {draw(_SOURCES)}{outer} {{\n  {body}\n}}\n{behind}"
 
 
+_INNER_SOURCES = st.one_of(_SOURCES, st.sampled_from(["it", "(it ?? a)", "s.split(it.to_string())"]))
+_BETWEEN = st.sampled_from(
+    [
+        "emit y = n + 1",
+        "emit z = 10 / n",
+        "let k = s.to_int()",
+        "emit meta mark = n / m",
+        "n / m",
+        'trace if b "seen"',
+        "emit y = s",
+    ]
+)
+
+
+@st.composite
+def nested_blocks(draw: st.DrawFn) -> str:
+    """A program of blocks in and behind blocks, with statements around all of them."""
+
+    def around() -> list[str]:
+        return draw(st.lists(_BETWEEN, max_size=2))
+
+    def block(levels: int, sources: st.SearchStrategy[str] = _INNER_SOURCES) -> list[str]:
+        source = draw(sources)
+        inner = draw(st.lists(_BODY, max_size=2))
+        for _ in range(draw(st.integers(0, 2)) if levels else 0):
+            inner += [*block(levels - 1), *draw(st.lists(st.one_of(_BODY, _BETWEEN), max_size=1))]
+        outer = draw(st.sampled_from(["", " outer"]))
+        return [f"emit each it in {source}{outer} {{", *inner, "emit w = it", "}"]
+
+    lines = [draw(st.sampled_from(["", "filter b", "distinct by n"])), *around(), *block(2, _SOURCES), *around()]
+    if draw(st.booleans()):
+        lines += [*block(1, _SOURCES), *around()]
+    return "\n".join(lines)
+
+
 #: Values of many types for one name, and what may give it them.
 _VALUES = st.sampled_from(["n", "x", "s", "b", "d", "w", "null", 's.split(",")', 's.split("").map(it => n)'])
 _TARGETS = st.sampled_from(["emit {} = {}", "emit {} = {}", "emit meta {} = {}", "let {} = {}"])

@@ -12,7 +12,7 @@ import pytest
 
 from spark_jobs.cxl import engine, tracing, types, values
 from spark_jobs.cxl.kernels import frames, kernels
-from tests.cxl.both_engines import batch_of, by_kernels, check_agreement, program_of
+from tests.cxl.both_engines import batch_of, by_interpreter, by_kernels, check_agreement, program_of
 
 INTS = {"n": types.INT, "m": types.INT}
 TEXTS = {"s": types.STRING}
@@ -181,8 +181,78 @@ def test_what_runs_row_by_row_is_listed_with_its_reason() -> None:
     compiled = kernels.compile(program_of("emit x = n + 1\nemit y = a.length()\nemit z = s.upper()", columns))
     assert [text for text, _ in compiled.interpreted] == ["a.length()"]
     assert "run time" in compiled.interpreted[0][1]
-    each = kernels.compile(program_of("emit each p in a {\n  emit each q in p {\n    emit v = q\n  }\n}", columns))
-    assert each.interpreted == (("emit each p in a", "blocks with others inside or after them run record by record"),)
+    each = kernels.compile(program_of("emit each p in a {\n  filter p\n  emit v = p\n}", columns))
+    assert each.interpreted == (("emit each p in a", "a block with `filter` or `distinct` fails record by record"),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "emit each p in a {\n  emit each q in p {\n    emit v = q\n  }\n  emit each r in p {\n    emit v = n\n  }\n}",
+        "emit each p in a {\n  emit v = p\n}\nlet k = n\nemit each q in a {\n  emit w = k\n}\nemit v = s",
+        'emit each p in a {\n  emit v = n\n  trace info "x"\n}\ntrace info "y"',
+    ],
+)
+def test_blocks_run_on_batches(text: str) -> None:
+    columns = {"a": types.ANY, "n": types.INT, "s": types.STRING}
+    assert kernels.compile(program_of(text, columns)).interpreted == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "records", "limit"),
+    [
+        ("emit each p in a { emit v = p }\nemit each p in b { emit v = p }", [(1, 2), (2, 2), (2, 3), (4, 0)], 4),
+        ("emit each p in a {\n emit each q in b { emit v = q }\n}", [(2, 2), (2, 3), (5, 1), (9, 0), (0, 9)], 4),
+        ("emit each p in a {\n emit each q in b outer { emit v = q }\n}", [(4, 0), (5, 0), (2, 2)], 4),
+        ("emit each p in a {\n emit v = 6 / (p - 2)\n}\nemit each p in b { emit v = p }", [(1, 4), (4, 4)], 4),
+    ],
+)
+def test_the_limit_counts_the_records_of_all_blocks(text: str, records: list[tuple[int, int]], limit: int) -> None:
+    numbers = types.Type(types.Kind.ARRAY, element=types.INT)
+    given = [{"a": list(range(many)), "b": list(range(more))} for many, more in records]
+    outcomes = check_agreement(text, {"a": numbers, "b": numbers}, given, max_expansion=limit)
+    for (many, more), outcome in zip(records, outcomes, strict=True):
+        if outcome.failure is not None:
+            assert outcome.failure[0] == "expansion_limit_exceeded" or many > 2, (many, more)
+        else:
+            assert len(outcome.outputs) <= limit
+
+
+def test_records_of_nested_blocks_come_by_their_outer_elements() -> None:
+    text = "emit each p in a {\n emit each q in a { emit v = p * 10 + q }\n emit each q in a { emit w = p - q }\n}"
+    result = run(text, {"a": types.Type(types.Kind.ARRAY, element=types.INT)}, [{"a": [1, 2]}, {"a": None}, {"a": [3]}])
+    assert result.rows is not None
+    assert result.rows.to_pylist() == [0] * 8 + [2] * 2
+    assert result.emits["v"].to_pylist() == [11, 12, None, None, 21, 22, None, None, 33, None]
+    assert result.emits["w"].to_pylist() == [None, None, 0, -1, None, None, 1, 0, None, 0]
+    assert result.emitted["v"].to_pylist() == [value is not None for value in result.emits["v"].to_pylist()]
+
+
+LOGGING = [
+    'emit each p in a {\n trace info "x"\n trace info "y" + p.to_string()\n emit v = 10 / p\n}\ntrace info "z"',
+    'emit each p in a {\n trace info if p > 1 "x"\n emit each q in a { trace info q.to_string() }\n trace info "y"\n}',
+    'trace info "a"\nemit each p in a {\n emit v = p.debug("d")\n emit w = p\n}\nemit each p in a { trace info "b" }',
+    'emit each p in a { emit v = p }\ntrace info "x"\nemit v = 1 / n\ntrace info "y"',
+    'emit each p in a { trace info "x" }\nemit v = 1 / n\ntrace info "y"',
+]
+
+
+@pytest.mark.parametrize("text", LOGGING)
+@pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG, logging.ERROR])
+def test_lines_of_blocks_come_once_and_in_the_order_of_their_elements(
+    text: str, level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    columns = {"a": types.Type(types.Kind.ARRAY, element=types.INT), "n": types.INT}
+    records = [{"a": [1, 2], "n": 1}, {"a": [], "n": 0}, {"a": [3, 0], "n": 0}, {"a": [4], "n": 0}, {"a": [5], "n": 2}]
+    program = program_of(text, columns)
+    with caplog.at_level(level, "clinker.cxl"):
+        by_interpreter(program, records)
+        wanted = [one.message for one in caplog.records]
+        caplog.clear()
+        by_kernels(program, columns, records)
+    # Sorted as the driver sorts them: by record, those of one as they came.
+    got = sorted(caplog.records, key=lambda one: one.__dict__["position"])
+    assert [one.message for one in got] == wanted
 
 
 @pytest.mark.parametrize(

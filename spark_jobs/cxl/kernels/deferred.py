@@ -73,9 +73,11 @@ class Finished:
 
         result.emits = {name: joined(result.emits[name], static, self._fields[name]) for name, static in self._emits}
         result.metas = {key: joined(result.metas[key], static, self._entries[key]) for key, static in self._metas}
-        for name, numbers in self._missing.items():
+        for name in self._missing.keys() | result.emitted.keys():
             emitted = np.ones(native + len(self.rows), dtype=bool)
-            emitted[native + np.array(numbers)] = False
+            if name in result.emitted:
+                emitted[:native] = result.emitted[name].to_numpy(zero_copy_only=False)
+            emitted[native + np.array(self._missing.get(name, ()), dtype=np.int64)] = False
             result.emitted[name] = pa.array(emitted).take(order)
         result.rows = positions.take(order)
         return result

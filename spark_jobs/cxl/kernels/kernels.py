@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, tracing, trees, typed, types, values
 from spark_jobs.cxl.interpreter import interpreter
-from spark_jobs.cxl.kernels import distinct, each, settled
+from spark_jobs.cxl.kernels import distinct, each, made, settled
 from spark_jobs.cxl.kernels.deferred import Deferred
 from spark_jobs.cxl.kernels.expressions import ExpressionCompiler
 from spark_jobs.cxl.kernels.frames import Evaluate, Frame, as_array
@@ -72,7 +72,7 @@ class KernelProgram:
 
 
 class RowProgram:
-    """A program with `emit each` in a form that kernels do not have, run by the interpreter on every row."""
+    """A program whose blocks have statements that no block may have: the interpreter judges every row."""
 
     def __init__(self, program: typed.Program) -> None:
         self._program = program
@@ -81,7 +81,7 @@ class RowProgram:
         self.interpreted: tuple[tuple[str, str], ...] = (
             (
                 program.text[start:end].split("{")[0].strip(),
-                "blocks with others inside or after them run record by record",
+                "a block with `filter` or `distinct` fails record by record",
             ),
         )
 
@@ -112,11 +112,13 @@ def _step(program: typed.Program, number: int, compiler: ExpressionCompiler) -> 
     """A statement of a program, of which conversions that fail are settled at once."""
     statement = program.statements[number]
     settling = settled.conversions_of(statement, program.expression(number), compiler)
-    step = _statement(statement, number, compiler)
+    step = _statement(statement, number, compiler, made.Names.of(program))
     return settled.behind(step, settling) if settling else step
 
 
-def _statement(statement: typed.Statement, number: int, compiler: ExpressionCompiler) -> Step:
+def _statement(
+    statement: typed.Statement, number: int, compiler: ExpressionCompiler, names: made.Names, *, in_block: bool = False
+) -> Step:
     match statement:
         case typed.Let(slot=slot, value=value):
             step = _let(slot, compiler.compile(value))
@@ -132,10 +134,11 @@ def _statement(statement: typed.Statement, number: int, compiler: ExpressionComp
         case typed.Distinct():
             step = _distinct(statement, number, [compiler.compile(key) for key in statement.keys])
         case typed.Trace():
-            step = _trace(statement, compiler)
+            step = _traced(statement, compiler) if in_block else _trace(statement, compiler)
         case typed.Each(source=source, body=body):
             elements = compiler.compile(source)
-            step = each.each(statement, number, elements, [_statement(one, number, compiler) for one in body])
+            inner = [_statement(one, number, compiler, names, in_block=True) for one in body]
+            step = each.each(statement, elements, inner, names)
         case typed.Evaluate(value=value):
             step = _evaluate(compiler.compile(value))
         case _:
@@ -266,10 +269,47 @@ def _trace(statement: typed.Trace, compiler: ExpressionCompiler) -> Step:
     return step
 
 
+def _traced(statement: typed.Trace, compiler: ExpressionCompiler) -> Step:
+    """A log line in a block: rows that have one are left to the interpreter, which writes those of each element."""
+    guard = compiler.condition(statement.guard) if statement.guard is not None else None
+    message, level = compiler.compile(statement.message), statement.level
+
+    def step(state: State) -> None:
+        frame = state.frame
+        told = pc.fill_null(as_array(guard(frame), frame.count), False) if guard else None
+        if told is None:
+            message(frame)
+            told = pa.repeat(pa.scalar(True), frame.count)
+        else:
+            frame.inside(told, message)
+        if tracing.wanted(level):
+            frame.mark(told)
+
+    return step
+
+
+def _exploded(program: typed.Program, state: State) -> engine.BatchResult:
+    """The result of a program with blocks: the records that they have made."""
+    finished = state.deferred.finish()
+    records = made.joined(state.made, made.Names.of(program))
+    result = engine.BatchResult(
+        rows=state.frame.positions().take(pa.array(records.rows)),
+        emits=records.emits,
+        metas=records.metas,
+        emitted=records.emitted,
+        filtered=state.filtered + finished.filtered,
+        duplicates=state.duplicates + finished.duplicates,
+        failures=finished.all_failures(),
+    )
+    return finished.merged_into(result) if finished.rows else result
+
+
 def _result(program: typed.Program, state: State, count: int) -> engine.BatchResult:
     """The batch's result: what kernels made, with the interpreter's records put in by row order."""
+    if state.made:
+        return _exploded(program, state)
     finished = state.deferred.finish()
-    whole = state.frame.count == count and not finished.rows and not state.is_exploded
+    whole = state.frame.count == count and not finished.rows
     result = engine.BatchResult(
         rows=None if whole else state.frame.positions(),
         emits={name: _typed(state.emits.get(name), static, state.frame.count) for name, static in program.emits},

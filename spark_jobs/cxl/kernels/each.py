@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import trees, typed, types, values
-from spark_jobs.cxl.kernels import made
 from spark_jobs.cxl.kernels.frames import Evaluate, Frame, as_array
+from spark_jobs.cxl.kernels.state import Made, Names, joined
 
 if TYPE_CHECKING:
     from spark_jobs.cxl.kernels.state import State, Step
@@ -45,7 +45,7 @@ class _Elements:
         return np.bincount(self.parents, minlength=rows)
 
 
-def each(statement: typed.Each, source: Evaluate, body: list[Step], names: made.Names) -> Step:
+def each(statement: typed.Each, source: Evaluate, body: list[Step], names: Names) -> Step:
     """The block as a step; `body` are its statements as steps on the state of the elements."""
     elements = _dynamic if statement.source.type.is_dynamic else _typed
     nests = any(isinstance(inner, typed.Each) for inner in statement.body)
@@ -67,9 +67,9 @@ def each(statement: typed.Each, source: Evaluate, body: list[Step], names: made.
             inner(children)
         frame.adopt(children.frame)
         records = (
-            made.joined(children.made, names)
+            joined(children.made, names)
             if nests
-            else made.Made.of(np.arange(children.frame.count), children.emits, children.metas, names)
+            else Made.of(np.arange(children.frame.count), children.emits, children.metas, names)
         )
         state.made.append(records.up(found.parents))
 

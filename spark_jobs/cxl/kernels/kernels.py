@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, tracing, trees, typed, types, values
 from spark_jobs.cxl.interpreter import interpreter
-from spark_jobs.cxl.kernels import distinct, each, made, settled
+from spark_jobs.cxl.kernels import distinct, each, settled
 from spark_jobs.cxl.kernels.deferred import Deferred
 from spark_jobs.cxl.kernels.expressions import ExpressionCompiler
 from spark_jobs.cxl.kernels.frames import Evaluate, Frame, as_array
-from spark_jobs.cxl.kernels.state import State, Step
+from spark_jobs.cxl.kernels.state import Names, State, Step, joined
 from spark_jobs.cxl.types import Kind
 
 if TYPE_CHECKING:
@@ -112,12 +112,12 @@ def _step(program: typed.Program, number: int, compiler: ExpressionCompiler) -> 
     """A statement of a program, of which conversions that fail are settled at once."""
     statement = program.statements[number]
     settling = settled.conversions_of(statement, program.expression(number), compiler)
-    step = _statement(statement, number, compiler, made.Names.of(program))
+    step = _statement(statement, number, compiler, Names.of(program))
     return settled.behind(step, settling) if settling else step
 
 
 def _statement(
-    statement: typed.Statement, number: int, compiler: ExpressionCompiler, names: made.Names, *, in_block: bool = False
+    statement: typed.Statement, number: int, compiler: ExpressionCompiler, names: Names, *, in_block: bool = False
 ) -> Step:
     match statement:
         case typed.Let(slot=slot, value=value):
@@ -291,7 +291,7 @@ def _traced(statement: typed.Trace, compiler: ExpressionCompiler) -> Step:
 def _exploded(program: typed.Program, state: State) -> engine.BatchResult:
     """The result of a program with blocks: the records that they have made."""
     finished = state.deferred.finish()
-    records = made.joined(state.made, made.Names.of(program))
+    records = joined(state.made, Names.of(program))
     result = engine.BatchResult(
         rows=state.frame.positions().take(pa.array(records.rows)),
         emits=records.emits,

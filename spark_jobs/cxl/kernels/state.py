@@ -1,20 +1,136 @@
-"""A batch on its way through the statements of a program."""
+"""A batch on its way through the statements of a program, and the records that blocks make of its rows.
+
+The records of a row stand in the order in which one would make them record by record: those of one block before those
+of the next, and of nested blocks those of one outer element before those of the next.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl.kernels.expansion import Expansion
+from spark_jobs.cxl import types, values
 
 if TYPE_CHECKING:
-    from spark_jobs.cxl import types
+    from collections.abc import Mapping, Sequence
+
+    from spark_jobs.cxl import typed
     from spark_jobs.cxl.kernels.deferred import Deferred
     from spark_jobs.cxl.kernels.frames import Frame
-    from spark_jobs.cxl.kernels.made import Made
+
+    #: Columns that statements have emitted, each with the type that it has there.
+    Emitted = Mapping[str, tuple[pa.Array, types.Type]]
+
+
+@dataclass(frozen=True)
+class Names:
+    """The fields and metadata that records of a program have, with the types that hold the values of all blocks."""
+
+    emits: dict[str, types.Type]
+    metas: dict[str, types.Type]
+
+    @classmethod
+    def of(cls, program: typed.Program) -> Names:
+        """Those of a program."""
+        return cls(dict(program.emits), dict(program.metas))
+
+
+@dataclass(frozen=True)
+class Made:
+    """Records: `rows` has for each the row of the frame that it is made of, ascending.
+
+    A field that a record did not emit is null in `emits` and false in `emitted[name]` (absent: every record did).
+    """
+
+    rows: Any
+    emits: dict[str, pa.Array]
+    metas: dict[str, pa.Array]
+    emitted: dict[str, pa.Array] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: Any, emits: Emitted, metas: Emitted, names: Names) -> Made:
+        """Records with what has been emitted for them."""
+        return cls(rows, _retyped(emits, names.emits), _retyped(metas, names.metas))
+
+    def up(self, parents: Any) -> Made:
+        """The same records by the rows that the rows of their frame are made of."""
+        return Made(parents[self.rows], self.emits, self.metas, self.emitted)
+
+    def kept(self, mask: Any) -> Made:
+        """The records of the rows of a mask, by the numbers that these rows have when the others are gone."""
+        chosen = mask[self.rows]
+        places = pa.array(chosen)
+        return Made(
+            (np.cumsum(mask) - 1)[self.rows[chosen]],
+            {name: array.filter(places) for name, array in self.emits.items()},
+            {key: array.filter(places) for key, array in self.metas.items()},
+            {name: array.filter(places) for name, array in self.emitted.items()},
+        )
+
+
+class Expansion:
+    """How many records each row of a batch has become so far: the cap of `emit each` counts those of all blocks."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._counts: Any = None
+
+    def mark(self, frame: Frame, counts: Any, limit: int) -> None:
+        """Mark the rows of which there would be too many records, with so many more for each row of a frame."""
+        positions = frame.positions().to_numpy()
+        frame.mark(pa.array((self._with(positions, counts) > limit)[positions]))
+
+    def add(self, frame: Frame, counts: Any) -> None:
+        """Note records that are made of the rows of a frame."""
+        self._counts = self._with(frame.positions().to_numpy(), counts)
+
+    def _with(self, positions: Any, counts: Any) -> Any:
+        added = np.bincount(positions, weights=counts, minlength=self._rows).astype(np.int64)
+        return added if self._counts is None else self._counts + added
+
+
+def joined(pieces: Sequence[Made], names: Names) -> Made:
+    """The records of several blocks, those of each row in the order of the blocks."""
+    if len(pieces) == 1:
+        return pieces[0]
+    rows = np.concatenate([one.rows for one in pieces])
+    places = np.argsort(rows, kind="stable")
+    order = pa.array(places)
+
+    def column(found: Sequence[pa.Array | None], kind: types.Type) -> pa.Array:
+        absent = values.arrow_type(kind)
+        filled = [
+            pa.nulls(len(one.rows), absent) if array is None else array
+            for array, one in zip(found, pieces, strict=True)
+        ]
+        return pa.concat_arrays(filled).take(order)
+
+    return Made(
+        rows[places],
+        {name: column([one.emits.get(name) for one in pieces], kind) for name, kind in names.emits.items()},
+        {key: column([one.metas.get(key) for one in pieces], kind) for key, kind in names.metas.items()},
+        {
+            name: pa.concat_arrays([_mask(one, name) for one in pieces]).take(order)
+            for name in names.emits
+            if any(name not in one.emits or name in one.emitted for one in pieces)
+        },
+    )
+
+
+def _retyped(found: Emitted, wanted: Mapping[str, types.Type]) -> dict[str, pa.Array]:
+    return {name: values.retyped(*found[name], kind) for name, kind in wanted.items() if name in found}
+
+
+def _mask(one: Made, name: str) -> pa.Array:
+    """Which records of a piece have emitted a field."""
+    if name in one.emitted:
+        return one.emitted[name]
+    return pa.repeat(pa.scalar(name in one.emits), len(one.rows))
 
 
 class State:

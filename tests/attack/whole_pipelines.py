@@ -32,6 +32,7 @@ from spark_jobs.formats.json import parser as json_parser
 from spark_jobs.formats.json.texts import portions
 from spark_jobs.nodes import meeting, memory, spill
 from spark_jobs.nodes.aggregate import partial
+from spark_jobs.nodes.combine import joining
 from spark_jobs.nodes.combine import run as combine
 from spark_jobs.nodes.output import records
 from spark_jobs.nodes.records import batches
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 _SMALL: list[tuple[Any, str, int]] = [
     (merging, "DRIVER_BYTES", 0), (merging, "_LEAST_RANGE_BYTES", 100), (letter_files, "DRIVER_ENTRIES", 2),
     (letter_files, "_TASKS", 5), (name_search, "DRIVER_BYTES", 0), (name_search, "_PACK_BYTES", 300),
-    (combine, "PROBE_ROWS", 3), (combine, "PAIR_ROWS", 5), (meeting, "DEPARTURE_ROWS", 4), (partial, "GROUP_ROWS", 4),
+    (combine, "PROBE_ROWS", 3), (joining, "PAIR_ROWS", 5), (meeting, "DEPARTURE_ROWS", 4), (partial, "GROUP_ROWS", 4),
     (partial, "MERGE_ROWS", 5), (records, "BLOCK_ROWS", 3), (records, "_LEAST_BLOCK_ROWS", 2),
     (records, "_WRITTEN_ROWS", 7), (portions, "PORTION_BYTES", 100), (portions, "MOST_LINES", 3),
     (json_parser, "_BLOCK_RECORDS", 3), (csv_parser, "_CAREFUL_BYTES", 60), (gather, "BLOCK_ROWS", 2),

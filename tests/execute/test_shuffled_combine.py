@@ -10,14 +10,17 @@ import pytest
 
 from spark_jobs.execute.run import partitions, passes, work
 from spark_jobs.execute.spark import chain
-from spark_jobs.nodes.combine import collecting
+from spark_jobs.nodes.combine import collecting, joining
 from spark_jobs.nodes.combine import run as combining
 from spark_jobs.nodes.combine import shuffled as shuffled_combine
 from spark_jobs.nodes.combine.shuffled import Probe
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    import pyarrow as pa
 
     from spark_jobs.execute.tasks.report import TaskReport
     from spark_jobs.execute.tasks.spec import JobSpec
@@ -184,7 +187,7 @@ def test_a_record_with_more_matches_than_fit_gives_them_in_pieces(
     at_once = pipelines.run(tmp_path)
     assert at_once.result.error is None
     wanted = pipelines.outputs(tmp_path)
-    monkeypatch.setattr(combining, "PAIR_ROWS", 7)
+    monkeypatch.setattr(joining, "PAIR_ROWS", 7)
     pieces = pipelines.run(tmp_path, force=True)
     assert pieces.result.error is None
     found = pipelines.outputs(tmp_path)
@@ -203,7 +206,7 @@ def test_so_many_matches_are_collected_and_the_log_says_so(
     for most in (None, 1):
         monkeypatch.setattr(collecting, "LIMIT", 2)
         if most is not None:
-            monkeypatch.setattr(combining, "PAIR_ROWS", most)
+            monkeypatch.setattr(joining, "PAIR_ROWS", most)
         caplog.clear()
         assert pipelines.run(tmp_path, force=True).result.error is None
         found = [int(row["n"]) for row in csv.DictReader(pipelines.outputs(tmp_path)["o.csv"].decode().splitlines())]
@@ -308,18 +311,86 @@ def test_a_miss_that_is_an_error_ends_the_run(
     assert small.error.code == code
 
 
-@pytest.mark.slow
-def test_a_build_side_without_keys_must_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+IN_CHUNKS = {
+    **{name: text for name, text in SHAPES.items() if name != "three inputs"},
+    "ranges alone": _combine(where="o.amount > p.f and o.key <= p.key"),
+    "collected and tested": COLLECT.replace("o.key == p.key", "o.amount > p.f and 100 / (p.f - 3) < 40"),
+    "a test that fails": _combine(where="o.key == p.key and 100 / p.f > o.amount", miss="skip"),
+    "a test that fails, first match": _combine(where="o.amount > p.f and 100 / (p.f - 3) < 40", match="first"),
+    "a miss is an error": _combine(where="o.amount > p.f", match="first", miss="error"),
+}
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+@pytest.mark.parametrize("shape", IN_CHUNKS)
+def test_a_build_side_meets_its_drivers_in_chunks(
+    shape: str, rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outputs, dead letters and counters are those of a build side that is looked up at once."""
     without_spark.install(monkeypatch)
-    _write(tmp_path, _combine(where="o.amount > p.f", match="first"))
-    wide = "\n".join(f"{i % 30},{i % 9},{'w' * 5000}{i}" for i in range(1000))
+    _write(tmp_path, IN_CHUNKS[shape])
+    whole = pipelines.run(tmp_path)
+    wanted = pipelines.outputs(tmp_path)
+    cut: list[int] = []
+
+    def chunked(self: combining.Combine, qualifier: str, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+        cut.append(table.num_rows)
+        return ((start, table.slice(start, rows)) for start in range(0, table.num_rows, rows))
+
+    monkeypatch.setattr(combining.Combine, "is_large", lambda *_: True)
+    monkeypatch.setattr(combining.Combine, "cut", chunked)
+    monkeypatch.setattr(joining, "PAIR_ROWS", 7)
+    for partition_bytes in ("600", str(10**9)):
+        monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, partition_bytes)
+        found = pipelines.run(tmp_path, force=True)
+        assert found.result.error == whole.result.error
+        if whole.result.error is None:
+            now = pipelines.outputs(tmp_path)
+            assert now["o.csv"] == wanted["o.csv"]
+            assert _dead(now.get("dead.csv", b"")) == _dead(wanted.get("dead.csv", b""))
+            assert {n: dict(node) for n, node in found.nodes.items()} == {
+                n: dict(node) for n, node in whole.nodes.items()
+            }
+    assert max(cut) > rows
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["o.amount > p.f", "o.key == p.key"])
+def test_a_build_side_may_be_larger_than_a_tasks_memory(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_spark.install(monkeypatch)
+    _write(tmp_path, _combine(where=where, match="first"))
+    wide = "\n".join(f"{i % 3},{i % 9},{'w' * 5000}{i}" for i in range(1000))
+    (tmp_path / "parts.csv").write_text(f"key,f,w\n{wide}\n")
+    assert pipelines.run(tmp_path).result.error is None
+    wanted = pipelines.outputs(tmp_path)["o.csv"]
+    small = pipelines.run(tmp_path, memory_limit_bytes=8 << 20, force=True)
+    assert small.result.error is None
+    assert pipelines.outputs(tmp_path)["o.csv"] == wanted
+
+
+@pytest.mark.slow
+def test_matches_of_one_record_that_do_not_fit_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark.install(monkeypatch)
+    _write(tmp_path, _combine(where="o.amount > p.f", match="all"))
+    wide = "\n".join(f"{i % 3},{i % 9},{'w' * 5000}{i}" for i in range(1000))
     (tmp_path / "parts.csv").write_text(f"key,f,w\n{wide}\n")
     failed = pipelines.run(tmp_path, memory_limit_bytes=8 << 20).result
     assert failed.exit_code == 1
     assert failed.error is not None
     assert failed.error.code == "E310"
+    assert "combine 'c': a record of 'o' has matches of" in failed.error.message
+
+
+def test_one_of_several_build_sides_must_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark.install(monkeypatch)
+    _write(tmp_path, THREE)
+    monkeypatch.setattr(combining.Combine, "most_needed", 100)
+    failed = pipelines.run(tmp_path).result
+    assert failed.error is not None
+    assert failed.error.code == "E310"
     assert "combine 'c': the build side 'p' needs" in failed.error.message
-    assert pipelines.run(tmp_path).result.error is None
 
 
 @pytest.mark.spark

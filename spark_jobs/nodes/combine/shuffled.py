@@ -124,6 +124,7 @@ class Probe(meeting.Meeting, Combine):
             self._join_received()
         super().finish()
         self.forget(self.step.builds[0])
+        self.large = None
 
     def build_side(self, qualifier: str) -> pa.Table:
         """The first build side has partitions."""

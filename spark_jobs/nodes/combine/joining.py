@@ -1,0 +1,323 @@
+"""What becomes of a driver's records and the build records that keys and ranges have found for them.
+
+What these do not decide (the rest of `where`) is evaluated on the candidate pairs. Several build sides make a chain: a
+driver matches when every side has a record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.cxl import engine
+from spark_jobs.nodes import operator
+from spark_jobs.nodes.combine import build, collecting, riding
+from spark_jobs.nodes.combine.pairs import Pairs
+from spark_jobs.nodes.combine.step import KEY, Match, OnMiss
+from spark_jobs.nodes.records import batches
+from spark_jobs.nodes.records import columns as engine_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spark_jobs.cxl import typed
+    from spark_jobs.nodes.combine.index import BuildTable
+    from spark_jobs.nodes.combine.step import CombineStep
+
+#: Candidate pairs that are held at once.
+PAIR_ROWS = 1_048_576
+#: A pair's columns: read by the body, left by it, as records, and in the nodes behind; and its places.
+_PAIR_FORMS, _PAIR_BYTES = 4, 32
+
+
+@dataclass
+class Joining(operator.Operator):
+    """Joins driver records with build records that are known."""
+
+    step: CombineStep
+
+    def open(self) -> None:
+        """Compile keys, residual and body; build sides are opened with the first record."""
+        step = self.step
+        self.key_programs = {
+            q: [(e, operator.compiled(e.driver)) for e in step.equalities if e.build_qualifier == q]
+            for q in step.builds
+        }
+        self.range_programs = {
+            q: [(each.driver, operator.compiled(each.driver)) for each in build.ranges_of(step, q)] for q in step.builds
+        }
+        #: What is tested on the pairs of a build side; where none may be missing by itself, on complete chains alone.
+        parts = dict(step.residuals) if step.is_chain_of_left_joins else {}
+        if step.rest and not step.is_chain_of_left_joins:
+            parts = {step.builds[-1]: step.rest}
+        self.residuals = {q: (program, operator.compiled(program)) for q, program in parts.items()}
+        self.body = operator.compiled(step.body) if step.body else None
+        self.place = self.context.account.open()
+        #: The build sides that are looked at.
+        self.tables: dict[str, BuildTable] = {}
+
+    @property
+    def enough(self) -> int | None:
+        """After how many matches no others are looked for; None where all are, or one behind them may fail."""
+        if self.step.match is Match.COLLECT and not self.residuals:
+            return collecting.LIMIT + 1
+        return 1 if self.step.match is Match.FIRST else None
+
+    def most_pairs(self, batch: batches.Batch) -> int:
+        """How many candidate pairs fit into the task's memory, in the few forms in which they are there at a time."""
+        sides = [batch.data, *(table.records for table in self.tables.values())]
+        width = sum(side.nbytes // max(side.num_rows, 1) for side in sides)
+        return int(max(1, min(PAIR_ROWS, self.place.room // (_PAIR_FORMS * (width + _PAIR_BYTES)))))
+
+    def keyed(self, qualifier: str, batch: batches.Batch) -> tuple[batches.Batch, list[pa.Array]]:
+        """The batch without the records whose key fails, and the driver's side of the keys."""
+        found: list[pa.Array] = []
+        for equality, program in self.key_programs[qualifier]:
+            named = replace(batch, data=build.qualified(self.step, batch.data, self.step.driver))
+            result = self.run(program, named, engine.Surroundings())
+            if result.failures:
+                self.fail(batch, [build.combine_error(item) for item in result.failures])
+                kept = batches.indices_except(batch.count, [item.row for item in result.failures])
+                batch, found = batch.take(kept), [column.take(kept) for column in found]
+            found.append(
+                build.comparable(result.emits[KEY], build.key_type(equality.driver.emits), build.common(equality))
+            )
+        return batch, found
+
+    def join(self, batch: batches.Batch, chosen: np.ndarray, rows: np.ndarray) -> None:
+        """Driver records with the candidates of the first build side: pairs of a driver's row and a build row."""
+        self.settle(batch, *self.chains(batch, chosen, rows))
+
+    def settle(self, batch: batches.Batch, pairs: Pairs, failed: list[engine.RowFailure]) -> None:
+        """What becomes of driver records, when their matches are known; `failed` are those of which a part fails."""
+        broken = {item.row for item in failed}
+        if self.step.match is Match.COLLECT:
+            self.fail(batch, failed)
+            self._collect(batch, pairs, broken)
+            return
+        if self.step.match is Match.FIRST and len(pairs.driver):
+            pairs = pairs.first(is_complete=not self.step.is_chain_of_left_joins)
+        is_missed = np.ones(batch.count, dtype=np.bool_)
+        is_missed[pairs.driver] = False
+        missed = np.flatnonzero(is_missed)
+        missed = missed[~np.isin(missed, list(broken))] if broken else missed
+        self.fail(batch, failed)
+        if len(missed) and self.step.on_miss is OnMiss.ERROR:
+            self._abort(batch, pairs, int(missed[0]))
+        if len(missed) and self.step.on_miss is OnMiss.NULL_FIELDS:
+            pairs = pairs.with_misses(missed)
+        self._emit(batch, pairs, len(broken))
+
+    def join_in_pieces(self, batch: batches.Batch, rows: np.ndarray, most: int) -> None:
+        """A driver record with more candidates than fit in memory at once: they are tested, and go on, in pieces.
+
+        One that fails gives nothing at all, so the body is evaluated once before anything goes on.
+        """
+        matches: list[np.ndarray] = []
+        enough = self.enough or len(rows)
+        for start in range(0, len(rows), most):
+            pairs, failed = self.chains(batch, np.zeros(min(most, len(rows) - start), np.int64), rows[start:][:most])
+            if failed:
+                self.settle(batch, pairs, failed)
+                return
+            matches.append(pairs.builds[self.step.builds[0]])
+            if sum(map(len, matches)) >= enough:
+                break
+        found = Pairs(np.zeros(sum(map(len, matches)), np.int64), {self.step.builds[0]: np.concatenate(matches)})
+        if self.step.match is not Match.ALL or len(found.driver) <= most:
+            self.settle(batch, found.slice(0, enough), [])
+            return
+        pieces = [found.slice(start, most) for start in range(0, len(found.driver), most)]
+        pieces = next(([piece] for piece in pieces if self._fails(batch, piece)), pieces)
+        for number, piece in enumerate(pieces):
+            self._emit(batch, piece, 0, drivers=0 if number else 1)
+
+    def _fails(self, batch: batches.Batch, pairs: Pairs) -> bool:
+        """Whether the body fails for some pair; what it logs is not written here."""
+        assert self.body is not None
+        assert self.step.body is not None
+        joined, self.context.running = self._joined(batch, pairs, self.step.body), None
+        return bool(self.body(joined.data, engine.Surroundings(self.around(joined))).failures)
+
+    def _abort(self, batch: batches.Batch, pairs: Pairs, row: int) -> None:
+        """End the run at a driver record without a match; what fails in an earlier record is told instead."""
+        self._emit(batch, pairs.take(np.flatnonzero(pairs.driver < row)), 0)
+        self.context.abort(self, "E319", "on_miss: error — no matching build row", batch, row)
+
+    def chains(
+        self, batch: batches.Batch, chosen: np.ndarray, rows: np.ndarray
+    ) -> tuple[Pairs, list[engine.RowFailure]]:
+        """All chains of build records that match, in driver order, then build order; drivers of which a part fails.
+
+        The candidates of the first build side are known; a later one's are looked up for the chains so far.
+        """
+        pairs = Pairs(np.arange(batch.count), {})
+        failed: list[engine.RowFailure] = []
+        for position, qualifier in enumerate(self.step.builds):
+            failing: list[engine.RowFailure] = []
+            if position > 0:
+                pairs, keys, failing = self._chained_keys(batch, pairs, qualifier)
+                failed += failing
+                chosen, rows = self._looked_up(batch, pairs, qualifier, keys)
+            before = pairs
+            pairs = pairs.take(chosen)
+            pairs.builds[qualifier] = rows
+            if qualifier in self.residuals and len(pairs.driver):
+                kept, failing = self._tested(batch, pairs, qualifier)
+                failed += failing
+                pairs, chosen = pairs.take(kept), chosen[kept]
+            if self.step.is_chain_of_left_joins:
+                pairs = before.left_joined(chosen, pairs, qualifier)
+            if failing:
+                pairs = pairs.without([item.row for item in failing])
+        return pairs, sorted(failed, key=lambda item: item.row)
+
+    def _looked_up(
+        self, batch: batches.Batch, pairs: Pairs, qualifier: str, keys: list[pa.Array]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The chains so far and the candidates among a later build side's records."""
+        table, count = self.tables[qualifier], len(pairs.driver)
+        located = table.find(count, keys, self.compared(batch, pairs, qualifier))
+        found = [(chosen + start, rows) for start, _, chosen, rows in table.candidates(located, PAIR_ROWS)]
+        if not found:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        return np.concatenate([chosen for chosen, _ in found]), np.concatenate([rows for _, rows in found])
+
+    def compared(self, batch: batches.Batch, pairs: Pairs, qualifier: str) -> list[pa.Array]:
+        """What the ranges of a build side compare with its values, for the records or chains so far."""
+        programs = self.range_programs[qualifier]
+        return [
+            self.run(compiled, self._joined(batch, pairs, program), engine.Surroundings()).emits[KEY]
+            for program, compiled in programs
+        ]
+
+    def _chained_keys(
+        self, batch: batches.Batch, pairs: Pairs, qualifier: str
+    ) -> tuple[Pairs, list[pa.Array], list[engine.RowFailure]]:
+        """The pairs without the drivers of which a key fails, the keys of the others, and those drivers."""
+        found: list[pa.Array] = []
+        failed: list[engine.RowFailure] = []
+        for equality, program in self.key_programs[qualifier]:
+            result = self.run(program, self._joined(batch, pairs, equality.driver), engine.Surroundings())
+            key = result.emits[KEY]
+            if result.failures:
+                failing = self._of_drivers(batch, pairs, result.failures)
+                is_kept = ~np.isin(pairs.driver, [item.row for item in failing])
+                assert result.rows is not None  # those that did not fail
+                key = key.filter(pa.array(is_kept[result.rows.to_numpy(zero_copy_only=False)]))
+                found = [column.filter(pa.array(is_kept)) for column in found]
+                pairs, failed = pairs.take(np.flatnonzero(is_kept)), failed + failing
+            found.append(build.comparable(key, build.key_type(equality.driver.emits), build.common(equality)))
+        return pairs, found, failed
+
+    def _joined(self, batch: batches.Batch, pairs: Pairs, program: typed.Program) -> batches.Batch:
+        """The candidate pairs as records of qualified columns: those that a program reads."""
+        driver = pa.array(pairs.driver)
+        build_rows = {q: pa.array(rows, mask=rows < 0) for q, rows in pairs.builds.items()}
+        columns = {}
+        for name in sorted(program.columns):
+            qualifier, _, column = name.partition(".")
+            is_driver = qualifier == self.step.driver
+            data = batch.data if is_driver else self.tables[qualifier].records
+            is_declared = (qualifier, column) not in self.step.undeclared
+            found = data.column(column) if is_declared else batches.undeclared(data, column)
+            columns[name] = found.take(driver if is_driver else build_rows[qualifier])
+        if not columns:
+            columns[engine_columns.NONE.name] = pa.nulls(len(driver))
+        around = engine_columns.around(batch.data.schema.names)
+        columns |= {name: batch.data.column(name).take(driver) for name in around}
+        return replace(batch, data=pa.RecordBatch.from_pydict(columns), rows=batch.rows.take(driver))
+
+    def _tested(self, batch: batches.Batch, pairs: Pairs, qualifier: str) -> tuple[np.ndarray, list[engine.RowFailure]]:
+        """The pairs for which a part of the rest of `where` is true, and the drivers for which it fails."""
+        program, compiled = self.residuals[qualifier]
+        result = self.run(compiled, self._joined(batch, pairs, program), engine.Surroundings())
+        kept = np.arange(len(pairs.driver)) if result.rows is None else result.rows.to_numpy(zero_copy_only=False)
+        failures = result.failures
+        if failures and self.step.match is Match.FIRST and not self.step.is_chain_of_left_joins:
+            # The first match decides: what stands behind it is not looked at.
+            matched, first = np.unique(pairs.driver[kept], return_index=True)
+            ends = np.full(batch.count, len(pairs.driver))
+            ends[matched] = kept[first]
+            failures = [item for item in failures if item.row < ends[pairs.driver[item.row]]]
+        return kept, self._of_drivers(batch, pairs, failures)
+
+    def _of_drivers(
+        self, batch: batches.Batch, pairs: Pairs, failures: Iterable[engine.RowFailure]
+    ) -> list[engine.RowFailure]:
+        """Failures of pairs as failures of their drivers, the first of each, with the build rows that took part."""
+        found: dict[int, engine.RowFailure] = {}
+        for item in failures:
+            driver = int(pairs.driver[item.row])
+            if driver not in found:
+                found[driver] = build.combine_error(engine.RowFailure(driver, item.failure))
+                self._companions(batch.slice(driver, 1), pairs, item)
+        return [found[driver] for driver in sorted(found)]
+
+    def _companions(self, driver: batches.Batch, pairs: Pairs, item: engine.RowFailure) -> None:
+        """An entry for each build record of a driver's failing pair (decision 62)."""
+        for qualifier, rows in pairs.builds.items():
+            row = int(rows[item.row])
+            if row >= 0:
+                self.become(0, 1)
+                record = self.tables[qualifier].records.slice(row, 1)
+                companion = batches.Batch(record, pa.array([0]), batches.GroupOrigin(0))
+                error = build.combine_error(engine.RowFailure(0, item.failure))
+                self.fail(companion, [error], cause=driver)
+
+    def _emit(self, batch: batches.Batch, pairs: Pairs, already_failed: int, drivers: int | None = None) -> None:
+        """Evaluate the body on the matches; a driver whose body fails gives nothing.
+
+        `drivers` are those that become others here: all, unless some of their matches are given on elsewhere.
+        """
+        assert self.body is not None
+        assert self.step.body is not None
+        joined = self._joined(batch, pairs, self.step.body)
+        result = self.run(self.body, joined, engine.Surroundings())
+        rows = np.arange(len(pairs.driver)) if result.rows is None else result.rows.to_numpy(zero_copy_only=False)
+        failed = self._of_drivers(batch, pairs, result.failures)
+        emits = result.emits
+        if failed:
+            self.fail(batch, failed)
+            kept = np.flatnonzero(~np.isin(pairs.driver[rows], [item.row for item in failed]))
+            rows, emits = rows[kept], {name: column.take(pa.array(kept)) for name, column in emits.items()}
+        self.drop(filtered=result.filtered)
+        drivers = batch.count if drivers is None else drivers
+        self.become(drivers - len(failed) - already_failed, len(rows) + result.filtered)
+        self._push(batch, pairs.take(rows), emits)
+
+    def _push(self, batch: batches.Batch, pairs: Pairs, columns: dict[str, pa.Array]) -> None:
+        """The output records, with what rides along unseen: widened columns of the driver, carried keys."""
+        driver = pa.array(pairs.driver)
+        out = {column.name: columns[column.name] for column in self.step.output if column.name in columns}
+        data = pa.RecordBatch.from_pydict(out | self._riding(batch, pairs))
+        self.give(replace(batch, data=data, rows=batch.rows.take(driver)))
+
+    def _riding(self, batch: batches.Batch, pairs: Pairs) -> dict[str, pa.Array]:
+        """What rides along with results."""
+        builds = {qualifier: table.records for qualifier, table in self.tables.items()}
+        found = riding.columns(self.step, batch.data, builds, pairs)
+        return found if self.context.correlation is None else found | riding.joined(len(pairs.driver))
+
+    def give(self, batch: batches.Batch) -> None:
+        """Results leave the node."""
+        for piece in self.portions(batch):
+            self.push(piece)
+
+    def _collect(self, batch: batches.Batch, pairs: Pairs, broken: set[int]) -> None:
+        """One record per driver, with the matches of the build side as an array of maps."""
+        (qualifier,) = self.step.builds
+        taken, cut = collecting.first_matches(pairs.driver)
+        if cut:
+            told = f"truncated at {collecting.LIMIT} matches for {cut} records"
+            self.context.log("warn", f'combine "{self.step.name}" match: collect {told}')
+            pairs = pairs.take(taken)
+        texts = self.tables[qualifier].records.column(build.COLLECTED).take(pa.array(pairs.builds[qualifier]))
+        rows = batches.indices_except(batch.count, sorted(broken))
+        column = collecting.arrays(batch.count, pairs.driver, texts).take(rows)
+        along = self._riding(batch, riding.firsts(pairs, batch.count).take(rows.to_numpy()))
+        data = batches.overlay(batch.data.take(rows), along | {qualifier: column})
+        self.give(replace(batch, data=data, rows=batch.rows.take(rows)))

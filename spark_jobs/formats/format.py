@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.options import Options
     from spark_jobs.formats.reader import Reader
     from spark_jobs.formats.rules.declared import Rules
+    from spark_jobs.formats.typed.passing import Test
 
 #: Undeclared columns travel under this prefix, so that CXL's bare names and emits never meet them (decision 25).
 WIDENED = "$widened."
@@ -120,6 +121,7 @@ class Reading:
         record_bytes: how long a record may be for the memory of a task; a longer one ends the run (decision 41).
         sections: what is declared of the files' envelopes; all of it is checked, like columns.
         documents: the paths of what blocks carry of it.
+        passes: what a record has to pass first; stretches without any such record may be passed over.
     """
 
     columns: tuple[SourceColumn, ...]
@@ -131,6 +133,7 @@ class Reading:
     record_bytes: int = MOST_RECORD_BYTES
     sections: tuple[Section, ...] = ()
     documents: frozenset[str] = frozenset()
+    passes: tuple[Test, ...] = ()
 
     def forms(self, column: SourceColumn) -> tuple[str, ...]:
         """The formats that a column's dates and date-times may have beside the built-in ones."""
@@ -178,6 +181,7 @@ class Block:
             None unless the reading asks for it.
         documents: what was asked for of the envelope around the good records, by path: an array, or a value that all
             of them share.
+        passed_over: how many pieces of the file the records are, when none of them passes and they were not read.
     """
 
     first_row: int
@@ -187,6 +191,7 @@ class Block:
     failures: Failures = field(default_factory=_no_failures)
     failed_rows: pa.RecordBatch | None = None
     documents: Mapping[str, Any] = field(default_factory=dict)
+    passed_over: int = 0
 
     def until(self, row: int) -> Block:
         """The records that stand before a place in the split."""
@@ -318,6 +323,7 @@ class Format:
         is_one_file: the diagnostic of an output that is split, in formats whose files cannot be cut.
         ending: what names of its files end with, where they are not the author's.
         is_typed: whether its files hold columns or blocks, so that they are made when all records have come together.
+        has_statistics: whether readers know of stretches of a file where no record passes (`Reading.passes`).
         is_framed: whether there is more in its files than what a writer makes of each record (see `Frame`).
     """
 
@@ -337,6 +343,7 @@ class Format:
     ending: str = ""
     is_typed: bool = False
     is_framed: bool = False
+    has_statistics: bool = False
 
     @property
     def can_read(self) -> bool:

@@ -78,8 +78,10 @@ class Reader(ABC):
             FormatError: the file cannot be opened, changed (E907), its container is broken, or it has a record that is
                 too long for a task (E310), or a section of its envelope has a value that does not convert.
         """
-        blocks = self.blocks(split, file_plan, wanted, outcome)
         most = file_plan.file.most_records
+        if most is not None:
+            wanted = replace(wanted, passes=())
+        blocks = self.blocks(split, file_plan, wanted, outcome)
         if most is not None:
             blocks = _first(blocks, most, outcome)
         blocks = self.ruled(blocks, wanted)

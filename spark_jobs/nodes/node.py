@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
+    from spark_jobs.formats.typed.passing import Test
     from spark_jobs.nodes.aggregate.totals import Totals
     from spark_jobs.nodes.terms.demand import Demand
     from spark_jobs.nodes.terms.needs import Awaited, Need
@@ -116,6 +117,11 @@ class Step:
     @property
     def lays_over(self) -> tuple[str, ...]:
         """The columns that the step lays over those of its records, which all go on."""
+        return ()
+
+    @property
+    def opening(self) -> tuple[Test, ...]:
+        """What a record has to pass before anything else happens to it; others are filtered, and nothing more."""
         return ()
 
     @property

@@ -269,6 +269,16 @@ class Operator:
             for target, target_port in self.targets.get(port, ()):
                 target.process(batch, target_port)
 
+    @property
+    def can_pass_over(self) -> bool:
+        """Whether records that do not pass the step's `opening` need not come, but be counted alone."""
+        return False
+
+    def pass_over(self, count: int) -> None:
+        """Count records that do not come, because they would not pass the step's `opening`."""
+        self.enter(count)
+        self.drop(filtered=count)
+
     def portions(self, batch: Batch) -> Iterable[Batch]:
         """A batch in pieces that are small in records and for the task's memory."""
         most = memory.step_bytes(self.context.account.share)

@@ -233,6 +233,7 @@ def _node(counters: Counters) -> dict[str, int]:
     return {
         "records_in": counters.records_in, "records_out": counters.records_out, "filtered": counters.filtered,
         "deduplicated": counters.duplicates, "dead": counters.dead, "made": counters.more,
+        **({"row_groups_passed_over": counters.passed_over} if counters.passed_over else {}),
     }  # fmt: skip
 
 

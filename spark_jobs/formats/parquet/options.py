@@ -49,4 +49,12 @@ class ParquetWrite(Options):
         return counterparts.problem(static)
 
 
-FORMAT = Format("parquet", "Parquet", chapter=8, read_options=ParquetRead, write_options=ParquetWrite, is_typed=True)
+FORMAT = Format(
+    "parquet",
+    "Parquet",
+    chapter=8,
+    read_options=ParquetRead,
+    write_options=ParquetWrite,
+    is_typed=True,
+    has_statistics=True,
+)

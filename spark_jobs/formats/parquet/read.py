@@ -16,6 +16,8 @@ from pyarrow import parquet
 from spark_jobs.cxl import types
 from spark_jobs.formats import names, reader
 from spark_jobs.formats.columns import MISFIT, ColumnTracker, FilePlan, OnUnmapped
+from spark_jobs.formats.format import Block
+from spark_jobs.formats.parquet import footer, statistics
 from spark_jobs.formats.typed import natural
 from spark_jobs.formats.typed.records import TypedShape
 from spark_jobs.scan import changes
@@ -25,19 +27,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from spark_jobs.formats.columns import ScanPlan
-    from spark_jobs.formats.format import ArrayPath, Block, Reading
+    from spark_jobs.formats.format import ArrayPath, Reading
     from spark_jobs.formats.names import Search
     from spark_jobs.formats.reading import SplitOutcome
     from spark_jobs.formats.splits import Split
+    from spark_jobs.scan.changes import Stream
     from spark_jobs.scan.files import InputFile
 
 #: A file begins with four bytes that say what it is.
 _START = 4
+_NOTHING = pa.RecordBatch.from_arrays([], names=[])
 
 
 @contextmanager
 def _opened(file: InputFile) -> Iterator[parquet.ParquetFile]:
-    """A file with its footer read.
+    """A file with its footer read; see `_with_stream`."""
+    with _with_stream(file) as (_, found):
+        yield found
+
+
+@contextmanager
+def _with_stream(file: InputFile) -> Iterator[tuple[Stream, parquet.ParquetFile]]:
+    """A file as its bytes, and with its footer read.
 
     Raises:
         FormatError: it cannot be read, changed (E907), or is no Parquet file.
@@ -48,7 +59,7 @@ def _opened(file: InputFile) -> Iterator[parquet.ParquetFile]:
         known = _rows(found.metadata, range(found.num_row_groups))
         if known != found.metadata.num_rows:
             _refuse_count(file, found.metadata.num_rows, known)
-        yield found
+        yield stream, found
 
 
 @contextmanager
@@ -122,22 +133,31 @@ class ParquetReader(reader.Reader):
         shape = TypedShape(wanted, file_plan.columns)
         needed = _needed(wanted, file_plan)
         name = file_plan.file.name
-        with _opened(file_plan.file) as opened:
+        with _with_stream(file_plan.file) as (stream, opened):
             groups = _groups(split, opened.metadata, file_plan.file.size)
+            spared = _spared(opened, stream, file_plan, wanted) if wanted.passes else frozenset()
             chosen = _top_level(opened.schema_arrow, needed)
             fields = [field for field in opened.schema_arrow if field.name in chosen]
             places = [at for at, (top, _) in enumerate(_with_tops(opened.schema_arrow)) if top in chosen]
             rows = _rows_of_a_block(opened.metadata, groups, wanted.block_bytes)
-            batches = _batches(opened, file_plan.file, rows, groups, list(chosen)) if groups else ()
-            for batch in batches:
-                if batch.schema.types != [field.type for field in fields]:
-                    raise FormatError(
-                        "is no Parquet file that can be read: its columns are not as its footer says", name
-                    )
-                arrays = natural.arrays(batch.columns, fields)
-                found = {at: natural.natural(array) for at, array in zip(places, arrays, strict=True) if at in needed}
-                first, outcome.records = outcome.records, outcome.records + batch.num_rows
-                yield shape.block(first, batch.num_rows, found)
+            for is_spared, some in itertools.groupby(groups, spared.__contains__):
+                run = list(some)
+                if is_spared:
+                    first, count = outcome.records, _rows(opened.metadata, run)
+                    outcome.records += count
+                    yield Block(first, count, _NOTHING, passed_over=len(run))
+                    continue
+                for batch in _batches(opened, file_plan.file, rows, run, list(chosen)):
+                    if batch.schema.types != [field.type for field in fields]:
+                        raise FormatError(
+                            "is no Parquet file that can be read: its columns are not as its footer says", name
+                        )
+                    arrays = natural.arrays(batch.columns, fields)
+                    found = {
+                        at: natural.natural(array) for at, array in zip(places, arrays, strict=True) if at in needed
+                    }
+                    first, outcome.records = outcome.records, outcome.records + batch.num_rows
+                    yield shape.block(first, batch.num_rows, found)
             if outcome.records != (known := _rows(opened.metadata, groups)):
                 _refuse_count(file_plan.file, known, outcome.records)
 
@@ -180,6 +200,15 @@ def _rows(metadata: parquet.FileMetaData, groups: Iterable[int]) -> int:
 def _refuse_count(file: InputFile, promised: int, found: int) -> None:
     text = f"is no Parquet file that can be read: its footer tells of {promised} records, and there are {found}"
     raise FormatError(text, file.name)
+
+
+def _spared(opened: parquet.ParquetFile, stream: Stream, file_plan: FilePlan, wanted: Reading) -> frozenset[int]:
+    """The row groups of a file that need not be read (see `statistics.py`)."""
+    groups = footer.groups(stream)
+    if [group.rows for group in groups] != [_rows(opened.metadata, [at]) for at in range(opened.num_row_groups)]:
+        return frozenset()
+    leaves = [(field.name, name, kind) for field in opened.schema_arrow for name, kind in natural.leaves(iter([field]))]
+    return statistics.passed_over(groups, leaves, file_plan.columns, wanted)
 
 
 def _needed(wanted: Reading, file_plan: FilePlan) -> set[int]:

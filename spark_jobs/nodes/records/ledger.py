@@ -24,6 +24,8 @@ class Counters:
     #: Records between the operators of the node, through an exchange or within their task.
     sent: int = 0
     received: int = 0
+    #: Pieces of files that a source did not read, because the first filter behind it lets none of their records go on.
+    passed_over: int = 0
 
     def add(self, other: Counters) -> None:
         """Add another task's counts."""

@@ -19,6 +19,8 @@ def _facts(step: SourceStep, around: Around) -> dict[str, str]:
         "columns read": f"{len(live)} of {len(step.columns)}: {', '.join(live) or '<none>'}",
         "on_unmapped": str(step.on_unmapped),
     }
+    if step.passes:
+        facts["passed over"] = f"row groups without any record of `{' and '.join(map(str, step.passes))}`"
     if step.watermark_column is not None:
         delay = f", {step.watermark_delay_s:g} s behind" if step.watermark_delay_s else ""
         facts["watermark"] = f"{step.watermark_column}{delay}"

@@ -73,7 +73,14 @@ class Source(operator.Operator):
             record_bytes=memory.record_bytes(self.context.account.share),
             sections=self.step.sections,
             documents=frozenset(path for path, _ in self.step.documents),
+            passes=self.step.passes if self._takers_pass_over else (),
         )
+
+    @property
+    def _takers_pass_over(self) -> bool:
+        """Whether all who are given records count those that do not come."""
+        takers = [target for target, _ in self.targets.get("", ())]
+        return not self.shows_later and bool(takers) and all(target.can_pass_over for target in takers)
 
     def read(self, places: Sequence[SplitInput], wanted: format.Reading, outcomes: list[SplitOutcome]) -> None:
         """Push the records of some splits, one after the other; of each that was begun there is an outcome then."""
@@ -123,6 +130,8 @@ class Source(operator.Operator):
     def _read_split(self, place: SplitInput, pack: Pack, wanted: format.Reading, outcome: SplitOutcome) -> None:
         """Push the records of a split; `outcome` tells about the split afterwards."""
         base = pack.begin()
+        if place.limit is not None:
+            wanted = replace(wanted, passes=())
         blocks = self.reader.read(place.split, place.file_plan, wanted, outcome)
         is_alone = len(pack.places) == 1
         for block in blocks:
@@ -140,6 +149,9 @@ class Source(operator.Operator):
     def _give(self, block: format.Block, origin: SplitOrigin, wanted: format.Reading) -> None:
         """Push the good records of a block, and the bad ones to the dead letters."""
         self.enter(block.count)
+        if block.passed_over:
+            self._pass_over(block)
+            return
         if len(block.failures):
             self._fail(origin, block)
         first = origin.base + block.first_row
@@ -166,6 +178,14 @@ class Source(operator.Operator):
         if not data.num_columns:
             data = pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=[columns.NONE.name])
         self.push(self._read(batches.Batch(data, rows, origin)))
+        self.context.pause()
+
+    def _pass_over(self, block: format.Block) -> None:
+        """Count records that were not read where they would be filtered."""
+        self.counters.passed_over += block.passed_over
+        self.leave(block.count)
+        for target, _ in self.targets[""]:
+            target.pass_over(block.count)
         self.context.pause()
 
     def _read(self, batch: batches.Batch) -> batches.Batch:

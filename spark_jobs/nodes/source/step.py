@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.format import ArrayPath, Format, Section, SourceColumn
     from spark_jobs.formats.names import Search
     from spark_jobs.formats.reader import Reader
+    from spark_jobs.formats.typed.passing import Test
     from spark_jobs.nodes.terms.demand import Demand
     from spark_jobs.scan.files import InputFile
     from spark_jobs.scan.network.endpoint import Endpoint
@@ -106,6 +107,8 @@ class SourceStep(node.Step):
     layout: Any = None
     #: Where the pages of a network source are; None for files, and wherever the step has travelled to.
     endpoint: Endpoint | None = None
+    #: What records have to pass before anything else happens to them: pieces of files without any such are not read.
+    passes: tuple[Test, ...] = ()
     #: Whether programs of the pipeline read undeclared columns, which are values of any kind then.
     lifted: bool = False
 
@@ -128,7 +131,16 @@ class SourceStep(node.Step):
             failure_stage=reader.stage,
             failure_node=reader.name,
             lifted=demand.lifts,
+            passes=self._passes(demand),
         )
+
+    def _passes(self, demand: Demand) -> tuple[Test, ...]:
+        """The tests that files may answer; none where every record counts, whatever a filter says of it."""
+        is_free = not self.correlation_key and self.watermark_column is None
+        if not (self.file_format.has_statistics and is_free) or any(column.rules for column in self.columns):
+            return ()
+        known = set(self.column_names)
+        return tuple(test for test in demand.opening if test.column in known)
 
     def _known_documents(self) -> Iterator[tuple[str, types.Type]]:
         """What files can say beside their records: fields of sections, elements of levels, whole segments."""

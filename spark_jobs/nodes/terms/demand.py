@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spark_jobs.formats.typed.passing import Test
     from spark_jobs.nodes.node import Step
 
 
@@ -35,6 +36,8 @@ class Demand:
         values: the values behind `$…` that are read on its records, by path.
         reader: the first step in the order of the file that takes its records; None when none does.
         lifts: whether programs of the pipeline read undeclared columns.
+        opening: what its records have to pass before anything else happens to them (`Step.opening`), where one step
+            takes them all.
         above: what the step's records come from, for those who have to know.
     """
 
@@ -42,4 +45,5 @@ class Demand:
     values: frozenset[str]
     reader: Step | None
     lifts: bool
+    opening: tuple[Test, ...]
     above: Callable[[], Above]

@@ -35,6 +35,11 @@ class Transform(operator.Operator):
         self.state = engine.Surroundings()
         self.seen = 0
 
+    @property
+    def can_pass_over(self) -> bool:
+        """Filters come first, if there are any at the beginning."""
+        return self.first and bool(self.step.opening)
+
     def process(self, batch: batches.Batch, port: int) -> None:
         """Run the program, then each validation on what it gave."""
         batch = self.take(batch)

@@ -12,6 +12,7 @@ from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.terms.needs import Rows
 
 if TYPE_CHECKING:
+    from spark_jobs.formats.typed.passing import Test
     from spark_jobs.nodes.terms.demand import Demand
     from spark_jobs.nodes.terms.needs import Need
     from spark_jobs.nodes.transform.window import Window
@@ -98,6 +99,13 @@ class TransformStep(node.Step):
 
         behind = phases.windowed(self, self.window)[1].reads(demand.columns)
         return replace(self, window=replace(self.window, spare=self.window.reads - behind))
+
+    @property
+    def opening(self) -> tuple[Test, ...]:
+        """The filters that the program begins with; the rows of a window meet before them."""
+        from spark_jobs.nodes.transform import opening
+
+        return () if self.window is not None else opening.tests(self.program)
 
     @property
     def lays_over(self) -> tuple[str, ...]:

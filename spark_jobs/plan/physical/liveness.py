@@ -12,6 +12,7 @@ from spark_jobs.plan.physical import feeds
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from spark_jobs.formats.typed.passing import Test
     from spark_jobs.nodes import node
     from spark_jobs.plan.binder import Compiled
     from spark_jobs.plan.plan import Input, PlannedNode
@@ -32,8 +33,13 @@ def prune(
     asks = wanted(nodes)
     members: dict[str, set[str]] = {planned.name: set() for planned in nodes}
     first: dict[str, node.Step] = {}
+    takers: dict[str, list[node.Step | None]] = {planned.name: [] for planned in nodes}
     for planned in reversed(nodes):
         members[planned.name] |= _system(programs.get(planned.name, []), "after")
+        for edge in planned.inputs:
+            takers[edge.node].append(planned.step)
+        if planned.step is not None and planned.step.ranges_over is not None:
+            takers[planned.step.ranges_over].append(planned.step)
         if planned.step is None:
             continue
         own = _system(programs.get(planned.name, []), "before") | planned.step.shown
@@ -53,10 +59,17 @@ def prune(
             return planned
         name = planned.name
         values = frozenset(members[name])
-        demand = Demand(asks[name], values, first.get(name), lifts, lambda: _above(planned, by_name))
+        opening = _opening(takers[name])
+        demand = Demand(asks[name], values, first.get(name), lifts, opening, lambda: _above(planned, by_name))
         return replace(planned, step=planned.step.asked(demand))
 
     return tuple(asked(planned) for planned in nodes)
+
+
+def _opening(takers: Sequence[node.Step | None]) -> tuple[Test, ...]:
+    """What the one step that takes some records asks of them first."""
+    only = takers[0] if len(takers) == 1 else None
+    return only.opening if only is not None else ()
 
 
 def wanted(nodes: Sequence[PlannedNode]) -> dict[str, frozenset[str]]:

@@ -1,0 +1,192 @@
+"""What the footer of a Parquet file says of the columns of its row groups, read without Arrow.
+
+Arrow ends the process where this is broken. Here, what cannot be understood says nothing. A footer is a structure in
+the compact form of Thrift: fields with numbers and types, of which only a few are wanted.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from spark_jobs.scan.changes import Stream
+
+#: A longer footer takes longer to look at than reading some row groups too many.
+MOST_BYTES = 512 << 10
+_END = b"PAR1"
+_TAIL = struct.Struct("<I4s")
+_MOST_DEPTH = 32
+#: Types of fields.
+_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
+_NUMBERS = (_I16, _I32, _I64)
+#: The physical types of columns whose lowest and highest values are understood.
+_VALUES: Mapping[int, Callable[[bytes], Any]] = {
+    1: lambda data: struct.unpack("<i", data)[0],
+    2: lambda data: struct.unpack("<q", data)[0],
+    4: lambda data: struct.unpack("<f", data)[0],
+    5: lambda data: struct.unpack("<d", data)[0],
+    6: lambda data: data,
+}
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A column in a row group.
+
+    Args:
+        nulls: how many records have no value; None where nothing is said.
+        lowest: no value is less; texts are bytes. None where nothing is said.
+        highest: no value is greater.
+    """
+
+    nulls: int | None
+    lowest: Any
+    highest: Any
+
+
+@dataclass(frozen=True)
+class Group:
+    """A row group: how many records it has, and its columns that are no structures and lists, by name."""
+
+    rows: int
+    chunks: Mapping[str, Chunk]
+
+
+class _Unclear(Exception):
+    """Bytes that are no footer."""
+
+
+def groups(stream: Stream) -> list[Group]:
+    """The row groups of a file; none where the footer is not understood. The position is anywhere afterwards.
+
+    Raises:
+        FormatError: the file cannot be read.
+    """
+    before = stream.size() - _TAIL.size
+    if before < 0:
+        return []
+    stream.seek(before)
+    size, end = _TAIL.unpack(_exactly(stream, _TAIL.size))
+    if end != _END or size > min(MOST_BYTES, before):
+        return []
+    stream.seek(before - size)
+    try:
+        return _groups(_Fields(_exactly(stream, size)).structure(0))
+    except (_Unclear, LookupError, ValueError, TypeError, AttributeError, struct.error, RecursionError):
+        return []
+
+
+def _exactly(stream: Stream, size: int) -> bytes:
+    data = stream.read(size)
+    while len(data) < size:
+        data += stream.read(size - len(data))
+    return data
+
+
+def _groups(footer: dict[int, Any]) -> list[Group]:
+    orders = [1 in order for order in footer.get(7, ())]
+    return [_group(found, orders) for found in footer[4]]
+
+
+def _group(found: dict[int, Any], orders: list[bool]) -> Group:
+    chunks: dict[str, Chunk] = {}
+    for place, column in enumerate(found[1]):
+        about = column.get(3)
+        if about is None or len(about[3]) != 1:
+            continue
+        # Only where the order of values is that of their type, lowest and highest are what they seem to be.
+        is_ordered = place < len(orders) and orders[place]
+        chunks[about[3][0].decode()] = _chunk(about.get(1), about.get(12, {}), is_ordered=is_ordered)
+    return Group(_count(found[3]), chunks)
+
+
+def _count(number: Any) -> int:
+    if not isinstance(number, int) or number < 0:
+        raise _Unclear
+    return number
+
+
+def _chunk(kind: Any, said: dict[int, Any], *, is_ordered: bool) -> Chunk:
+    nulls = _count(said[3]) if 3 in said else None
+    if not is_ordered or kind not in _VALUES or 5 not in said or 6 not in said:
+        return Chunk(nulls, None, None)
+    lowest, highest = _VALUES[kind](said[6]), _VALUES[kind](said[5])
+    if any(isinstance(each, float) and math.isnan(each) for each in (lowest, highest)) or lowest > highest:
+        return Chunk(nulls, None, None)
+    return Chunk(nulls, lowest, highest)
+
+
+class _Fields:
+    """Structures of Thrift as dictionaries by the numbers of their fields, lists as lists, texts as bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def structure(self, depth: int) -> dict[int, Any]:
+        """The structure that begins here."""
+        if depth > _MOST_DEPTH:
+            raise _Unclear
+        found: dict[int, Any] = {}
+        number = 0
+        while head := self._byte():
+            number = number + (head >> 4) if head >> 4 else self._signed()
+            found[number] = self._value(head & 0xF, depth)
+        return found
+
+    def _byte(self) -> int:
+        self._at += 1
+        return self._data[self._at - 1]
+
+    def _number(self) -> int:
+        found = 0
+        for shift in range(0, 70, 7):
+            byte = self._byte()
+            found |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return found
+        raise _Unclear
+
+    def _signed(self) -> int:
+        found = self._number()
+        return (found >> 1) ^ -(found & 1)
+
+    def _take(self, size: int) -> bytes:
+        if self._at + size > len(self._data):
+            raise _Unclear
+        self._at += size
+        return self._data[self._at - size : self._at]
+
+    def _value(self, kind: int, depth: int) -> Any:
+        if kind in _NUMBERS:
+            return self._signed()
+        if kind == _BINARY:
+            return self._take(self._number())
+        if kind == _STRUCT:
+            return self.structure(depth + 1)
+        if kind in (_LIST, _SET):
+            return self._list(depth)
+        if kind in (_TRUE, _FALSE):
+            return kind == _TRUE
+        if kind == _BYTE:
+            return self._byte()
+        if kind == _DOUBLE:
+            return self._take(8)
+        raise _Unclear  # Footers have no maps.
+
+    def _list(self, depth: int) -> list[Any]:
+        if depth > _MOST_DEPTH:
+            raise _Unclear
+        head = self._byte()
+        size = head >> 4 if head >> 4 < 0xF else self._number()
+        if size > len(self._data) - self._at:
+            raise _Unclear  # each has a byte at least
+        kind = head & 0xF
+        if kind in (_TRUE, _FALSE):
+            return [self._byte() == _TRUE for _ in range(size)]
+        return [self._value(kind, depth + 1) for _ in range(size)]

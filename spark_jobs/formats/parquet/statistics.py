@@ -1,0 +1,99 @@
+"""Which row groups need not be read: statistics prove that no record of theirs passes the first filter.
+
+Nothing else may be lost with them: all their records must convert, for those that do not are dead letters before any
+filter. So all declared columns have to be of kinds that always convert, and required ones without nulls.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from spark_jobs.cxl.types import Kind
+from spark_jobs.formats.typed import natural
+from spark_jobs.formats.typed.passing import Known, passes_none
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_jobs.formats.format import FileColumns, Reading
+    from spark_jobs.formats.parquet.footer import Group
+    from spark_jobs.formats.typed.passing import Test
+
+#: What always converts to what is declared.
+_SURE = frozenset(
+    {
+        (Kind.INT, Kind.FLOAT), (Kind.INT, Kind.BOOL), (Kind.INT, Kind.NUMERIC), (Kind.FLOAT, Kind.NUMERIC),
+        (Kind.BOOL, Kind.FLOAT), (Kind.BOOL, Kind.INT),
+    }
+    | {(kind, kind) for kind in (Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.STRING, Kind.DATE, Kind.DATETIME)}
+    | {(kind, given) for kind in (Kind.BOOL, Kind.INT, Kind.STRING) for given in (Kind.STRING, Kind.ANY)}
+)  # fmt: skip
+_FIRST_DAY = date(1970, 1, 1).toordinal()
+
+
+def passed_over(
+    groups: Sequence[Group], leaves: Sequence[tuple[str, str, pa.DataType]], columns: FileColumns, wanted: Reading
+) -> frozenset[int]:
+    """The row groups, by their numbers, all records of which convert and are filtered.
+
+    Args:
+        groups: the row groups.
+        leaves: the columns of the file: the name of the one at the top, their own, and their types.
+        columns: which of them feed which declared ones.
+        wanted: what is wanted, with the tests of the first filter.
+    """
+    required: list[str] = []
+    tests: list[tuple[Test, str, Any]] = []
+    for column, field in zip(wanted.columns, columns.declared, strict=True):
+        if field is None:
+            if column.required:
+                return frozenset()
+            continue
+        top, name, kind = leaves[field]
+        static = _static(kind)
+        if top != name or (static, column.type.kind) not in _SURE:
+            return frozenset()
+        if column.required:
+            required.append(name)
+        if static is column.type.kind and not pa.types.is_unsigned_integer(kind):
+            mine = [test for test in wanted.passes if test.column == column.name]
+            tests += [(test, name, _as_known(test.value)) for test in mine]
+    return frozenset(number for number, group in enumerate(groups) if _passes_none(group, required, tests))
+
+
+def _static(kind: pa.DataType) -> Kind | None:
+    """What a column is here where all of its values are that; None where some may not be."""
+    if pa.types.is_dictionary(kind):
+        return _static(kind.value_type)
+    if pa.types.is_uint64(kind) or pa.types.is_date64(kind) or pa.types.is_nested(kind) or pa.types.is_decimal(kind):
+        return None
+    if pa.types.is_timestamp(kind) and kind.unit not in ("us", "ns"):
+        return None
+    static = natural.type_of(kind)
+    return None if static is None or static.is_dynamic else static.kind
+
+
+def _as_known(value: Any) -> Any:
+    """A value as statistics have it."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    return value.toordinal() - _FIRST_DAY if isinstance(value, date) else value
+
+
+def _passes_none(group: Group, required: Sequence[str], tests: Sequence[tuple[Test, str, Any]]) -> bool:
+    for name in required:
+        if name not in group.chunks or group.chunks[name].nulls != 0:
+            return False
+    for test, name, value in tests:
+        chunk = group.chunks.get(name)
+        if chunk is None:
+            continue
+        known = Known(group.rows, chunk.nulls)
+        if isinstance(value, bytes) == isinstance(chunk.lowest, bytes):
+            known = Known(group.rows, chunk.nulls, chunk.lowest, chunk.highest)
+        if passes_none(test, value, known):
+            return True
+    return False

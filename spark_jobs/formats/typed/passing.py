@@ -1,0 +1,92 @@
+"""Which stretches of a file need not be read: those of which it is known that a first filter lets no record go on.
+
+A reader is given the tests of that filter, compares them with what a file says of its own stretches, and tells how many
+records it passes over. They count as read and filtered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Comparison(StrEnum):
+    """What a test asks of a column's value; a null passes `IS_NULL` alone."""
+
+    EQUAL = "=="
+    LESS = "<"
+    LESS_EQUAL = "<="
+    GREATER = ">"
+    GREATER_EQUAL = ">="
+    IS_NULL = "is null"
+    IS_VALUE = "is not null"
+
+
+@dataclass(frozen=True)
+class Test:
+    """What the value of a column has to be. It cannot fail, whatever the value.
+
+    Args:
+        column: the declared column.
+        comparison: what is asked.
+        value: a value of the column's type to compare with.
+        only_values: whether the test says nothing where the column has nulls: with them the filter looks further, at
+            what may fail.
+    """
+
+    column: str
+    comparison: Comparison
+    value: Any = None
+    only_values: bool = False
+
+    def __str__(self) -> str:
+        if self.comparison in (Comparison.IS_NULL, Comparison.IS_VALUE):
+            return f"{self.column} {self.comparison}"
+        return f"{self.column} {self.comparison} {self.value!r}"
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a column in a stretch.
+
+    Args:
+        rows: how many records there are.
+        nulls: how many have no value; None where that is not known.
+        lowest: no value is less; None where nothing is known. NaN is not among the values that this speaks of.
+        highest: no value is greater; None where nothing is known.
+    """
+
+    rows: int
+    nulls: int | None
+    lowest: Any = None
+    highest: Any = None
+
+
+def passes_none(test: Test, value: Any, known: Known) -> bool:
+    """Whether no record of a stretch passes a test.
+
+    Args:
+        test: the test.
+        value: the value that it compares with, as what is known has values.
+        known: the column there.
+    """
+    if test.comparison is Comparison.IS_NULL:
+        return known.nulls == 0
+    if test.only_values and known.nulls != 0:
+        return False
+    if known.nulls == known.rows:
+        return True
+    if test.comparison is Comparison.IS_VALUE or known.lowest is None or known.highest is None:
+        return False
+    match test.comparison:
+        case Comparison.EQUAL:
+            return bool(value < known.lowest or value > known.highest)
+        case Comparison.LESS:
+            return bool(known.lowest >= value)
+        case Comparison.LESS_EQUAL:
+            return bool(known.lowest > value)
+        case Comparison.GREATER:
+            return bool(known.highest <= value)
+        case _:
+            return bool(known.highest < value)

@@ -112,8 +112,7 @@ class Reading:
     Args:
         columns: the declared columns, in order. All of them are checked in every record: what is carried does not
             change results.
-        widened: undeclared columns to carry, in first-seen order over the files: all that the scan plan has, or none.
-            Their batch columns are `$widened.<name>`.
+        widened: undeclared columns to carry, as `$widened.<name>`, in first-seen order: all of the scan plan, or none.
         live: the declared columns that batches carry; None carries all.
         failure_texts: whether failing records must be shown, that is, whether the dead-letter file has source columns.
         date_formats: formats that dates and date-times may have beside the built-in ones (decision 57).

@@ -80,6 +80,35 @@ def test_the_first_record_of_a_group_tells_of_it_whatever_else_it_was_joined_to(
     assert [entry[2] for entry in dead(found)] == [large, large, collateral, collateral, collateral]
 
 
+def test_the_first_record_of_a_group_tells_of_it_at_whatever_output(ran: Any) -> None:
+    """Behind the merge record 2 is one of three of group x; before it, it is the first of its own, line 2."""
+    merged = """
+      - {type: source, name: w, config: {type: csv, path: w.csv, correlation_key: [ord, line],
+          schema: {ord: string, line: int, v: string}}}
+      - {type: merge, name: m, inputs: [s, w]}
+"""
+    text = (HEAD + merged).replace("dlq:", "max_group_buffer: 1, dlq:") + output("o", "m") + output("p", "w")
+    found = ran(text, "ord,line,v\n", w="ord,line,v\nx,1,a\nx,2,b\nx,2,c\ny,1,d\n")
+    assert [row["v"] for row in rows(found["o.csv"])] == ["d"]
+    assert [row["v"] for row in rows(found["p.csv"])] == ["a", "d"]
+    told = [(row["_cxl_dlq_error_category"], row["$ck.ord"], row["$ck.line"]) for row in rows(found["dead.csv"])]
+    assert told == [("group_size_exceeded", "x", ""), ("group_size_exceeded", "x", "2"), ("correlated", "x", "")]
+
+
+def test_a_companion_shows_the_keys_that_a_merge_has_left(ran: Any) -> None:
+    merged = """
+      - {type: source, name: w, config: {type: csv, path: w.csv, correlation_key: line,
+          schema: {ord: string, line: int, v: string}}}
+      - {type: merge, name: m, inputs: [s, w]}
+      - {type: combine, name: c, input: {a: s, b: m}, config: {where: a.ord == b.ord, match: all,
+          cxl: "emit n = 1 / (b.line - 2)"}}
+"""
+    found = ran(HEAD + merged + output("o", "c"), "ord,line,v\nx,1,a\nx,2,b\ny,3,c\n", w="ord,line,v\n")
+    told = [(entry[1], entry[2], entry[4]) for entry in dead(found)]
+    fails = "combine_output_row"
+    assert sorted(told) == [("1", fails, "x"), ("2", fails, ""), ("2", fails, ""), ("2", fails, "x")]
+
+
 @pytest.mark.parametrize(("limit", "kept"), [(2, [1, 2, 3, 8, 9]), (1, [])])
 def test_what_was_joined_makes_no_group_larger_behind_a_merge(ran: Any, limit: int, kept: list[int]) -> None:
     """Three lines meet prices of shop p, which is no group of theirs; two records of the merge are."""

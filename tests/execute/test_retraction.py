@@ -213,3 +213,17 @@ def test_a_strict_row_whose_records_were_taken_back_rejects_nothing(ran: Any) ->
     assert [row["t"] for row in rows(found["p.csv"])] == ["50", "60"]
     assert [row["v"] for row in rows(found["q.csv"])] == ["50", "60"]
     assert [row["_cxl_dlq_stage"] for row in rows(found["dead.csv"])] == ["transform:d"]
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_the_entry_of_a_row_shows_its_columns_whether_anything_reads_them(ran: Any, is_written: bool) -> None:
+    window = """
+      - {type: aggregate, name: x, input: s, config: {group_by: [b], cxl: "emit a = any(a)\\nemit v = sum(v)"}}
+      - {type: transform, name: w, input: x, config: {cxl: emit n = $window.sum(v), analytic_window: {group_by: [a]},
+          validations: [{name: small, check: n < 9, message: large}]}}
+"""
+    more = output("o", "w") if is_written else ""
+    found = ran(HEAD + window + output("q", "s") + more, "k,a,b,v\nk1,a1,b1,10\nk2,a2,b2,5\nk3,a2,b3,7\n")
+    assert [(row["k"], row["a"], row["b"], row["v"]) for row in rows(found["dead.csv"])] == [
+        ("", "a1", "b1", "10"), ("", "a2", "b3", "7"),
+    ]  # fmt: skip

@@ -63,6 +63,8 @@ class _Court:
     sizes: dict[Key, set[Any]] = field(default_factory=dict)
     #: Rows that are rejected though nothing is wrong with them, by what they are.
     collateral: dict[Any, Row] = field(default_factory=dict)
+    #: Those of them that are the first of a group that is too large, where they are of it.
+    firsts: dict[Any, Row] = field(default_factory=dict)
     too_large: dict[Any, list[Any]] = field(default_factory=dict)
 
     def verdict(self) -> Verdict:
@@ -82,6 +84,8 @@ class _Court:
                     continue
                 if self._is_rejected(row, policy):
                     self.collateral.setdefault(row.identity, row)
+                    if any(self.too_large.get(group.key, [None])[0] == row.identity for group in row.groups):
+                        self.firsts.setdefault(row.identity, row)
                 else:
                     kept[name].append(row)
         return kept
@@ -160,11 +164,10 @@ class _Court:
             source = trouble.row.record[0] if is_first and trouble.row.record else MERGED
             more = (trouble.trigger, trouble.row.route)
             letters.append(self._letter(trouble.row, source, trouble.failure.category, trouble.stage, *more))
-        firsts = {heads[0] for heads in self.too_large.values()}
-        for what, row in self.collateral.items():
+        for what, row in (self.collateral | self.firsts).items():
             if what in named:
                 continue
-            category = "group_size_exceeded" if what in firsts else "correlated"
+            category = "group_size_exceeded" if what in self.firsts else "correlated"
             source = row.record[0] if row.is_record and row.record else MERGED
             letters.append(self._letter(row, source, category, "correlation_commit"))
         return sorted(letters)

@@ -243,9 +243,7 @@ class Rounds:
         products.tally.recount(products.letters)
         rejected = _joined([self._of_records, self._of_rows]).num_rows
         if rejected or self.retracted:
-            text = (
-                "correlation: failures reject %d groups, and take %d groups of aggregates back in %d rounds; %d passes"
-            )
+            text = "correlation: groups rejected: %d; rows of aggregates taken back: %d, in rounds: %d; passes: %d"
             logs.LOG.info(text, rejected, self.retracted, self.retractions, self.count + 1)
         products.rounds = {
             "passes": self.count + 1,

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 #: The part of a task's share that dead letters may hold before they are written down.
 _LETTERS_SHARE = 8
 _MOST_LETTERS_BYTES = 16 << 20
-#: The stage of rows whose correlation group is rejected, and what puts them behind all other entries of a record.
-_COMMIT, _LAST_NUMBER = "correlation_commit", 1 << 30
+#: The stage of rows whose correlation group is rejected, and what puts them behind all other entries of a record: what
+#: is told of a whole group before what is told of a record as one of its group.
+_COMMIT, _OF_GROUP, _COLLATERAL = "correlation_commit", 1 << 29, 1 << 30
 
 
 class Failing:
@@ -176,20 +177,25 @@ class Failing:
                 self.groups.members(operator_.step.name, batch)
             return np.arange(batch.count)
         oversized = self.groups.oversized(operator_.step.name, batch)
-        found = self.groups.rejected(operator_.step.name, batch)
-        failing = _correlated(oversized, found)
-        if not len(failing):
+        firsts, others = _correlated(oversized, self.groups.rejected(operator_.step.name, batch))
+        if not len(firsts) and not len(others):
             return None
-        rows = failing.rows
-        gone = batch.take(pa.array(rows))
+        self._leave_out(operator_, batch, firsts, _OF_GROUP)
+        self._leave_out(operator_, batch, others, _COLLATERAL)
+        return np.concatenate([firsts.rows, others.rows])
+
+    def _leave_out(self, operator_: operator.Operator, batch: Batch, failing: Failures, number: int) -> None:
+        """Note rows that are not written because of others; entries of a record with lower numbers come first."""
+        if not len(failing):
+            return
+        assert self.groups is not None
+        gone = batch.take(pa.array(failing.rows))
         indices = pa.array(np.arange(gone.count))
         texts = gone.origin.texts(gone, indices) if self.spec.run.keep_texts else None
         marks = self.groups.collateral(operator_.step.name, gone)
-        entries = gather.Entries(
-            failing, gone.origin.identify(gone, indices), gather.own(gone.places), None, texts, marks
-        )
-        self._note(operator_, entries, gather.Site([_COMMIT] * len(failing.reasons), _LAST_NUMBER + operator_.number))
-        return rows
+        places = gone.origin.identify(gone, indices)
+        entries = gather.Entries(failing, places, gather.own(gone.places), None, texts, marks)
+        self._note(operator_, entries, gather.Site([_COMMIT] * len(failing.reasons), number + operator_.number))
 
     def _note(
         self, operator_: operator.Operator, entries: Entries, site: Site, data: pa.RecordBatch | None = None
@@ -231,19 +237,20 @@ class Failing:
 
 def _correlated(
     oversized: tuple[np.ndarray, np.ndarray, pa.StringArray] | None, found: tuple[np.ndarray, pa.StringArray] | None
-) -> Failures:
-    """The rows whose group is rejected; that it is too large is told first, by the group's first record alone."""
+) -> tuple[Failures, Failures]:
+    """The rows whose group is rejected: the first ones of groups that are too large, which tell that, and others."""
     reason = failures.Reason(failure.Category.CORRELATED, None, "correlated with failure in group: ", "")
-    parts = []
+    firsts, parts = failures.none(), []
     taken = np.empty(0, dtype=np.int64)
     if oversized is not None:
         taken, are_first, whys = oversized
         too_large = failures.Reason(failure.Category.GROUP_SIZE, None, "", "")
-        parts += [
+        firsts, rest = (
             failures.alike(taken[are], why, whys.filter(pa.array(are)))
             for are, why in ((are_first, too_large), (~are_first, reason))
-        ]
+        )
+        parts.append(rest)
     if found is not None:
         others = np.flatnonzero(~np.isin(found[0], taken))
         parts.append(failures.alike(found[0][others], reason, found[1].take(pa.array(others, pa.int64()))))
-    return failures.joined(parts)
+    return firsts, failures.joined(parts)

@@ -60,6 +60,7 @@ def bind(config: MergeConfig, scope: BindScope) -> Bound | None:
         name=scope.name,
         columns=tuple(names),
         conversions=tuple(_conversions(feed.flow.schema, row) + _of_documents(feed.flow, flow) for feed in scope.feeds),
+        shared=tuple(engine.with_fate(Fate.SHARED, "merge", [column.name for column in row])),
         interleave=config.mode is MergeMode.INTERLEAVE,
         seed=config.interleave_seed,
     )

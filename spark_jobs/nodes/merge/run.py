@@ -35,7 +35,9 @@ def unified(given: operator.Operator, batch: batches.Batch, port: int) -> pa.Rec
     """The records of an input in the columns and types of the result; a variable that they lack has its default."""
     step: MergeStep = given.step  # type: ignore[assignment]
     names = batch.data.schema.names
-    order = [*(name for name in step.columns if name in names), *(name for name in names if engine.is_engine(name))]
+    gone = {name for name in engine.with_fate(engine.Fate.SHARED, "merge", names) if name not in step.shared}
+    kept = [name for name in names if engine.is_engine(name) and name not in gone]
+    order = [*(name for name in step.columns if name in names), *kept]
     columns = {name: batch.data.column(name) for name in order}
     for name, static, wanted in step.conversions[port]:
         if name in names:

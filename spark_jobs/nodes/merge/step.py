@@ -20,7 +20,7 @@ class MergeStep(node.Step):
     """A merge, bound. `columns` are the first input's names: the others are matched by name (decision 52).
 
     `conversions` are, for each input, the columns that have another type there than in the result, with both types;
-    metadata that an input lacks is a null there.
+    metadata that an input lacks is a null there. `shared` are engine columns that go on because all inputs have them.
     `interleave` is False for concat; with interleave, `seed` chooses the drawn order, None the round robin.
     """
 
@@ -28,6 +28,7 @@ class MergeStep(node.Step):
 
     columns: tuple[str, ...]
     conversions: tuple[tuple[tuple[str, types.Type, types.Type], ...], ...]
+    shared: tuple[str, ...] = ()
     interleave: bool = False
     seed: int | None = None
 

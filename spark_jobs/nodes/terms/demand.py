@@ -38,6 +38,8 @@ class Demand:
         lifts: whether programs of the pipeline read undeclared columns.
         opening: what its records have to pass before anything else happens to them (`Step.opening`), where one step
             takes them all.
+        shown: the columns that its dead letters show, whether anything reads them or not: with correlation keys those
+            of groups do, since no file has such rows.
         above: what the step's records come from, for those who have to know.
     """
 
@@ -46,4 +48,5 @@ class Demand:
     reader: Step | None
     lifts: bool
     opening: tuple[Test, ...]
+    shown: frozenset[str]
     above: Callable[[], Above]

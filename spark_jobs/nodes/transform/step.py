@@ -92,13 +92,13 @@ class TransformStep(node.Step):
         return frozenset(((wanted | later) - overwritten) | self.program.columns)
 
     def asked(self, demand: Demand) -> TransformStep:
-        """The rows of a window go on without the columns that nobody reads behind it."""
+        """The rows of a window go on without the columns that nobody reads behind it, and no dead letter shows."""
         if self.window is None or self.window.source is not None:
             return self
         from spark_jobs.nodes.transform import phases
 
         behind = phases.windowed(self, self.window)[1].reads(demand.columns)
-        return replace(self, window=replace(self.window, spare=self.window.reads - behind))
+        return replace(self, window=replace(self.window, spare=self.window.reads - behind - demand.shown))
 
     @property
     def opening(self) -> tuple[Test, ...]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_jobs.nodes import registry
+from spark_jobs.nodes.records.columns import CORRELATION
 from spark_jobs.nodes.terms.demand import Above, Demand
 from spark_jobs.plan.physical import feeds
 
@@ -53,6 +54,7 @@ def prune(
                 first[edge.node] = planned.step
     lifts = any(planned.step is not None and planned.step.names_undeclared for planned in nodes)
     by_name = {planned.name: planned for planned in nodes}
+    is_correlated = any(column in CORRELATION for planned in nodes for column in _columns(planned))
 
     def asked(planned: PlannedNode) -> PlannedNode:
         if planned.step is None:
@@ -60,7 +62,8 @@ def prune(
         name = planned.name
         values = frozenset(members[name])
         opening = _opening(takers[name])
-        demand = Demand(asks[name], values, first.get(name), lifts, opening, lambda: _above(planned, by_name))
+        shown = _shown(planned, by_name) if is_correlated else frozenset()
+        demand = Demand(asks[name], values, first.get(name), lifts, opening, shown, lambda: _above(planned, by_name))
         return replace(planned, step=planned.step.asked(demand))
 
     return tuple(asked(planned) for planned in nodes)
@@ -105,6 +108,19 @@ def _above(planned: PlannedNode, nodes: Mapping[str, PlannedNode]) -> Above:
     streams = _upstream(planned, nodes, feeds.streams)
     sources = frozenset(name for name in everything if not nodes[name].inputs)
     return Above(frozenset(everything), sources, sources & streams)
+
+
+def _shown(planned: PlannedNode, nodes: Mapping[str, PlannedNode]) -> frozenset[str]:
+    """The columns of sources, behind nodes that make groups."""
+    above = [nodes[name] for name in _upstream(planned, nodes, feeds.streams)]
+    if all(each.step is None or each.step.groups_by is None for each in above):
+        return frozenset()
+    return frozenset(column for each in nodes.values() if not each.inputs for column in _columns(each))
+
+
+def _columns(planned: PlannedNode) -> set[str]:
+    """The columns of all that a node gives."""
+    return {column.name for row in planned.outputs.values() for column in row}
 
 
 def _upstream(

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from spark_jobs.cxl import values
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import coerce, format
-from spark_jobs.formats.json import arrow, members, spreading
+from spark_jobs.formats.json import arrow, contained, members, spreading
 from spark_jobs.formats.json.texts import decoding
 from spark_jobs.formats.typed import spelling
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
     from spark_jobs.formats.json.texts.portions import Lines, Mask, Places
 
+#: Stands for the type of columns whose values are cut out of the text, of any kind as they are.
+_CUT = pa.binary()
 _ARROW: dict[Kind, pa.DataType] = {
     Kind.STRING: pa.string(),
     Kind.INT: pa.int64(),
@@ -35,6 +37,8 @@ _ARROW: dict[Kind, pa.DataType] = {
     Kind.BOOL: pa.bool_(),
     Kind.DATE: pa.string(),
     Kind.DATETIME: pa.string(),
+    Kind.ARRAY: _CUT,
+    Kind.MAP: _CUT,
 }
 #: The Arrow types of values of any kind, by the class that the exact parser gives them.
 _BY_CLASS: dict[type, pa.DataType] = {
@@ -76,6 +80,15 @@ class _Leaf:
     def is_dynamic(self) -> bool:
         return self.column is None or self.column.type.is_dynamic
 
+    @property
+    def is_container(self) -> bool:
+        return self.column is not None and self.column.type.kind in (Kind.ARRAY, Kind.MAP)
+
+    @property
+    def may_be_cut(self) -> bool:
+        """Whether values of any kind can be told by their texts alone."""
+        return self.column is None or self.column.type.kind is Kind.ANY or self.is_container
+
 
 class QuickRecords:
     """Makes the columns of a source of many objects at once.
@@ -88,6 +101,8 @@ class QuickRecords:
     def __init__(self, reading: Reading, arrays: Sequence[ArrayPath] = ()) -> None:
         self._reading = reading
         leaves = _leaves(reading, [each.path for each in arrays])
+        if arrays and leaves and any(leaf.is_container for leaf in leaves):
+            leaves = None
         self._leaves = leaves or []
         self._spreading = spreading.Spreading(arrays, [leaf.path for leaf in self._leaves]) if arrays else None
         #: Whether any record can be read in this way.
@@ -132,7 +147,15 @@ class QuickRecords:
         if self._spreading is not None:
             return self._read_spread(self._spreading, table, text, kinds)
         odd = np.zeros(count, dtype=np.bool_)
-        arrays = {leaf.name: self._converted(leaf, _member(table, leaf.path), text, odd) for leaf in self._leaves}
+        arrays: dict[str, pa.Array] = {}
+        objects: contained.Contained | None = None
+        for leaf in self._leaves:
+            if self._types[leaf.name] == _CUT:
+                objects = contained.Contained(text) if objects is None else objects
+                array = objects.column(leaf.path, leaf.column.type.kind if leaf.column else None, odd)
+                arrays[leaf.name] = self._required(leaf, array, odd)
+            else:
+                arrays[leaf.name] = self._converted(leaf, _member(table, leaf.path), text, odd)
         batch = self._batch(arrays, count)
         if odd.any():
             batch = batch.filter(pa.array(~odd))
@@ -158,7 +181,9 @@ class QuickRecords:
         return Part(batch.filter(pa.array(~odd[made.parents])), counts[~odd]), odd
 
     def _kinds(self) -> dict[tuple[str, ...], pa.DataType]:
-        return {leaf.path: self._types[leaf.name] or pa.string() for leaf in self._leaves}
+        return {
+            leaf.path: self._types[leaf.name] or pa.string() for leaf in self._leaves if self._types[leaf.name] != _CUT
+        }
 
     def learn(self, records: Sequence[dict[str, Any]], *, is_first: bool = False) -> bool:
         """Take the kinds of values from some records; tells whether that changed anything."""
@@ -170,6 +195,8 @@ class QuickRecords:
         for leaf in self._leaves:
             found = {members.find(record, leaf.name).__class__ for record in records} - {type(None)}
             kind = _arrow_type(leaf, found)
+            if kind == _CUT and self._spreading is not None:
+                continue
             if kind is not None:
                 changed |= self._retype(leaf, kind)
         if is_first:
@@ -207,6 +234,10 @@ class QuickRecords:
             array = done.array
         else:
             array = _of_kind(leaf.column.type.kind, array, text, odd)
+        return self._required(leaf, array, odd)
+
+    def _required(self, leaf: _Leaf, array: pa.Array, odd: Mask) -> pa.Array:
+        """The values; notes the records that lack one which has to be there."""
         if leaf.column is not None and leaf.column.required and array.null_count:
             _note(odd, pc.is_null(array))
         return array
@@ -262,6 +293,9 @@ def _arrow_type(leaf: _Leaf, found: set[type]) -> pa.DataType | None:
     """As what a column is read in which values of some classes were found; None if they do not tell."""
     if found == {int, decoding.Number}:
         found = {decoding.Number}
+    if leaf.may_be_cut and (leaf.is_container or len(found) > 1 or found & {list, dict}):
+        # Objects are no values of an undeclared column: what is inside of them is.
+        return None if leaf.column is None and dict in found else _CUT
     if len(found) != 1:
         return None
     (cls,) = found

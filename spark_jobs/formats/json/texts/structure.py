@@ -32,7 +32,7 @@ def elements(data: bytes) -> tuple[bytes, int, int] | None:
     Returns:
         The lines, how many they are, and where the comma or bracket behind the last one is.
     """
-    at, roles, depths, _ = _marks(_without_escapes(data))
+    at, roles, depths, _ = _marks(without_escapes(data))
     ends = np.flatnonzero(depths < 0)
     if len(ends):
         end = int(at[ends[0]])
@@ -100,7 +100,7 @@ class Brackets:
     def end(self, data: bytes) -> int | None:
         """Where the array ends in the next piece, if it does: behind its bracket."""
         before = len(self._rest)
-        text = _without_escapes(self._rest + data)
+        text = without_escapes(self._rest + data)
         self._rest = text[-1:] if text.endswith(b"\\") else b""
         at, _, depths, self._is_inside_text = _marks(text, is_inside_text=self._is_inside_text)
         depths = depths + self._depth
@@ -113,7 +113,7 @@ class Brackets:
         return int(at[ends[0]]) + 1 - before if len(ends) else None
 
 
-def _without_escapes(text: bytes) -> bytes:
+def without_escapes(text: bytes) -> bytes:
     """A text of the same length in which every quote begins or ends a text."""
     return _ESCAPE.sub(b"__", text) if b"\\" in text else text
 

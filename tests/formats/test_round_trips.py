@@ -276,13 +276,24 @@ def test_xml(
     if preserve_nulls:
         # An empty element is the empty text, and so is an empty attribute.
         expected = without_null_texts(table, expected)
+    names_known = [column.name for column in table.schema.columns]
+    if "p" in names_known:
+        # One that has attributes has no text then.
+        own, around = names_known.index("p"), [at for at, name in enumerate(names_known) if name == "p.@b"]
+        expected = [
+            tuple(
+                None if at == own and value == "" and any(record[each] is not None for each in around) else value
+                for at, value in enumerate(record)
+            )
+            for record in expected
+        ]
     found = read("xml", table, XmlRead("Root/Record"), split_bytes, path)
     assert shown(found) == shown(expected)
 
 
 @given(
     data=st.data(),
-    encoding=st.sampled_from(["utf-8", "utf-8-sig", "latin-1", "windows-1252", "ascii", "cp949"]),
+    encoding=st.sampled_from(["utf-8", "utf-8-sig", "latin-1", "windows-1252", "ascii", "cp949", "gb18030"]),
     separator=st.sampled_from(LineSeparator),
     justify=st.sampled_from([None, "left", "right"]),
     pad=st.sampled_from(" _~"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
@@ -9,6 +10,9 @@ from typing import Annotated
 from spark_jobs.formats.fixed_width import layout
 from spark_jobs.formats.format import Format
 from spark_jobs.formats.options import Options, Packing, Words
+
+#: Characters of several scripts: an encoding that has letters beyond ASCII has one of them, as a rule.
+_SAMPLES = "éяبא日の가"
 
 
 class LineSeparator(StrEnum):
@@ -25,7 +29,24 @@ class _FixedWidthOptions(Options):
         problems = super().problems()
         if not problems and "\r\n 0".encode(self.encoding) not in (b"\r\n 0", b"\xef\xbb\xbf\r\n 0"):
             problems.append(("encoding", f"fixed-width files have ASCII line ends and blanks: not '{self.encoding}'"))
+        elif not problems and _depends_on_others(self.encoding):
+            what = f"in '{self.encoding}' bytes mean what those before them say, so that fields cannot be read alone"
+            problems.append(("encoding", what))
         return problems
+
+
+def _depends_on_others(encoding: str) -> bool:
+    """Whether two characters are other bytes together than one after the other."""
+    for character in _SAMPLES:
+        try:
+            alone, together = (
+                text.encode(encoding).removeprefix(codecs.BOM_UTF8) for text in (character, 2 * character)
+            )
+        except UnicodeEncodeError:
+            continue
+        if together != 2 * alone:
+            return True
+    return False
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from spark_jobs.formats import cell_text, encoding, format
 from spark_jobs.formats.fixed_width import layout as layouts
 from spark_jobs.formats.fixed_width import scales
 from spark_jobs.formats.fixed_width.options import LineSeparator
+from spark_jobs.formats.fixed_width.widths import Widths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +44,7 @@ class FixedWidthWriter:
         self._places = {column.name: (number, column) for number, column in enumerate(schema.columns)}
         self._line_end = _LINE_ENDS[options.line_separator]
         self._encoding = encoding.Encoding(options.encoding)
-        self._is_utf8 = encoding.is_utf8(options.encoding)
+        self._widths = Widths(options.encoding)
         self.start = self.continued = self.empty = self._encoding.mark
 
     def encode(self, batch: pa.RecordBatch, *, ends: bool = False) -> format.Encoded:
@@ -130,7 +131,7 @@ class FixedWidthWriter:
         if self._line_end:
             for row in pc.indices_nonzero(pc.match_substring_regex(text, "[\r\n]")).to_pylist():
                 failed.setdefault(row, Failure(f"column '{column.name}': a line end cannot stand in it"))
-        sizes = pc.binary_length(text) if self._is_utf8 else pc.utf8_length(text)
+        sizes = self._widths.sizes(text)
         long = pc.indices_nonzero(pc.greater(sizes, field.width)).to_pylist()
         if not long:
             return text
@@ -140,7 +141,7 @@ class FixedWidthWriter:
             raise format.Unfit(f"{message} — truncation policy is 'error'")
         texts = text.to_pylist()
         for row in long:
-            texts[row] = self._cut(texts[row], field.width)
+            texts[row] = self._widths.cut(texts[row], field.width)
         return pa.array(texts, pa.string())
 
     def _scaled(self, field: Field, text: pa.StringArray, failed: dict[int, Failure]) -> pa.StringArray:
@@ -152,10 +153,6 @@ class FixedWidthWriter:
             failed.setdefault(row, Failure(detail, value=shown, field=field.name))
         return found
 
-    def _cut(self, text: str, width: int) -> str:
-        """The beginning of a text that fits, of whole characters."""
-        return text.encode()[:width].decode(errors="ignore") if self._is_utf8 else text[:width]
-
     def _is_number(self, field: Field) -> bool:
         """Whether a field holds numbers, by its own type or else that of its column."""
         known = self._places.get(field.column)
@@ -164,12 +161,7 @@ class FixedWidthWriter:
     def _filled(self, field: Field, cell: pa.StringArray) -> pa.StringArray:
         """The texts as long as the field: numbers stand to the right where nothing else is said."""
         is_right = field.justify == "right" or (field.justify is None and self._is_number(field))
-        if self._is_utf8:
-            fill = pc.ascii_lpad if is_right else pc.ascii_rpad
-        else:
-            fill = pc.utf8_lpad if is_right else pc.utf8_rpad
-        filled: pa.StringArray = fill(cell, field.width, field.pad)
-        return filled
+        return self._widths.filled(cell, field.width, field.pad, is_right=is_right)
 
     def _texts(self, field: Field, column: Column, array: pa.Array, failed: dict[int, Failure]) -> pa.StringArray:
         if column.type.is_dynamic:

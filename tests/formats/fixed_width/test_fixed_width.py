@@ -207,6 +207,28 @@ def test_places_are_bytes_so_that_encodings_have_ascii(encoding: str) -> None:
     assert FixedWidthRead(encoding="gb18030").problems() == []
 
 
+@pytest.mark.parametrize("encoding", ["hz", "iso2022_jp", "iso2022_kr", "utf-7"])
+def test_an_encoding_whose_characters_depend_on_others_has_no_places(encoding: str) -> None:
+    ((key, text),) = FixedWidthWrite(encoding=encoding).problems()
+    assert (key, "bytes mean what those before them say" in text) == ("encoding", True)
+
+
+def test_widths_are_bytes_of_the_encoding(tmp_path: Path) -> None:
+    fields = layout({"name": "t", "start": 0, "width": 5}, {"name": "r", "start": 5, "width": 4, "justify": "right"})
+    columns = {"t": (types.STRING, ["日本", "日本語", "ab日", None]), "r": (types.STRING, ["本", "x", "日本", "a本"])}
+    data, failed = write(columns, fields, encoding="shift_jis")
+    assert (data, failed) == ("日本   本\n日本    x\nab日 日本\n      a本\n".encode("shift_jis"), [])
+    declared = {"t": types.STRING, "r": types.STRING}
+    good, bad = read(tmp_path / "in", data, declared, fields, encoding="shift_jis")
+    assert (good, bad) == ([(0, "日本", "本"), (1, "日本", "x"), (2, "ab日", "日本"), (3, "", "a本")], [])
+    with pytest.raises(Unfit, match=r"value '日本語' \(6 bytes\) exceeds width 5"):
+        write(
+            {"t": (types.STRING, ["日本語"])},
+            layout({"name": "t", "width": 5, "truncation": "error"}),
+            encoding="cp949",
+        )
+
+
 PIPELINE = """
     pipeline: {{ name: p }}
     nodes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import pytest
 from spark_jobs.contract import ExitCode
 from spark_jobs.disk import volumes
 from spark_jobs.execute.letters import files
-from spark_jobs.execute.run import inputs, work
+from spark_jobs.execute.run import inputs, unpacked, work
 from spark_jobs.scan import changes
 from spark_jobs.scan.staging import staging
 from tests.execute import pipelines, without_spark
@@ -35,6 +36,9 @@ nodes:
 """
 
 
+FIELDS = "{}, format_schema: {fields: [{name: id, start: 0, width: 7}, {name: pad, start: 7, width: 6}]}"
+
+
 @dataclass(frozen=True)
 class Kind:
     """A way to write records of one length."""
@@ -43,14 +47,23 @@ class Kind:
     options: str
     is_lines: bool = False
     encoding: str = "utf-8"
+    is_packed: bool = False
 
     def data(self, word: str = "old", rows: int = ROWS) -> bytes:
+        found = self._text(word, rows).encode(self.encoding)
+        return gzip.compress(found, compresslevel=0, mtime=0) if self.is_packed else found
+
+    def _text(self, word: str, rows: int) -> str:
         if self.format == "csv":
             lines = ["id,pad", *(f"{row:07},{word}" for row in range(rows)), ""]
+        elif self.format == "fixed_width":
+            lines = [*(f"{row:07}{word:6}" for row in range(rows)), ""]
+        elif self.format == "xml":
+            lines = ["<a>", *(f"<r><id>{row:07}</id><pad>{word}</pad></r>" for row in range(rows)), "</a>"]
         else:
             lines = [json.dumps({"id": f"{row:07}", "pad": word}) for row in range(rows)]
             lines = [*lines, ""] if self.is_lines else ["[" + ",\n".join(lines) + "]"]
-        return "\n".join(lines).encode(self.encoding)
+        return "\n".join(lines)
 
 
 KINDS = {
@@ -58,6 +71,10 @@ KINDS = {
     "utf-16": Kind("csv", "{encoding: utf-16}", encoding="utf-16"),
     "ndjson": Kind("json", "{format: ndjson}", is_lines=True),
     "array": Kind("json", "{format: array}"),
+    "xml": Kind("xml", "{record_path: a/r}"),
+    "fixed_width": Kind("fixed_width", FIELDS),
+    "gzip": Kind("csv", "{compression: gzip}", is_packed=True),
+    "packed lines": Kind("json", "{format: ndjson, compression: gzip}", is_lines=True, is_packed=True),
 }
 
 
@@ -68,8 +85,12 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    return KINDS[request.param]
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Kind:
+    kind = KINDS[request.param]
+    if kind.is_packed:
+        # Larger ones are unpacked first: a copy is read then.
+        monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, "10000000")
+    return kind
 
 
 def prepare(folder: Path, kind: Kind, row: str = "1") -> Path:
@@ -226,6 +247,23 @@ def test_a_record_that_was_half_written_stays_half(tmp_path: Path, monkeypatch: 
         assert pipelines.outputs(tmp_path)["o.csv"].endswith(f"{ROWS - 1:07},ol,1\n".encode())
         path.write_bytes(whole[:-2])
         before_jobs(monkeypatch, lambda: path.write_bytes(whole + b"9999999,NEW\n" * 9))
+
+
+def test_a_packed_file_must_stay_until_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = prepare(tmp_path, KINDS["gzip"])
+
+    def write_again() -> None:
+        path.write_bytes(KINDS["gzip"].data("NEW"))
+
+    once(monkeypatch, unpacked, "unpack", lambda: once(monkeypatch, changes.Stream, "read", write_again))
+    changed(tmp_path, "written again")
+
+
+def test_a_packed_file_may_change_behind_its_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = prepare(tmp_path, KINDS["gzip"])
+    before_jobs(monkeypatch, lambda: path.write_bytes(KINDS["gzip"].data("NEW")))
+    assert run(tmp_path).error is None
+    assert pipelines.outputs(tmp_path)["o.csv"].count(b"old") == ROWS
 
 
 def test_a_build_side_is_an_input_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,7 @@ class Facts:
     output_files: tuple[str, ...]
     dlq_path: str | None
     #: What is told of the passes of a run with correlation keys.
-    rounds: Mapping[str, int] = field(default_factory=dict)
+    rounds: Mapping[str, Any] = field(default_factory=dict)
     #: How far the files of sources have come, see `Products.watermarks`.
     watermarks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 

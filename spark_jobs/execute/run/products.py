@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs.execute.run.measures import ByNumber, Measures
 from spark_jobs.execute.tally import Tally
@@ -42,7 +42,7 @@ class Products:
     letters: list[Letters] = field(default_factory=list)
     dirty: list[str] = field(default_factory=list)
     shares: int = 1
-    rounds: dict[str, int] = field(default_factory=dict)
+    rounds: dict[str, Any] = field(default_factory=dict)
     counted: dict[str, Counters] = field(default_factory=dict)
     unfolded: set[str] = field(default_factory=set)
 

@@ -20,6 +20,7 @@ from spark_jobs.cxl.failure import Category
 from spark_jobs.execute import logs
 from spark_jobs.execute.letters import settled
 from spark_jobs.execute.letters.marks import Holds
+from spark_jobs.execute.run import cursors
 from spark_jobs.execute.tasks import part_file
 from spark_jobs.execute.tasks.facts import (
     DEAD,
@@ -44,6 +45,12 @@ if TYPE_CHECKING:
     from spark_jobs.execute.tasks.spec import RunSpec
     from spark_jobs.nodes.terms.correlation import GroupPlan
 
+#: As many passes in a row may find no dead records: what fails without being one depends on nothing else.
+_MOST_IDLE = 4
+_RESTLESS = (
+    "other rows of aggregates fail in each pass over the same records, nothing is published: a program behind an "
+    "aggregate fails depending on `now`; read it into a field of the records before, or use `$pipeline.start_time`"
+)
 _EVERYTHING = tuple(int(each) for each in Holds)
 #: Groups and records of which something is known.
 _PAIRS = pa.schema([("group", pa.uint64()), ("record", pa.int64())])
@@ -62,6 +69,8 @@ class Rounds:
     plan: GroupPlan
     known: Known = field(default_factory=Known)
     count: int = 0
+    #: How many passes in a row have found no dead records.
+    _idle: int = 0
     #: Whether the last pass knew all that was found.
     are_over: bool = False
     #: The groups of aggregates that were taken back.
@@ -78,6 +87,8 @@ class Rounds:
     _failed: pa.Table = field(default_factory=_PAIRS.empty_table)
     _failed_whole: pa.Table = field(default_factory=_PAIRS.empty_table)
     _firsts: pa.Table = field(default_factory=_PAIRS.empty_table)
+    #: The records of groups that are too large.
+    _oversized: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     #: The buckets of groups over all sources.
     _buckets: pa.Table = field(default_factory=_PAIRS.empty_table)
     #: Failures of which the groups of some are still to be found, and the rows before each split.
@@ -88,7 +99,11 @@ class Rounds:
     _suspects: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def take(self, products: Products) -> None:
-        """Take in what a pass has found."""
+        """Take in what a pass has found.
+
+        Raises:
+            RunFailed: passes find other things each time, though no record is dead that was not.
+        """
         facts = _facts(products.dirty)
         holds = facts.column("holds").to_numpy()
         taken = next((each for each in (Holds.FOR_GOOD, Holds.BEHIND) if (holds == each).any()), None)
@@ -97,10 +112,13 @@ class Rounds:
         is_same = np.array_equal(of_rows.column("group").to_numpy(), self._of_rows.column("group").to_numpy())
         is_same = is_same and np.array_equal(rows, self._rows)
         self.are_over = taken is None and is_same
+        self._idle = 0 if taken is not None else self._idle + 1
         if self.are_over:
             if self.known.oversized is None:
                 self._suspect(facts.filter(pa.array(holds == Holds.SUSPECT)), products.shares)
             return
+        if self._idle > _MOST_IDLE:
+            raise RunFailed(ExitCode.EVALUATION, "E903", _RESTLESS)
         self.count += 1
         self._of_rows, self._rows = of_rows, rows
         if taken is not None:
@@ -222,6 +240,9 @@ class Rounds:
         )
         limit = f"is larger than max_group_buffer {self.plan.limit}"
         whys = [f"group {name} of {count} records {limit}" for name, count in zip(names, counts, strict=True)]
+        members = record_numbers(came.column("split"), came.column("row"))[np.isin(group, numbers)]
+        failed = self._failed_whole.filter(pa.array(np.isin(self._failed_whole.column("group").to_numpy(), numbers)))
+        self._oversized = np.concatenate([members[members >= 0], failed.column("record").to_numpy()])
         path = self._written("oversized", pa.table([numbers, first, whys], schema=OVERSIZED))
         self.known = replace(self.known, oversized=path)
         self.are_over = False
@@ -251,6 +272,9 @@ class Rounds:
             "retract.iterations": self.retractions,
             "retract.groups_recomputed": self.retracted,
             "retract.degrade_fallback_count": 0,
+            "per_source_rollback_cursors": cursors.cursors(
+                products.inputs, products.records, self.known.dead, self._oversized
+            ),
         }
 
     def _written(self, name: str, table: pa.Table) -> str:

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from spark_jobs.execute.run import partitions, work
+from spark_jobs.nodes.combine import joining, predicate
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -130,3 +131,74 @@ def test_matches_by_ranges_are_those_of_a_plain_model(
     assert outcome.exit_code == 0, outcome.error
     expected = _expected(kind, conjuncts, drivers, builds, match, miss)
     assert pipelines.outputs(tmp_path)["o.csv"].decode().splitlines()[1:] == expected
+
+
+MAY_FAIL = [
+    "d.t.to_int() >= b.low.to_int()",
+    "d.t.to_int() >= b.low.to_int() and d.t.to_int() < b.high.to_int()",
+    "d.k == b.k and b.low.to_int() < d.t.to_int() and d.k >= b.k",
+    "d.k <= b.k and d.t.to_int() <= b.high.to_int() and 12 / (d.k - b.k) < 5",
+    "d.t.to_int() > b.low.to_int() and d.t <= b.high",
+    "d.t.to_int() > b.low.to_int() and b.low != 'x' and d.id > b.id",
+]
+
+
+@pytest.mark.parametrize(
+    ("match", "dirt"),
+    [
+        ("all", "both"),
+        *(
+            pytest.param(match, dirt, marks=pytest.mark.slow)
+            for match in ("all", "first", "collect")
+            for dirt in ("drivers", "builds", "both", "none")
+            if (match, dirt) != ("all", "both")
+        ),
+    ],
+)
+@pytest.mark.parametrize("where", MAY_FAIL)
+def test_ranges_whose_sides_fail_are_those_of_a_loop_over_all_pairs(
+    where: str, match: str, dirt: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values, dead letters and counters, in large pieces and small ones, partitioned and not."""
+    without_spark.install(monkeypatch)
+    numbers = random.Random(f"{where} {dirt}")
+
+    def rows(name: str, count: int) -> list[list[str | None]]:
+        dirty = {number for number in range(count) if numbers.random() < 0.05 or number == 9}
+        cells = [[str(numbers.randrange(30)) for _ in range(2)] for _ in range(count)]
+        if dirt in (name, "both"):
+            cells = [["x", "x"] if i in dirty else each for i, each in enumerate(cells)]
+        return [[str(i), str(numbers.randrange(4)), *each] for i, each in enumerate(cells)]
+
+    pipelines.write(
+        tmp_path,
+        {
+            "pipeline.yaml": (
+                _pipeline("string", where, match, "null_fields", "auto", "64MB")
+                + "error_handling: {strategy: continue, dlq: {path: out/dead.csv}}\n"
+            ).encode(),
+            "drivers.csv": _csv("id,k,t,u", rows("drivers", 60)),
+            "builds.csv": _csv("id,k,low,high", rows("builds", 40)),
+        },
+    )
+
+    def run() -> tuple[Any, ...]:
+        outcome = pipelines.run(tmp_path, force=True)
+        assert outcome.result.error is None
+        found = pipelines.outputs(tmp_path)
+        letters = [line.split(",")[2:] for line in found.get("dead.csv", b"").decode().splitlines()]
+        return found["o.csv"], letters, {name: dict(node) for name, node in outcome.nodes.items()}
+
+    with monkeypatch.context() as loop:
+        loop.setattr(predicate, "_finding", lambda _where, ranges, _order: ((), sorted(ranges, key=_may_fail)))
+        wanted = run()
+    assert wanted[1] or dirt == "none" or "d.t <= b.high" in where
+    assert run() == wanted
+    monkeypatch.setattr(joining, "PAIR_ROWS", 7)
+    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, "200")
+    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, "200")
+    assert run() == wanted
+
+
+def _may_fail(conjunct: Any) -> bool:
+    return predicate.failing.may_fail(conjunct)

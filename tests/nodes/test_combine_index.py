@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.nodes.combine import index
+from spark_jobs.nodes.combine.compared import Compared
 from spark_jobs.nodes.combine.index import BuildTable
 from spark_jobs.nodes.combine.step import Range
 
@@ -29,6 +30,10 @@ HOLDS = {(False, False): operator.le, (False, True): operator.lt, (True, False):
 
 def column(kind: str, count: int, numbers: random.Random) -> list[Any]:
     return [None if numbers.random() < 0.1 else KINDS[kind](numbers) for _ in range(count)]
+
+
+def compared(count: int, values: list[pa.Array]) -> Compared:
+    return Compared.of([(each, None) for each in values], count)
 
 
 def ranges(*shapes: tuple[bool, bool]) -> list[Range]:
@@ -81,7 +86,7 @@ def test_the_index_finds_what_comparing_all_pairs_finds(
     table = pa.table({name: pa.array(v, typed[name].type) for name, v in zip(names, build, strict=True)})
     built = BuildTable.index(table, names[:keys], ranges(*shapes), names[keys:])
     columns = list(typed.values())
-    located = built.find(40, columns[:keys], columns[keys:])
+    located = built.find(40, columns[:keys], compared(40, columns[keys:]))
     found: list[Any] = []
     done = 0
     for start, end, chosen, rows in built.candidates(located, most):
@@ -108,7 +113,7 @@ def test_groups_of_which_no_row_has_a_value_find_nothing(shapes: list[tuple[bool
         names = ["key", *(str(i) for i in range(len(shapes)))]
         table = BuildTable.index(pa.table(arrays, names=names), ["key"], ranges(*shapes), names[1:])
         given = [pa.array(each, pa.int64()) for each in driver]
-        located = table.find(4, given[:1], given[1:])
+        located = table.find(4, given[:1], compared(4, given[1:]))
         found = [
             (start + int(row), int(other))
             for start, _, rows, others in table.candidates(located, 100)
@@ -126,7 +131,7 @@ def test_one_interval_over_everything_does_not_make_all_pairs_candidates() -> No
     table = pa.table({"start": starts, "end": ends})
     built = BuildTable.index(table, [], ranges((False, False), (True, True)), ["start", "end"])
     times = pa.array(np.arange(probes) * 49 + 2)
-    located = built.find(probes, [], [times, times])
+    located = built.find(probes, [], compared(probes, [times, times]))
     assert located.counts.sum() > 10 * index._LONG * probes
     pieces = list(built.candidates(located, 1 << 20))
     assert len(pieces) < 8

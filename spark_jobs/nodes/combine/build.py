@@ -10,6 +10,7 @@ import pyarrow as pa
 from spark_jobs.cxl import engine, failure, types, values
 from spark_jobs.nodes import keys, operator, partition
 from spark_jobs.nodes.combine import collecting
+from spark_jobs.nodes.combine.compared import Compared
 from spark_jobs.nodes.combine.step import KEY, Match
 from spark_jobs.nodes.operator import PARTITION
 from spark_jobs.nodes.records import batches, columns, order
@@ -60,6 +61,8 @@ def range_names(step: CombineStep, qualifier: str) -> list[str]:
     return [columns.MATCHED.of(f"range.{i}") for i, _ in enumerate(ranges_of(step, qualifier))]
 
 
+#: The column of whether a side of a range fails for a build record.
+FAILING = columns.MATCHED.of("range.failing")
 #: The column of what a build record is in an array of matches.
 COLLECTED = columns.MATCHED.of("record")
 
@@ -125,9 +128,7 @@ class Store(operator.Operator):
         if not batch.count:
             return
         matched = {key_name(i): column for i, column in enumerate(found)}
-        for name, program in zip(range_names(self.step, self.qualifier), self.compared, strict=True):
-            named = replace(batch, data=qualified(self.step, batch.data, self.qualifier))
-            matched[name] = self.run(program, named, engine.Surroundings()).emits[KEY]
+        matched |= self._of_ranges(batch)
         data = batch.data
         if self.step.match is Match.COLLECT:
             matched[COLLECTED] = collecting.texts(data, dict(self.step.schemas)[self.qualifier])
@@ -141,6 +142,16 @@ class Store(operator.Operator):
             return
         stored.waiting.append(data)
         self.place.add(data.nbytes)
+
+    def _of_ranges(self, batch: batches.Batch) -> dict[str, pa.Array]:
+        """What ranges compare, and which records have a side that fails."""
+        named = replace(batch, data=qualified(self.step, batch.data, self.qualifier))
+        made = [self.run(program, named, engine.Surroundings()) for program in self.compared]
+        found = Compared.of([(result.emits[KEY], result.rows) for result in made], batch.count)
+        matched = dict(zip(range_names(self.step, self.qualifier), found.values, strict=True))
+        if any(each.may_fail for each in ranges_of(self.step, self.qualifier)):
+            matched[FAILING] = pa.array(found.failing)
+        return matched
 
     def finish(self) -> None:
         """Write the rest."""
@@ -177,6 +188,8 @@ def nothing(step: CombineStep, qualifier: str) -> pa.Table:
     kinds |= {key_name(i): values.arrow_type(common(equality)) for i, equality in enumerate(equalities)}
     compared = zip(range_names(step, qualifier), ranges_of(step, qualifier), strict=True)
     kinds |= {name: values.arrow_type(key_type(each.build.emits)) for name, each in compared}
+    if any(each.may_fail for each in ranges_of(step, qualifier)):
+        kinds[FAILING] = pa.bool_()
     if step.match is Match.COLLECT:
         kinds = {name: kinds[name] for name in kept_of(step, list(kinds))} | {COLLECTED: pa.string()}
     kinds |= {each.name: each.type for each in columns.ORIGIN}

@@ -23,6 +23,7 @@ from spark_jobs.nodes.records import batches, columns
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from spark_jobs.nodes.combine.compared import Compared
     from spark_jobs.nodes.combine.run import Combine
 
 #: Of matches: the number of the driver record among those that wait, and that of the build record.
@@ -39,9 +40,7 @@ class Waiting:
         start: how many records of other batches wait before them.
     """
 
-    def __init__(
-        self, batch: batches.Batch, keys: Sequence[pa.Array], compared: Sequence[pa.Array], start: int
-    ) -> None:
+    def __init__(self, batch: batches.Batch, keys: Sequence[pa.Array], compared: Compared, start: int) -> None:
         self.batch = batch
         self.start = start
         self._keys = keys
@@ -57,9 +56,7 @@ class Waiting:
         chosen = np.flatnonzero(is_open)
         some = pa.array(chosen)
         part = self.batch.take(some)
-        located = table.find(
-            part.count, [key.take(some) for key in self._keys], [value.take(some) for value in self._compared]
-        )
+        located = table.find(part.count, [key.take(some) for key in self._keys], self._compared.take(some))
         most = combine.most_pairs(part)
         for start, end, drivers, rows in table.candidates(located, most):
             piece = part.slice(start, end - start)

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.nodes.combine.compared import Compared
 from spark_jobs.nodes.combine.ranks import Scale
 from spark_jobs.nodes.records import batches
 
@@ -38,18 +39,55 @@ class Located:
         starts: the first position of each row's stretch.
         counts: how many there are, as far as keys and the leading ranges tell.
         bounds: for each range the rank that those of the candidates are compared with.
+        others: candidates by their keys alone, in the order of such groups.
     """
 
     starts: np.ndarray
     counts: np.ndarray
     bounds: list[np.ndarray] = field(default_factory=list)
+    others: list[tuple[_Group, np.ndarray, np.ndarray]] = field(default_factory=list)
 
     def slice(self, start: int, end: int) -> Located:
         """That of some of the rows."""
-        return Located(self.starts[start:end], self.counts[start:end], [each[start:end] for each in self.bounds])
+        return Located(
+            self.starts[start:end],
+            self.counts[start:end],
+            [each[start:end] for each in self.bounds],
+            [(group, starts[start:end], counts[start:end]) for group, starts, counts in self.others],
+        )
+
+    def most(self) -> np.ndarray:
+        """How many candidates each row has at most, and one where it has none."""
+        total: np.ndarray = np.sum([self.counts, *(counts for _, _, counts in self.others)], axis=0)
+        return total.clip(min=1)
 
     def __len__(self) -> int:
         return len(self.starts)
+
+
+@dataclass
+class _Group:
+    """Build rows by their keys, in build order: those for which a side of a range fails, or all of them."""
+
+    order: np.ndarray
+    starts: np.ndarray
+
+    @classmethod
+    def of(cls, codes: np.ndarray, rows: np.ndarray) -> _Group:
+        """That of some rows, with the codes of the keys of all."""
+        rows = rows[codes[rows] >= 0]
+        order = rows[np.argsort(codes[rows], kind="stable")]
+        sorted_codes = codes[order]
+        size = int(sorted_codes[-1]) + 1 if len(order) else 0
+        return cls(order, np.searchsorted(sorted_codes, np.arange(size + 1)))
+
+    def find(self, codes: np.ndarray, wanted: np.ndarray) -> tuple[_Group, np.ndarray, np.ndarray]:
+        """Where the rows with the keys of some probe rows stand; none for those that are not wanted."""
+        is_known = wanted & (codes >= 0) & (codes < len(self.starts) - 1)
+        safe = np.where(is_known, codes, 0)
+        if len(self.starts) < 2:
+            return self, safe, np.zeros(len(codes), dtype=np.int64)
+        return self, self.starts[safe], np.where(is_known, self.starts[safe + 1] - self.starts[safe], 0)
 
 
 @dataclass
@@ -88,13 +126,21 @@ class BuildTable:
     #: The leading range, and the one that takes off the front of stretches, by their numbers.
     leading: int | None = None
     opposite: int | None = None
+    #: The codes of the keys, by row, and the rows for which a side of a range fails; None where none can.
+    codes: np.ndarray | None = None
+    failing: _Group | None = None
     #: The rank of the leading range behind the start of its group, by position; the same for the highest so far.
     _led: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     _highest: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @classmethod
     def index(
-        cls, table: pa.Table, keys: Sequence[str], ranges: Sequence[Range] = (), compared: Sequence[str] = ()
+        cls,
+        table: pa.Table,
+        keys: Sequence[str],
+        ranges: Sequence[Range] = (),
+        compared: Sequence[str] = (),
+        failing: str = "",
     ) -> BuildTable:
         """Index a build side by its stored keys and the values of its ranges; rows with a null in one are not found.
 
@@ -103,6 +149,7 @@ class BuildTable:
             keys: the columns of the keys.
             ranges: what rows are compared with.
             compared: the columns of the values that each of them compares.
+            failing: the column of whether some value fails, where one may: such rows are found by their keys.
         """
         records = batches.gather(table)
         built = cls(records, np.arange(records.num_rows))
@@ -117,6 +164,10 @@ class BuildTable:
         ranks = [scale.ranks(records.column(name)) for scale, name in zip(scales, compared, strict=True)]
         built._choose(ranges)
         usable = np.all([codes >= 0, *(each >= 0 for each in ranks)], axis=0)
+        if any(each.may_fail for each in ranges):
+            broken = records.column(failing).to_numpy(zero_copy_only=False)
+            usable &= ~broken
+            built.codes, built.failing = codes, _Group.of(codes, np.flatnonzero(broken))
         sorting = [codes] if built.leading is None else [ranks[built.leading], codes]
         order = np.lexsort(sorting)
         built.order = order[usable[order]]
@@ -162,7 +213,7 @@ class BuildTable:
         found = np.searchsorted(known, pair).clip(max=len(known) - 1)
         return np.where((pair >= 0) & (known[found] == pair), found, -1)
 
-    def find(self, count: int, columns: Sequence[pa.Array], compared: Sequence[pa.Array] = ()) -> Located:
+    def find(self, count: int, columns: Sequence[pa.Array], compared: Compared | None = None) -> Located:
         """Where the candidates of some probe rows stand.
 
         Args:
@@ -170,18 +221,21 @@ class BuildTable:
             columns: their side of the keys.
             compared: their side of the ranges.
         """
+        compared = compared or Compared.of([], count)
         codes = np.zeros(count, dtype=np.int64)
         self._step = 0
         for number, (column, unique) in enumerate(zip(columns, self.uniques, strict=True)):
             codes = self._joined(codes if number else None, _positions(column, unique), len(unique), learn=False)
+        others = self._others(codes, compared.failing)
         if len(self.starts) < 2:
-            return Located(np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64), [codes] * len(compared))
+            nothing = np.zeros(count, dtype=np.int64)
+            return Located(nothing, nothing, [codes] * len(self.ranges), others)
         # Keys that only rows without values have come behind all groups.
         is_known = (codes >= 0) & (codes < len(self.starts) - 1)
         safe = np.where(is_known, codes, 0)
         starts, ends = self.starts[safe], self.starts[safe + 1]
         bounds = []
-        for each, column in zip(self.ranges, compared, strict=True):
+        for each, column in zip(self.ranges, compared.values, strict=True):
             # Build rows that are below have lower ranks than the first that is not, and so on.
             side = "right" if each.step.is_strict == each.step.is_upper else "left"
             bound, is_value = each.scale.places(column, side)
@@ -189,7 +243,17 @@ class BuildTable:
             is_known &= is_value
         if self.leading is not None:
             starts, ends = self._narrowed(starts, ends, bounds)
-        return Located(starts, np.where(is_known, (ends - starts).clip(min=0), 0), bounds)
+        is_known &= ~compared.failing
+        return Located(starts, np.where(is_known, (ends - starts).clip(min=0), 0), bounds, others)
+
+    def _others(self, codes: np.ndarray, failing: np.ndarray) -> list[tuple[_Group, np.ndarray, np.ndarray]]:
+        """The candidates of probe rows beside those that ranges find: where a side fails, there or here."""
+        if self.failing is None or self.codes is None:
+            return []
+        found = [self.failing.find(codes, ~failing)] if len(self.failing.order) else []
+        if failing.any():
+            found.append(_Group.of(self.codes, np.arange(len(self.codes))).find(codes, failing))
+        return found
 
     def _narrowed(
         self, starts: np.ndarray, ends: np.ndarray, bounds: list[np.ndarray]
@@ -218,14 +282,14 @@ class BuildTable:
             if start == end:
                 continue
             part = located.slice(start, end)
-            total = int(np.maximum(part.counts, 1).sum())
+            total = int(part.most().sum())
             pairs = None
             if end - start == 1 or (total <= most and (not self.ranges or total <= _LONG * (end - start))):
                 pairs = self._row_by_row(part)
-            elif self.ranges:
+            elif self.ranges and sum(int(counts.sum()) for _, _, counts in part.others) <= most // 2:
                 pairs = self._block_by_block(part, most)
             if pairs is not None:
-                yield start, end, *pairs
+                yield start, end, *(self._with_others(part, *pairs) if part.others else pairs)
                 continue
             middle = (start + end) // 2
             waiting += [(middle, end), (start, middle)]
@@ -236,6 +300,16 @@ class BuildTable:
         chosen = np.repeat(np.arange(len(located)), counts)
         offsets = np.arange(len(chosen)) - np.repeat(np.cumsum(counts) - counts, counts)
         return self._rows(located, chosen, np.repeat(located.starts, counts) + offsets)
+
+    def _with_others(self, located: Located, chosen: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Candidates together with those that keys alone have found, in build order."""
+        for group, starts, counts in located.others:
+            more = np.repeat(np.arange(len(located)), counts)
+            offsets = np.arange(len(more)) - np.repeat(np.cumsum(counts) - counts, counts)
+            chosen = np.concatenate([chosen, more])
+            rows = np.concatenate([rows, group.order[np.repeat(starts, counts) + offsets]])
+        order = np.lexsort((rows, chosen))
+        return chosen[order], rows[order]
 
     def _block_by_block(self, located: Located, most: int) -> tuple[np.ndarray, np.ndarray] | None:
         """The positions in blocks in which all ranges may hold; None where that are too many to look at."""

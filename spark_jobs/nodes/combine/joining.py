@@ -15,6 +15,7 @@ import pyarrow as pa
 from spark_jobs.cxl import engine
 from spark_jobs.nodes import operator
 from spark_jobs.nodes.combine import build, collecting, riding
+from spark_jobs.nodes.combine.compared import Compared
 from spark_jobs.nodes.combine.pairs import Pairs
 from spark_jobs.nodes.combine.step import KEY, Match, OnMiss
 from spark_jobs.nodes.records import batches
@@ -186,13 +187,14 @@ class Joining(operator.Operator):
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         return np.concatenate([chosen for chosen, _ in found]), np.concatenate([rows for _, rows in found])
 
-    def compared(self, batch: batches.Batch, pairs: Pairs, qualifier: str) -> list[pa.Array]:
+    def compared(self, batch: batches.Batch, pairs: Pairs, qualifier: str) -> Compared:
         """What the ranges of a build side compare with its values, for the records or chains so far."""
         programs = self.range_programs[qualifier]
-        return [
-            self.run(compiled, self._joined(batch, pairs, program), engine.Surroundings()).emits[KEY]
+        made = [
+            self.run(compiled, self._joined(batch, pairs, program), engine.Surroundings())
             for program, compiled in programs
         ]
+        return Compared.of([(result.emits[KEY], result.rows) for result in made], len(pairs.driver))
 
     def _chained_keys(
         self, batch: batches.Batch, pairs: Pairs, qualifier: str

@@ -33,7 +33,7 @@ class Predicate:
         compared: how many ranges there are between two inputs.
         ranges: those of them that find candidates.
         residual: all but the equalities.
-        rest: all but the equalities and those ranges.
+        rest: all but the equalities and those ranges; where one of these may fail, all but the equalities.
         links: the pairs of inputs that a comparison connects.
         relates: whether anything at all depends on two inputs.
         residuals: the parts of `rest` by the last input in the order that they read.
@@ -72,11 +72,8 @@ def take_apart(where: typed.Program, order: tuple[str, ...]) -> Predicate:
         else:
             ranges.append(conjunct)
     relates = any(len(_inputs(conjunct)) > 1 for conjunct in conjuncts)
-    finding = {id(each): _range(where, each, order) for each in ranges}
-    residual, left = (
-        [*map(_certainly, kept), *rest] if rest else kept
-        for kept in (ranges, [each for each in ranges if finding[id(each)] is None])
-    )
+    finding, tested = _finding(where, ranges, order)
+    residual, left = ([*map(_certainly, kept), *rest] if rest else kept for kept in (ranges, tested))
     parts = []
     for qualifier in order[1:]:
         mine = [each for each in left if _last(each, order) == qualifier]
@@ -86,7 +83,7 @@ def take_apart(where: typed.Program, order: tuple[str, ...]) -> Predicate:
         order=order,
         equalities=tuple(equalities),
         compared=len(ranges),
-        ranges=tuple(each for each in finding.values() if each is not None),
+        ranges=finding,
         residual=_residual(where, residual),
         rest=_residual(where, left),
         links=links,
@@ -95,16 +92,34 @@ def take_apart(where: typed.Program, order: tuple[str, ...]) -> Predicate:
     )
 
 
+def _finding(
+    where: typed.Program, ranges: list[typed.Expression], order: tuple[str, ...]
+) -> tuple[tuple[Range, ...], list[typed.Expression]]:
+    """The ranges that find candidates, and those that are tested on candidates, in the order of their evaluation.
+
+    Records for which a side fails are candidates of all others, to fail as they would in a loop over all pairs: so all
+    ranges are tested then, those that cannot fail first. Where a range that finds nothing may fail, only those that
+    cannot fail find something: what they leave out would not have come to it.
+    """
+    found = [(each, _range(where, each, order)) for each in ranges]
+    if any(made is None and failing.may_fail(each) for each, made in found):
+        found = [(each, None if made is None or made.may_fail else made) for each, made in found]
+    finding = tuple(made for _, made in found if made is not None)
+    if any(made.may_fail for made in finding):
+        return finding, sorted(ranges, key=failing.may_fail)
+    return finding, [each for each, made in found if made is None]
+
+
 def _range(where: typed.Program, conjunct: typed.Expression, order: tuple[str, ...]) -> Range | None:
     """A range that finds candidates: of values that have one order, evaluated once for each record of either side.
 
-    So neither side may fail, log, or read what is around a record.
+    So neither side may log, or read what is around a record.
     """
     sides = _sides(conjunct)
     assert sides is not None
     assert isinstance(conjunct, typed.Binary)
     kinds = {expression.type.kind for _, expression in sides}
-    alone = [not (failing.may_fail(each) or failing.logs(each) or tree.system(each)) for _, each in sides]
+    alone = [not (failing.logs(each) or tree.system(each)) for _, each in sides]
     if len(kinds) > 1 or not kinds <= _ORDERED or not all(alone):
         return None
     (_, earlier), (later, build) = sorted(sides, key=lambda side: order.index(side[0]))
@@ -115,6 +130,7 @@ def _range(where: typed.Program, conjunct: typed.Expression, order: tuple[str, .
         build=_key(where, build),
         is_upper=is_less == (build is conjunct.right),
         is_strict=conjunct.operator in (typed.Operator.LESS, typed.Operator.GREATER),
+        may_fail=failing.may_fail(conjunct),
     )
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from spark_jobs.nodes import spill
 from spark_jobs.nodes.combine import build, chunks
+from spark_jobs.nodes.combine.compared import Compared
 from spark_jobs.nodes.combine.index import BuildTable
 from spark_jobs.nodes.combine.joining import Joining
 from spark_jobs.nodes.combine.pairs import Pairs
@@ -78,13 +79,11 @@ class Combine(Joining):
             self._look_up(prepared, compared)
         self.place.set(0)
 
-    def _look_up(
-        self, prepared: Sequence[tuple[batches.Batch, list[pa.Array]]], values: Sequence[list[pa.Array]]
-    ) -> None:
+    def _look_up(self, prepared: Sequence[tuple[batches.Batch, list[pa.Array]]], values: Sequence[Compared]) -> None:
         """Find the candidates of driver records, given with their side of the keys and of the ranges, and go on."""
         first = self.step.builds[0]
         columns = _together([keys for _, keys in prepared])
-        compared = _together(values)
+        compared = Compared.together(values)
         count = sum(batch.count for batch, _ in prepared)
         found = self.tables[first].find(count, columns, compared)
         done = 0
@@ -93,7 +92,7 @@ class Combine(Joining):
             most = self.most_pairs(batch)
             for start, end, chosen, rows in self.tables[first].candidates(located, most):
                 part = batch.slice(start, end - start)
-                if len(rows) > most and len(self.step.builds) == 1:
+                if len(rows) > most and end - start == 1 and len(self.step.builds) == 1:
                     self.join_in_pieces(part, rows, most)
                 else:
                     self.join(part, chosen, rows)
@@ -158,6 +157,7 @@ class Combine(Joining):
             build.key_names(self.step, qualifier),
             build.ranges_of(self.step, qualifier),
             build.range_names(self.step, qualifier),
+            build.FAILING,
         )
 
     def forget(self, qualifier: str) -> None:

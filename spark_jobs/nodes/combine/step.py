@@ -46,7 +46,7 @@ class Equality:
 
 @dataclass(frozen=True)
 class Range:
-    """A comparison that bounds what a build side has by a value of an earlier input, and cannot fail.
+    """A comparison that bounds what a build side has by a value of an earlier input.
 
     Args:
         driver: the earlier input's side, a program with one emit, over qualified columns.
@@ -54,6 +54,7 @@ class Range:
         build: its side.
         is_upper: whether it is above the other; else below.
         is_strict: whether it cannot be equal.
+        may_fail: whether a side may fail for some record: every record of the other side is a candidate then.
     """
 
     driver: typed.Program
@@ -61,6 +62,7 @@ class Range:
     build: typed.Program
     is_upper: bool
     is_strict: bool
+    may_fail: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class CombineStep(node.Step):
         equalities: the conjuncts that find candidates; empty for pure range predicates.
         ranges: the comparisons that find candidates, among those with equal keys where there are keys.
         residual: what equalities leave of `where`, a predicate over qualified columns; None when nothing is left.
-        rest: what is left when ranges have found candidates, too.
+        rest: what is left when ranges have found candidates, too; all of `residual` where one of them may fail.
         residuals: its parts, by the build side at which all that they read is there.
         body: the emits, over qualified columns; None with `collect`.
         output: the output columns in order.

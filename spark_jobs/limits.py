@@ -24,6 +24,8 @@ COMPOSITION_CALLS = 1_000
 NODES = 5_000
 #: Columns of all nodes together: a chain of nodes that each add one has half the square of its length.
 NODE_COLUMNS = 2_000_000
+#: Columns of a file with a header, and undeclared ones of all files of a source: each costs some kilobytes.
+FILE_COLUMNS = 16_384
 #: A compressed file that unpacks to more bytes than the first may be no larger than so many times its size.
 UNPACKED_BYTES = 256 * 1024 * 1024
 UNPACKED_RATIO = 1_000

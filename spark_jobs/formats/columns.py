@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.cxl import types
 from spark_jobs.formats import misread
 from spark_jobs.formats.format import FileColumns
+from spark_jobs.limits import FILE_COLUMNS
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
@@ -115,6 +116,15 @@ def refuse_taken(scan: ScanPlan, renamed: Collection[str]) -> None:
             raise FormatError(message, file, MISFIT)
 
 
+def too_many(file: str) -> FormatError:
+    """A file that has more columns than a run can carry."""
+    message = (
+        f"there are more than {FILE_COLUMNS:,} columns, which is no table; where names are values, declare the object "
+        "that has them as a `map`"
+    )
+    return FormatError(message, file, MISFIT)
+
+
 class ColumnTracker:
     """Follows the columns of a source over its files."""
 
@@ -137,8 +147,10 @@ class ColumnTracker:
         """Note a file's columns; `header` is what names them, if its records do not do so by their places.
 
         Raises:
-            FormatError: an undeclared column is rejected (E217).
+            FormatError: an undeclared column is rejected, or there are too many (E217).
         """
+        if len(names) > FILE_COLUMNS:
+            raise too_many(file)
         matched = self._match(names)
         self._first = self._first or (file, header)
         self._files += 1
@@ -148,21 +160,24 @@ class ColumnTracker:
             elif names[field] != column:
                 warning = f"{file}: column '{names[field]}' is read as '{column}', which differs in letter case"
                 self._warnings[warning] = None
+        declared = set(matched)
         for field, name in enumerate(names):
-            if field not in matched:
+            if field not in declared:
                 self.note_undeclared(file, name)
 
     def note_undeclared(self, file: str, name: str) -> None:
         """Note a column that the source does not declare.
 
         Raises:
-            FormatError: such columns are rejected (E217).
+            FormatError: such columns are rejected, or there are too many (E217).
         """
         if self._on_unmapped is OnUnmapped.REJECT:
             listed = ", ".join(self._declared)
             message = f"the file has an undeclared column '{name}' (expected {listed})"
             raise FormatError(message, file, MISFIT)
         self._extras.setdefault(name, file)
+        if len(self._extras) > FILE_COLUMNS:
+            raise too_many(file)
 
     def note_missing(self, names: Iterable[str]) -> None:
         """Note the declared columns that a file lacks."""
@@ -199,7 +214,8 @@ class ColumnTracker:
     def columns(self, names: Sequence[str]) -> FileColumns:
         """Which field of a file feeds which column; valid once all files were seen."""
         matched = self._match(names)
-        extras = {name: field for field, name in enumerate(names) if field not in matched}
+        declared = set(matched)
+        extras = {name: field for field, name in enumerate(names) if field not in declared}
         return FileColumns(len(names), tuple(matched), tuple(extras.get(name) for name in self.widened))
 
     def plan(

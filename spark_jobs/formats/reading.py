@@ -89,6 +89,12 @@ def is_small_file(split: Split, file_plan: FilePlan, charset: str) -> bool:
     )
 
 
+def most_rows(wanted: Reading) -> int:
+    """How many records make a block, however short they are: columns have places for what records do not have."""
+    carried = len(wanted.columns if wanted.live is None else wanted.live) + len(wanted.widened)
+    return max(wanted.block_bytes // (2 * max(carried, 1)), 1)
+
+
 def too_long(file_plan: FilePlan, reading: Reading) -> FormatError:
     """A record that cannot be held (decision 41)."""
     text = (

@@ -207,6 +207,19 @@ class RecordShape:
         return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self._reading.columns])
 
 
+def spread(array: pa.StringArray, places: np.ndarray, count: int) -> pa.StringArray:
+    """Texts at the places of their records, nulls at those of others."""
+    if len(places) == count:
+        return array
+    if not len(places):
+        return pa.nulls(count, pa.string())
+    indices = np.zeros(count, dtype=np.int64)
+    is_absent = np.ones(count, dtype=np.bool_)
+    indices[places] = np.arange(len(places))
+    is_absent[places] = False
+    return array.take(pa.array(indices, mask=is_absent))
+
+
 def malformed(detail: str, raw: str | bytes) -> Failure:
     """The failure of a record whose structure is broken, with the beginning of its text (decision 28)."""
     head = raw[: format.RAW_TEXT_LIMIT * 4]

@@ -8,8 +8,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from spark_jobs.formats import encoding, stretch
+from spark_jobs.formats.columns import too_many
 from spark_jobs.formats.csv import parser, pieces, quotes
+from spark_jobs.limits import FILE_COLUMNS
 from spark_jobs.scan import changes, compression, files
 from spark_jobs.scan.compression import Compression
 from spark_jobs.scan.files import FormatError
@@ -44,6 +48,10 @@ class Head:
     data_start: int
     header: str = ""
     edges: int | None = None
+
+
+class _TooWide(Exception):
+    """A record with more fields than a file may have columns."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +105,8 @@ def _with_header(header: _Record | None, file: InputFile, options: CsvRead) -> H
         raise FormatError(f"the header has a quote that is never closed, or is longer than {most} MB", file.name)
     try:
         names = _fields(header.data, options)
+    except _TooWide:
+        raise too_many(file.name) from None
     except UnicodeDecodeError:
         raise FormatError(f"the header is no {options.encoding} text", file.name) from None
     positions: dict[str, int] = {}
@@ -123,13 +133,23 @@ def _width(record: _Record, options: CsvRead) -> int:
     """How many fields a record has; 0 where it is malformed."""
     try:
         return len(_fields(record.data, options)) if record.is_whole else 0
-    except UnicodeDecodeError:
+    except (UnicodeDecodeError, _TooWide):
         return 0
 
 
 @lru_cache(maxsize=16)
 def _fields(record: bytes, options: CsvRead) -> tuple[str, ...]:
-    """The fields of a record; the files of a source mostly have one header."""
+    """The fields of a record; the files of a source mostly have one header.
+
+    Raises:
+        _TooWide: there are more than a file may have; they are counted first, for each costs Arrow some kilobytes.
+    """
+    delimiter = options.delimiter.encode()
+    if record.count(delimiter) >= FILE_COLUMNS:
+        at = np.flatnonzero(np.frombuffer(record, dtype=np.uint8) == ord(delimiter))
+        is_outside = np.searchsorted(parser.dialect_of(options).toggles(record), at) % 2 == 0
+        if np.count_nonzero(is_outside) >= FILE_COLUMNS:
+            raise _TooWide
     return tuple(parser.parse_record(record, options))
 
 

@@ -5,8 +5,9 @@ The quick way of `quick.py` gives the same for the records that it takes, and le
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,7 +18,7 @@ from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, coerce, format
 from spark_jobs.formats.json import members
 from spark_jobs.formats.json.texts import decoding
-from spark_jobs.formats.records import malformed
+from spark_jobs.formats.records import malformed, spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -102,10 +103,17 @@ class ExactRecords:
                 names.append(column.name)
                 arrays.append(array)
         if self._reading.widened:
-            leaves = [dict(self._undeclared.leaves(record)) for record in records]
+            found: dict[str, tuple[list[int], list[Any]]] = {}
+            for at, record in enumerate(records):
+                for name, value in dict(self._undeclared.leaves(record)).items():
+                    places, leaves = found.setdefault(name, ([], []))
+                    places.append(at)
+                    leaves.append(decoding.plain(value))
             for name in self._reading.widened:
                 names.append(format.WIDENED + name)
-                arrays.append(values.to_arrow((decoding.plain(leaf.get(name)) for leaf in leaves), WIDENED_TYPE))
+                places, leaves = found.get(name, ([], []))
+                texts = cast("pa.StringArray", values.to_arrow(leaves, WIDENED_TYPE))
+                arrays.append(spread(texts, np.array(places, np.int64), len(records)))
         if arrays:
             return pa.RecordBatch.from_arrays(arrays, names=names)
         return pa.RecordBatch.from_struct_array(pa.array([{}] * len(records), pa.struct([])))

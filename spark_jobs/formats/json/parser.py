@@ -19,6 +19,7 @@ from spark_jobs.formats import format
 from spark_jobs.formats.json import attempts, exact, members, quick, undeclared
 from spark_jobs.formats.json.options import JsonLayout
 from spark_jobs.formats.json.texts import array, decoding, documents, portions
+from spark_jobs.formats.reading import most_rows
 from spark_jobs.formats.stretch import Stretch
 from spark_jobs.scan.files import FormatError
 
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 #: Records of a block, where bytes do not say how many there are.
 _BLOCK_RECORDS = 16_384
+#: So many bytes are read at once for each record of a block, where a block has few of them.
+_ROW_BYTES = 64
 #: Elements of an array that are read before it is known what stands between them.
 _FIRST_ELEMENTS = 2
 _SPACE = " \t\n\r"
@@ -56,7 +59,8 @@ class JsonParser:
         self._reading = reading
         # What arrays make is there in a few forms more at a time.
         size = reading.block_bytes // 2 if self._arrays else reading.block_bytes
-        self._portion_bytes = max(min(portions.PORTION_BYTES, size), 1)
+        self._most_rows = most_rows(reading)
+        self._portion_bytes = max(min(portions.PORTION_BYTES, size, self._most_rows * _ROW_BYTES), 1)
         self._exact = exact.ExactRecords(reading)
         in_columns = quick.QuickRecords(reading, self._arrays)
         self._attempts = attempts.Attempts(in_columns) if in_columns.is_possible else None
@@ -101,7 +105,7 @@ class JsonParser:
             most_bytes: how long a record may be.
         """
         if self._layout is JsonLayout.NDJSON:
-            for portion in portions.portions(begin(), stretch, self._portion_bytes, most_bytes):
+            for portion in portions.portions(begin(), stretch, self._portion_bytes, most_bytes, self._most_rows):
                 made = of_lines(portion)
                 assert made is not None
                 yield made
@@ -111,8 +115,9 @@ class JsonParser:
         if text is None:
             with self._telling():
                 elements = self._document(array.ArrayText(begin(), stretch, most_bytes=most_bytes))
-            for at in range(0, len(elements), _BLOCK_RECORDS):
-                yield of_items([exact.of_value(value) for value in elements[at : at + _BLOCK_RECORDS]])
+            most = min(_BLOCK_RECORDS, self._most_rows)
+            for at in range(0, len(elements), most):
+                yield of_items([exact.of_value(value) for value in elements[at : at + most]])
             return
         count = _FIRST_ELEMENTS
         while True:
@@ -127,18 +132,18 @@ class JsonParser:
                 values = text.some(count)
             if not values:
                 return
-            count = _BLOCK_RECORDS
+            count = min(_BLOCK_RECORDS, self._most_rows)
             yield of_items([exact.of_value(value) for value in values])
 
     def _array_text(self, begin: Begin, stretch: Stretch, most_bytes: int) -> array.ArrayText | None:
         """The text of the array of records; None where the document that it is in has to be read whole."""
         if self._options.record_path is None:
-            return array.ArrayText(begin(), stretch, self._portion_bytes, most_bytes)
+            return array.ArrayText(begin(), stretch, self._portion_bytes, most_bytes, self._most_rows)
         keys = path_keys(self._options.record_path)
         size = documents.DocumentText(begin(), stretch, keys, self._portion_bytes, most_bytes).size_of_array()
         if size is None:
             return None
-        text = documents.DocumentText(begin(), Stretch(), keys, self._portion_bytes, most_bytes)
+        text = documents.DocumentText(begin(), Stretch(), keys, self._portion_bytes, most_bytes, self._most_rows)
         text.go_to_array(size)
         return text
 
@@ -213,6 +218,10 @@ class JsonParser:
         Args:
             begin: gives the bytes from their beginning on, each time.
             most_records: how many records.
+
+        Raises:
+            FormatError: the file is broken.
+            TooMany: there are more of them than a run can carry.
         """
         names = undeclared.Names([column.key for column in self._reading.columns], self._arrays)
         if most_records is not None:

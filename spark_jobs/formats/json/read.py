@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.cxl import types
 from spark_jobs.formats import names, reader, reading, splits
 from spark_jobs.formats.coerce import UnfitSection
-from spark_jobs.formats.columns import ColumnTracker, OnUnmapped
+from spark_jobs.formats.columns import ColumnTracker, OnUnmapped, too_many
 from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
 from spark_jobs.formats.json import exact, heads, parser, sections, undeclared
 from spark_jobs.formats.json.options import JsonLayout
@@ -99,6 +99,12 @@ class JsonReader(reader.Reader):
 
     def names(self, parts: Sequence[Part]) -> list[tuple[str, ...]]:
         """The undeclared leaves of the parts' records in first-seen order."""
+        try:
+            return self._names(parts)
+        except undeclared.TooMany:
+            raise too_many(parts[0].file_plan.file.name) from None
+
+    def _names(self, parts: Sequence[Part]) -> list[tuple[str, ...]]:
         if not self._is_of_few_lines(parts[0]):
             return [self._names_of_one(parts[0])]
         files = [changes.content(part.file_plan.file)[part.file_plan.data_start :] for part in parts]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import math
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from spark_jobs.formats.json import arrow, attempts, exact, members
 from spark_jobs.formats.json.texts import decoding, portions
 from spark_jobs.formats.stretch import Stretch
+from spark_jobs.limits import FILE_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 _SAMPLE = 16
 #: So many bytes are looked at in the exact way before Arrow's reader has begun.
 _FEW_BYTES = 16 << 10
+#: Arrow makes a place for each name in each line, and any few bytes may be a name. So the lines that are looked at
+#: together have no more bytes than this, multiplied by how many they are.
+_MOST_PRODUCT = 1 << 26
 #: Arrow types of members by the class of their values; others are inferred, which takes longer.
 _ARROW: dict[type, pa.DataType] = {
     str: pa.string(),
@@ -35,6 +40,10 @@ _ARROW: dict[type, pa.DataType] = {
     decoding.Number: pa.float64(),
     bool: pa.bool_(),
 }
+
+
+class TooMany(Exception):
+    """There are more names than a run can carry columns."""
 
 
 class Names:
@@ -55,7 +64,12 @@ class Names:
 
     def add(self, lines: Lines, *, all_of_them: bool = False) -> bool:
         """Look at the next lines; false, and nothing is noted, where all of them must be objects and one is not."""
-        if lines.size <= _FEW_BYTES:
+        most = max(math.isqrt(_MOST_PRODUCT * lines.count // max(lines.size, 1)), 1)
+        # Of lines that are no elements the first one is no object: what is noted before it holds.
+        return all(self._add(part, all_of_them=all_of_them) for part in lines.parts(most))
+
+    def _add(self, lines: Lines, *, all_of_them: bool) -> bool:
+        if lines.size <= _FEW_BYTES or lines.size * lines.count > _MOST_PRODUCT:
             return self._add_items(exact.of_lines(lines.singly, ""), all_of_them=all_of_them)
         if self._is_first:
             if not self._add_items(exact.of_lines(lines.singly[:_SAMPLE], ""), all_of_them=all_of_them):
@@ -99,8 +113,15 @@ class Names:
         return tuple(itertools.islice(self.known, count, None))
 
     def look_at(self, items: Iterable[Item]) -> None:
-        """Note the leaves of records."""
-        self.known.update(self._leaves_of(items))
+        """Note the leaves of records.
+
+        Raises:
+            TooMany: they are more than a run can carry.
+        """
+        for item in items:
+            self.known.update(self._leaves_of([item]))
+            if len(self.known) > FILE_COLUMNS:
+                raise TooMany
 
     def _leaves_of(self, items: Iterable[Item]) -> dict[str, None]:
         records = (item for item in items if isinstance(item, dict))
@@ -139,7 +160,7 @@ class _Members:
         if not self.has_news:
             table = arrow.read(text, count, self._schema, "infer")
             # One block is one chunk. It must not be copied: Arrow counts the nulls of inferred arrays of nulls wrongly.
-            columns = [(name, table.column(name).chunk(0)) for name in table.schema.names]
+            columns = [(name, column.chunk(0)) for name, column in zip(table.schema.names, table.columns, strict=True)]
             self.has_news = any(name not in self._known for name in self._leaves(columns, "", 0, text))
         return None, None
 

@@ -147,19 +147,6 @@ def _grouped(rows: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return places[starts], starts
 
 
-def _spread(array: pa.StringArray, places: np.ndarray, count: int) -> pa.StringArray:
-    """Values at their records, nulls at others."""
-    if len(places) == count:
-        return array
-    if not len(places):
-        return pa.nulls(count, pa.string())
-    indices = np.zeros(count, dtype=np.int64)
-    is_absent = np.ones(count, dtype=np.bool_)
-    indices[places] = np.arange(len(places))
-    is_absent[places] = False
-    return array.take(pa.array(indices, mask=is_absent))
-
-
 def _several(found: list[Any], starts: np.ndarray) -> list[tuple[int, list[Any]]]:
     """The records with several values, by their place among those with values: each has a list then."""
     ends = np.append(starts, len(found))[1:]
@@ -171,12 +158,12 @@ def _texts(found: Values, count: int) -> pa.StringArray:
     """A column of texts; several of one record are JSON, as an array under a text column is."""
     places, starts = _grouped(found.rows)
     if len(starts) == len(found.texts):
-        return _spread(found.texts, places, count)
+        return records.spread(found.texts, places, count)
     listed = found.texts.to_pylist()
     texts = [listed[start] for start in starts.tolist()]
     for at, several in _several(listed, starts):
         texts[at] = values.json_text(several)
-    return _spread(pa.array(texts, pa.string()), places, count)
+    return records.spread(pa.array(texts, pa.string()), places, count)
 
 
 def _values(found: Values, count: int) -> pa.StringArray:
@@ -190,7 +177,7 @@ def _values(found: Values, count: int) -> pa.StringArray:
         chosen[[at for at, _ in several]] = True
         arrays = values.to_arrow((items for _, items in several), WIDENED_TYPE)
         tagged = pc.replace_with_mask(tagged, pa.array(chosen), arrays)
-    return _spread(tagged, places, count)
+    return records.spread(tagged, places, count)
 
 
 def _wholes(column: SourceColumn, rows: Sequence[int], found: list[Any], count: int) -> pa.StringArray:
@@ -206,4 +193,4 @@ def _wholes(column: SourceColumn, rows: Sequence[int], found: list[Any], count: 
             texts = [values.encode(item) for item in items]
         case _:
             texts = [item if item is None or isinstance(item, str) else values.json_text(item) for item in items]
-    return _spread(pa.array(texts, pa.string()), places, count)
+    return records.spread(pa.array(texts, pa.string()), places, count)

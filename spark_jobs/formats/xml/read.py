@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.formats import misread, names, reader, reading, splits
 from spark_jobs.formats.coerce import UnfitSection
-from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped
+from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped, too_many
 from spark_jobs.formats.format import ArrayPath, FileColumns
 from spark_jobs.formats.reading import SplitOutcome
 from spark_jobs.formats.xml import charset, columns, sections, tree
 from spark_jobs.formats.xml.document import Document, Piece, RecordWay
 from spark_jobs.formats.xml.shapes import Shapes
+from spark_jobs.limits import FILE_COLUMNS
 from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError
 
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 #: How much of a file tells whether it has the declared columns.
 HEAD_BYTES = 64 << 10
 _PIECE_BYTES = 1 << 20
+#: So many bytes are looked at for each record of a block, where a block has few of them.
+_ROW_BYTES = 16
+_FEWEST_BYTES = 4 << 10
 #: A block has about so many records.
 _BLOCK_RECORDS = 16_384
 #: Records say which value belongs to which column.
@@ -93,6 +97,8 @@ class XmlReader(reader.Reader):
             mine: dict[str, None] = {}
             for record in self._trees(part.file_plan, Shapes()):
                 mine.update(dict.fromkeys(tree.undeclared(record, declared)))
+                if len(mine) > FILE_COLUMNS:
+                    raise too_many(part.file_plan.file.name)
             found.append(tuple(mine))
         return found
 
@@ -126,7 +132,7 @@ class XmlReader(reader.Reader):
         document = Document(file_plan.file.name, RecordWay(self.options, found.records))
         unfinished = size = 0
         with self._opened(file_plan, outcome) as stream:
-            for piece in document.pieces(stream, min(_PIECE_BYTES, wanted.block_bytes)):
+            for piece in document.pieces(stream, _piece_bytes(wanted)):
                 stretch = found.stretch(piece.data, document.record) if piece.has_records else None
                 if stretch is None:
                     before = found.count
@@ -135,7 +141,7 @@ class XmlReader(reader.Reader):
                     if max(unfinished, document.waiting) > wanted.record_bytes:
                         raise reading.too_long(file_plan, wanted)
                 size += len(piece.data)
-                is_enough = found.count >= _BLOCK_RECORDS or size >= wanted.block_bytes
+                is_enough = found.count >= min(_BLOCK_RECORDS, reading.most_rows(wanted)) or size >= wanted.block_bytes
                 if found.count and (is_enough or piece.is_last or stretch is not None):
                     size = 0
                     yield _counted(found.block(outcome.records), outcome)
@@ -210,6 +216,12 @@ def _tell(looked: Sequence[_Looked], declared: Sequence[str], tracker: ColumnTra
         for name in declared:
             if not any(name in one.names for one in known):
                 tracker.warn(misread.missing_member(name, others))
+
+
+def _piece_bytes(wanted: Reading) -> int:
+    """How much is looked at once, so that few records are read at once where there are many columns."""
+    size = min(max(reading.most_rows(wanted) * _ROW_BYTES, _FEWEST_BYTES), _PIECE_BYTES)
+    return min(size, wanted.block_bytes)
 
 
 def _counted(block: Block, outcome: SplitOutcome) -> Block:

@@ -12,12 +12,11 @@ import pyarrow.compute as pc
 from spark_jobs.formats import cell_text
 from spark_jobs.nodes import keys, sorting
 from spark_jobs.nodes.output import records, run
-from spark_jobs.nodes.records.columns import WIDENED
+from spark_jobs.nodes.records import batches
 from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import types
-    from spark_jobs.nodes.records import batches
     from spark_jobs.nodes.terms.sort import Field
 
 
@@ -109,7 +108,7 @@ class IndexedOutput(run.Output):
     def _values(self, batch: batches.Batch, wanted: Field) -> tuple[pa.Array, types.Type]:
         """A field that the output is sorted or split by, with its type."""
         if wanted.type is None:
-            return self.column(batch, WIDENED.of(wanted.name)), self.widened_type
+            return batches.undeclared(batch.data, wanted.name), self.widened_type
         return batch.data.column(wanted.name), wanted.type
 
 

@@ -21,7 +21,7 @@ from spark_jobs.scan.compression import Compression
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spark_jobs.nodes.output.step import OutputStep
     from spark_jobs.nodes.records import order
@@ -135,7 +135,8 @@ class Output(operator.Operator):
         self, by: format.Writer, batch: batches.Batch, *, ends: bool = False
     ) -> tuple[format.Encoded, batches.Batch]:
         """The bytes that a writer makes of records, and those that can be written; the others fail."""
-        arrays = [self.column(batch, one.source) for one in self.columns]
+        known = dict(zip(batch.data.schema.names, batch.data.columns, strict=True))
+        arrays = [self.column(known, one.source, batch.count) for one in self.columns]
         if self.is_shaped:
             arrays, failing = shaping.shaped(self.columns, arrays, batch.count)
             if len(failing):
@@ -150,11 +151,10 @@ class Output(operator.Operator):
         self.fail(batch, encoded.failures)
         return encoded, batch.take(batches.indices_except(batch.count, [item.row for item in encoded.failures]))
 
-    def column(self, batch: batches.Batch, name: str | None) -> pa.Array:
-        """A column of the records; nulls where no file of the batch has it."""
-        if name is not None and name in batch.data.schema.names:
-            return batch.data.column(name)
-        return pa.nulls(batch.count, pa.string())
+    def column(self, known: Mapping[str, pa.Array], name: str | None, count: int) -> pa.Array:
+        """A column of so many records; nulls where no file of the batch has it."""
+        found = None if name is None else known.get(name)
+        return pa.nulls(count, pa.string()) if found is None else found
 
 
 def _opened(create: operator.Create, path: str) -> IO[bytes]:

@@ -161,7 +161,8 @@ class Source(operator.Operator):
             rows = pc.add(block.rows, origin.base) if origin.base else block.rows
         carried = [c.name for c in self.step.columns if self.shows_later or c.name in self.step.live]
         carried += [columns.WIDENED.of(name) for name in wanted.widened]
-        data = block.batch.select([name for name in carried if name in block.batch.schema.names])
+        known = set(block.batch.schema.names)
+        data = block.batch.select([name for name in carried if name in known])
         if self.widened_type.is_dynamic and self.step.file_format.values_are_text:
             data = _with_values(data)
         if "event_time" in self.step.reads_source and self.step.watermark_column:

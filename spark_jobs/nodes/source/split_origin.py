@@ -85,7 +85,7 @@ class SplitOrigin:
         else:
             found = pc.index_in(rows, value_set=self.block.rows)
         names = [column.name for column in self.step.columns]
-        if any(name not in self.block.batch.schema.names for name in names):
+        if not set(names) <= set(self.block.batch.schema.names):
             return None
         columns = [
             cell_text.texts(self.block.batch.column(column.name).take(found), column.type)

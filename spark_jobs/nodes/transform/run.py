@@ -106,8 +106,9 @@ def _output(batch: batches.Batch, result: engine.BatchResult, *, fields: bool) -
     """The input records that went on, with the emits laid over; without `fields` only what the next part needs."""
     kept = batch if result.rows is None else batch.take(result.rows)
     columns = {name: values_ for name, values_ in result.emits.items() if fields or engine_columns.is_engine(name)}
+    known = set(kept.data.schema.names)
     for name, emitted in result.emitted.items():
-        if name in kept.data.schema.names:
+        if name in known:
             columns[name] = pc.if_else(emitted, columns[name], kept.data.column(name))
     columns.update({engine_columns.META.of(key): values for key, values in result.metas.items()})
     data = batches.overlay(kept.data, columns)

@@ -144,4 +144,5 @@ def test_few_lines_are_searched_without_arrow_and_many_small_files_at_once(
     texts |= {"150.json": texts["150.json"] + '{"z":1,"x":"2"}', "170.json": '{"id":1,"w":{"k":1},"z":3}'}
     got = plan(tmp_path, texts, ("id",))
     assert got.origins == (("x", "000.json"), ("z", "150.json"), ("w.k", "170.json"))
-    assert len(counts) == 1
+    # Not more lines at a time than Arrow may make places for, whatever their names.
+    assert len(counts) == 3

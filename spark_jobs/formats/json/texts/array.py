@@ -27,15 +27,22 @@ class ArrayText:
         stretch: is told how many were read.
         chunk_bytes: how much is read at once, where that must be little.
         most_bytes: how long an element may be.
+        most_elements: how many elements make a piece.
     """
 
     def __init__(
-        self, stream: ByteStream, stretch: Stretch, chunk_bytes: int | None = None, most_bytes: int = sys.maxsize
+        self,
+        stream: ByteStream,
+        stretch: Stretch,
+        chunk_bytes: int | None = None,
+        most_bytes: int = sys.maxsize,
+        most_elements: int = sys.maxsize,
     ) -> None:
         self._stream = stream
         self._stretch = stretch
         self._chunk_bytes = CHUNK_BYTES if chunk_bytes is None else min(chunk_bytes, CHUNK_BYTES)
         self._most_bytes = most_bytes
+        self._most_elements = most_elements
         self._end: int | None = None
         self._taken = 0
         self._text = ""
@@ -135,10 +142,10 @@ class ArrayText:
     def _whole(self, data: bytes) -> tuple[bytes, int, int] | None:
         """Whole elements as lines, how many, and where they end; counts brackets only where it must."""
         if self._is_plain:
-            return structure.alike(data, self._between, is_end=self._at_end)
-        found = structure.elements(data)
+            return structure.alike(data, self._between, is_end=self._at_end, most=self._most_elements)
+        found = structure.elements(data, self._most_elements)
         if self._is_plain is None and found is not None and (between := structure.between(data)) is not None:
-            alike = structure.alike(data, between, is_end=self._at_end)
+            alike = structure.alike(data, between, is_end=self._at_end, most=self._most_elements)
             self._is_plain = alike is not None and alike[1:] == found[1:]
             self._between = between
         return found

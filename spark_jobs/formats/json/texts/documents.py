@@ -27,6 +27,7 @@ class DocumentText(array.ArrayText):
         keys: the path.
         chunk_bytes: how much is read at once, where that must be little.
         most_bytes: how long an element, or a value beside the array, may be.
+        most_elements: how many elements make a piece.
     """
 
     def __init__(
@@ -36,8 +37,9 @@ class DocumentText(array.ArrayText):
         keys: Sequence[str],
         chunk_bytes: int | None = None,
         most_bytes: int = sys.maxsize,
+        most_elements: int = sys.maxsize,
     ) -> None:
-        super().__init__(stream, stretch, chunk_bytes, most_bytes)
+        super().__init__(stream, stretch, chunk_bytes, most_bytes, most_elements)
         self._keys = keys
         self._size: int | None = None
 

@@ -69,6 +69,10 @@ class Lines:
     def _ends(self) -> Places:
         return line_ends(self.objects)
 
+    def parts(self, most: int) -> Iterator[Lines]:
+        """The same lines, so many at once at most."""
+        return iter([self]) if self.count <= most else _of_lines(self._data, most)
+
     def part(self, rows: Places) -> bytes:
         """Some lines of `objects`, ascending."""
         if len(rows) == len(self.places):
@@ -101,9 +105,13 @@ def count(data: bytes) -> int:
 
 
 def portions(
-    stream: ByteStream, stretch: Stretch, size: int = PORTION_BYTES, most_bytes: int = sys.maxsize
+    stream: ByteStream,
+    stretch: Stretch,
+    size: int = PORTION_BYTES,
+    most_bytes: int = sys.maxsize,
+    most_lines: int = MOST_LINES,
 ) -> Iterator[Lines]:
-    """The lines of a stream, so many bytes at once; notes in `stretch` how much was read.
+    """The lines of a stream, so many bytes and lines at once at most; notes in `stretch` how much was read.
 
     Raises:
         TooLong: a line is longer than it may be.
@@ -116,14 +124,15 @@ def portions(
         rest = data[end:]
         if len(rest) > most_bytes:
             raise TooLong
-        yield from _of_lines(data[:end])
-    yield from _of_lines(rest)
+        yield from _of_lines(data[:end], most_lines)
+    yield from _of_lines(rest, most_lines)
 
 
-def _of_lines(data: bytes) -> Iterator[Lines]:
+def _of_lines(data: bytes, most_lines: int = MOST_LINES) -> Iterator[Lines]:
     """A portion of whole lines, or several where they are short and many: what is odd in them is held line by line."""
-    if data.count(b"\n") > MOST_LINES:
-        ends = [*(line_ends(data)[MOST_LINES - 1 :: MOST_LINES] + 1).tolist(), len(data)]
+    most = min(most_lines, MOST_LINES)
+    if data.count(b"\n") > most:
+        ends = [*(line_ends(data)[most - 1 :: most] + 1).tolist(), len(data)]
         parts = [data[start:end] for start, end in itertools.pairwise([0, *ends])]
     else:
         parts = [data]

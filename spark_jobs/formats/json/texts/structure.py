@@ -6,6 +6,7 @@ What is found holds if the text is JSON. Whoever parses what lies between finds 
 from __future__ import annotations
 
 import re
+import sys
 
 import numpy as np
 
@@ -23,11 +24,12 @@ _SPACE = b" \t\n\r"
 Places = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
-def elements(data: bytes) -> tuple[bytes, int, int] | None:
+def elements(data: bytes, most: int = sys.maxsize) -> tuple[bytes, int, int] | None:
     """Elements of an array as lines, as many as are whole; None where none is.
 
     Args:
         data: the text from the beginning of an element on.
+        most: how many elements are taken at most.
 
     Returns:
         The lines, how many they are, and where the comma or bracket behind the last one is.
@@ -42,6 +44,8 @@ def elements(data: bytes) -> tuple[bytes, int, int] | None:
         if not len(cuts):
             return None
         end, cuts = int(cuts[-1]), cuts[:-1]
+    if len(cuts) >= most:
+        end, cuts = int(cuts[most - 1]), cuts[: most - 1]
     text = np.frombuffer(data, dtype=np.uint8, count=end).copy()
     # A line end is white space in JSON, and so is a tab; neither may stand in a text.
     text[(text == ord("\n")) | (text == ord("\r"))] = ord("\t")
@@ -52,13 +56,14 @@ def elements(data: bytes) -> tuple[bytes, int, int] | None:
     return lines, len(cuts) + 1, end
 
 
-def alike(data: bytes, between: bytes, *, is_end: bool) -> tuple[bytes, int, int] | None:
+def alike(data: bytes, between: bytes, *, is_end: bool, most: int = sys.maxsize) -> tuple[bytes, int, int] | None:
     """What `elements` gives, faster, if all elements are objects with the same text between them, and nothing else is.
 
     Args:
         data: as for `elements`.
         between: what is between the braces of elements.
         is_end: whether the text ends behind the data.
+        most: how many elements are taken at most.
     """
     joint = b"}" + between + b"{"
     start = len(data) - len(data.lstrip(_SPACE))
@@ -69,6 +74,9 @@ def alike(data: bytes, between: bytes, *, is_end: bool) -> tuple[bytes, int, int
     body = data[start:end]
     if not body or b"\0" in body:
         return None
+    if body.count(joint) >= most:
+        end -= len(body.split(joint, most)[most]) + len(joint) - 1
+        body = data[start:end]
     lines = body.replace(joint, b"}\0{").replace(b"\n", b"\t").replace(b"\r", b"\t").replace(b"\0", b"\n")
     return lines, lines.count(b"\n") + 1, end
 

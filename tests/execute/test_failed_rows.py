@@ -140,3 +140,20 @@ def test_a_row_that_cannot_be_written_ends_the_passes(ran: Any, policy: str, sor
     )
     assert totals(found, "o") == totals(found, "p") == ["b", "b"]
     assert letters(found) == [("<merged>", "2", "type_coercion_failure", "output:o")]
+
+
+@pytest.mark.parametrize("keys", ["k", "a", ""])
+@pytest.mark.parametrize(("window", "good"), [
+    ("{tumbling: {size: 10m}}", ["7", "8", "9"]),
+    ("{hopping: {size: 20m, slide: 10m}}", ["7", "7", "8", "8", "9", "9"]),
+    ("{session: {gap: 5m}}", ["7", "8", "9"]),
+])  # fmt: skip
+def test_other_windows_of_a_key_stay_when_one_fails(ran: Any, window: str, keys: str, good: list[str]) -> None:
+    head = HEAD.replace("v: int}", "v: int, at: date_time}, watermark: {column: at}")
+    timed = f"{{group_by: [{keys}], time_window: {window}, cxl: emit t = sum(v)}}"
+    stages = f"      - {{type: aggregate, name: x, input: s, config: {timed}}}\n" + refusing("c", "x", 5)
+    times = [("k1", 1, 1), ("k1", 41, 7), ("k1", 81, 8), ("k1", 121, 9)]
+    data = "".join(f"{k},a,b,{v},2026-01-01T{at // 60:02}:{at % 60:02}:00\n" for k, at, v in times)
+    found = ran(head + stages + output("o", "c", under("all")) + output("p", "x", under("all")), f"k,a,b,v,at\n{data}")
+    assert totals(found, "o") == totals(found, "p") == good
+    assert {each[3] for each in letters(found)} == {"transform:c"}

@@ -25,11 +25,20 @@ Key = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Group:
-    """A correlation group: the sources whose records it is of, the key, and whether it is that of something joined."""
+    """A correlation group: the sources whose records it is of, the key, and whether it is that of something joined.
+
+    `shared` are the sources with which it has become one stream since it is of that group.
+    """
 
     sources: frozenset[str]
     key: Key
     is_joined: bool = False
+    shared: frozenset[str] = frozenset()
+
+    @property
+    def domain(self) -> frozenset[str]:
+        """The sources by whose failures a row of no single source is rejected."""
+        return self.sources | self.shared
 
     def cut(self, fields: Container[str]) -> Iterator[Group]:
         """The larger group by some fields alone, where it is one."""
@@ -53,7 +62,6 @@ class Row:
         is_mixed: whether that aggregate leaves out a key field, so that records can be taken back out of it.
         is_combined: whether a combine made it.
         route: the branch of its last route.
-        streams: the sources whose records have become one stream with it.
     """
 
     fields: dict[str, Any]
@@ -66,7 +74,6 @@ class Row:
     is_mixed: bool = False
     is_combined: bool = False
     route: str = ""
-    streams: frozenset[str] = frozenset()
 
     @property
     def is_record(self) -> bool:
@@ -90,14 +97,14 @@ class Row:
 
     def of(self, sources: frozenset[str]) -> Row:
         """The same where records of several sources have become one stream."""
-        return replace(self, streams=self.streams | sources)
+        return replace(self, groups=_once(replace(group, shared=group.shared | sources) for group in self.groups))
 
     def domain(self, group: Group) -> frozenset[str]:
         """The sources by whose failures in a group it is rejected: those of a single source by that alone."""
         if self.is_record and not self.is_combined:
             assert self.record is not None
             return frozenset([self.record[0]])
-        return group.sources | self.streams
+        return group.domain
 
 
 def key_of(keys: dict[str, Any]) -> Key:
@@ -289,7 +296,7 @@ def _joined(driver: Row, build: Row | None, emitted: dict[str, Any], propagate: 
         return made if not isinstance(propagate, dict) else made.carrying(propagate["named"])
     keys = build.keys | driver.keys
     numbers = build.numbers | driver.numbers
-    beside = (replace(each, sources=each.sources | build.streams, is_joined=True) for each in build.groups)
+    beside = (replace(each, sources=each.domain, shared=frozenset(), is_joined=True) for each in build.groups)
     both = replace(made, keys=keys, groups=_once((*driver.groups, *beside)), numbers=numbers)
     return both if propagate == "all" else both.carrying(propagate["named"])
 
@@ -333,7 +340,7 @@ def _group(step: Any, key: Any, rows: list[Row], kept: Iterable[str], is_mixed: 
         shown
         for row in rows
         for group in row.groups
-        for shown in Group(group.sources | row.streams, key_of({n: keys[n] for n, _ in group.key})).cut(keys)
+        for shown in Group(group.domain, key_of({n: keys[n] for n, _ in group.key})).cut(keys)
     )
     return Row(
         {name: first.fields.get(name) for name in step.group_by},
@@ -344,7 +351,6 @@ def _group(step: Any, key: Any, rows: list[Row], kept: Iterable[str], is_mixed: 
         group=(step.name, key),
         is_mixed=is_mixed,
         route=first.route,
-        streams=frozenset().union(*(row.streams for row in rows)),
     )
 
 

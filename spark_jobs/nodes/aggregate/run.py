@@ -36,6 +36,8 @@ class Final(meeting.Meeting):
     ordered_by: ClassVar[tuple[str, ...]] = (order.AT,)
     #: What records of a group have in common beside the node's keys.
     beside: ClassVar[tuple[str, ...]] = ()
+    #: What tells groups apart that have all of these in common.
+    told_by: ClassVar[tuple[str, ...]] = ()
 
     def open(self) -> None:
         """Compile the expressions around the accumulators."""
@@ -129,7 +131,7 @@ class Final(meeting.Meeting):
         engine_columns |= self._totals(table.num_rows)
         if self.context.correlation is not None:
             mixes = self.context.correlation.standings[self.step.name].mixes
-            keys = [states[name] for name in self.grouping.keys]
+            keys = [states[name] for name in (*self.grouping.keys, *self.told_by)]
             engine_columns[GROUP.name] = groups.of_aggregate(self.step.name, keys, table.num_rows, mixes=mixes)
             if mixes:
                 # Right in a single partition, which there is where an output shows them.

@@ -174,6 +174,8 @@ def reduced(
 class Final(windowed.Final):
     """Makes sessions of the pieces of a partition."""
 
+    told_by = (SINCE,)
+
     def open(self) -> None:
         """Nothing has come."""
         super().open()

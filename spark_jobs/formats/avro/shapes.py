@@ -269,7 +269,7 @@ def _decimals(found: list[Decimal | None]) -> Found:
         try:
             return pa.array([None if each is None else int(each) for each in found], pa.int64()), types.INT
         except (OverflowError, pa.ArrowException):
-            pass
+            return _anything(found)
     return pa.array([None if each is None else format(each, "f") for each in found], pa.string()), types.STRING
 
 
@@ -284,7 +284,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(each) for each in value]
     if isinstance(value, Decimal):
-        return int(value) if value.as_tuple().exponent == 0 and abs(value) <= values.MAX_INT else format(value, "f")
+        return (
+            int(value)
+            if value.as_tuple().exponent == 0 and values.MIN_INT <= value <= values.MAX_INT
+            else format(value, "f")
+        )
     if isinstance(value, UUID):
         return str(value)
     return _moment(value) if isinstance(value, datetime) else value

@@ -46,6 +46,7 @@ def passed_over(
         wanted: what is wanted, with the tests of the first filter.
     """
     required: list[str] = []
+    limited: list[tuple[str, tuple[int, int]]] = []
     tests: list[tuple[Test, str, Any]] = []
     for column, field in zip(wanted.columns, columns.declared, strict=True):
         if field is None:
@@ -58,10 +59,16 @@ def passed_over(
             return frozenset()
         if column.required:
             required.append(name)
+        if pa.types.is_temporal(kind) and (bounds := natural.limits(kind)) is not None:
+            limited.append((name, bounds))
         if static is column.type.kind and not pa.types.is_unsigned_integer(kind):
             mine = [test for test in wanted.passes if test.column == column.name]
             tests += [(test, name, _as_known(test.value)) for test in mine]
-    return frozenset(number for number, group in enumerate(groups) if _passes_none(group, required, tests))
+    return frozenset(
+        number
+        for number, group in enumerate(groups)
+        if _converts(group, required, limited) and _passes_none(group, tests)
+    )
 
 
 def _static(kind: pa.DataType) -> Kind | None:
@@ -70,7 +77,7 @@ def _static(kind: pa.DataType) -> Kind | None:
         return _static(kind.value_type)
     if pa.types.is_uint64(kind) or pa.types.is_date64(kind) or pa.types.is_nested(kind) or pa.types.is_decimal(kind):
         return None
-    if pa.types.is_timestamp(kind) and kind.unit not in ("us", "ns"):
+    if pa.types.is_timestamp(kind) and kind.unit == "s":
         return None
     static = natural.type_of(kind)
     return None if static is None or static.is_dynamic else static.kind
@@ -83,10 +90,23 @@ def _as_known(value: Any) -> Any:
     return value.toordinal() - _FIRST_DAY if isinstance(value, date) else value
 
 
-def _passes_none(group: Group, required: Sequence[str], tests: Sequence[tuple[Test, str, Any]]) -> bool:
+def _converts(group: Group, required: Sequence[str], limited: Sequence[tuple[str, tuple[int, int]]]) -> bool:
+    """Whether all records have what is required, and days and moments that there are."""
     for name in required:
         if name not in group.chunks or group.chunks[name].nulls != 0:
             return False
+    for name, (first, last) in limited:
+        chunk = group.chunks.get(name)
+        if chunk is None:
+            return False
+        is_known = isinstance(chunk.lowest, int) and isinstance(chunk.highest, int)
+        if chunk.nulls != group.rows and not (is_known and first <= chunk.lowest <= chunk.highest <= last):
+            return False
+    return True
+
+
+def _passes_none(group: Group, tests: Sequence[tuple[Test, str, Any]]) -> bool:
+    """Whether one of the tests lets no record go on."""
     for test, name, value in tests:
         chunk = group.chunks.get(name)
         if chunk is None:

@@ -2,22 +2,25 @@
 
 | in the file | here |
 |---|---|
-| ints of any width | Int; unsigned ones beyond 64 bits with a sign are texts of digits, which fail under Int |
+| ints of any width | Int; unsigned ones beyond 64 bits with a sign are each a text of digits, which fails under Int |
 | floats of any width | Float |
 | decimals | Int where they have no fraction digits and fit, else the text of all digits |
 | bool, texts, dictionaries of texts, dates | the same |
 | timestamps | DateTime, to the microsecond below; those with a zone in UTC |
+| dates and timestamps outside the years 1 to 9999 | each a text, which fails under Date and DateTime |
 | lists, maps | Array, Map |
 | structures | a column for each member, with a dotted name, as in JSON |
 
-Nothing stands for binary data, times of day and durations.
+Nothing stands for binary data, times of day and durations. What a value is does not depend on those beside it: a column
+with such texts has values of any kind.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,6 +32,10 @@ if TYPE_CHECKING:
 
 #: How deep structures make columns of their own.
 MAX_DEPTH = 64
+_EPOCH = datetime(1970, 1, 1)
+FIRST_DAY, LAST_DAY = ((day - _EPOCH.date()).days for day in (date.min, date.max))
+_SECONDS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
+_DAY_SECONDS = 86_400
 
 
 def leaves(fields: Iterator[pa.Field], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, pa.DataType]]:
@@ -98,24 +105,28 @@ def natural(array: pa.Array) -> tuple[pa.Array, Type]:
             return array.cast(pa.float64()), static
         case Kind.STRING:
             return array.cast(pa.string()), static
-        case Kind.DATE:
-            return array.cast(pa.date32()), static
-        case Kind.DATETIME:
-            return _moments(array), static
+        case Kind.DATE | Kind.DATETIME:
+            return _times(array, static)
         case Kind.BOOL:
             return array, static
     if pa.types.is_decimal(array.type):
         return _decimals(array)
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), pa.string()), static
-    return values.to_arrow((_plain(value, array.type) for value in array.to_pylist()), types.ANY), types.ANY
+    return _each(array)
+
+
+def _each(array: pa.Array) -> tuple[pa.Array, Type]:
+    """Values of any kind, each as what it is alone."""
+    found = array.cast(_bare(array.type)).to_pylist()
+    return values.to_arrow((_plain(value, array.type) for value in found), types.ANY), types.ANY
 
 
 def _ints(array: pa.Array) -> tuple[pa.Array, Type]:
     try:
         return array.cast(pa.int64()), types.INT
     except pa.ArrowInvalid:
-        return array.cast(pa.string()), types.STRING
+        return _each(array)
 
 
 def _decimals(array: pa.Array) -> tuple[pa.Array, Type]:
@@ -123,8 +134,28 @@ def _decimals(array: pa.Array) -> tuple[pa.Array, Type]:
         try:
             return array.cast(pa.int64()), types.INT
         except pa.ArrowInvalid:
-            pass
+            return _each(array)
     return array.cast(pa.string()), types.STRING
+
+
+def limits(kind: pa.DataType) -> tuple[int, int] | None:
+    """The first and the last day or moment that there is, as numbers of a type; None where it has no others."""
+    if pa.types.is_date32(kind):
+        return FIRST_DAY, LAST_DAY
+    units = 1000 if pa.types.is_date64(kind) else _SECONDS[kind.unit]
+    if units == _SECONDS["ns"]:
+        return None
+    return FIRST_DAY * _DAY_SECONDS * units, (LAST_DAY + 1) * _DAY_SECONDS * units - 1
+
+
+def _times(array: pa.Array, static: Type) -> tuple[pa.Array, Type]:
+    """Dates or moments; of any kind where some are outside the years that there are."""
+    bounds = limits(array.type)
+    if bounds is not None:
+        found = pc.min_max(array.cast(_bare(array.type))).as_py()
+        if found["min"] is not None and not bounds[0] <= found["min"] <= found["max"] <= bounds[1]:
+            return _each(array)
+    return array.cast(pa.date32(), safe=False) if static.kind is Kind.DATE else _moments(array), static
 
 
 def _moments(array: pa.Array) -> pa.Array:
@@ -134,8 +165,23 @@ def _moments(array: pa.Array) -> pa.Array:
     return array.cast(pa.timestamp("us", array.type.tz)).cast(pa.timestamp("us"))
 
 
+def _bare(kind: pa.DataType) -> pa.DataType:
+    """A type with numbers for days and moments, which may be any."""
+    if pa.types.is_dictionary(kind):
+        return _bare(kind.value_type)
+    if pa.types.is_date32(kind):
+        return pa.int32()
+    if pa.types.is_temporal(kind):
+        return pa.int64()
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _bare(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_bare(field.type)) for field in kind])
+    return pa.list_(_bare(kind.value_type)) if pa.types.is_nested(kind) else kind
+
+
 def _plain(value: Any, kind: pa.DataType) -> Any:
-    """A nested value with values of ours inside."""
+    """A value of a bare type with values of ours inside."""
     if value is None:
         return None
     if pa.types.is_dictionary(kind):
@@ -147,9 +193,24 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_nested(kind):
         return [_plain(item, kind.value_type) for item in value]
     if pa.types.is_decimal(kind):
-        return int(value) if kind.scale <= 0 else str(value)
-    if pa.types.is_timestamp(kind):
-        date, time = value.date(), value.time()
-        moment = datetime.combine(date, time, value.tzinfo)
-        return moment if kind.tz is None else moment.astimezone(UTC).replace(tzinfo=None)
-    return value
+        return _int(int(value)) if kind.scale <= 0 else str(value)
+    if pa.types.is_temporal(kind):
+        return _time(value, kind)
+    return _int(value) if pa.types.is_integer(kind) else value
+
+
+def _int(value: int) -> int | str:
+    return value if values.MIN_INT <= value <= values.MAX_INT else str(value)
+
+
+def _time(value: int, kind: pa.DataType) -> date | datetime | str:
+    """A day or a moment by its number; as a text where there is none."""
+    bounds = limits(kind)
+    if bounds is not None and not bounds[0] <= value <= bounds[1]:
+        unit: Any = "D" if pa.types.is_date32(kind) else "ms" if pa.types.is_date64(kind) else kind.unit
+        return str(np.datetime64(value, unit))
+    if pa.types.is_date32(kind):
+        return _EPOCH.date() + timedelta(days=value)
+    units = 1000 if pa.types.is_date64(kind) else _SECONDS[kind.unit]
+    moment = _EPOCH + timedelta(microseconds=value * 1_000_000 // units)
+    return moment.date() if pa.types.is_date64(kind) else moment

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import failures, values
+from spark_jobs.cxl import failures, types, values
 from spark_jobs.cxl.types import Kind, Type
 from spark_jobs.formats import cell_text, coerce, format
 from spark_jobs.formats.records import Problems
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 #: Floats from here on are no ints of 64 bits.
 _TOO_LARGE = float(1 << 63)
+
+#: Values of any kind that are neither texts nor arrays.
+_ODD = r'^[^"\[]'
 
 #: A column as a file has it.
 Found = tuple[pa.Array, Type]
@@ -151,7 +154,33 @@ def convert(array: pa.Array, static: Type, wanted: Type, date_formats: tuple[str
             is_int = pc.and_(pc.equal(pc.trunc(array), array), pc.less(pc.abs(array), _TOO_LARGE))
             failed = _rows(pc.fill_null(pc.invert(is_int), False))
             return coerce.Converted(pc.cast(pc.if_else(is_int, array, None), pa.int64()), failed)
+    if static.is_dynamic and wanted.kind is not Kind.STRING and pc.any(pc.match_substring_regex(array, _ODD)).as_py():
+        return _one_by_one(array, wanted, date_formats)
     return coerce.convert(cell_text.texts(array, static), wanted, date_formats)
+
+
+def _one_by_one(array: pa.Array, wanted: Type, date_formats: tuple[str, ...]) -> coerce.Converted:
+    """Values of several kinds, each as in a column of its kind."""
+    found = values.from_arrow(array, types.ANY)
+    of_kind: dict[Kind, list[int]] = {}
+    for row, value in enumerate(found):
+        if value is not None:
+            of_kind.setdefault(values.kind_of(value), []).append(row)
+    parts, index = [], np.full(len(found), -1, dtype=np.int64)
+    failed: list[int] = []
+    done = 0
+    for kind, rows in of_kind.items():
+        if kind in (Kind.ARRAY, Kind.MAP):
+            texts = cell_text.texts(array.take(pa.array(rows, pa.int64())), types.ANY)
+            part = coerce.convert(texts, wanted, date_formats)
+        else:
+            part = convert(values.to_arrow([found[row] for row in rows], Type(kind)), Type(kind), wanted, date_formats)
+        parts.append(part.array)
+        failed += [rows[row] for row in part.failed.tolist()]
+        index[rows] = np.arange(done, done + len(rows))
+        done += len(rows)
+    taken = pa.concat_arrays(parts).take(pa.array(index, mask=index < 0))
+    return coerce.Converted(taken, np.array(sorted(failed), dtype=np.int64))
 
 
 def _containers(array: pa.StringArray, wanted: Kind) -> coerce.Converted:

@@ -164,6 +164,27 @@ def test_records_that_fail_before_the_filter_still_fail(
     assert same(tmp_path, table, text("filter a > 20", f"{SCHEMA}, {schema}")) == passed
 
 
+@pytest.mark.parametrize(
+    ("kind", "odd", "passed"),
+    [
+        (pa.date32(), 0, 4),
+        (pa.date32(), 1 << 30, 3),
+        (pa.timestamp("us"), 0, 4),
+        (pa.timestamp("us"), 1 << 62, 3),
+        (pa.timestamp("ms", "UTC"), 1 << 62, 3),
+        (pa.timestamp("ns"), 1 << 62, 4),
+        (pa.timestamp("s"), 0, 4),
+    ],
+    ids=str,
+)
+def test_times_outside_all_years_still_fail(tmp_path: Path, kind: pa.DataType, odd: int, passed: int) -> None:
+    days = [n if n != 7 else odd for n in range(30)]
+    found = pa.array(days, pa.int32() if kind == pa.date32() else pa.int64()).cast(kind)
+    static = "date" if kind == pa.date32() else "date_time"
+    table = ROWS.append_column("x", found)
+    assert same(tmp_path, table, text("filter a > 20", f"{SCHEMA}, x: {static}")) == passed
+
+
 def test_a_row_group_is_read_where_a_null_leads_to_what_fails(tmp_path: Path) -> None:
     table = pa.table({"a": pa.array([1, None, 3, 4, 5, 6], pa.int64()), "z": pa.array([0] * 6, pa.int64())})
     assert same(tmp_path, table, text("filter a > 20 and 1 / z > 0", "a: int, z: int"), 2) == 2

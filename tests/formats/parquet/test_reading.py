@@ -89,6 +89,54 @@ def test_undeclared_columns_keep_their_values(tmp_path: Path, array: pa.Array, e
     assert ([record["v"] for record in good], bad) == (expected, [])
 
 
+def numbers(kind: pa.DataType, *found: int | None) -> pa.Array:
+    return pa.array(found, pa.int32() if pa.types.is_date32(kind) else pa.int64()).cast(kind)
+
+
+#: A day and a moment that there is, and some that there are not.
+ODD_TIMES = [
+    (numbers(pa.date32(), 0, 6585000, None, -800000), date(1970, 1, 1), "19999-02-13"),
+    (numbers(pa.timestamp("ms"), 1000, 1 << 62, None, -(1 << 60)), datetime(1970, 1, 1, 0, 0, 1), "146140482-04-24T"),
+    (numbers(pa.timestamp("us", "UTC"), 0, 1 << 61, None, -(1 << 61)), datetime(1970, 1, 1), "75039-04-04T"),
+]
+
+
+@pytest.mark.parametrize(("array", "known", "text"), ODD_TIMES, ids=str)
+def test_times_outside_all_years_are_texts_and_no_times(
+    tmp_path: Path, array: pa.Array, known: date, text: str
+) -> None:
+    """Those beside them stay what they are."""
+    pq.write_table(pa.table({"v": array}), tmp_path / "a.parquet")
+    for group in (1, 4):
+        pq.write_table(pa.table({"v": array}), tmp_path / "a.parquet", row_group_size=group)
+        good, bad = read(tmp_path / "a.parquet")
+        found = [record["v"] for record in good]
+        assert (found[0], found[1][: len(text)], found[2], bad) == (known, text, None, [])
+        good, bad = read(tmp_path / "a.parquet", column("v", types.DATETIME))
+        moment = known if isinstance(known, datetime) else datetime.combine(known, datetime.min.time())
+        assert ([record["v"] for record in good], [row for row, _ in bad]) == ([moment, None], [1, 3])
+    nested = pa.table({"v": pa.ListArray.from_arrays([0, 4], array)})
+    pq.write_table(nested, tmp_path / "a.parquet")
+    ((record,), bad) = read(tmp_path / "a.parquet")
+    assert (record["v"][0], record["v"][1][: len(text)], record["v"][2], bad) == (known, text, None, [])
+
+
+@pytest.mark.parametrize(
+    ("array", "found"),
+    [
+        (pa.array([7, 2**63, None, 0], pa.uint64()), [7, str(2**63), None, 0]),
+        (pa.array([Decimal(7), Decimal(10**25), None, Decimal(0)], pa.decimal128(30, 0)), [7, str(10**25), None, 0]),
+    ],
+    ids=str,
+)
+def test_numbers_do_not_depend_on_those_beside_them(tmp_path: Path, array: pa.Array, found: list[Any]) -> None:
+    for group in (1, 4):
+        pq.write_table(pa.table({"v": array}), tmp_path / "a.parquet", row_group_size=group)
+        assert [record["v"] for record in read(tmp_path / "a.parquet")[0]] == found
+        good, bad = read(tmp_path / "a.parquet", column("v", types.BOOL))
+        assert ([record["v"] for record in good], [row for row, _ in bad]) == ([True, None, False], [1])
+
+
 def test_members_of_structures_are_columns(tmp_path: Path) -> None:
     rows = [{"s": {"x": 1, "y": {"z": "a"}}}, {"s": None}, {"s": {"x": None, "y": None}}]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")

@@ -49,10 +49,12 @@ if TYPE_CHECKING:
     from spark_jobs.execute.tasks.spec import JobSpec
 
 #: What is done at once, so small that a few records cross every border.
-_SMALL: list[tuple[Any, str, int]] = [
+_SMALL: list[tuple[Any, str, Any]] = [
     (merging, "DRIVER_BYTES", 0), (merging, "_LEAST_RANGE_BYTES", 100), (letter_files, "DRIVER_ENTRIES", 2),
     (letter_files, "_TASKS", 5), (name_search, "DRIVER_BYTES", 0), (name_search, "_PACK_BYTES", 300),
-    (combine, "PROBE_ROWS", 3), (joining, "PAIR_ROWS", 5), (meeting, "DEPARTURE_ROWS", 4), (partial, "GROUP_ROWS", 4),
+    (combine, "PROBE_ROWS", 3), (combine, "_CHUNK", 200),
+    (combine.Combine, "is_large", lambda self, _, table: len(self.step.builds) == 1 and table.num_rows > 0),
+    (joining, "PAIR_ROWS", 5), (meeting, "DEPARTURE_ROWS", 4), (partial, "GROUP_ROWS", 4),
     (partial, "MERGE_ROWS", 5), (records, "BLOCK_ROWS", 3), (records, "_LEAST_BLOCK_ROWS", 2),
     (records, "_WRITTEN_ROWS", 7), (portions, "PORTION_BYTES", 100), (portions, "MOST_LINES", 3),
     (json_parser, "_BLOCK_RECORDS", 3), (csv_parser, "_CAREFUL_BYTES", 60), (gather, "BLOCK_ROWS", 2),

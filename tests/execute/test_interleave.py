@@ -196,3 +196,32 @@ def test_a_thousand_lanes_are_taken_in_turn(tmp_path: Path, monkeypatch: pytest.
     rounds = ([(n, i) for i in range(inputs) for n in range(300) if n // branches == turn] for turn in range(3))
     expected = [f"{n},{i}" for turn in rounds for n, i in turn]
     assert pipelines.outputs(tmp_path)["records.csv"].decode().splitlines()[1:] == expected
+
+
+@pytest.mark.parametrize("partition", [10**9, 100])
+def test_records_with_other_undeclared_columns_go_on_together(
+    partition: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A merge is kept, because a node of the init phase reads it; then a combine writes its records down again."""
+    without_spark.install(monkeypatch)
+    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, str(partition))
+    total = {"scope": "pipeline", "phase": "init", "set": [{"var": "total", "cxl": "sum(id)"}]}
+    program = "emit id = l.id\nemit text = r.text\nemit total = $pipeline.total"
+    nodes = [
+        _source("a"),
+        _source("b"),
+        {"type": "merge", "name": "both", "inputs": ["a", "b"]},
+        {"type": "state", "name": "init", "input": "both", "config": total},
+        {"type": "combine", "name": "joined", "input": {"l": "both", "r": "both"},
+         "config": {"where": "l.id == r.id", "match": "all", "cxl": program}},
+        _output("o", "joined"),
+    ]  # fmt: skip
+    head = {"name": "p", "vars": {"pipeline": {"total": {"type": "int"}}}}
+    pipeline = yaml.safe_dump({"pipeline": head, "nodes": nodes}, sort_keys=False)
+    files = {"a.csv": b"id,text,left\n1,x,L1\n2,x,L2\n", "b.csv": b"id,text,right\n1,y,R1\n3,y,R3\n"}
+    pipelines.write(tmp_path, {"pipeline.yaml": pipeline, **files})
+    outcome = pipelines.run(tmp_path).result
+    assert outcome.exit_code == 0, outcome.error
+    assert pipelines.outputs(tmp_path)["o.csv"].decode().splitlines() == [
+        "id,text,total,left,right", "1,x,7,L1,", "1,y,7,L1,", "2,x,7,L2,", "1,x,7,,R1", "1,y,7,,R1", "3,y,7,,R3",
+    ]  # fmt: skip

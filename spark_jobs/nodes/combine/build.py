@@ -88,6 +88,7 @@ class _Stored:
     """What waits of one lane to be written, and its file."""
 
     writer: Any = None
+    schema: pa.Schema | None = None
     waiting: list[pa.RecordBatch] = field(default_factory=list)
 
 
@@ -135,8 +136,8 @@ class Store(operator.Operator):
             data = data.select(kept_of(self.step, data.schema.names))
         data = batches.overlay(batches.with_origin(batch, data, self.context.branches), matched)
         stored = self.lanes.setdefault(batch.lane, _Stored())
-        if stored.writer is None:
-            stored.writer = self.context.materialize(self.written, batch.lane, data.schema)
+        if stored.schema is None or not stored.schema.equals(data.schema):
+            self._begin(batch.lane, stored, data.schema)
         if self.partitions == 1:
             stored.writer.write_batch(data)
             return
@@ -156,6 +157,15 @@ class Store(operator.Operator):
     def finish(self) -> None:
         """Write the rest."""
         self._write_all()
+
+    def _begin(self, lane: order.Lane, stored: _Stored, schema: pa.Schema) -> None:
+        """A file has records of one kind: where those of a merge go on, others may come behind them in a lane."""
+        if stored.waiting:
+            self._write_partitions(stored)
+            self.place.set(sum(each.nbytes for kept in self.lanes.values() for each in kept.waiting))
+        if stored.writer is not None:
+            stored.writer.close()
+        stored.writer, stored.schema = self.context.materialize(self.written, lane, schema), schema
 
     def _write_all(self) -> None:
         for stored in self.lanes.values():

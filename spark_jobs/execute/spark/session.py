@@ -93,6 +93,8 @@ def _build(options: RunOptions, threads: int | None, spill_dir: str | None) -> S
     os.environ.pop("SPARK_REMOTE", None)
     ours = {} if is_submitted() else _own(options, threads, spill_dir)
     with_theirs = {**ours, **options.spark_conf}
+    atexit.unregister(jvm.end_start)
+    atexit.register(jvm.end_start)
     # The JVM knows what spark-submit and the machine's defaults say; on a cluster that is more than we do.
     SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll([*with_theirs.items()]))
     known = {**dict(SparkConf().getAll()), **with_theirs}

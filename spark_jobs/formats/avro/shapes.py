@@ -4,7 +4,7 @@
 |---|---|
 | boolean, int, long, float, double, string | Bool, Int, Int, Float, Float, String |
 | enum, uuid | String |
-| date, timestamps | Date, DateTime to the microsecond; those of moments in UTC |
+| date, timestamps | Date, DateTime to the microsecond, those of moments in UTC; outside all years as in Parquet |
 | decimal | Int where it has no fraction digits and fits, else the text of all digits |
 | a union with null | what else is in it |
 | array, map, other unions | Array, Map, Any |
@@ -28,6 +28,7 @@ import pyarrow as pa
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.types import Type
 from spark_jobs.formats.avro.container import broken
+from spark_jobs.formats.typed.natural import natural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -53,6 +54,7 @@ _MOMENTS = (
     "timestamp-millis", "timestamp-micros", "timestamp-nanos",
     "local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos",
 )  # fmt: skip
+_UNITS = {"millis": "ms", "micros": "us", "nanos": "ns"}
 #: The logical types that a plain one has here; of others only the plain one counts.
 _LOGICAL = {
     ("int", "date"): "date",
@@ -84,6 +86,8 @@ class Leaf:
     path: tuple[str, ...]
     title: str
     make: Callable[[list[Any]], Found] | None
+    #: The type to read it as, where that is not the one of the file: days and moments are made of numbers.
+    stored: Any = None
 
     def of(self, records: list[dict[str, Any]]) -> Found:
         """The column of some records."""
@@ -206,13 +210,17 @@ class Shape:
 
     def _leaves(self, schema: Any, path: tuple[str, ...], depth: int) -> Iterator[Leaf]:
         for field in self._fields(schema):
-            inner = self._resolved(field["type"])
+            given = inner = self._resolved(field["type"])
             if isinstance(inner, list):
                 others = [each for each in inner if each != "null"]
                 inner = self._resolved(others[0]) if len(others) == 1 else inner
             here = (*path, field["name"])
             if self._kind(inner) == "record" and self._fields(inner):
                 yield from self._leaves(inner, here, depth + 1)
+            elif not depth and (times := _times(inner)) is not None:
+                plain = str(inner["type"])
+                stored = [each if each == "null" else plain for each in given] if isinstance(given, list) else plain
+                yield Leaf(".".join(here), here, _title(inner), times, stored)
             else:
                 yield Leaf(".".join(here), here, _title(inner), self._maker(inner))
 
@@ -257,6 +265,18 @@ def _title(schema: Any) -> str:
     if isinstance(schema, dict):
         return str(schema.get("logicalType") or schema.get("type"))
     return str(schema)
+
+
+def _times(schema: Any) -> Callable[[list[int | None]], Found] | None:
+    """What makes days or moments of a column's numbers; None where it has others."""
+    logical = schema.get("logicalType") if isinstance(schema, dict) else None
+    match _LOGICAL.get((str(schema.get("type")), str(logical))) if logical else None:
+        case "date":
+            return lambda found: natural(pa.array(found, pa.int32()).cast(pa.date32()))
+        case "moment":
+            kind = pa.timestamp(_UNITS[str(logical).rpartition("-")[2]])
+            return lambda found: natural(pa.array(found, pa.int64()).cast(kind))
+    return None
 
 
 def _moment(found: datetime | None) -> datetime | None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import json
 import random
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
+import fastavro
 import pytest
 
 from spark_jobs.cxl import types
+from spark_jobs.formats.avro import container
 from spark_jobs.scan.files import FormatError
 from tests.formats.avro import files
 
@@ -61,6 +66,63 @@ def test_members_that_nobody_reads_are_not_looked_into(tmp_path: Path) -> None:
     for name, kind_read in (("text", types.STRING), ("either", types.ANY), ("texts", types.ARRAY)):
         with pytest.raises(FormatError, match="has no records of its schema"):
             files.read(path, columns=[(name, kind_read)])
+
+
+@pytest.mark.parametrize("is_union", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "logical", "number", "read_as", "value", "odd", "text"),
+    [
+        ("int", "date", 19000, types.DATE, date(2022, 1, 8), 6585000, "19999-02-13"),
+        (
+            "long",
+            "timestamp-millis",
+            1,
+            types.DATETIME,
+            datetime(1970, 1, 1, 0, 0, 0, 1000),
+            1 << 62,
+            "146140482-04-24",
+        ),
+        (
+            "long",
+            "local-timestamp-micros",
+            -1,
+            types.DATETIME,
+            datetime(1969, 12, 31, 23, 59, 59, 999999),
+            1 << 61,
+            "7",
+        ),
+        ("long", "timestamp-nanos", -1, types.DATETIME, datetime(1969, 12, 31, 23, 59, 59, 999999), None, ""),
+    ],
+    ids=str,
+)
+def test_days_and_moments_are_read_as_those_of_parquet(
+    tmp_path: Path,
+    is_union: bool,
+    kind: str,
+    logical: str,
+    number: int,
+    read_as: types.Type,
+    value: Any,
+    odd: int | None,
+    text: str,
+) -> None:
+    def schema(inner: Any) -> dict[str, Any]:
+        named = [{"name": "v", "type": ["null", inner] if is_union else inner}, {"name": "i", "type": "long"}]
+        return {"type": "record", "name": "R", "fields": named}
+
+    numbers = [number, *([odd] if odd is not None else []), *([None] if is_union else [])]
+    data = files.make([{"v": each, "i": 1} for each in numbers], schema(kind))
+    plain = json.dumps(json.loads(fastavro.reader(io.BytesIO(data)).metadata["avro.schema"])).encode()
+    told = json.dumps(schema({"type": kind, "logicalType": logical})).encode()
+    start = data.index(plain)
+    before = data[: start - len(container.number(len(plain)))]
+    path = tmp_path / "rows.avro"
+    path.write_bytes(before + container.number(len(told)) + told + data[start + len(plain) :])
+    found = files.read(path, columns=[("v", read_as)])
+    assert [row["v"] for row in found.rows] == [value, *([None] if is_union else [])]
+    assert found.failed == (odd is not None)
+    found = files.read(path, columns=[("v", types.STRING)])
+    assert odd is None or str(found.rows[1]["v"]).startswith(text)
 
 
 def test_a_schema_whose_references_multiply_is_refused_soon(tmp_path: Path) -> None:
@@ -139,10 +201,6 @@ def test_every_byte_of_a_file_matters_or_does_not_and_nothing_breaks_down(tmp_pa
     ids=str,
 )
 def test_schemas_that_are_refused(tmp_path: Path, fields: list[Any], message: str) -> None:
-    import json
-
-    from spark_jobs.formats.avro import container
-
     schema = json.dumps({"type": "record", "name": "R", "fields": fields}).encode()
     words = container.number(len(b"avro.schema")) + b"avro.schema" + container.number(len(schema)) + schema
     path = tmp_path / "rows.avro"

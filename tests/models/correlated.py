@@ -292,7 +292,7 @@ class Model:
         found: set[str] = set()
         for trouble in self.groups.values():
             for each in trouble.row.groups:
-                if set(key) <= set(each.key):
+                if set(key) <= set(each.key) and not each.is_joined:  # that is a failure of the driver's (decision 106)
                     found |= each.sources
         return found
 

@@ -180,6 +180,18 @@ def test_a_row_whose_key_is_empty_is_of_no_other_group(tmp_path: Path) -> None:
     assert found.written["out"][1:] == [["", "5"], ["1", "3"]]
 
 
+def test_a_failing_row_rejects_no_group_of_what_was_joined_to_it(tmp_path: Path) -> None:
+    files = {"s.csv": "ord,dept,v\n1,a,5\n", "t.csv": "ord,dept,v\n8,a,1\n8,b,2\n"}
+    depts = node("aggregate", "depts", "n", group_by=["dept"], cxl="emit total = sum(n)")
+    joined = node("combine", "c", {"d": "depts", "b": "t"}, where="d.dept == b.dept", propagate_ck="all",
+                  cxl="emit total = d.total")  # fmt: skip
+    check = node("transform", "check", "c", cxl="emit ok = 1 / (total - 5)")
+    found = judged(tmp_path, files, source(), source("t"), to_int(), depts, joined, check, output("check"),
+                   output("t", "kept"))  # fmt: skip
+    assert [line[2] for line in found.written["kept"][1:]] == ["1", "2"]
+    assert brief(found) == [("<merged>", "1", "type_coercion_failure")]
+
+
 def test_a_group_that_is_made_again_of_other_records_fails_anew(tmp_path: Path) -> None:
     files = {"s.csv": "ord,dept,v\n1,q,1\n2,p,1\n3,p,2\n4,r,9\n"}
     once = node("transform", "once", "n", cxl="distinct by n")

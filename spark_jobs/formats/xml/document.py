@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from xml.parsers import expat
 
+from spark_jobs.formats.format import MOST_RECORD_BYTES
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
@@ -129,10 +130,17 @@ class Document:
     def pieces(self, stream: ByteStream, size: int) -> Iterator[Piece]:
         """The pieces of a stream, of about a size, cut before records where that can be.
 
-        They are to be fed; a piece that has whole records may be read by other means and passed over.
+        They are to be fed; a piece that has whole records may be read by other means and passed over. Expat begins
+        anew with a tag or comment that is not whole, so as much is read again as there is of it.
+
+        Raises:
+            FormatError: a tag or comment is longer than records may be.
         """
         rest = b""
-        while chunk := stream.read(size if self._is_between_records else min(size, _FIRST_BYTES)):
+        while chunk := stream.read(max(size if self._is_between_records else min(size, _FIRST_BYTES), self.waiting)):
+            if self.waiting > MOST_RECORD_BYTES:
+                what = f"a tag, comment or instruction is longer than {MOST_RECORD_BYTES >> 20} MB"
+                raise self._error(what, self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber)
             data, rest = rest + chunk, b""
             at = self._before_record(data)
             if at > 0:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.formats.xml.document import BLANKS, MOST_DEPTH, Broken, local
+from spark_jobs.formats.xml.mixed import MixedText
 from spark_jobs.formats.xml.options import TEXT
 
 if TYPE_CHECKING:
@@ -129,9 +130,7 @@ class FlatRecords:
         #: The text of the element so far, or since its last child or CDATA section.
         self._text = ""
         #: What CDATA sections and texts before children gave, by the depth of the element.
-        self._kept: dict[int, str] = {}
-        #: Where the last CDATA section ends in that: nothing is cut off of it.
-        self._verbatim: dict[int, int] = {}
+        self._kept: dict[int, MixedText] = {}
         #: Whether the element has neither attributes nor elements so far: it has a value even if it is empty.
         self._is_leaf = False
 
@@ -210,33 +209,33 @@ class FlatRecords:
 
     def begin_verbatim(self) -> None:
         """A CDATA section begins: the text before it is all but its beginning."""
-        depth = len(self._stack)
-        kept = self._kept.get(depth)
-        self._kept[depth] = self._text.lstrip(BLANKS) if kept is None else kept + self._text
-        self._text = ""
+        self._keep()
 
     def end_verbatim(self) -> None:
         """It ends."""
-        depth = len(self._stack)
-        self._kept[depth] += self._text
-        self._verbatim[depth] = len(self._kept[depth])
-        self._text = ""
+        self._keep(is_verbatim=True)
 
     def _keep_before_child(self) -> None:
         """The text of an element goes on behind its children."""
+        if len(self._stack) in self._kept or self._text.strip(BLANKS):
+            self._keep()
+        self._text = ""
+
+    def _keep(self, *, is_verbatim: bool = False) -> None:
         depth = len(self._stack)
-        if depth in self._kept or self._text.strip(BLANKS):
-            self._kept[depth] = self._kept.get(depth, "") + self._text
+        kept = self._kept.get(depth)
+        if kept is None:
+            kept = self._kept[depth] = MixedText()
+        kept.add(self._text, is_verbatim=is_verbatim)
         self._text = ""
 
     def _whole(self) -> str:
-        """The text of the element, of which parts were kept: blanks are cut off up to the first and last CDATA."""
-        depth = len(self._stack)
-        kept = self._kept.pop(depth, "")
-        verbatim = self._verbatim.pop(depth, None)
-        if verbatim is None:
-            return (kept + self._text).strip(BLANKS)
-        return kept[:verbatim] + (kept[verbatim:] + self._text).rstrip(BLANKS)
+        """The text of the element, of which parts may be kept."""
+        kept = self._kept.pop(len(self._stack), None)
+        if kept is None:
+            return self._text.strip(BLANKS)
+        kept.add(self._text)
+        return kept.value()
 
     def _take(self, attributes: list[str]) -> None:
         wanted = self._now.attributes

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import values
-from spark_jobs.formats.xml.document import BLANKS, MOST_DEPTH, Broken, local
+from spark_jobs.formats.xml.document import MOST_DEPTH, Broken, local
 from spark_jobs.formats.xml.flat import is_declaration
+from spark_jobs.formats.xml.mixed import MixedText
 from spark_jobs.formats.xml.options import TEXT
 
 if TYPE_CHECKING:
@@ -25,22 +26,13 @@ Tree = dict[str, Any]
 class _Open:
     """An element that has begun: its members so far, and its text."""
 
-    __slots__ = ("members", "name", "pieces")
+    __slots__ = ("members", "name", "text")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.members: Tree = {}
-        #: The pieces of its text, and whether each stands in a CDATA section.
-        self.pieces: list[tuple[str, bool]] = []
-
-    def text(self) -> str:
-        """Its text; blanks are cut off up to the first and last CDATA section."""
-        verbatim = [at for at, (_, is_verbatim) in enumerate(self.pieces) if is_verbatim]
-        texts = [text for text, _ in self.pieces]
-        if not verbatim:
-            return "".join(texts).strip(BLANKS)
-        first, last = verbatim[0], verbatim[-1] + 1
-        return "".join(texts[:first]).lstrip(BLANKS) + "".join(texts[first:last]) + "".join(texts[last:]).rstrip(BLANKS)
+        #: Its text, once there is some.
+        self.text: MixedText | None = None
 
 
 class TreeRecords:
@@ -73,7 +65,7 @@ class TreeRecords:
     def end(self, name: str, /) -> None:
         """The last element that began ends, or the record itself."""
         done = self._open.pop()
-        text = done.text()
+        text = "" if done.text is None else done.text.value()
         if not self._open:
             record = {TEXT: text, **done.members} if text else done.members
             self.ended()
@@ -86,7 +78,10 @@ class TreeRecords:
 
     def characters(self, text: str, /) -> None:
         """A piece of text."""
-        self._open[-1].pieces.append((text, self._is_verbatim))
+        last = self._open[-1]
+        if last.text is None:
+            last.text = MixedText()
+        last.text.add(text, is_verbatim=self._is_verbatim)
 
     def begin_verbatim(self) -> None:
         """A CDATA section begins."""

@@ -11,6 +11,7 @@ from spark_jobs.cxl import types, values
 from spark_jobs.formats import format, reading, splits
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import ArrayPath, Reading
+from spark_jobs.formats.xml import document
 from spark_jobs.formats.xml.options import Namespaces, XmlRead, XmlWrite
 from spark_jobs.formats.xml.read import XmlReader
 from spark_jobs.scan import files
@@ -116,12 +117,30 @@ def test_texts_are_trimmed_but_for_cdata(tmp_path: Path) -> None:
     texts = [
         " a\n&lt;b&gt;<!-- c -->\t", "<![CDATA[ <x> ]]>", " x <![CDATA[ y ]]> z ", "&#233;&#x20AC;&#128640;",
         "one <i>two</i> three ", "a<?p i?>b", "\u00a0x\u00a0", "<![CDATA[]]>",
+        " a <i/> b<![CDATA[ c ]]>",
     ]  # fmt: skip
     document = rows("".join(f"<r><t>{text}</t></r>" for text in texts))
-    expected = ["a\n<b>", " <x> ", "x  y  z", "é€🚀", "one  three", "ab", "\u00a0x\u00a0", ""]
+    expected = ["a\n<b>", " <x> ", "x  y  z", "é€🚀", "one  three", "ab", "\u00a0x\u00a0", "", "a  b c "]
     for declared in ({"t": types.STRING}, {"t": types.STRING, "all": types.MAP}):
         got = read_xml(tmp_path / "in.xml", document, declared, on_unmapped=OnUnmapped.DROP)
         assert [record["t"] for record in got.records] == expected
+
+
+def test_a_text_in_very_many_pieces_takes_little_time(tmp_path: Path) -> None:
+    began = time.process_time()
+    for piece, text in (("t<b/>", "t"), ("<![CDATA[t]]>", "t")):
+        whole = rows(f"<r><t>{piece * 200_000}</t></r>")
+        got = read_xml(tmp_path / "in.xml", whole, {"t": types.STRING}, on_unmapped=OnUnmapped.DROP)
+        assert got.records == [{"t": text * 200_000}]
+    assert time.process_time() - began < 20
+
+
+@pytest.mark.parametrize("beginning", ["<!--", "<?p ", "<", "<r a='"])
+def test_what_never_ends_is_refused_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beginning: str) -> None:
+    monkeypatch.setattr(document, "MOST_RECORD_BYTES", 1 << 20)
+    text = "<d><r><t>1</t></r>" + beginning + "x" * (3 << 20)
+    with pytest.raises(FormatError, match="line 1, column 19: a tag, comment or instruction is longer than 1 MB"):
+        read_xml(tmp_path / "in.xml", text, {"t": types.STRING}, ROWS)
 
 
 def test_several_elements_of_one_name_are_an_array(tmp_path: Path) -> None:

@@ -57,8 +57,10 @@ def bytes_of(
     stream: Stream,
     outcome: SplitOutcome,
     start_in: StartIn = stretch.next_line_start,
+    *,
+    guesses: bool = False,
 ) -> ByteStream:
-    """The bytes of a split as UTF-8; notes their place in `outcome`. See `splits.actual_range` for `start_in`."""
+    """The bytes of a split as UTF-8; notes their place in `outcome`. The last two are for `splits.actual_range`."""
     if file_plan.file.is_compressed or not encoding.is_utf8(charset):
         outcome.start, outcome.end = split.start, split.end
     if file_plan.file.is_compressed and encoding.is_utf8(charset):
@@ -66,7 +68,7 @@ def bytes_of(
         return stream
     if not encoding.is_utf8(charset):
         return encoding.Utf8Stream(stream, charset, file_plan.data_start)
-    outcome.start, outcome.end = splits.actual_range(split, stream, start_in)
+    outcome.start, outcome.end = splits.actual_range(split, stream, start_in, guesses=guesses)
     outcome.is_consistent = outcome.start <= outcome.end
     stream.seek(outcome.start)
     return _Range(stream, max(outcome.end - outcome.start, 0))

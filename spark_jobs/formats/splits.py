@@ -70,22 +70,52 @@ def plan(file_plans: Sequence[FilePlan], split_bytes: int = SPLIT_BYTES) -> list
     return splits
 
 
-def actual_range(split: Split, stream: Stream, start_in: StartIn = stretch.next_line_start) -> tuple[int, int]:
-    """The bytes that a split reads: its nominal range moved to where records seem to start.
-
-    An end before the start says that one of the two guesses is wrong.
+def actual_range(
+    split: Split, stream: Stream, start_in: StartIn = stretch.next_line_start, *, guesses: bool = False
+) -> tuple[int, int]:
+    """The bytes that a split reads: its nominal range moved to where records start, or seem to.
 
     Args:
         split: the split.
         stream: its file.
         start_in: finds the first record start behind the first byte of some bytes from the middle of the file; None
-            where there is none. It may guess.
+            where there is none.
+        guesses: whether it may be wrong, which whoever reads the split finds out. An end before the start says that
+            one of the two guesses is wrong.
     """
     if split.is_exact:
         return split.start, split.end
+    if not guesses:
+        return _between_lines(split, stream, start_in)
     start = split.start if split.index == 0 else _likely_start(stream, split.start, start_in)
     end = split.end if split.is_last else _likely_start(stream, split.end, start_in)
     return start, end
+
+
+def _between_lines(split: Split, stream: Stream, start_in: StartIn) -> tuple[int, int]:
+    """The lines that begin in a split, however long the last one is; nothing where one goes on through all of it."""
+    start: int | None = split.start
+    if split.index:
+        start = _line_start(stream, split.start, start_in, split.end)
+        if start is None or start >= split.end:
+            return split.end, split.end
+    end = None if split.is_last else _line_start(stream, split.end, start_in, None)
+    assert start is not None
+    return start, split.end if split.is_last else stream.size() if end is None else end
+
+
+def _line_start(stream: Stream, position: int, start_in: StartIn, until: int | None) -> int | None:
+    """The first line start at or after a position; None where there is none before another one, or at all."""
+    at = position - 1
+    stream.seek(at)
+    size = _PROBE_BYTES
+    while (until is None or at < until) and (chunk := stream.read(size)):
+        found = start_in(chunk)
+        if found is not None:
+            return at + found
+        at += len(chunk)
+        size = min(2 * size, _MOST_PROBED_BYTES)
+    return None
 
 
 def _likely_start(stream: Stream, position: int, start_in: StartIn) -> int:

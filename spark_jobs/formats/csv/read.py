@@ -108,7 +108,7 @@ class CsvReader(reader.Reader):
 
     def _bytes(self, split: Split, file_plan: FilePlan, stream: Stream, outcome: SplitOutcome) -> ByteStream:
         start_in = parser.dialect_of(self.options).likely_start
-        return reading.bytes_of(split, file_plan, self.options.encoding, stream, outcome, start_in)
+        return reading.bytes_of(split, file_plan, self.options.encoding, stream, outcome, start_in, guesses=True)
 
     def exact_splits(self, file_plan: FilePlan, cut: Sequence[Split]) -> list[Split]:
         """Found by one pass over the file's bytes in bounded memory."""

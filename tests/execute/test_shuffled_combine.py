@@ -376,6 +376,7 @@ def test_matches_of_one_record_that_do_not_fit_are_told(tmp_path: Path, monkeypa
     _write(tmp_path, _combine(where="o.amount > p.f", match="all"))
     wide = "\n".join(f"{i % 3},{i % 9},{'w' * 5000}{i}" for i in range(1000))
     (tmp_path / "parts.csv").write_text(f"key,f,w\n{wide}\n")
+    (tmp_path / "orders.csv").write_text("id,key,amount\n1,2,30\n2,2,40\n")
     failed = pipelines.run(tmp_path, memory_limit_bytes=8 << 20).result
     assert failed.exit_code == 1
     assert failed.error is not None

@@ -194,6 +194,8 @@ def test_ranges_whose_sides_fail_are_those_of_a_loop_over_all_pairs(
         wanted = run()
     assert wanted[1] or dirt == "none" or "d.t <= b.high" in where
     assert run() == wanted
+    monkeypatch.setattr(joining, "_MANY", 1)
+    assert run() == wanted
     monkeypatch.setattr(joining, "PAIR_ROWS", 7)
     monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, "200")
     monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, "200")

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Candidate pairs that are held at once.
 PAIR_ROWS = 1_048_576
+#: A driver with more candidates is tried with the first of them before all are, where ranges may fail.
+_MANY = 64
 #: A pair's columns: read by the body, left by it, as records, and in the nodes behind; and its places.
 _PAIR_FORMS, _PAIR_BYTES = 4, 32
 
@@ -234,7 +236,22 @@ class Joining(operator.Operator):
         return replace(batch, data=pa.RecordBatch.from_pydict(columns), rows=batch.rows.take(driver))
 
     def _tested(self, batch: batches.Batch, pairs: Pairs, qualifier: str) -> tuple[np.ndarray, list[engine.RowFailure]]:
-        """The pairs for which a part of the rest of `where` is true, and the drivers for which it fails."""
+        """The pairs for which a part of the rest of `where` is true, and the drivers for which it fails.
+
+        A driver whose side of a range fails has all build records for candidates, and mostly fails with the first.
+        """
+        first = np.flatnonzero(np.diff(pairs.driver, prepend=-1))
+        many = first[np.diff(first, append=len(pairs.driver)) > _MANY]
+        if not len(many) or not any(each.may_fail for each in self.step.ranges):
+            return self._evaluated(batch, pairs, qualifier)
+        _, failed = self._evaluated(batch, pairs.take(many), qualifier)
+        rest = np.flatnonzero(~np.isin(pairs.driver, [item.row for item in failed]))
+        kept, more = self._evaluated(batch, pairs.take(rest), qualifier)
+        return rest[kept], failed + more
+
+    def _evaluated(
+        self, batch: batches.Batch, pairs: Pairs, qualifier: str
+    ) -> tuple[np.ndarray, list[engine.RowFailure]]:
         program, compiled = self.residuals[qualifier]
         result = self.run(compiled, self._joined(batch, pairs, program), engine.Surroundings())
         kept = np.arange(len(pairs.driver)) if result.rows is None else result.rows.to_numpy(zero_copy_only=False)

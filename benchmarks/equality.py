@@ -24,6 +24,7 @@ _ORDERS = dict(
 )
 _KINDS = {**_ORDERS, "total": "DOUBLE"}
 _TOTALS = {"orders": "BIGINT", "revenue": "DOUBLE", "pieces": "BIGINT", "mean": "DOUBLE", "largest": "DOUBLE"}
+_FULL = {"orders": "BIGINT", "pieces": "BIGINT", "least": "BIGINT"}
 _RANGED = {
     "id": "BIGINT", "customer": "VARCHAR", "amount": "DOUBLE", "day": "DATE", "nth": "BIGINT", "so_far": "DOUBLE",
 }  # fmt: skip
@@ -39,6 +40,12 @@ RESULTS: dict[str, dict[str, dict[str, str]]] = {
     "dead_letters": {"good": _ORDERS, "rejected": {}},
     "correlated": {"good": _ORDERS, "rejected": {}},
     "correlated_all_dirty": {"good": _ORDERS, "rejected": {}},
+    "retracted": {
+        "good": {**_ORDERS, "basket": "BIGINT", "shelf": "BIGINT"},
+        "baskets": {"basket": "BIGINT", **_FULL},
+        "shelves": {"shelf": "BIGINT", **_FULL},
+        "rejected": {},
+    },
     "window": {"ranged": _RANGED},
     "window_large": {"ranged": _RANGED},
     "group_16": {"totals": {"region": "VARCHAR", "status": "VARCHAR", **_TOTALS}},

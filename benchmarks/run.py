@@ -41,7 +41,7 @@ GOALS = {
     "ranges": 0.2, "collect": 0.6, "skew": 0.4,
     "startup": 0.6, "small_files": 0.5, "dead_letters": 0.8, "ndjson": 0.5, "ndjson_widened": 0.5,
     "tumbling": 0.5, "session": 0.6, "window": 0.6, "window_large": 0.6,
-    "correlated": 0.4, "correlated_all_dirty": 0.6,
+    "correlated": 0.4, "correlated_all_dirty": 0.6, "retracted": 0.7,
 }  # fmt: skip
 #: From 5 to 20 million rows: the most that time and memory may grow.
 SCALING = (4.2, 1.15)

@@ -28,7 +28,7 @@ import pyarrow as pa
 from spark_jobs import plan
 from spark_jobs.execute import identity
 from spark_jobs.execute.run import executor
-from spark_jobs.execute.spark import chain, session
+from spark_jobs.execute.spark import chain, session, spread
 from spark_jobs.execute.tasks import level as levels
 from spark_jobs.execute.tasks import parcels, report
 from spark_jobs.plan.options import RunOptions
@@ -72,10 +72,16 @@ def run_chain(_: object, spec: JobSpec) -> list[report.TaskReport]:
     return sorted(reports, key=lambda each: (each.level, each.number))
 
 
+def answers(_: object, pickled: bytes, count: int) -> list[dict[str, Any]]:
+    """What tasks that Spark spreads answer."""
+    numbers = (pa.RecordBatch.from_pydict({"id": [number]}) for number in range(count))
+    return _timed("spread", spread.run_task(pickled, numbers))
+
+
 def _timed(name: str, batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
     started = time.process_time()
     rows = [row for batch in batches for row in batch.to_pylist()]
-    sent = sum(len(row["payload"]) for row in rows)
+    sent = sum(len(row.get("payload") or b"") for row in rows)
     print(f"{name}: {time.process_time() - started:.2f} s of processor, sends {sent} bytes")
     return rows
 
@@ -90,6 +96,7 @@ def main() -> None:
     profile = cProfile.Profile()
     with (
         mock.patch.object(chain, "run", run_chain),
+        mock.patch.object(spread, "_answers", answers),
         mock.patch.object(session, "open_session", return_value=NoSession()),
         mock.patch.object(session, "describe", return_value={}),
     ):

@@ -75,11 +75,14 @@ RESULTS: dict[str, dict[str, dict[str, str]]] = {
 }  # fmt: skip
 
 
+_CUT = "floor({0} * least(10000, pow(10, 9 - floor(log10(greatest(abs({0}), 1))))) + 0.317)"
+
+
 def differences(workload: str, one: Path, other: Path) -> list[str]:
     """What differs between the results of two programs.
 
-    Floats are compared to four decimals, since sums in another order round otherwise; they are cut where no short
-    decimal number lies, so that a last digit decides nothing.
+    Floats are compared to four decimals and ten digits, since sums in another order round otherwise; they are cut where
+    no short decimal number lies, so that a last digit decides nothing.
     """
     found = []
     for name, columns in RESULTS[workload].items():
@@ -97,7 +100,7 @@ def _summary(folder: Path, name: str, columns: dict[str, str]) -> tuple[int, int
         return _first(
             f"SELECT count(*) FROM read_csv('{pattern}', header = true, all_varchar = true, null_padding = true)"
         )[0], 0
-    cut = {column: f"floor({column} * 10000 + 0.317)" for column, kind in columns.items() if kind == "DOUBLE"}
+    cut = {column: _CUT.format(column) for column, kind in columns.items() if kind == "DOUBLE"}
     values = ", ".join(cut.get(column, column) for column in columns)
     kinds = ", ".join(f"'{column}': '{kind}'" for column, kind in columns.items())
     source = f"read_csv('{pattern}', header = true, types = {{{kinds}}})"

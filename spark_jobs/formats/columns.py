@@ -46,6 +46,8 @@ class FilePlan:
         data_start: where the first record after the header begins, in bytes of the file as UTF-8.
         is_splittable: whether parts of the file can be read on their own.
         layout: how records stand in the file, where the format has several ways.
+        known: where no record was asked for undeclared names but the first ones: those that these and files before
+            have. Whoever reads the file tells when there are others (`SplitOutcome.has_news`). None: they are found.
     """
 
     file: InputFile
@@ -53,6 +55,7 @@ class FilePlan:
     data_start: int
     is_splittable: bool
     layout: StrEnum | None = None
+    known: tuple[str, ...] | None = None
 
     @property
     def is_whole(self) -> bool:

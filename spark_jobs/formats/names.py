@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
 from spark_jobs.formats import splits
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spark_jobs.formats.columns import ColumnTracker, FilePlan
     from spark_jobs.formats.reader import Reader
     from spark_jobs.formats.splits import Split
@@ -18,15 +19,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a file whose names are looked for; `declared` are those that are known."""
+    """A part of a file whose names are looked for.
+
+    Args:
+        split: where it is.
+        file_plan: how the file is read.
+        declared: the names that are known.
+        most_records: how many of its first records are looked at; None for all.
+    """
 
     split: Split
     file_plan: FilePlan
     declared: tuple[str, ...]
+    most_records: int | None = None
 
 
-#: Looks for the names of some parts as `names_of` does, wherever that is done, in any groups of neighbours.
-Search = Callable[["Reader", Sequence[Part]], list[tuple[str, ...]]]
+class Search(Protocol):
+    """Looks for names, wherever that is done."""
+
+    def sample(self, reader: Reader, parts: Sequence[Part]) -> list[Part] | None:
+        """The parts that are looked at now, at most one of each file, where reading records will tell of other names.
+
+        None where all have to be looked at before.
+        """
+
+    def __call__(self, reader: Reader, parts: Sequence[Part]) -> list[tuple[str, ...]]:
+        """The names of some parts, as `names_of` finds them, in any groups of neighbours."""
 
 
 def names_of(reader: Reader, parts: Sequence[Part]) -> list[tuple[str, ...]]:
@@ -38,24 +56,49 @@ def names_of(reader: Reader, parts: Sequence[Part]) -> list[tuple[str, ...]]:
     return [names for group in reader.groups(parts) for names in reader.names(group)]
 
 
-def search_here(reader: Reader, parts: Sequence[Part]) -> list[tuple[str, ...]]:
-    """Look for names in this process, several parts at a time: most of the work is Arrow's."""
-    groups = reader.groups(parts)
-    if len(groups) < 2:
-        return names_of(reader, parts)
-    with ThreadPoolExecutor(min(len(groups), os.cpu_count() or 1)) as pool:
-        return [names for found in pool.map(reader.names, groups) for names in found]
+class SearchHere:
+    """Looks for all names in this process."""
+
+    def sample(self, reader: Reader, parts: Sequence[Part]) -> None:
+        """All parts are looked at."""
+
+    def __call__(self, reader: Reader, parts: Sequence[Part]) -> list[tuple[str, ...]]:
+        """Look at several parts at a time: most of the work is Arrow's."""
+        groups = reader.groups(parts)
+        if len(groups) < 2:
+            return names_of(reader, parts)
+        with ThreadPoolExecutor(min(len(groups), os.cpu_count() or 1)) as pool:
+            return [names for found in pool.map(reader.names, groups) for names in found]
+
+
+search_here = SearchHere()
 
 
 def note_undeclared(
     tracker: ColumnTracker, reader: Reader, plans: Sequence[FilePlan], declared: Sequence[str], search: Search
-) -> None:
-    """Note the undeclared names of all records, file by file.
+) -> tuple[FilePlan, ...]:
+    """Note the undeclared names of all records, or of a sample of them, file by file.
+
+    Returns:
+        the plans; where a sample was taken, with the names that are known when a file is read. Names are in first-seen
+        order as long as no file has others than those.
 
     Raises:
         FormatError: see `names_of`; or one of them is rejected.
     """
     parts = [Part(split, plans[split.file], tuple(declared)) for split in splits.plan(plans)]
-    for part, found in zip(parts, search(reader, parts), strict=True):
+    sample = search.sample(reader, parts)
+    wanted = parts if sample is None else sample
+    by_file: dict[int, tuple[str, ...]] = {}
+    for part, found in zip(wanted, search(reader, wanted), strict=True):
+        by_file[part.split.file] = found
         for name in found:
             tracker.note_undeclared(part.file_plan.file.name, name)
+    if sample is None:
+        return tuple(plans)
+    known: dict[str, None] = {}
+    made = []
+    for number, plan in enumerate(plans):
+        known.update(dict.fromkeys(by_file.get(number, ())))
+        made.append(replace(plan, known=tuple(known)))
+    return tuple(made)

@@ -39,6 +39,11 @@ class Reader(ABC):
     #: Whether an empty text is nothing, so that a default stands for it.
     blank_is_nothing: ClassVar[bool] = False
 
+    @property
+    def notices_names(self) -> bool:
+        """Whether reading records tells of undeclared names that the plan of the file does not know."""
+        return False
+
     @abstractmethod
     def plan(
         self,

@@ -29,12 +29,15 @@ class SplitOutcome:
         records: how many records there were, good and bad.
         is_consistent: whether the split ended outside quotes, and not before its start. When one split of a file is
             not consistent, what its splits gave must be thrown away and read again with `Reader.exact_splits`.
+        has_news: whether there are undeclared names that the plan of the file does not know (`FilePlan.known`); reading
+            may have ended there.
     """
 
     start: int = 0
     end: int = 0
     records: int = 0
     is_consistent: bool = True
+    has_news: bool = False
 
 
 class _Range:

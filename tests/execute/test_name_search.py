@@ -81,3 +81,81 @@ def test_names_are_looked_for_where_somebody_wants_them(
     error = pipelines.run(tmp_path).result.error
     assert (error.code if error else None) == ("E217" if on_unmapped == "reject" else None)
     assert bool(searched) is is_searched
+
+
+@pytest.fixture
+def sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first two records of each file stand for all of them."""
+    without_spark.install(monkeypatch)
+    monkeypatch.setattr(name_search, "DRIVER_BYTES", 0)
+    monkeypatch.setattr(name_search, "_SAMPLE_BYTES", 0)
+    monkeypatch.setattr(name_search, "_SAMPLE_RECORDS", 2)
+
+
+LATE = {"in/a.ndjson": lines(0, 60), "in/b.ndjson": lines(100, 30), "in/c.ndjson": lines(0, 3, late={"k": None})}
+EARLY = {"in/a.ndjson": lines(0, 40), "in/b.ndjson": lines(0, 50, new=1), "in/c.ndjson": lines(0, 9)}
+
+
+@pytest.mark.usefixtures("sampled")
+@pytest.mark.parametrize(("files", "is_searched"), [(LATE, True), (EARLY, False)])
+@pytest.mark.parametrize("split_bytes", ["200", "100000000"])
+def test_columns_that_come_late_are_found_and_all_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, split_bytes: str,
+    files: dict[str, str], *, is_searched: bool,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("CLINKER_SPLIT_BYTES", split_bytes)
+    pipelines.write(tmp_path, {"pipeline.yaml": pipeline(OUTPUT % ("s", "")), **files})
+    caplog.set_level("INFO", logger="clinker.run")
+    assert pipelines.run(tmp_path, metrics_spool_dir=str(tmp_path / "sampled")).result.error is None
+    assert ("s: records have undeclared columns that the first ones lack" in caplog.text) is is_searched
+    found = pipelines.outputs(tmp_path)["o.csv"]
+    assert found.splitlines()[0] == (b"id,c0,c1,c2,late.k" if is_searched else b"id,c0,new")
+    with monkeypatch.context() as patched:
+        patched.setattr(name_search, "DRIVER_BYTES", 1 << 30)
+        assert pipelines.run(tmp_path, force=True, metrics_spool_dir=str(tmp_path / "whole")).result.error is None
+    assert pipelines.outputs(tmp_path)["o.csv"] == found
+    assert columns_of(tmp_path / "sampled") == columns_of(tmp_path / "whole")
+
+
+def columns_of(spool: Path) -> object:
+    """What metrics tell of the columns of the source."""
+    (path,) = spool.glob("*.json")
+    return json.loads(path.read_text())["scans"]["s"]
+
+
+@pytest.mark.usefixtures("sampled")
+def test_a_late_column_is_rejected_where_all_are(tmp_path: Path) -> None:
+    written = pipeline(SUMS, OUTPUT % ("sums", ""), on_unmapped="reject")
+    records = '{"id":1}\n' * 50
+    pipelines.write(tmp_path, {"pipeline.yaml": written, "in/a.ndjson": records})
+    assert pipelines.run(tmp_path).result.error is None
+    pipelines.write(tmp_path, {"in/a.ndjson": records + '{"id":1,"late":1}\n'})
+    error = pipelines.run(tmp_path, force=True).result.error
+    assert error is not None
+    assert error.code == "E217"
+    assert "late" in error.message
+
+
+@pytest.mark.usefixtures("sampled")
+def test_what_no_file_has_is_told_once_when_all_were_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    written = pipeline(OUTPUT % ("s", ", exclude: [late.k, never]"))
+    pipelines.write(tmp_path, {"pipeline.yaml": written, **LATE})
+    assert pipelines.run(tmp_path).result.error is None
+    assert [line for line in caplog.text.splitlines() if "W212" in line and "'late.k'" in line] == []
+    assert len([line for line in caplog.text.splitlines() if "W212" in line and "'never'" in line]) == 1
+
+
+@pytest.mark.usefixtures("sampled")
+def test_late_columns_and_rejected_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = pipeline(OUTPUT % ("s", "")).replace("glob:", "correlation_key: key, glob:")
+    source = source.replace("{id: int}", "{id: int, key: string}")
+    source += "error_handling: {strategy: continue, dlq: {path: out/dead.csv}}\n"
+    records = "".join(json.dumps({"id": n, "key": f"k{n % 7}"}) + "\n" for n in range(100))
+    records += '{"id":"odd","key":"k3"}\n{"id":5,"key":"k4","late":1}\n'
+    pipelines.write(tmp_path, {"pipeline.yaml": source, "in/a.ndjson": records})
+    outcome = pipelines.run(tmp_path)
+    assert outcome.result.error is None
+    found = pipelines.outputs(tmp_path)["o.csv"]
+    assert found.splitlines()[0] == b"id,key,late"
+    assert b"k3" not in found
+    assert found.count(b"\n") == 1 + 100 - 14 + 1

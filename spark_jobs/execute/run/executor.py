@@ -6,6 +6,7 @@ import tempfile
 import threading
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ from spark_jobs.scan.files import FormatError
 from spark_jobs.scan.staging.staging import SourceStaging
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from pyspark.sql import SparkSession
 
@@ -227,7 +228,8 @@ def _begin(run: _Run) -> _SessionOpening:
             work.split_bytes(),
             copies=_copies(run),
             allow_outside=run.options.allow_absolute_paths,
-            search=name_search.NameSearch(opening.wait),
+            # A preview reads too little to notice names.
+            search=name_search.NameSearch(opening.wait, samples=run.options.preview is None),
         )
     if run.source_staging is not None:
         logs.LOG.info("staging: %s", run.source_staging)
@@ -282,9 +284,8 @@ def _work(run: _Run, opening: _SessionOpening, wanted: targets.Targets, draft: D
         with shown, spill.folder(run.plan.storage) as spilling:
             share = run.plan.memory_limit_bytes // run.threads
             room = work.Room(str(draft.home), outputs.places(wanted, draft), spilling, share)
-            told = work.run_spec(run.plan, run.options, run.inputs, room)
-            first = Pass(run.plan, told, run.inputs, work.run_values(run.plan, run.identity))
-            run.work = work.Work(first, run.clock, run.options.preview)
+            named = partial(_named, run, opening, room)
+            run.work = work.Work(_first_pass(run, room), run.clock, named, run.options.preview)
             run.work.all_jobs(spark)
     finally:
         if run.work:
@@ -294,6 +295,23 @@ def _work(run: _Run, opening: _SessionOpening, wanted: targets.Targets, draft: D
     _log_around(run, transform.AFTER)
     tolerance.judge(run.plan.errors, products, run.options.error_threshold)
     return spark, run.work
+
+
+def _first_pass(run: _Run, room: work.Room) -> Pass:
+    assert run.inputs is not None
+    told = work.run_spec(run.plan, run.options, run.inputs, room)
+    return Pass(run.plan, told, run.inputs, work.run_values(run.plan, run.identity))
+
+
+def _named(run: _Run, opening: _SessionOpening, room: work.Room, names: Collection[str]) -> Pass:
+    """The first pass, knowing all undeclared columns of some sources."""
+    assert run.inputs is not None
+    text = "%s: records have undeclared columns that the first ones lack; all are looked for, and read again"
+    for name in sorted(names):
+        logs.LOG.info(text, name)
+    search = name_search.NameSearch(opening.wait, samples=False)
+    run.inputs = inputs.searched(run.plan, run.inputs, names, work.split_bytes(), search)
+    return _first_pass(run, room)
 
 
 def _log_around(run: _Run, when: str) -> None:

@@ -21,7 +21,7 @@ from spark_jobs.scan.files import FormatError
 from spark_jobs.scan.staging import staging
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from spark_jobs.formats.names import Search
     from spark_jobs.nodes.source.step import SourceStep
@@ -217,6 +217,22 @@ def with_pages(
         with told(plan, name):
             scans[name] = _scan(found.steps[name], matched, search, is_asked=name in asked)
     return numbered(found.steps, {name: scans[name] for name in found.steps}, split_bytes)
+
+
+def searched(plan: plans.Plan, found: Inputs, names: Collection[str], split_bytes: int, search: Search) -> Inputs:
+    """The same with all undeclared columns of some sources.
+
+    Raises:
+        RunFailed: a file is broken or not what it was, or its columns are refused.
+    """
+    scans = {**found.scans}
+    for name in names:
+        before = scans[name]
+        with told(plan, name):
+            files = [each.file for each in before.files]
+            again = found.steps[name].scan(files, found.steps[name].on_unmapped, search)
+        scans[name] = replace(again, skipped=before.skipped, warnings=before.warnings)
+    return numbered(found.steps, scans, split_bytes)
 
 
 def numbered(steps: Mapping[str, SourceStep], scans: Mapping[str, columns.ScanPlan], split_bytes: int) -> Inputs:

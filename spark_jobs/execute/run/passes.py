@@ -65,7 +65,7 @@ class Pass:
     def over(self, spark: SparkSession, products: Products, clock: Stopwatch) -> None:
         """Run all jobs, in order; each gets what earlier ones wrote down. `products` has what there is so far.
 
-        It ends early where `products.unfolded` says that it is of no use.
+        It ends early where it is of no use.
         """
         written: dict[Need, list[Part]] = {}
         for index in range(len(self._jobs(written))):
@@ -73,7 +73,7 @@ class Pass:
             with clock.phase(f"job {job.number}"):
                 reports = self._reports(spark, self._spec(job, products, written), products)
             products.add(job.number, reports)
-            if products.unfolded:
+            if products.is_useless:
                 return
             self._stop_when_broken(products)
             for box in job.boxes.values():

@@ -33,6 +33,7 @@ class Products:
         dirty: files with what tasks found of correlation groups.
         counted: what nodes had counted when what they look up was written down.
         unfolded: nodes whose short way does not hold: the pass is of no use.
+        unnamed: sources with undeclared columns that were not known: the pass is of no use either.
     """
 
     inputs: Inputs
@@ -45,6 +46,12 @@ class Products:
     rounds: dict[str, Any] = field(default_factory=dict)
     counted: dict[str, Counters] = field(default_factory=dict)
     unfolded: set[str] = field(default_factory=set)
+    unnamed: set[str] = field(default_factory=set)
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether the pass has to be done again, knowing more."""
+        return bool(self.unfolded or self.unnamed)
 
     def share(self, shares: int) -> int:
         """Take in the shares of a job."""
@@ -59,6 +66,8 @@ class Products:
                 self.parts.setdefault(part.box, []).append(part)
             for measure in report.splits:
                 self.measures.add(measure)
+                if measure.has_news:
+                    self.unnamed.add(self.inputs.by_number[measure.number][0])
             if report.letters and (report.letters.path or report.letters.dropped_path):
                 self.letters.append(report.letters)
             self.dirty += report.dirty

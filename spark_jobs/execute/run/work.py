@@ -22,7 +22,7 @@ from spark_jobs.plan import plan as plans
 from spark_jobs.plan.physical import groups
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -126,11 +126,13 @@ class Work:
     Args:
         wanted: the pass over all records.
         clock: what times it.
+        named: gives the pass that knows all undeclared columns of some sources.
         preview: how many records of each source are wanted, None for all.
     """
 
     wanted: Pass
     clock: Stopwatch
+    named: Callable[[Collection[str]], Pass]
     preview: int | None = None
     products: Products = field(init=False)
 
@@ -138,7 +140,18 @@ class Work:
         self.products = Products(self.wanted.inputs)
 
     def all_jobs(self, spark: SparkSession) -> None:
-        """Run them all."""
+        """Run them all; once more where records have undeclared columns that were not known."""
+        self._run(spark)
+        if unnamed := self.products.unnamed:
+            with self.clock.phase("names"):
+                self.wanted = self.named(unnamed)
+            self._run(spark)
+        if wrong := self.products.tally.unbalanced():
+            text = f"records do not add up, nothing is published: {'; '.join(wrong)}"
+            raise RunFailed(ExitCode.EVALUATION, "E903", text)
+        self._warn_of_absent()
+
+    def _run(self, spark: SparkSession) -> None:
         self._check_names()
         if self.preview is not None:
             self._read(self.wanted.inputs.beginnings())
@@ -149,9 +162,6 @@ class Work:
         if self.preview is not None:
             self._read(self.wanted.inputs.limited(self.preview))
         self._settle(spark)
-        if wrong := self.products.tally.unbalanced():
-            text = f"records do not add up, nothing is published: {'; '.join(wrong)}"
-            raise RunFailed(ExitCode.EVALUATION, "E903", text)
 
     def _read(self, known: inputs.Inputs) -> None:
         self.wanted = replace(self.wanted, inputs=known)
@@ -162,8 +172,7 @@ class Work:
         run = self.wanted.run
         rounds = Rounds(run, run.groups) if run.groups else None
         while True:
-            self._over(spark)
-            if rounds is None:
+            if self._over(spark).unnamed or rounds is None:
                 return
             rounds.take(self.products)
             self.wanted = replace(self.wanted, inputs=self.products.inputs)
@@ -183,7 +192,7 @@ class Work:
                 self.products = found
             wanted = self.wanted if looking is None else replace(self.wanted, known=looking)
             wanted.over(spark, found, self.clock)
-            if not found.unfolded:
+            if not found.unfolded or found.unnamed:
                 return found
             self.wanted = self.wanted.unfolded(found.unfolded)
 
@@ -197,7 +206,6 @@ class Work:
         run, plan = self.wanted.run, self.wanted.plan
         for name, step in plan.outputs.items():
             known = run.widened[name]
-            _warn_of_absent(step, known)
             written = shape.written(step, known, run.widened_type)
             for _, message in step.unwritable(column.name for column in written):
                 help_text = "name it under `mapping`, leave it out by `exclude`, or choose another encoding"
@@ -206,6 +214,11 @@ class Work:
                 output_run.writer(step, known, run.widened_type)
             except format.Unfit as problem:
                 raise verdict.broken(plan, "E900", str(problem), name) from problem
+
+    def _warn_of_absent(self) -> None:
+        """What is named and nowhere there is told when all records were read."""
+        for name, step in self.wanted.plan.outputs.items():
+            _warn_of_absent(step, self.wanted.run.widened[name])
 
 
 def _warn_of_absent(step: OutputStep, known: Sequence[str]) -> None:

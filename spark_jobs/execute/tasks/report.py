@@ -47,7 +47,7 @@ class Measure:
     """What reading a split told: its number over all sources, the records in it, and whether it was cut rightly.
 
     `watermark` is how far its records have come: the latest event time less the delay, in microseconds since the first
-    moment, counted from 1; 0 where no record has one.
+    moment, counted from 1; 0 where no record has one. `has_news` says that there are undeclared names nobody knew.
     """
 
     number: int
@@ -55,6 +55,7 @@ class Measure:
     bytes: int
     is_consistent: bool
     watermark: int = 0
+    has_news: bool = False
 
 
 @dataclass

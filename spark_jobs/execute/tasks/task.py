@@ -204,9 +204,8 @@ class Task(failing.Failing):
         """What reading splits told; the last may have ended early, and others were not begun."""
         for place, found in zip(places, outcomes, strict=False):
             size = max(found.end - found.start, 0)
-            told = report.Measure(
-                place.number, found.records, size, found.is_consistent, watermarks.get(place.number, 0)
-            )
+            watermark = watermarks.get(place.number, 0)
+            told = report.Measure(place.number, found.records, size, found.is_consistent, watermark, found.has_news)
             self.report.splits.append(told)
 
     def receive(self, exchange: regions.Exchange, parcels: Iterator[tuple[int, bytes]]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.formats import format
-from spark_jobs.formats.json import attempts, exact, members, quick, undeclared
+from spark_jobs.formats.json import attempts, exact, members, noticing, quick, undeclared
 from spark_jobs.formats.json.options import JsonLayout
 from spark_jobs.formats.json.texts import array, decoding, documents, portions
 from spark_jobs.formats.reading import most_rows
@@ -50,7 +50,13 @@ class JsonParser:
     """Reads stretches of one file."""
 
     def __init__(
-        self, path: str, layout: JsonLayout, options: JsonRead, reading: Reading, arrays: Sequence[ArrayPath] = ()
+        self,
+        path: str,
+        layout: JsonLayout,
+        options: JsonRead,
+        reading: Reading,
+        arrays: Sequence[ArrayPath] = (),
+        known: Sequence[str] | None = None,
     ) -> None:
         self._path = path
         self._layout = layout
@@ -62,8 +68,15 @@ class JsonParser:
         self._most_rows = most_rows(reading)
         self._portion_bytes = max(min(portions.PORTION_BYTES, size, self._most_rows * _ROW_BYTES), 1)
         self._exact = exact.ExactRecords(reading)
-        in_columns = quick.QuickRecords(reading, self._arrays)
+        declared = [column.key for column in reading.columns]
+        self._noticing = None if known is None else noticing.Noticing(declared, known)
+        in_columns = quick.QuickRecords(reading, self._arrays, self._noticing)
         self._attempts = attempts.Attempts(in_columns) if in_columns.is_possible else None
+
+    @property
+    def has_news(self) -> bool:
+        """Whether records have undeclared names that were not known."""
+        return self._noticing is not None and self._noticing.has_news
 
     def blocks(self, begin: Begin, stretch: Stretch) -> Iterator[Block]:
         """The blocks of a stretch of lines, or of a whole file in the other layouts; fills in `stretch` on the way.
@@ -171,6 +184,7 @@ class JsonParser:
             return format.Block(first, lines.count, taken.parts[0][1].batch)
         singly = lines.singly if left else []
         items = list(exact.of_lines([singly[at] for at in left], self._options.encoding))
+        self._notice(items)
         if self._layout is not JsonLayout.NDJSON and not all(isinstance(item, dict) for item in items):
             return None
         if self._arrays:
@@ -209,7 +223,12 @@ class JsonParser:
         numbers = _numbers(starts[left], counts[left]).tolist()
         return _joined(first, int(counts.sum()), found, self._exact.block(first, items, numbers))
 
+    def _notice(self, items: list[Item]) -> None:
+        if self._noticing is not None:
+            self._noticing.look_at(items)
+
     def _of_items(self, stretch: Stretch, items: list[Item]) -> Block:
+        self._notice(items)
         return self._exact.block(stretch.records, list(self._spread(items)))
 
     def keys(self, begin: Begin, most_records: int | None = None) -> dict[str, None]:

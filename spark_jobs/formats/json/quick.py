@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
+    from spark_jobs.formats.json.noticing import Noticing
     from spark_jobs.formats.json.texts.portions import Lines, Mask, Places
 
 #: Stands for the type of columns whose values are cut out of the text, of any kind as they are.
@@ -96,10 +97,12 @@ class QuickRecords:
     Args:
         reading: what is wanted.
         arrays: arrays that are exploded or joined.
+        noticing: is shown all that is read, where names are noticed.
     """
 
-    def __init__(self, reading: Reading, arrays: Sequence[ArrayPath] = ()) -> None:
+    def __init__(self, reading: Reading, arrays: Sequence[ArrayPath] = (), noticing: Noticing | None = None) -> None:
         self._reading = reading
+        self._noticing = noticing
         leaves = _leaves(reading, [each.path for each in arrays])
         if arrays and leaves and any(leaf.is_container for leaf in leaves):
             leaves = None
@@ -143,7 +146,10 @@ class QuickRecords:
         if self._schema is None:
             fields = kinds if self._spreading is None else self._spreading.fields(kinds)
             self._schema = pa.schema(list(spreading.structure(fields))) if fields else _NOTHING
-        table = arrow.read(text, count, self._schema)
+        if self._noticing is None:
+            table = arrow.read(text, count, self._schema)
+        else:
+            table = self._noticing.read(text, count, kinds, self._schema)
         if self._spreading is not None:
             return self._read_spread(self._spreading, table, text, kinds)
         odd = np.zeros(count, dtype=np.bool_)
@@ -188,6 +194,8 @@ class QuickRecords:
     def learn(self, records: Sequence[dict[str, Any]], *, is_first: bool = False) -> bool:
         """Take the kinds of values from some records; tells whether that changed anything."""
         changed = False
+        if self._noticing is not None:
+            self._noticing.learn(records)
         if self._spreading is not None:
             records, changed = self._spreading.learn(records, may_change=self._may_respread)
             self._may_respread &= not changed

@@ -2,13 +2,14 @@
 
 JSON records bring their names along, so undeclared columns are known only when all records were seen. Where they are
 to be carried or rejected, the files are read once for their names alone, part by part; the parts can be looked at
-anywhere, for the first-seen order is that of the parts and within them. `drop` needs no such pass.
+anywhere, for the first-seen order is that of the parts and within them. `drop` needs no such pass; nor do large files,
+of which the first records are looked at, and readers tell where others have more.
 """
 
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import types
@@ -69,8 +70,13 @@ class JsonReader(reader.Reader):
         heads.tell(looked, source, tracker)
         plans = [found.plan for found in looked]
         if on_unmapped is not OnUnmapped.DROP:
-            names.note_undeclared(tracker, self, plans, declared, search)
+            plans = list(names.note_undeclared(tracker, self, plans, declared, search))
         return tracker.plan(tuple(plans), skipped, exact.WIDENED_TYPE)
+
+    @property
+    def notices_names(self) -> bool:
+        """Where each object is a record."""
+        return not self.arrays and self.options.record_path is None
 
     def groups(self, parts: Sequence[Part]) -> list[list[Part]]:
         """Small neighbours together, others alone."""
@@ -94,6 +100,7 @@ class JsonReader(reader.Reader):
             and part.file_plan.is_splittable
             and not part.file_plan.file.is_compressed
             and part.file_plan.file.most_records is None
+            and part.most_records is None
             and not self.arrays
         )
 
@@ -112,10 +119,11 @@ class JsonReader(reader.Reader):
 
     def _names_of_one(self, part: Part) -> tuple[str, ...]:
         wanted = Reading(tuple(SourceColumn(name, types.ANY) for name in part.declared))
-        parsed = self._parser(part.file_plan, wanted)
-        with changes.opened(part.file_plan.file) as raw:
+        file = part.file_plan.file
+        parsed = self._parser(replace(part.file_plan, known=None), wanted)
+        with changes.opened(file) as raw:
             begin = self._beginning(part.split, part.file_plan, raw, SplitOutcome())
-            return tuple(parsed.keys(begin, part.file_plan.file.most_records))
+            return tuple(parsed.keys(begin, part.most_records or file.most_records))
 
     def _beginning(self, split: Split, file_plan: FilePlan, raw: Stream, outcome: SplitOutcome) -> parser.Begin:
         """What gives the bytes of a split from their beginning on."""
@@ -128,7 +136,7 @@ class JsonReader(reader.Reader):
 
     def _parser(self, file_plan: FilePlan, wanted: Reading) -> parser.JsonParser:
         layout = heads.planned_layout(file_plan)
-        return parser.JsonParser(file_plan.file.name, layout, self.options, wanted, self.arrays)
+        return parser.JsonParser(file_plan.file.name, layout, self.options, wanted, self.arrays, file_plan.known)
 
     def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
         """The blocks of a split. Splits of lines are always consistent."""
@@ -139,6 +147,9 @@ class JsonReader(reader.Reader):
             try:
                 for block in parsed.blocks(begin, stretch):
                     outcome.records = stretch.records
+                    outcome.has_news = parsed.has_news
+                    if outcome.has_news:
+                        return
                     yield block
             except TooLong:
                 raise reading.too_long(file_plan, wanted) from None
@@ -171,10 +182,11 @@ class JsonReader(reader.Reader):
         return True
 
     def is_small(self, split: Split, file_plan: FilePlan) -> bool:
-        """A file of lines that is as short as a block, unless arrays make several records of one."""
+        """A file of lines as short as a block, unless arrays make several records of one, or names are noticed."""
         return (
             file_plan.layout is JsonLayout.NDJSON
             and not self.arrays
+            and file_plan.known is None
             and reading.is_small_file(split, file_plan, self.options.encoding)
         )
 

@@ -31,10 +31,10 @@ _SAMPLE = 16
 #: So many bytes are looked at in the exact way before Arrow's reader has begun.
 _FEW_BYTES = 16 << 10
 #: Arrow makes a place for each name in each line, and any few bytes may be a name. So the lines that are looked at
-#: together have no more bytes than this, multiplied by how many they are.
+#: together have no more bytes than this, multiplied by how many they are; twice that where they are of unequal length.
 _MOST_PRODUCT = 1 << 26
 #: Arrow types of members by the class of their values; others are inferred, which takes longer.
-_ARROW: dict[type, pa.DataType] = {
+ARROW: dict[type, pa.DataType] = {
     str: pa.string(),
     int: pa.float64(),
     decoding.Number: pa.float64(),
@@ -52,15 +52,22 @@ class Names:
     Args:
         declared: the names of the declared columns.
         arrays: arrays that are exploded or joined.
+        known: names that were seen before.
     """
 
-    def __init__(self, declared: Sequence[str], arrays: Sequence[ArrayPath] = ()) -> None:
+    def __init__(self, declared: Sequence[str], arrays: Sequence[ArrayPath] = (), known: Sequence[str] = ()) -> None:
         self._undeclared = members.Undeclared(declared)
         self._arrays = tuple(arrays)
-        self.known: dict[str, None] = {}
+        self.known: dict[str, None] = dict.fromkeys(known)
+        self._before = len(self.known)
         self._members = _Members(self._undeclared, self.known, self._arrays)
         self._attempts = attempts.Attempts(self._members)
         self._is_first = True
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there are others than those that were seen before."""
+        return len(self.known) > self._before
 
     def add(self, lines: Lines, *, all_of_them: bool = False) -> bool:
         """Look at the next lines; false, and nothing is noted, where all of them must be objects and one is not."""
@@ -69,7 +76,7 @@ class Names:
         return all(self._add(part, all_of_them=all_of_them) for part in lines.parts(most))
 
     def _add(self, lines: Lines, *, all_of_them: bool) -> bool:
-        if lines.size <= _FEW_BYTES or lines.size * lines.count > _MOST_PRODUCT:
+        if lines.size <= _FEW_BYTES or lines.size * lines.count > 2 * _MOST_PRODUCT:
             return self._add_items(exact.of_lines(lines.singly, ""), all_of_them=all_of_them)
         if self._is_first:
             if not self._add_items(exact.of_lines(lines.singly[:_SAMPLE], ""), all_of_them=all_of_them):
@@ -219,8 +226,8 @@ def _grow(tree: dict[str, Any], record: dict[str, Any], depth: int = 0) -> None:
                 inner = tree.get(key)
                 tree[key] = inner = inner if isinstance(inner, dict) else {}
                 _grow(inner, value, depth + 1)
-        elif value.__class__ in _ARROW:
-            tree[key] = _ARROW[value.__class__]
+        elif value.__class__ in ARROW:
+            tree[key] = ARROW[value.__class__]
 
 
 def _fields(tree: dict[str, Any]) -> list[pa.Field]:

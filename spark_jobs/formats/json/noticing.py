@@ -1,0 +1,113 @@
+"""Notices undeclared names that nobody knew while records are read for good.
+
+Arrow's reader refuses objects with a member that is not in its schema. Where a portion of lines is read with all
+members that are known, there is no other one, and looking for names costs nothing. Only where it is refused are names
+looked for as `undeclared.py` does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from spark_jobs.formats.json import arrow, members, spreading, undeclared
+from spark_jobs.formats.json.texts import portions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from spark_jobs.formats.json.exact import Item
+    from spark_jobs.formats.json.spreading import Path
+
+#: Portions that may be refused with all members before that is not tried any more.
+_REFUSALS = 2
+
+
+class Noticing:
+    """Looks whether records have undeclared leaves besides those that are known.
+
+    Args:
+        declared: the names of the declared columns.
+        known: the undeclared names that are known.
+    """
+
+    def __init__(self, declared: Sequence[str], known: Sequence[str]) -> None:
+        self._names = undeclared.Names(declared, known=known)
+        self._usual = {*declared, *known}
+        self._parents = members.parents(declared)
+        #: Members that are not read, as Arrow reads them.
+        self._others: dict[Path, pa.DataType] = {}
+        self._refusals = 0
+        self._is_over = False
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there was one."""
+        return self._is_over or self._names.has_news
+
+    def look_at(self, items: Iterable[Item]) -> None:
+        """Look at single records."""
+        try:
+            self._names.look_at(items)
+        except undeclared.TooMany:
+            self._is_over = True
+
+    def learn(self, records: Sequence[dict[str, Any]]) -> None:
+        """Take the members of some records, of those that are known."""
+        for record in records:
+            for path, value in _leaves(record, ()):
+                kind = undeclared.ARROW.get(value.__class__)
+                if kind is not None and ".".join(path) in self._usual:
+                    self._others[path] = kind
+
+    def read(self, text: bytes, count: int, kinds: Mapping[Path, pa.DataType], schema: pa.Schema) -> pa.Table:
+        """The values of some objects, by `schema`, which has the members of `kinds`; see `arrow.read`.
+
+        Raises:
+            Refused: at least one object needs the exact way.
+            NoInt: the same because of its number.
+        """
+        whole = self._whole(kinds) if self._refusals < _REFUSALS else None
+        if whole is not None:
+            try:
+                return arrow.read(text, count, whole, "error")
+            except (arrow.Refused, arrow.NoInt):
+                found = arrow.read(text, count, schema)
+                self._refusals += 1
+        else:
+            found = arrow.read(text, count, schema)
+        try:
+            self._names.add(portions.Lines(text))
+        except undeclared.TooMany:
+            self._is_over = True
+        return found
+
+    def _whole(self, kinds: Mapping[Path, pa.DataType]) -> pa.Schema | None:
+        """The schema with all members that are known; None where it does not tell everything.
+
+        A null in the place of an object is a leaf of its own, unless declared columns are in it (decision 93).
+        """
+        above = {path[:at] for path in kinds for at in range(1, len(path))}
+        more = {
+            path: kind
+            for path, kind in self._others.items()
+            if path not in above and not any(path[:at] in kinds for at in range(1, len(path) + 1))
+        }
+        paths = {**kinds, **more}
+        outer = {".".join(path[:at]) for path in paths for at in range(1, len(path))}
+        if not paths or not outer <= self._parents:
+            return None
+        if any(path[:at] in paths for path in paths for at in range(1, len(path))):
+            return None
+        return pa.schema(list(spreading.structure(paths)))
+
+
+def _leaves(record: dict[str, Any], prefix: Path) -> Iterable[tuple[Path, Any]]:
+    for key, value in record.items():
+        path = (*prefix, key)
+        if isinstance(value, dict):
+            if len(path) < members.MAX_DEPTH:
+                yield from _leaves(value, path)
+        else:
+            yield path, value

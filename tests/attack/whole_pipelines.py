@@ -51,7 +51,8 @@ if TYPE_CHECKING:
 #: What is done at once, so small that a few records cross every border.
 _SMALL: list[tuple[Any, str, Any]] = [
     (merging, "DRIVER_BYTES", 0), (merging, "_LEAST_RANGE_BYTES", 100), (letter_files, "DRIVER_ENTRIES", 2),
-    (letter_files, "_TASKS", 5), (name_search, "DRIVER_BYTES", 0), (name_search, "_PACK_BYTES", 300), (name_search, "_SAMPLE_BYTES", 0),
+    (letter_files, "_TASKS", 5), (name_search, "DRIVER_BYTES", 0), (name_search, "_PACK_BYTES", 300),
+    (name_search, "_SAMPLE_BYTES", 0),
     (name_search, "_SAMPLE_RECORDS", 2),
     (combine, "PROBE_ROWS", 3), (combine, "_CHUNK", 200),
     (combine.Combine, "is_large", lambda self, _, table: len(self.step.builds) == 1 and table.num_rows > 0),

@@ -1,4 +1,7 @@
-"""Numeric functions take numbers alone: a record with another value is in no group (decision 90)."""
+"""Numeric functions take numbers alone: a record with another value is in no group (decision 90).
+
+The same holds for those of windows, where such a value is a failure of the row that has it.
+"""
 
 from __future__ import annotations
 
@@ -39,23 +42,28 @@ def failures(
     found: dict[int, engine.RowFailure] = {}
     for name, function in wanted.items():
         column = columns[name]
-        fits = pc.fill_null(pc.match_substring_regex(column, _NUMBER), True)
-        if pc.all(fits, min_count=0).as_py():
-            continue
-        for row in np.flatnonzero(~fits.to_numpy(zero_copy_only=False)).tolist():
+        for row in others(column).tolist():
             if row not in found:
                 value = values.decode(column[row].as_py())
                 field = None if name.startswith("$") else name
-                found[row] = engine.RowFailure(row, _problem(step.name, function, value, field))
+                found[row] = engine.RowFailure(row, problem(f"aggregate {step.name}: {function}", value, field))
     return [found[row] for row in sorted(found)]
+
+
+def others(column: pa.Array) -> np.ndarray:
+    """The rows of values of any kind that are neither numbers nor null."""
+    fits = pc.fill_null(pc.match_substring_regex(column, _NUMBER), True)
+    found: np.ndarray = np.flatnonzero(~fits.to_numpy(zero_copy_only=False))
+    return found
 
 
 def check(node: str, function: str, value: object, name: str) -> None:
     """Whether a single argument is a number or null. Raises `Failure`."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
-        raise _problem(node, function, value, None if name.startswith("$") else name)
+        raise problem(f"aggregate {node}: {function}", value, None if name.startswith("$") else name)
 
 
-def _problem(node: str, function: str, value: object, field: str | None) -> failure.Failure:
-    detail = f"aggregate {node}: {function}() takes numbers, got {values.kind_name(value)}"
+def problem(function: str, value: object, field: str | None = None) -> failure.Failure:
+    """What a function that takes numbers says of another value."""
+    detail = f"{function}() takes numbers, got {values.kind_name(value)}"
     return failure.Failure(detail, failure.Category.AGGREGATE_TYPE, value, field)

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure, failures, values
 from spark_jobs.nodes import operator
+from spark_jobs.nodes.aggregate import numbers
 from spark_jobs.nodes.windows.kernels.function import Given
 
 if TYPE_CHECKING:
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl import typed
     from spark_jobs.nodes.windows.call import Call
+
+
+#: What takes numbers alone.
+_ADDING = ("sum", "cumulative_sum", "avg")
 
 
 class Evaluator:
@@ -29,7 +35,11 @@ class Evaluator:
         self._run = run
 
     def given(self, call: Call, rows: pa.RecordBatch) -> Given:
-        """What a call is given of each row."""
+        """What a call is given of each row; one that adds up is given numbers alone (decision 90)."""
+        found = self._given(call, rows)
+        return _numbers(call, found) if call.function in _ADDING and call.argument_type.is_dynamic else found
+
+    def _given(self, call: Call, rows: pa.RecordBatch) -> Given:
         if call.argument is not None:
             return self.value(call.argument, rows)
         if call.field is not None:
@@ -48,6 +58,21 @@ class Evaluator:
         for item in failures.of(result.failures):
             texts[item.row] = failure.packed(item.failure)
         return Given(found.take(pa.array(places, mask=places < 0)), pa.array(texts, pa.string()))
+
+
+def _numbers(call: Call, given: Given) -> Given:
+    """What is no number is a failure of its row."""
+    rows = numbers.others(given.values)
+    if not len(rows):
+        return given
+    texts: list[Any] = [None] * len(given.values) if given.failures is None else given.failures.to_pylist()
+    for row in rows.tolist():
+        value = values.decode(given.values[row].as_py())
+        texts[row] = failure.packed(numbers.problem(f"$window.{call.function}", value))
+    there = np.ones(len(given.values), dtype=bool)
+    there[rows] = False
+    kept = pc.if_else(pa.array(there), given.values, pa.scalar(None, given.values.type))
+    return Given(kept, pa.array(texts, pa.string()))
 
 
 def column(rows: pa.RecordBatch, name: str, wanted: pa.DataType) -> pa.Array:

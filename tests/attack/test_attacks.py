@@ -14,6 +14,7 @@ from tests.attack import (
     data_files,
     hostile_texts,
     kills,
+    ordered_pipelines,
     pipelines,
     programs,
     rounds,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         (whole_pipelines, 2),
         (correlated_pipelines, 6),
         (time_windows, 3),
+        (ordered_pipelines, 4),
     ],
     ids=str,
 )

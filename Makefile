@@ -31,11 +31,11 @@ run: setup java ## Run the example through Airflow on embedded Spark, then show 
 
 .PHONY: test
 test: setup java ## Run every test (PYTEST_ARGS adds options)
-	@$(PYTEST) $(PYTEST_ARGS)
+	@scripts/test.sh $(PYTEST_ARGS)
 
 .PHONY: fast
-fast: setup ## Run the tests that need neither Spark nor Airflow
-	@$(PYTEST) -m "not spark and not airflow" $(PYTEST_ARGS)
+fast: setup ## Run the tests that take no more than a moment
+	@$(PYTEST) -m "not spark and not airflow and not thorough" $(PYTEST_ARGS)
 
 .PHONY: explore
 explore: setup ## Try the properties with other examples each time, many of them (EXAMPLES=3000)

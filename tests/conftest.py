@@ -67,12 +67,24 @@ from tests.cluster import spark_cluster  # noqa: E402  # a fixture for whoever n
 __all__ = ["spark_cluster"]
 
 
+#: What runs whole pipelines, or tries very much: the quick lane leaves it out.
+_THOROUGH = (
+    "tests/attack/", "tests/execute/", "tests/formats/avro/test_reading_avro.py", "tests/formats/json/test_quick.py",
+    "tests/formats/json/test_ways.py", "tests/formats/parquet/test_passing_over.py", "tests/formats/test_long_lines.py",
+    "tests/formats/test_wide_files.py", "tests/formats/xml/test_stretches.py", "tests/nodes/test_cases.py",
+    "tests/nodes/test_state.py", "tests/plan/test_limits.py", "tests/scan/test_endless_servers.py",
+    "tests/scan/test_matching.py", "tests/scan/test_unpacking.py", "tests/test_architecture.py",
+)  # fmt: skip
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long is left to those who have the time for a JVM as well."""
     for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker("spark")
+        if item.nodeid.startswith(_THOROUGH):
+            item.add_marker("thorough")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

@@ -113,3 +113,28 @@ def test_conformance_patterns_are_one_a_line() -> None:
     patterns = [line.partition("#")[0].strip() for line in lines]
     for pattern in filter(None, patterns):
         assert re.fullmatch(r"(cxl:)?[\w*?\[\]!.-]+/[\w*?\[\]!.-]+", pattern), pattern
+
+
+@pytest.mark.parametrize(
+    ("codes", "status"),
+    [("0 0", 0), ("0 5", 0), ("5 0", 0), ("1 0", 1), ("0 1", 1), ("1 5", 1), ("5 5", 5), ("2 0", 2)],
+)
+def test_all_tests_run_in_two_lanes(tmp_path: Path, codes: str, status: int) -> None:
+    fake = """#!/usr/bin/env bash
+codes=($CODES)
+count=$(wc -l < calls)
+echo "${*:3}" >> calls
+exit "${codes[$count]}"
+"""
+    script = (REPOSITORY / "scripts" / "test.sh").read_text()
+    for name, text in {"scripts/test.sh": script, ".venv/bin/python": fake, "calls": ""}.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    command = [tmp_path / "scripts" / "test.sh", "-q", "one file"]
+    done = subprocess.run(command, env={**os.environ, "CODES": codes}, check=False)
+    assert done.returncode == status
+    lanes = ["-m not spark and not airflow -q one file", "-m spark or airflow -q one file"]
+    # Whoever interrupts one wants no other.
+    assert (tmp_path / "calls").read_text().splitlines() == lanes[: 1 if codes == "2 0" else 2]

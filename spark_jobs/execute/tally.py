@@ -35,6 +35,8 @@ class Tally:
 
     counters: dict[str, Counters] = field(default_factory=dict)
     dead: int = 0
+    #: The records that came to outputs, each once; known when all jobs are done.
+    ok: int = 0
     dead_per_source: dict[int, int] = field(default_factory=dict)
     dead_per_category: dict[str, int] = field(default_factory=dict)
     input_bytes: int = 0

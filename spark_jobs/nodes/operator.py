@@ -104,6 +104,9 @@ class Context(Protocol):
     def rejected(self, operator: Operator, batch: Batch) -> np.ndarray | None:
         """The rows that have failed elsewhere, or whose correlation group is rejected; None: there are none."""
 
+    def reach(self, batch: Batch) -> None:
+        """Note that records have come to an output and are written there."""
+
     def trace(self, split: pa.Array, row: pa.Array, inner: pa.Array, groups: pa.Array) -> None:
         """Tell of records by their places which groups of an aggregate they are in.
 

@@ -31,6 +31,7 @@ def one(chance: random.Random, folder: Path) -> str:
     world = made.world()
     wanted = {file: [row.fields for row in world.streams[stream]] for file, stream in made.outputs}
     letters = _letters(world)
+    ok = len({(row.file, row.number) for _, stream in made.outputs for row in world.streams[stream]})
     plain: dict[str, Any] = {}
     cut = chance.randint(64, 400)
     little = whole_pipelines.Way(cut, 300, chance.choice([20000, 60000]), is_small=chance.random() < 0.5)
@@ -44,6 +45,7 @@ def one(chance: random.Random, folder: Path) -> str:
         if strategy == "continue":
             _same_letters(told, letters, f"{way}", text)
         assert found["figures"]["dlq_count"] == len(letters), f"{way}: {found['figures']}\n{letters}\n{text}"
+        assert found["figures"]["records_ok"] == ok, f"{way}: {found['figures']}\n{ok}\n{text}"
         assert found["figures"]["exit_code"] == (2 if letters else 0), f"{way}: {found['figures']}\n{text}"
         for file, rows in wanted.items():
             given = [json.loads(line) for line in found["files"][file].decode().splitlines()]

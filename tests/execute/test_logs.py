@@ -205,5 +205,5 @@ def test_placeholders_show_the_same_whatever_the_splits(
         "INFO in/b.csv:2 5 4 {unknown} s=x _source_row=2",
         "INFO in/b.csv:3 6 3 {unknown} s=x _source_row=3",
         "INFO x <merged> 6 1",
-        "INFO 6 5 1 ",
+        "INFO 6 1 1 ",
     ]

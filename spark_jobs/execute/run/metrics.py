@@ -109,12 +109,9 @@ def outcome(
 
 def counts(plan: plans.Plan, tally: Tally) -> dict[str, int]:
     """What all tasks so far have counted, by the paths of the counters."""
-    nodes = tally.counters.values()
-    total = sum(counters.records_in for counters in _of_kind(plan, tally, "source"))
-    left_out = sum(counters.filtered + counters.duplicates for counters in nodes)
     return {
-        "pipeline.total_count": total,
-        "pipeline.ok_count": max(total - left_out - sum(tally.dead_per_source.values()), 0),
+        "pipeline.total_count": sum(counters.records_in for counters in _of_kind(plan, tally, "source")),
+        "pipeline.ok_count": tally.ok,
         "pipeline.dlq_count": tally.dead,
     }
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from spark_jobs.execute.run.inputs import Inputs
+    from spark_jobs.execute.tasks.reached import Bits
     from spark_jobs.execute.tasks.report import Letters, Part, TaskReport
     from spark_jobs.nodes.terms.needs import Need
 
@@ -27,6 +28,7 @@ class Products:
         tally: what was counted, and what would end the run.
         parts: the part files of outputs, and of what later jobs need.
         measures: what each split told.
+        reached: which records came to outputs, as tasks told it.
         letters: the files of dead letters.
         shares: of what there is anywhere, some task has this part at least, or there are others that have it.
         rounds: with correlation keys, what metrics tell of the passes.
@@ -40,6 +42,7 @@ class Products:
     tally: Tally = field(default_factory=Tally)
     parts: dict[str | Need, list[Part]] = field(default_factory=dict)
     measures: Measures = field(default_factory=Measures)
+    reached: list[Bits] = field(default_factory=list)
     letters: list[Letters] = field(default_factory=list)
     dirty: list[str] = field(default_factory=list)
     shares: int = 1
@@ -70,6 +73,8 @@ class Products:
                     self.unnamed.add(self.inputs.by_number[measure.number][0])
             if report.letters and (report.letters.path or report.letters.dropped_path):
                 self.letters.append(report.letters)
+            if report.reached:
+                self.reached.append(report.reached)
             self.dirty += report.dirty
             self.unfolded.update(report.unfolded)
 

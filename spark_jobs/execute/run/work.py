@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics import nearest
-from spark_jobs.execute import logs, verdict
+from spark_jobs.execute import logs, ok_records, verdict
 from spark_jobs.execute.letters import gather
 from spark_jobs.execute.run import inputs
 from spark_jobs.execute.run.products import Products
@@ -149,6 +149,7 @@ class Work:
         if wrong := self.products.tally.unbalanced():
             text = f"records do not add up, nothing is published: {'; '.join(wrong)}"
             raise RunFailed(ExitCode.EVALUATION, "E903", text)
+        self.products.tally.ok = ok_records.count(spark, self.products.reached)
         self._warn_of_absent()
 
     def _run(self, spark: SparkSession) -> None:

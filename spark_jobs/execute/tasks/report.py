@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spark_jobs.execute.tasks.reached import Bits
 from spark_jobs.nodes.records.ledger import Counters
 from spark_jobs.nodes.terms.needs import Rows, Values
 
@@ -167,6 +168,8 @@ class TaskReport:
     broken: Broken | None = None
     logs: list[LogLine] = field(default_factory=list)
     logs_left_out: int = 0
+    #: The records that came to outputs.
+    reached: Bits | None = None
     #: Files with what this task found of correlation groups.
     dirty: list[str] = field(default_factory=list)
     #: Nodes whose short way does not hold for what this task has seen.
@@ -193,6 +196,8 @@ class TaskReport:
             told = fields["failure"]
             told["record"] = told["record"] and [tuple(pair) for pair in told["record"]]
             fields["failure"] = FirstFailure(**told)
+        if fields["reached"]:
+            fields["reached"] = Bits(**{**fields["reached"], "splits": tuple(fields["reached"]["splits"])})
         if fields["broken"]:
             fields["broken"] = Broken(**fields["broken"])
         return cls(**fields)

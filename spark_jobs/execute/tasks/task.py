@@ -11,11 +11,12 @@ from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from spark_jobs.disk import durable, refusals
 from spark_jobs.execute import logs
-from spark_jobs.execute.tasks import failing, kept, part_file, report
+from spark_jobs.execute.tasks import failing, kept, part_file, reached, report
 from spark_jobs.execute.tasks import spill as disk
 from spark_jobs.execute.tasks.outbox import Outbox
 from spark_jobs.execute.tasks.parcels import COUNTS, MESSAGE
@@ -57,6 +58,7 @@ class Task(failing.Failing):
         self._repeated: dict[str, ledger.Counters] = {}
         #: What nodes counted at earlier levels and in earlier jobs.
         self._counted = {name: replace(counters) for name, counters in spec.counted.items()}
+        self._reached = reached.Reached()
         #: Whose the part files are, those too that could not be opened.
         self._nodes: dict[str, str] = {}
 
@@ -99,6 +101,12 @@ class Task(failing.Failing):
             self.report.logs.append(line)
         else:
             self.report.logs_left_out += 1
+
+    def reach(self, batch: batches.Batch) -> None:
+        """Note records that are written."""
+        if batch.count:
+            _, split, row = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
+            self._reached.add(split, row)
 
     def record_origin(self, number: int) -> batches.Origin:
         """The origin of records that an exchange brought to a partition."""
@@ -278,6 +286,11 @@ class Task(failing.Failing):
             self.write()
         except OSError as error:
             self._break(OSError(error.errno, error.strerror or str(error), error.filename))
+        try:
+            name = f"reached-{self.spec.job.number}-{self.level}-{self.report.number}-{self.attempt}.arrow"
+            self.report.reached = self._reached.tell(os.path.join(self.spec.run.scratch, name))
+        except OSError as error:
+            self._break(error)
         self.report.spilled = dict(self._disk.spilled)
         self.report.peak_bytes = pa.default_memory_pool().max_memory() or 0
 

@@ -129,6 +129,7 @@ class Output(operator.Operator):
         except format.Unfit as problem:
             raise FormatError(str(problem), self.step.path) from problem
         self.leave(encoded.rows)
+        self.context.reach(written)
         return encoded, written
 
     def _encoded(

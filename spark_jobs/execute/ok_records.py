@@ -1,0 +1,81 @@
+"""How many records came to an output, each once: what tasks told of them, joined here or by tasks of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_jobs.execute.spark import spread
+from spark_jobs.execute.tasks.reached import Bits, Reached
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+#: Up to so many records the driver joins what tasks told itself: a job costs more.
+DRIVER_RECORDS = 2_000_000
+#: Tasks that share a larger number.
+_TASKS = 64
+
+
+def count(spark: SparkSession, told: Sequence[Bits]) -> int:
+    """The records that are in some task's bits.
+
+    Args:
+        spark: runs tasks, where there is much to join.
+        told: what the tasks told.
+    """
+    alone, shared = _apart(told)
+    found = sum(each.count for each in alone)
+    if not shared:
+        return found
+    ranges = _ranges(shared)
+    if len(ranges) == 1:
+        return found + _joined(ranges[0])
+    return found + sum(spread.spread(spark, _joined, ranges, told=(OSError,)))
+
+
+def _apart(told: Sequence[Bits]) -> tuple[list[Bits], list[Bits]]:
+    """Those of splits that no other task names, which need not be joined, and the others."""
+    alone: list[Bits] = []
+    shared: list[Bits] = []
+    waiting: list[Bits] = []
+    end = -1
+    for each in sorted(told, key=lambda bits: bits.splits):
+        if each.splits[0] > end:
+            (alone if len(waiting) == 1 else shared).extend(waiting)
+            waiting = []
+        waiting.append(each)
+        end = max(end, each.splits[1])
+    (alone if len(waiting) == 1 else shared).extend(waiting)
+    return alone, shared
+
+
+@dataclass(frozen=True)
+class _Range:
+    """Some splits, and what tasks told that name any of them."""
+
+    splits: tuple[int, int]
+    told: tuple[Bits, ...]
+
+
+def _ranges(told: Sequence[Bits]) -> list[_Range]:
+    """The splits, cut into ranges of about as many; one range where there is little."""
+    first, last = min(each.splits[0] for each in told), max(each.splits[1] for each in told)
+    many = sum(each.count for each in told) > DRIVER_RECORDS
+    size = max(1, -(-(last - first + 1) // _TASKS)) if many else last - first + 1
+    ranges: list[_Range] = []
+    for start in range(first, last + 1, size):
+        splits = (start, start + size - 1)
+        some = tuple(each for each in told if each.splits[0] <= splits[1] and each.splits[1] >= splits[0])
+        ranges.append(_Range(splits, some))
+    return ranges
+
+
+def _joined(wanted: _Range) -> int:
+    """The records of some splits."""
+    found = Reached()
+    for each in wanted.told:
+        found.join(each, wanted.splits)
+    return found.count

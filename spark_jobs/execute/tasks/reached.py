@@ -1,0 +1,155 @@
+"""Which records have come to an output: the records that a run tells as ok, each once however often it is written.
+
+A task marks them by the split and the row that they were read from, a bit for each. Records of one split may come to
+outputs in several tasks: behind exchanges, and in other jobs. So a task tells its bits, and those of all tasks are
+joined before they are counted. Where they are more than a few bytes they are a file: what the driver gets does not grow
+with records.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+#: The bits of a split are held in stretches of so many rows.
+_STRETCH_BITS = 16
+_STRETCH = 1 << _STRETCH_BITS
+#: A stretch is known by its split, and by its place there.
+_PLACE_BITS = 31
+#: Bits that are told in the report itself, compressed.
+TOLD_BYTES = 512
+#: So many stretches, about as many rows as a batch has, are marked at once.
+_MOST_STRETCHES = 4
+#: Stretches that are written and read at once, 8 KiB each.
+_BLOCK = 1024
+_SCHEMA = pa.schema([("stretch", pa.int64()), ("bits", pa.binary())])
+
+
+@dataclass
+class Bits:
+    """What a task tells: how many records came to outputs in it, of which splits, and which ones.
+
+    They are in the file, or in `told` where they are few bytes.
+    """
+
+    count: int
+    splits: tuple[int, int]
+    told: str = ""
+    path: str | None = None
+
+
+class Reached:
+    """The records that came to outputs: in a task, or what several told."""
+
+    def __init__(self) -> None:
+        self._stretches: dict[int, np.ndarray] = {}
+
+    def add(self, split: pa.Array, row: pa.Array) -> None:
+        """Mark records; a group of no records has the split -1, and is none."""
+        splits, rows = split.to_numpy(), row.to_numpy()
+        if len(splits) and splits.min() < 0:
+            splits, rows = splits[splits >= 0], rows[splits >= 0]
+        if not len(rows):
+            return
+        if splits[0] == splits[-1] and splits.min() == splits.max():
+            first, last = int(rows.min()) >> _STRETCH_BITS, int(rows.max()) >> _STRETCH_BITS
+            if last - first <= _MOST_STRETCHES:
+                self._mark((int(splits[0]) << _PLACE_BITS) + first, last - first + 1, rows - (first << _STRETCH_BITS))
+                return
+        stretches = (splits.astype(np.int64) << _PLACE_BITS) | (rows >> _STRETCH_BITS)
+        if np.any(stretches[1:] < stretches[:-1]):
+            order = np.argsort(stretches, kind="stable")
+            stretches, rows = stretches[order], rows[order]
+        begins = [0, *(np.flatnonzero(stretches[1:] != stretches[:-1]) + 1).tolist(), len(rows)]
+        for start, end in pairwise(begins):
+            self._mark(int(stretches[start]), 1, rows[start:end] & (_STRETCH - 1))
+
+    def _mark(self, stretch: int, count: int, rows: np.ndarray) -> None:
+        """Mark rows of some neighbouring stretches, counted from the beginning of the first."""
+        found = np.zeros(int(rows.max()) + 1, dtype=bool)
+        found[rows] = True
+        bits = np.packbits(found)
+        for number in range(count):
+            part = bits[number * _STRETCH // 8 : (number + 1) * _STRETCH // 8]
+            if number in (0, count - 1) or part.any():
+                self._join(stretch + number, part)
+
+    def join(self, told: Bits, splits: tuple[int, int]) -> None:
+        """Mark what a task told of some splits."""
+        for stretch, bits in _read(told):
+            if splits[0] <= stretch >> _PLACE_BITS <= splits[1]:
+                self._join(stretch, np.frombuffer(bits, dtype=np.uint8))
+
+    def _join(self, stretch: int, bits: np.ndarray) -> None:
+        known = self._stretches.get(stretch)
+        if known is None:
+            self._stretches[stretch] = bits
+            return
+        longer, shorter = (known, bits) if len(known) >= len(bits) else (bits, known)
+        longer = longer.copy() if not longer.flags.writeable else longer
+        longer[: len(shorter)] |= shorter
+        self._stretches[stretch] = longer
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return sum(int(np.bitwise_count(bits).sum()) for bits in self._stretches.values())
+
+    def tell(self, path: str) -> Bits | None:
+        """What a task tells; the path is that of the file where there is much. None where no record came.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        if not self._stretches:
+            return None
+        ordered = sorted(self._stretches)
+        found = Bits(self.count, (ordered[0] >> _PLACE_BITS, ordered[-1] >> _PLACE_BITS))
+        if len(ordered) <= _BLOCK and len(packed := zlib.compress(self._block(ordered), 1)) <= TOLD_BYTES:
+            found.told = base64.b85encode(packed).decode()
+            return found
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        with pa.ipc.new_file(path, _SCHEMA, options=options) as writer:
+            for start in range(0, len(ordered), _BLOCK):
+                writer.write_batch(self._batch(ordered[start : start + _BLOCK]))
+        found.path = path
+        return found
+
+    def _batch(self, stretches: list[int]) -> pa.RecordBatch:
+        bits = [self._stretches[each].tobytes() for each in stretches]
+        return pa.RecordBatch.from_arrays(
+            [pa.array(stretches, pa.int64()), pa.array(bits, pa.binary())], schema=_SCHEMA
+        )
+
+    def _block(self, stretches: list[int]) -> bytes:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, _SCHEMA) as writer:
+            writer.write_batch(self._batch(stretches))
+        found: bytes = sink.getvalue().to_pybytes()
+        return found
+
+
+def _read(told: Bits) -> Iterator[tuple[int, bytes]]:
+    """The stretches that a task told, with their bits."""
+    if told.path is None:
+        batches: Iterable[Any] = pa.ipc.open_stream(zlib.decompress(base64.b85decode(told.told)))
+        yield from _rows(batches)
+        return
+    with pa.memory_map(told.path) as file:
+        reader = pa.ipc.open_file(file)
+        yield from _rows(reader.get_batch(number) for number in range(reader.num_record_batches))
+
+
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
+    for batch in batches:
+        stretches, bits = batch.columns
+        yield from zip(stretches.to_pylist(), bits.to_pylist(), strict=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from spark_jobs.cxl import types
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.nodes.records import columns
+from spark_jobs.nodes.terms.wanted import Wanted
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import typed
@@ -231,7 +232,7 @@ class BindScope(Protocol):
         """The diagnostic that says that this node binds but does not run yet."""
 
 
-Reads = Callable[[Any, frozenset[str]], tuple[frozenset[str], ...]]
+Reads = Callable[[Any, Wanted], tuple[Wanted, ...]]
 
 
 @dataclass(frozen=True)
@@ -243,9 +244,7 @@ class NodeType:
         wiring: how inputs are named.
         config: the model of `config:`.
         bind: makes a step of a valid configuration; None when an error (that it noted) makes that impossible.
-        reads: the columns that a step reads of each input, given the columns that are wanted of its outputs; one set
-            for all
-            inputs, or one each.
+        reads: what a step reads of each input, given what is read of its outputs; one for all inputs, or one each.
         description: what there is to say of the steps; None for calls, of which nothing is left in a plan.
         needs_config: whether `config:` must be there.
         check: finds what is wrong without knowing the inputs; runs for every node before any is bound.
@@ -273,7 +272,7 @@ class NodeType:
         return "an" if self.kind[0] in "aeiou" else "a"
 
 
-def passes_through(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
+def passes_through(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
     """What a node reads that only passes its records on."""
     return (wanted,)
 

@@ -131,7 +131,7 @@ def of(plan: Plan) -> Correlation:
     return Correlation(
         sources={name: step.correlation_key for name, step in plan.sources.items() if step.correlation_key},
         nodes=known,
-        regions=tuple(_region(plan, producer, known, wanted[producer.name]) for producer in relaxed),
+        regions=tuple(_region(plan, producer, known, wanted[producer.name].names) for producer in relaxed),
         policies={
             name: step.correlation_fanout_policy or plan.errors.correlation_fanout_policy
             for name, step in plan.outputs.items()

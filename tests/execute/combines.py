@@ -100,12 +100,12 @@ THREE = """
 SHAPES["three inputs"] = THREE
 
 
-def write(folder: Path, body: str, strategy: str = "continue", more_rows: int = 100) -> None:
+def write(folder: Path, body: str, strategy: str = "continue", more_rows: int = 100, last: str | None = None) -> None:
     random_ = random.Random(3)
     orders = (f"{i},{random_.choice(['', *range(60)])},{random_.randrange(50)},x{i % 7}" for i in range(400))
     more = (f"{i},{random_.randrange(60)},{random_.randrange(9)}" for i in range(more_rows))
     parts = (f"{random_.choice(['', *range(50)])},{random_.randrange(9)},w{i}" for i in range(150))
-    last = "t" if body == COLLECT else "c"
+    last = last or ("t" if body == COLLECT else "c")
     pipelines.write(folder, {
         "pipeline.yaml": (HEAD + body + TAIL).replace("STRATEGY", strategy).replace("LAST", last),
         "orders.csv": ("id,key,amount,extra\n" + "\n".join(orders) + "\n").encode(),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
-from spark_jobs.execute.run.partitions import Sizes
+from spark_jobs.execute.run import partitions
+from spark_jobs.execute.run.partitions import Sizes, Written
+from spark_jobs.nodes.terms.needs import Rows
 
 MIB = 1 << 20
 
@@ -32,3 +35,26 @@ def sizes(input_bytes: int, share: int) -> Sizes:
 )
 def test_partitions_are_as_many_as_size_and_memory_ask_for(input_bytes: int, share: int, partitions: int) -> None:
     assert sizes(input_bytes, share).partitions("s") == partitions
+
+
+@pytest.mark.parametrize(
+    ("input_bytes", "written", "beside", "pieces"),
+    [
+        (60 * MIB, None, 64, 1),
+        (300 * MIB, None, 64, 5),
+        (300 * MIB, Written(10 * MIB, 100_000), 64, 1),
+        (300 * MIB, Written(10 * MIB, 1_000_000), 0, 1),
+        (300 * MIB, Written(10 * MIB, 2_000_000), 64, 5),
+        (300 * MIB, Written(70 * MIB, 100_000), 64, 5),
+        (60 * MIB, Written(50 * MIB, 2_000_000), 64, 1),
+    ],
+)
+def test_what_each_record_needs_beside_itself_counts(
+    input_bytes: int, written: Written | None, beside: int, pieces: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was to be written in one piece stays one."""
+    rows = Rows("c", "p")
+    monkeypatch.setattr(partitions.feeds, "inputs", lambda planned: [(Mock(node="s"), rows)])
+    found = replace(sizes(input_bytes, 128 * MIB), written={} if written is None else {rows: written})
+    found.plan.by_name["c"] = Mock()  # type: ignore[index]
+    assert found.pieces(rows, beside=beside) == pieces

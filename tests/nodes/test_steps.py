@@ -54,6 +54,7 @@ SAYS = {
         "told",
     },
     "CombineStep": {
+        "asked",
         "may_multiply",
         "module",
         "names_undeclared",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import types, values
+from spark_jobs.cxl import tagged, types, values
 from spark_jobs.cxl.builtins.declare import (
     ELEMENTWISE,
     INTERPRETED,
@@ -31,7 +31,11 @@ def _same(arguments: Sequence[types.Type]) -> types.Type:
     return arguments[0].non_null() if arguments[0].kind is Kind.ARRAY else types.ARRAY
 
 
-@method(name="length", arrow=lambda pc, items: pc.cast(pc.list_value_length(items), "int64"))
+def _length(pc: Any, items: Any) -> Any:
+    return tagged.lengths(items) if str(items.type) == "string" else pc.cast(pc.list_value_length(items), "int64")
+
+
+@method(name="length", arrow=_length, takes_tagged=True)
 def array_length(items: Array) -> Int:
     """The number of elements.
 

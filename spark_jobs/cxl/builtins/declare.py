@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Protocol, get_args, get_origin, get_type_hints
 
@@ -115,7 +115,8 @@ def accepts(wanted: types.Type, given: types.Type) -> bool:
 class Builtin:
     """One builtin. `key` is what typed trees carry: the receiver's kind, a dot, the name.
 
-    `fails` says that the body may raise `Failure`, as the reference does.
+    `fails` says that the body may raise `Failure`, as the reference does. `takes_tagged` says that the kernel also
+    takes containers of unknown things for receivers, as their tagged texts.
     """
 
     name: str
@@ -129,6 +130,7 @@ class Builtin:
     body: Callable[..., Any]
     doc: str
     fails: bool = False
+    takes_tagged: bool = False
 
     @property
     def key(self) -> str:
@@ -166,6 +168,7 @@ def method(
     nulls: Literal["propagate", "receiver", "handle"] = "propagate",
     result: ResultRule | None = None,
     fails: bool = False,
+    takes_tagged: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare a method, once for every type of its receiver.
 
@@ -176,10 +179,12 @@ def method(
             the body; `handle`: nulls reach the body and the kernel.
         result: the result type from the argument types, where the annotation does not say enough.
         fails: whether the body may raise `Failure`.
+        takes_tagged: whether the kernel also takes containers of unknown things for receivers, as their tagged texts.
     """
 
     def declare(body: Callable[..., Any]) -> Callable[..., Any]:
         for builtin in _read(body, name or body.__name__.rstrip("_"), arrow, nulls, result, fails):
+            builtin = replace(builtin, takes_tagged=takes_tagged)
             if builtin.key in _REGISTRY:
                 raise ValueError(f"builtin {builtin.key} is declared twice")
             _REGISTRY[builtin.key] = builtin

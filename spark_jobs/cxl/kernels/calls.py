@@ -33,7 +33,8 @@ def obstacle(node: typed.Call) -> str | None:
     for argument in (receiver, *others):
         if isinstance(argument, typed.Closure):
             return "closures run element by element"
-        if argument.type.is_dynamic and not _is_null(argument):
+        is_taken = argument is receiver and builtin.takes_tagged and argument.type.kind is builtin.receiver.kind
+        if argument.type.is_dynamic and not is_taken and not _is_null(argument):
             return f"an argument's type is known at run time only ({argument.type})"
     return None
 

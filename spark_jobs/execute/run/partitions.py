@@ -19,8 +19,18 @@ if TYPE_CHECKING:
 PARTITION_BYTES_VARIABLE = "CLINKER_PARTITION_BYTES"
 #: A task can have a payload for each partition at hand, of so many bytes: smaller ones would cost more than they carry.
 _PAYLOAD_BYTES = 16 << 10
+#: Of a task's share, what all records of a need leave to those that look into them.
+_LEFT = 4
 #: So many are well under any limit.
 _ALWAYS_ALLOWED = 512
+
+
+@dataclass(frozen=True)
+class Written:
+    """How much an earlier job wrote down."""
+
+    bytes: int
+    records: int
 
 
 @dataclass(frozen=True)
@@ -31,13 +41,13 @@ class Sizes:
         plan: the plan.
         inputs: the files.
         memory_share: bytes that each task may hold.
-        written: the bytes of what earlier jobs wrote down.
+        written: the sizes of what earlier jobs wrote down.
     """
 
     plan: plans.Plan
     inputs: Inputs
     memory_share: int
-    written: Mapping[Need, int]
+    written: Mapping[Need, Written]
 
     def of(self, name: str) -> int:
         """How many partitions a node's records are spread over."""
@@ -63,13 +73,16 @@ class Sizes:
             size = int(size * min(1.0, columns / everything))
         return self._share(size)
 
-    def pieces(self, rows: Rows, growth: int = 1) -> int:
+    def pieces(self, rows: Rows, growth: int = 1, beside: int = 0) -> int:
         """In how many pieces records that are written down fit into tasks, as far as their size is known."""
         planned = self.plan.by_name[rows.node]
         edge = next(edge for edge, written in feeds.inputs(planned) if written == rows)
         size = self.inputs.bytes_of(self._sources_of(edge.node)) * growth
         fits = min(2 * self._unit, self.memory_share // 2)
-        return 1 if min(size, self.written.get(rows, size)) <= fits else size // fits + 1
+        known = self.written.get(rows, Written(size, 0))
+        room = self.memory_share - self.memory_share // _LEFT
+        is_small = min(size, known.bytes) <= fits and known.bytes + known.records * beside <= room
+        return 1 if is_small or size <= fits else size // fits + 1
 
     @property
     def range_bytes(self) -> int:

@@ -10,7 +10,7 @@ from spark_jobs.execute import tolerance, verdict
 from spark_jobs.execute.delivery import destination
 from spark_jobs.execute.delivery.local.depot import LocalDepot
 from spark_jobs.execute.letters import failed_record
-from spark_jobs.execute.run.partitions import Sizes
+from spark_jobs.execute.run.partitions import Sizes, Written
 from spark_jobs.execute.run.products import Products
 from spark_jobs.execute.spark import chain
 from spark_jobs.execute.tasks import roots, spec
@@ -94,7 +94,10 @@ class Pass:
         return regions.jobs(self.plan, sizes.of, sizes.laid)
 
     def _sizes(self, written: Mapping[Need, list[Part]]) -> Sizes:
-        sizes = {rows: sum(part.bytes for part in parts) for rows, parts in written.items()}
+        sizes = {
+            rows: Written(sum(part.bytes for part in parts), sum(part.records for part in parts))
+            for rows, parts in written.items()
+        }
         return Sizes(self.plan, self.inputs, self.run.memory_share, sizes)
 
     def _spec(self, job: regions.Job, products: Products, written: Mapping[Need, list[Part]]) -> spec.JobSpec:

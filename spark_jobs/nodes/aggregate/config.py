@@ -12,12 +12,14 @@ from spark_jobs.cxl import typed, types
 from spark_jobs.cxl.checking import scope as cxl_scope
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes, nearest
+from spark_jobs.nodes import members
 from spark_jobs.nodes.aggregate.describe import DESCRIPTION
 from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.aggregate.timed.time_window import Kind, TimeWindow
 from spark_jobs.nodes.binding import BindScope, Bound, Feed, Flow, NodeType, Wiring, report
 from spark_jobs.nodes.model import Config, Duration, Name, NodeConfig, PositiveDuration, Text, choice
 from spark_jobs.nodes.records.columns import CORRELATION, UNDECLARED, group_number
+from spark_jobs.nodes.terms.wanted import Wanted
 
 
 class StrategyHint(StrEnum):
@@ -220,8 +222,12 @@ def _time_window(config: AggregateConfig) -> TimeWindow | None:
             return None
 
 
-def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
-    return (frozenset(step.input.names),)
+def _reads(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
+    """The columns of keys and arguments whole; what else the program before groups reads, as far as it does."""
+    arguments = {name for call in step.program.calls for name in call.arguments}
+    whole = Wanted(frozenset(step.input.names)).only(arguments.union(step.keys))
+    found = whole | members.read(step.program.before)
+    return (found | Wanted(frozenset(step.input.names).difference(found.names)),)
 
 
 NODE = NodeType("aggregate", Wiring.ONE, AggregateConfig, bind, _reads, DESCRIPTION, check=check)

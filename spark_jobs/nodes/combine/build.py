@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from spark_jobs.cxl import engine, failure, types, values
 from spark_jobs.nodes import keys, operator, partition
-from spark_jobs.nodes.combine import collecting
 from spark_jobs.nodes.combine.compared import Compared
 from spark_jobs.nodes.combine.step import KEY, Match
 from spark_jobs.nodes.operator import PARTITION
@@ -63,8 +62,6 @@ def range_names(step: CombineStep, qualifier: str) -> list[str]:
 
 #: The column of whether a side of a range fails for a build record.
 FAILING = columns.MATCHED.of("range.failing")
-#: The column of what a build record is in an array of matches.
-COLLECTED = columns.MATCHED.of("record")
 
 
 def ranges_of(step: CombineStep, qualifier: str) -> list[Range]:
@@ -77,10 +74,6 @@ def qualified(step: CombineStep, data: pa.RecordBatch, qualifier: str) -> pa.Rec
     undeclared = {name: batches.undeclared(data, name) for owner, name in step.undeclared if owner == qualifier}
     data = batches.overlay(data, undeclared)
     return data.rename_columns([n if columns.is_engine(n) else f"{qualifier}.{n}" for n in data.schema.names])
-
-
-#: What looking keys up allocates for each build record and key: Arrow hashes the keys anew each time.
-INDEX_BYTES = 64
 
 
 @dataclass
@@ -131,10 +124,11 @@ class Store(operator.Operator):
         matched = {key_name(i): column for i, column in enumerate(found)}
         matched |= self._of_ranges(batch)
         data = batch.data
-        if self.step.match is Match.COLLECT:
-            matched[COLLECTED] = collecting.texts(data, dict(self.step.schemas)[self.qualifier])
+        if is_found(self.step):
             data = data.select(kept_of(self.step, data.schema.names))
-        data = batches.overlay(batches.with_origin(batch, data, self.context.branches), matched)
+        else:
+            data = batches.with_origin(batch, data, self.context.branches)
+        data = batches.overlay(data, matched)
         stored = self.lanes.setdefault(batch.lane, _Stored())
         if stored.schema is None or not stored.schema.equals(data.schema):
             self._begin(batch.lane, stored, data.schema)
@@ -186,9 +180,15 @@ def combine_error(item: engine.RowFailure) -> engine.RowFailure:
     return engine.RowFailure(item.row, told)
 
 
+def is_found(step: CombineStep) -> bool:
+    """Whether build records are found and collected, and nothing is evaluated on them that could fail."""
+    return step.match is Match.COLLECT and step.rest is None
+
+
 def kept_of(step: CombineStep, names: Sequence[str]) -> list[str]:
-    """The columns of build records that are kept beside their texts: where nothing is tested, none of the fields."""
-    return [name for name in names if step.rest is not None or columns.is_engine(name)]
+    """The columns of build records that are only found: those that arrays have of them, and those that ride along."""
+    read = {*step.collected.names, *(column for _, _, column in step.carried)}
+    return [name for name in names if name in read]
 
 
 def nothing(step: CombineStep, qualifier: str) -> pa.Table:
@@ -200,8 +200,6 @@ def nothing(step: CombineStep, qualifier: str) -> pa.Table:
     kinds |= {name: values.arrow_type(key_type(each.build.emits)) for name, each in compared}
     if any(each.may_fail for each in ranges_of(step, qualifier)):
         kinds[FAILING] = pa.bool_()
-    if step.match is Match.COLLECT:
-        kinds = {name: kinds[name] for name in kept_of(step, list(kinds))} | {COLLECTED: pa.string()}
     kinds |= {each.name: each.type for each in columns.ORIGIN}
     carried = ((name, column) for name, of, column in step.carried if of == qualifier)
     kinds |= {column: values.arrow_type(made.type) for name, column in carried if (made := step.output.get(name))}

@@ -1,7 +1,7 @@
 """`match: collect`: the matches of each driver record as an array of maps, made by columns.
 
-Arrow has no column for arrays of maps: batches hold their tagged JSON. So each build record has its text once, written
-down beside it, and an array is the texts of its matches between brackets.
+Arrow has no column for arrays of maps: batches hold their tagged JSON. So the records that were found become texts, of
+the fields that anything reads, and an array is the texts of its matches between brackets.
 """
 
 from __future__ import annotations
@@ -23,18 +23,26 @@ if TYPE_CHECKING:
 
 #: So many matches of a driver record are taken (spec/exec.md 10.5).
 LIMIT = 10_000
+#: The most that a number or a day takes in a text.
+_VALUE_BYTES = 32
 _TAGS = {Kind.DATE: "$date", Kind.DATETIME: "$datetime"}
 
 
-def texts(records: pa.RecordBatch, schema: Schema) -> pa.Array:
-    """Each record as the map that stands for it, nulls included."""
+def width(schema: Schema) -> int:
+    """What the map of a record has beside the values, in bytes; and what numbers and days have in their texts."""
+    return sum(len(values.json_text(column.name)) + _VALUE_BYTES for column in schema.user_columns)
+
+
+def texts(records: pa.RecordBatch, schema: Schema, rows: pa.Array) -> pa.Array:
+    """Some records as the maps that stand for them, nulls included."""
     parts: list[pa.Array | str] = []
     before = "{"
     for column in schema.user_columns:
-        parts += [f"{before}{values.json_text(column.name)}:", _text(records.column(column.name), column.type)]
+        found = records.column(column.name).take(rows)
+        parts += [f"{before}{values.json_text(column.name)}:", _text(found, column.type)]
         before = ","
     if not parts:
-        return pa.array(["{}"] * records.num_rows, pa.string())
+        return pa.repeat("{}", len(rows))
     return pc.binary_join_element_wise(*parts, "}", "")
 
 

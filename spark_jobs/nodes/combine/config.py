@@ -12,6 +12,7 @@ from spark_jobs.cxl import typed, types
 from spark_jobs.cxl.checking import scope as cxl_scope
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes, nearest
+from spark_jobs.nodes import members
 from spark_jobs.nodes.binding import BindScope, Bound, Feed, NodeType, Wiring, report
 from spark_jobs.nodes.combine import predicate
 from spark_jobs.nodes.combine.describe import DESCRIPTION
@@ -20,6 +21,7 @@ from spark_jobs.nodes.model import Name, NodeConfig, Text, choice, kind_of, unfi
 from spark_jobs.nodes.output.config import FanoutPolicy
 from spark_jobs.nodes.records import columns
 from spark_jobs.nodes.records.columns import BOND, CORRELATION, UNDECLARED
+from spark_jobs.nodes.terms.wanted import Wanted
 
 MAX_INPUTS = 8
 #: System namespaces whose bare names cannot be qualifiers (decision 49).
@@ -303,20 +305,34 @@ def _output(
     return row.with_columns(*engine)
 
 
-def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
-    """The columns of each input, driver and builds in the order of the node's inputs."""
+def _reads(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
+    """What is read of each input, driver and builds in the order of the node's inputs."""
     programs = [program for e in step.equalities for program in (e.driver, e.build)]
-    programs += [program for program in (step.residual, step.body) if program is not None]
-    read = {column for program in programs for column in program.columns}
-    whole = step.body is None
+    programs += [step.residual] if step.residual is not None else []
+    read = members.read(step.body, wanted) if step.body is not None else Wanted()
+    for program in programs:
+        read |= members.read(program)
     sets = []
     for qualifier, row in step.schemas:
-        own = {column.partition(".")[2] for column in read if column.partition(".")[0] == qualifier}
-        if whole:
-            own |= set(row.names) if qualifier != step.driver else set(row.names) & set(wanted) | own
-        own |= {column for name, of, column in step.carried if of == qualifier and name in wanted}
-        sets.append(frozenset(own))
+        own = _unqualified(read, qualifier)
+        if step.body is None:
+            own |= wanted.only(row.names) if qualifier == step.driver else Wanted(_collected(row, wanted, qualifier))
+        own |= Wanted(frozenset(column for name, of, column in step.carried if of == qualifier and name in wanted))
+        sets.append(own)
     return tuple(sets)
+
+
+def _unqualified(read: Wanted, qualifier: str) -> Wanted:
+    """What is read of an input, under the names that columns have there."""
+    names = {name: name.partition(".")[2] for name in read.names if name.partition(".")[0] == qualifier}
+    parts = {names[name]: members for name, members in read.parts.items() if name in names}
+    return Wanted(frozenset(names.values()), parts)
+
+
+def _collected(row: Schema, wanted: Wanted, qualifier: str) -> frozenset[str]:
+    """The columns of a build side that its records have in arrays."""
+    parts = wanted.members(qualifier)
+    return frozenset(row.names) if parts is None else parts.intersection(row.names)
 
 
 NODE = NodeType("combine", Wiring.NAMED, CombineConfig, bind, _reads, DESCRIPTION, check=check)

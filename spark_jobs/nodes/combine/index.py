@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.nodes import words
 from spark_jobs.nodes.combine.compared import Compared
 from spark_jobs.nodes.combine.ranks import Scale
 from spark_jobs.nodes.records import batches
@@ -76,7 +77,7 @@ class _Group:
     def of(cls, codes: np.ndarray, rows: np.ndarray) -> _Group:
         """That of some rows, with the codes of the keys of all."""
         rows = rows[codes[rows] >= 0]
-        order = rows[np.argsort(codes[rows], kind="stable")]
+        order = rows[words.order(codes[rows])]
         sorted_codes = codes[order]
         size = int(sorted_codes[-1]) + 1 if len(order) else 0
         return cls(order, np.searchsorted(sorted_codes, np.arange(size + 1)))
@@ -168,8 +169,10 @@ class BuildTable:
             broken = records.column(failing).to_numpy(zero_copy_only=False)
             usable &= ~broken
             built.codes, built.failing = codes, _Group.of(codes, np.flatnonzero(broken))
-        sorting = [codes] if built.leading is None else [ranks[built.leading], codes]
-        order = np.lexsort(sorting)
+        numbers = codes
+        if built.leading is not None:
+            numbers = codes * scales[built.leading].width + ranks[built.leading]
+        order = words.order(numbers)
         built.order = order[usable[order]]
         codes = codes[built.order]
         size = int(codes[-1]) + 1 if len(codes) else 0

@@ -73,6 +73,8 @@ class Joining(operator.Operator):
         """How many candidate pairs fit into the task's memory, in the few forms in which they are there at a time."""
         sides = [batch.data, *(table.records for table in self.tables.values())]
         width = sum(side.nbytes // max(side.num_rows, 1) for side in sides)
+        if self.step.match is Match.COLLECT:
+            width += collecting.width(self.step.collected)
         return int(max(1, min(PAIR_ROWS, self.place.room // (_PAIR_FORMS * (width + _PAIR_BYTES)))))
 
     def keyed(self, qualifier: str, batch: batches.Batch) -> tuple[batches.Batch, list[pa.Array]]:
@@ -334,7 +336,8 @@ class Joining(operator.Operator):
             told = f"truncated at {collecting.LIMIT} matches for {cut} records"
             self.context.log("warn", f'combine "{self.step.name}" match: collect {told}')
             pairs = pairs.take(taken)
-        texts = self.tables[qualifier].records.column(build.COLLECTED).take(pa.array(pairs.builds[qualifier]))
+        records = self.tables[qualifier].records
+        texts = collecting.texts(records, self.step.collected, pa.array(pairs.builds[qualifier]))
         rows = batches.indices_except(batch.count, sorted(broken))
         column = collecting.arrays(batch.count, pairs.driver, texts).take(rows)
         along = self._riding(batch, riding.firsts(pairs, batch.count).take(rows.to_numpy()))

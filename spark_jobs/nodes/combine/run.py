@@ -18,6 +18,7 @@ from spark_jobs.nodes.combine.compared import Compared
 from spark_jobs.nodes.combine.index import BuildTable
 from spark_jobs.nodes.combine.joining import Joining
 from spark_jobs.nodes.combine.pairs import Pairs
+from spark_jobs.nodes.combine.step import INDEX_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -119,7 +120,7 @@ class Combine(Joining):
     def _needed(self, qualifier: str, table: pa.Table) -> int:
         """The bytes that records of a build side need while they are looked up."""
         looked_up = len(self.key_programs[qualifier]) + len(self.range_programs[qualifier])
-        return table.nbytes + table.num_rows * build.INDEX_BYTES * looked_up
+        return table.nbytes + table.num_rows * INDEX_BYTES * looked_up
 
     @property
     def most_needed(self) -> int:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
+from spark_jobs.cxl import schema
 from spark_jobs.nodes import node
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.terms.needs import Rows
 
 if TYPE_CHECKING:
-    from spark_jobs.cxl import schema, typed
+    from spark_jobs.cxl import typed
+    from spark_jobs.nodes.terms.demand import Demand
     from spark_jobs.nodes.terms.needs import Need
 
 
 #: The emit of a key program. A name with a dollar sign is no field: NaN is among its values, and matches nothing.
 KEY = "$key"
+#: What looking keys up allocates for each build record and key: Arrow hashes the keys anew each time.
+INDEX_BYTES = 64
 
 
 class Match(StrEnum):
@@ -104,6 +108,8 @@ class CombineStep(node.Step):
     undeclared: tuple[tuple[str, str], ...] = ()
     #: Those of `carried` by which results are of the correlation groups of build records as well (`propagate_ck`).
     bonds: tuple[tuple[str, str, str], ...] = ()
+    #: With `match: collect`, the fields that anything reads of the records in arrays; None where that may be all.
+    members: frozenset[str] | None = None
 
     @property
     def module(self) -> str:
@@ -119,6 +125,19 @@ class CombineStep(node.Step):
     def is_chain_of_left_joins(self) -> bool:
         """Whether each of several build sides may be missing by itself (decision 83)."""
         return len(self.builds) > 1 and self.on_miss is OnMiss.NULL_FIELDS
+
+    @property
+    def collected(self) -> schema.Schema:
+        """With `match: collect`, the columns that records have in arrays, as far as anything reads them."""
+        row = dict(self.schemas)[self.builds[0]]
+        known = row.user_columns
+        return schema.Schema(tuple(each for each in known if self.members is None or each.name in self.members))
+
+    def asked(self, demand: Demand) -> CombineStep:
+        """Records in arrays are made of the fields that anything reads of them."""
+        if self.match is not Match.COLLECT:
+            return self
+        return replace(self, members=demand.columns.members(self.builds[0]))
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -143,9 +162,10 @@ class CombineStep(node.Step):
         """One where each task can have the whole build side, unless `strategy` asks for more."""
         if not self.is_keyed:
             return 1
-        build = self.build(self.builds[0])
         # Texts with the names of all fields are larger than records.
-        pieces = sizes.pieces(build, 3) if self.match is Match.COLLECT else sizes.pieces(build)
+        is_larger = self.match is Match.COLLECT and self.collected.columns
+        keys = sum(equality.build_qualifier == self.builds[0] for equality in self.equalities)
+        pieces = sizes.pieces(self.build(self.builds[0]), 3 if is_larger else 1, INDEX_BYTES * keys)
         if pieces == 1:
             return sizes.partitions(self.name) if self.wants_shuffle else 1
         return max(sizes.partitions(self.name), pieces)

@@ -15,6 +15,7 @@ from spark_jobs.nodes.model import Name, NodeConfig, Seed, choice
 from spark_jobs.nodes.records import columns as engine
 from spark_jobs.nodes.records.columns import Fate
 from spark_jobs.nodes.terms.description import Around, Description, Made, no_files, no_programs, runs
+from spark_jobs.nodes.terms.wanted import Wanted
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.binding import Flow
@@ -112,8 +113,9 @@ def _of_documents(given: Flow, merged: Flow) -> tuple[tuple[str, types.Type, typ
     )
 
 
-def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
-    return (wanted,)
+def _reads(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
+    converted = {name for conversions in step.conversions for name, _, _ in conversions}
+    return (wanted | Wanted(wanted.names.intersection(converted)),)
 
 
 def _facts(step: MergeStep, around: Around) -> dict[str, str]:

@@ -32,6 +32,7 @@ from spark_jobs.nodes.output.describe import DESCRIPTION
 from spark_jobs.nodes.output.step import Chunking, IfExists, OutputColumn, OutputStep, Oversize
 from spark_jobs.nodes.records.columns import CORRELATION, META
 from spark_jobs.nodes.terms import sort
+from spark_jobs.nodes.terms.wanted import Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -323,8 +324,9 @@ def _kept(config: OutputConfig, flow: Flow) -> list[Column]:
     return kept + metas
 
 
-def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
-    return (frozenset({c.source for c in step.columns} | {f.name for f in step.fields if f.type is not None}),)
+def _reads(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
+    names = {c.source for c in step.columns} | {f.name for f in step.fields if f.type is not None}
+    return (Wanted(frozenset(names)),)
 
 
 NODE = NodeType("output", Wiring.ONE, OutputConfig, bind, _reads, DESCRIPTION, check=check, parts=_parts, is_end=True)

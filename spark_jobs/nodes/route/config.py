@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl.checking import scope as cxl_scope
 from spark_jobs.diagnostics import codes
+from spark_jobs.nodes import members
 from spark_jobs.nodes.binding import BindScope, Bound, NodeType, Wiring, report
 from spark_jobs.nodes.model import Name, NodeConfig, Text, choice
 from spark_jobs.nodes.route.step import RouteStep
@@ -24,6 +25,8 @@ from spark_jobs.nodes.terms.description import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from spark_jobs.nodes.terms.wanted import Wanted
 
 MAX_BRANCHES = 256
 
@@ -81,8 +84,10 @@ def bind(config: RouteConfig, scope: BindScope) -> Bound | None:
     return Bound(step, dict.fromkeys((*config.conditions, config.default), flow))
 
 
-def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
-    return (wanted.union(*(program.columns for _, program in step.branches)),)
+def _reads(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
+    for _, program in step.branches:
+        wanted |= members.read(program)
+    return (wanted,)
 
 
 def _programs(step: RouteStep) -> Iterator[Expression]:

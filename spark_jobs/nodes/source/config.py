@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.format import SourceColumn
     from spark_jobs.nodes.model import Config
     from spark_jobs.nodes.source.layout import Declared
+    from spark_jobs.nodes.terms.wanted import Wanted
 
 
 def check(config: SourceConfig, scope: BindScope) -> None:
@@ -289,7 +290,7 @@ def _pending(config: SourceConfig, scope: BindScope) -> Any:
     return None
 
 
-def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
+def _reads(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
     return ()
 
 

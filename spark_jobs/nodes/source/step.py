@@ -118,7 +118,7 @@ class SourceStep(node.Step):
 
     def asked(self, demand: Demand) -> SourceStep:
         """Only columns that anybody reads are carried; what does not convert fails at the first reader."""
-        live = demand.columns & set(self.column_names) | frozenset(self.correlation_key)
+        live = demand.columns.names & set(self.column_names) | frozenset(self.correlation_key)
         reader = demand.reader or self
         return replace(
             self,

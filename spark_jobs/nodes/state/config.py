@@ -9,12 +9,14 @@ from spark_jobs.cxl import typed
 from spark_jobs.cxl.checking import scope as cxl_scope
 from spark_jobs.cxl.schema import Column
 from spark_jobs.diagnostics import codes, nearest
+from spark_jobs.nodes import members
 from spark_jobs.nodes.binding import BindScope, Bound, NodeType, Wiring, report
 from spark_jobs.nodes.model import Config, Name, NodeConfig, Text, choice
 from spark_jobs.nodes.records.columns import value as column_of
 from spark_jobs.nodes.state import fitting
 from spark_jobs.nodes.state.step import RECORD, Assignment, StateStep
 from spark_jobs.nodes.terms.description import Around, Description, Expression, no_files, passed_on, runs
+from spark_jobs.nodes.terms.wanted import Wanted
 from spark_jobs.nodes.transform.config import Phase, VariableScope
 
 if TYPE_CHECKING:
@@ -101,14 +103,14 @@ def _problem(assignment: Assignment) -> str | None:
     return None
 
 
-def _reads(step: Any, wanted: frozenset[str]) -> tuple[frozenset[str], ...]:
+def _reads(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
     """What passes, and what the assignments read, arguments of aggregate functions included."""
-    read = set(wanted)
     for assignment in step.assignments:
-        read |= assignment.by_record.columns
+        wanted |= members.read(assignment.by_record)
         if isinstance(assignment.value, typed.AggregateProgram):
-            read.update(name for call in assignment.value.calls for name in call.arguments if not name.startswith("$"))
-    return (frozenset(read),)
+            given = {name for call in assignment.value.calls for name in call.arguments if not name.startswith("$")}
+            wanted |= Wanted(frozenset(given))
+    return (wanted,)
 
 
 def _facts(step: StateStep, around: Around) -> dict[str, str]:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.typed.passing import Test
     from spark_jobs.nodes.node import Step
+    from spark_jobs.nodes.terms.wanted import Wanted
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Demand:
         above: what the step's records come from, for those who have to know.
     """
 
-    columns: frozenset[str]
+    columns: Wanted
     values: frozenset[str]
     reader: Step | None
     lifts: bool

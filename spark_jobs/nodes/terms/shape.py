@@ -161,8 +161,8 @@ class Sizes(Protocol):
         `growth` is how many times as large they are where they wait.
         """
 
-    def pieces(self, rows: Rows, growth: int = 1) -> int:
+    def pieces(self, rows: Rows, growth: int = 1, beside: int = 0) -> int:
         """In how many pieces records that are written down fit into tasks; 1: each task can have all of them.
 
-        `growth` is how many times as large they are then.
+        `growth` is how many times as large they are then, `beside` the bytes that each needs beside itself.
         """

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from spark_jobs.cxl import typed
-from spark_jobs.nodes import node, tree
+from spark_jobs.nodes import members, node, tree
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.terms.needs import Rows
+from spark_jobs.nodes.terms.wanted import Wanted
 
 if TYPE_CHECKING:
     from spark_jobs.formats.typed.passing import Test
@@ -77,19 +78,21 @@ class TransformStep(node.Step):
         """`emit each` makes several records of one."""
         return any(isinstance(part, typed.Each) for part in tree.parts(self.program))
 
-    def reads(self, wanted: frozenset[str]) -> frozenset[str]:
-        """The columns that the step needs of its records, without those of its window.
+    def reads(self, wanted: Wanted) -> Wanted:
+        """What the step needs of its records, without the columns of its window.
 
         Args:
-            wanted: the columns that others read of what it gives.
+            wanted: what others read of what it gives.
         """
         emits = frozenset(name for name, _ in self.program.emits)
         overwritten = frozenset() if any(isinstance(s, typed.Each) for s in self.program.statements) else emits
-        later = {column for validation in self.validations for column in validation.check.columns}
+        for validation in self.validations:
+            wanted |= members.read(validation.check)
         for directive in self.log:
-            later |= directive.condition.columns if directive.condition else frozenset()
-            later |= directive.names
-        return frozenset(((wanted | later) - overwritten) | self.program.columns)
+            wanted |= Wanted(directive.names)
+            if directive.condition:
+                wanted |= members.read(directive.condition)
+        return wanted.without(overwritten) | members.read(self.program, wanted)
 
     def asked(self, demand: Demand) -> TransformStep:
         """The rows of a window go on without the columns that nobody reads behind it, and no dead letter shows."""
@@ -98,7 +101,7 @@ class TransformStep(node.Step):
         from spark_jobs.nodes.transform import phases
 
         behind = phases.windowed(self, self.window)[1].reads(demand.columns)
-        return replace(self, window=replace(self.window, spare=self.window.reads - behind - demand.shown))
+        return replace(self, window=replace(self.window, spare=self.window.reads - behind.names - demand.shown))
 
     @property
     def opening(self) -> tuple[Test, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.nodes import registry
 from spark_jobs.nodes.records.columns import CORRELATION
 from spark_jobs.nodes.terms.demand import Above, Demand
+from spark_jobs.nodes.terms.wanted import NOTHING
 from spark_jobs.plan.physical import feeds
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.typed.passing import Test
     from spark_jobs.nodes import node
+    from spark_jobs.nodes.terms.wanted import Wanted
     from spark_jobs.plan.binder import Compiled
     from spark_jobs.plan.plan import Input, PlannedNode
 
@@ -75,20 +77,20 @@ def _opening(takers: Sequence[node.Step | None]) -> tuple[Test, ...]:
     return only.opening if only is not None else ()
 
 
-def wanted(nodes: Sequence[PlannedNode]) -> dict[str, frozenset[str]]:
-    """The columns of each node that anything behind it reads."""
-    found: dict[str, set[str]] = {planned.name: set() for planned in nodes}
+def wanted(nodes: Sequence[PlannedNode]) -> dict[str, Wanted]:
+    """What anything behind each node reads of what it gives."""
+    found = {planned.name: NOTHING for planned in nodes}
     kinds = registry.node_types()
     for planned in reversed(nodes):
         if planned.step is not None:
-            sets = kinds[planned.kind].reads(planned.step, frozenset(found[planned.name]))
+            sets = kinds[planned.kind].reads(planned.step, found[planned.name])
             for index, edge in enumerate(planned.inputs):
                 if sets:
                     found[edge.node] |= _set_for(planned, index, sets)
-    return {name: frozenset(columns) for name, columns in found.items()}
+    return found
 
 
-def _set_for(planned: PlannedNode, index: int, sets: tuple[frozenset[str], ...]) -> frozenset[str]:
+def _set_for(planned: PlannedNode, index: int, sets: tuple[Wanted, ...]) -> Wanted:
     if len(sets) == 1:
         return sets[0]
     # Nodes with named inputs list their sets in the order of the inputs.

@@ -1,0 +1,51 @@
+"""What is read of records: columns, and of arrays of maps maybe only some members of their elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Columns that are read.
+
+    Args:
+        names: the columns.
+        parts: of those that are arrays of maps and not read whole, the members of the elements that are read.
+    """
+
+    names: frozenset[str] = frozenset()
+    parts: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names
+
+    def __or__(self, other: Wanted) -> Wanted:
+        parts = {}
+        for name in self.parts.keys() | other.parts.keys():
+            sides = [each.members(name) for each in (self, other)]
+            known = [side for side in sides if side is not None]
+            if len(known) == len(sides):
+                parts[name] = frozenset[str]().union(*known)
+        return Wanted(self.names | other.names, parts)
+
+    def members(self, name: str) -> frozenset[str] | None:
+        """The members of a column's elements that are read; None where it is read whole."""
+        return self.parts.get(name) if name in self.names else frozenset()
+
+    def only(self, names: Collection[str]) -> Wanted:
+        """Those of some columns."""
+        kept = self.names.intersection(names)
+        return Wanted(kept, {name: parts for name, parts in self.parts.items() if name in kept})
+
+    def without(self, names: Collection[str]) -> Wanted:
+        """Those of all others."""
+        return self.only(self.names.difference(names))
+
+
+#: Nothing at all.
+NOTHING = Wanted()

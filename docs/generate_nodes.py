@@ -140,7 +140,8 @@ def _value(found: Mapping[str, Any]) -> str:
             pattern = found.get("pattern", "")
             return "duration" if "ms|s|m|h|d" in pattern else "a type" if "nullable" in pattern else "text"
         case "integer":
-            return f"whole number from {found['minimum']}" if "minimum" in found else "whole number"
+            begin = f" from {found['minimum']}" if "minimum" in found else ""
+            return f"whole number{begin}" + (f" to {found['maximum']:,}" if "maximum" in found else "")
         case "number":
             return "number"
         case "boolean":

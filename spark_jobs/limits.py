@@ -26,6 +26,10 @@ NODES = 5_000
 NODE_COLUMNS = 2_000_000
 #: Columns of a file with a header, and undeclared ones of all files of a source: each costs some kilobytes.
 FILE_COLUMNS = 16_384
+#: Bytes of a fixed-width record, so far as its format schema says where fields stand.
+LAYOUT_BYTES = 64 * 1024 * 1024
+#: Digits that a format schema may ask for: no float has as many.
+NUMBER_DIGITS = 400
 #: A compressed file that unpacks to more bytes than the first may be no larger than so many times its size.
 UNPACKED_BYTES = 256 * 1024 * 1024
 UNPACKED_RATIO = 1_000

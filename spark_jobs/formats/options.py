@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class AtLeast:
-    """Marks a number that must not be smaller."""
+class Between:
+    """Marks a number that has bounds, which it may reach."""
 
     minimum: int
+    maximum: int
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,6 @@ class Words:
 
 
 Packing = Annotated[Compression, Words(spellings=compression.SPELLINGS)]
-Positive = Annotated[int, AtLeast(1)]
 Name = Annotated[str, NotEmpty()]
 
 
@@ -58,6 +58,11 @@ class Options:
 
     encoding: Any = None
     compression: Compression | None = None
+
+    @classmethod
+    def has_encoding(cls) -> bool:
+        """Whether files are text, in an encoding that may be chosen."""
+        return "encoding" in {one.name for one in fields(cls)}  # type: ignore[arg-type]  # subclasses are dataclasses
 
     @property
     def packs(self) -> bool:

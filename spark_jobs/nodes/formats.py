@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, create_model
 
+from spark_jobs import limits
 from spark_jobs.cxl import types
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.formats import options as declared
@@ -22,7 +23,7 @@ from spark_jobs.formats import registry
 from spark_jobs.formats.rules import declared as rules
 from spark_jobs.nodes import model
 from spark_jobs.nodes.binding import report
-from spark_jobs.nodes.model import Config, Flag, Name, Natural, Positive, Text, choice
+from spark_jobs.nodes.model import Config, Flag, Name, Text, choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 #: The words under `type:` of sources and outputs.
 FormatName = StrEnum("FormatName", {name: name for name in registry.formats()})  # type: ignore[misc]  # known when it runs
 _USUAL_ENCODINGS = ("utf-8", "utf-16", "latin-1", "windows-1252")
-_WORDS: dict[Any, Any] = {str: Text, bool: Flag, declared.Name: Name, declared.Positive: Positive}
+_WORDS: dict[Any, Any] = {str: Text, bool: Flag, declared.Name: Name}
 
 
 def model_of(options: type[declared.Options]) -> type[Config]:
@@ -59,6 +60,8 @@ def _kind(hint: Any) -> Any:
     words = declared.Words()
     if typing.get_origin(hint) is Annotated:
         hint, words = typing.get_args(hint)
+    if isinstance(words, declared.Between):
+        return Annotated[int, *model.bounds(words.minimum, words.maximum)]
     if typing.get_origin(hint) in (typing.Union, python_types.UnionType):
         inner, _ = typing.get_args(hint)
         return _kind(Annotated[inner, words] if words != declared.Words() else inner) | None
@@ -85,18 +88,39 @@ def parts(
     return found
 
 
-def frozen(options: type[declared.Options], written: BaseModel | None) -> Any:
-    """Checked options as the dataclass that readers and writers take."""
+def frozen(options: type[declared.Options], written: BaseModel | None, layout: Any = None) -> Any:
+    """Checked options as the dataclass that readers and writers take.
+
+    A format schema may say the encoding where the options do not.
+    """
     values = dict(written) if written else {}
+    if _says_encoding(options, written, layout):
+        values["encoding"] = layout.encoding
     return options(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
 
 
-def check(options: type[declared.Options], scope: BindScope) -> None:
-    """Report what is wrong with the options of a source or an output."""
-    found = frozen(options, scope.part("options"))
+def _says_encoding(options: type[declared.Options], written: BaseModel | None, layout: Any) -> bool:
+    """Whether a format schema says the encoding of the files."""
+    if not isinstance(layout, Layout) or layout.encoding is None or not options.has_encoding():
+        return False
+    return written is None or "encoding" not in written.model_fields_set
+
+
+def check(options: type[declared.Options], scope: BindScope, layout_key: str) -> None:
+    """Report what is wrong with the options of a source or an output.
+
+    Args:
+        options: what the format has.
+        scope: the node.
+        layout_key: what the node calls its format schema.
+    """
+    written, layout = scope.part("options"), scope.part(layout_key)
+    found = frozen(options, written, layout)
     for key, message in found.problems():
         help_text = _encoding_help(str(found.encoding)) if key == "encoding" else None
-        report(scope, codes.E007, f"`{key}`: {message}", "config", "options", key, help=help_text)
+        is_of_layout = key == "encoding" and _says_encoding(options, written, layout)
+        place = (layout_key,) if is_of_layout else ("options", key)
+        report(scope, codes.E007, f"`{key}`: {message}", "config", *place, help=help_text)
 
 
 def _encoding_help(written: str) -> str:
@@ -124,6 +148,11 @@ LAYOUT_TYPES: dict[str, types.Type] = {
 }
 
 
+_Place = Annotated[int, *model.bounds(0, limits.LAYOUT_BYTES)]
+_Width = Annotated[int, *model.bounds(1, limits.LAYOUT_BYTES)]
+_Digits = Annotated[int, *model.bounds(0, limits.NUMBER_DIGITS)]
+
+
 class LayoutField(Config):
     """A field of a format schema (spec/formats.md 6.1)."""
 
@@ -136,15 +165,15 @@ class LayoutField(Config):
     enum: list[Any] | None = None
     alias: Text | None = None
     inherits: Text | None = None
-    start: Natural | None = None
-    width: Positive | None = None
-    end: Positive | None = None
+    start: _Place | None = None
+    width: _Width | None = None
+    end: _Width | None = None
     justify: choice(StrEnum("Justify", {"LEFT": "left", "RIGHT": "right"})) | None = None  # type: ignore[valid-type]
     pad: Text | None = None
     trim: Flag | None = None
     truncation: choice(StrEnum("Truncation", {"ERROR": "error", "WARN": "warn", "SILENT": "silent"})) | None = None  # type: ignore[valid-type]
-    precision: Natural | None = None
-    scale: Natural | None = None
+    precision: _Digits | None = None
+    scale: _Digits | None = None
     path: Text | None = None
     drop: Flag | None = None
     record: Text | None = None
@@ -162,8 +191,8 @@ class LayoutField(Config):
 class Discriminator(Config):
     """What tells the records of a multi-record file apart."""
 
-    start: Natural | None = None
-    width: Positive | None = None
+    start: _Place | None = None
+    width: _Width | None = None
     field: Text | None = None
 
 
@@ -270,6 +299,8 @@ def check_layout(layout: Layout, format: Format, scope: BindScope, key: str) -> 
             f"several kinds of records are told apart by their places, and {format.title} records have none",
             "give the fields of all kinds as `fields`, and tell the kinds apart in CXL",
         )
+    if layout.encoding is not None and not format.read_options.has_encoding():
+        tell(f"`encoding` is one of texts, and {format.title} files have none", "remove it")
     nesting = [layout.structure, *(value for each in layout.records or () for value in (each.parent, each.join_key))]
     if any(value is not None for value in nesting):
         tell(

@@ -133,8 +133,15 @@ Integer = Annotated[int, BeforeValidator(_integer)]
 Number = Annotated[float, BeforeValidator(_number)]
 Positive = Annotated[int, _at_least(1), Field(json_schema_extra={"minimum": 1})]
 Natural = Annotated[int, _at_least(0), Field(json_schema_extra={"minimum": 0})]
+
+
+def bounds(minimum: int, maximum: int) -> tuple[Any, Any]:
+    """What bounds a whole number on both sides."""
+    return _at_least(minimum, maximum), Field(json_schema_extra={"minimum": minimum, "maximum": maximum})
+
+
 #: What a generator of random numbers begins with: 64 bits.
-Seed = Annotated[int, _at_least(0, 2**64 - 1), Field(json_schema_extra={"minimum": 0, "maximum": 2**64 - 1})]
+Seed = Annotated[int, *bounds(0, 2**64 - 1)]
 
 
 def choice(options: type[E], among: tuple[str, ...] | None = None, /, **aliases: str) -> Any:

@@ -29,13 +29,15 @@ class FormatError(Exception):
         message: what is wrong, without the path.
         path: the file, as the pipeline's messages print it.
         code: the id of a diagnostic, where one is declared for this problem.
+        node: the node that cannot write it; None where the file is read.
     """
 
-    def __init__(self, message: str, path: str, code: str | None = None) -> None:
-        super().__init__(message, path, code)
+    def __init__(self, message: str, path: str, code: str | None = None, node: str | None = None) -> None:
+        super().__init__(message, path, code, node)
         self.message = message
         self.path = path
         self.code = code
+        self.node = node
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"

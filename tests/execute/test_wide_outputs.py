@@ -141,6 +141,18 @@ class TestSorted:
         text = "W212: output 'o': no input file has the column '{}', which `mapping` or `exclude` names"
         assert told == [text.format("tt") + "; did you mean `t`?", text.format("idd")]
 
+    def test_an_undeclared_column_whose_name_is_taken_is_told(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        source = SOURCE.replace("{id: int, k: int, t: string}", "{id: int}")
+        run(
+            tmp_path,
+            {"in.csv": "id,t,u\n2,b,c\n", "pipeline.yaml": pipeline(source, output("mapping: {t: id, id: u}"))},
+        )
+        told = [record.getMessage().partition(";")[0] for record in caplog.records]
+        assert told == ["W213: output 'o': the column 't' is not written: `mapping` gives its name to 'id'"]
+        assert pipelines.outputs(tmp_path) == {"o.csv": b"t,id\n2,c\n"}
+
     def test_records_that_cannot_be_written_are_dead_letters(self, tmp_path: Path) -> None:
         found = [(1, 2, "b"), (2, 1, "\u0416"), (3, 1, "a")]
         latin = output("sort_order: [k]", "options: {encoding: latin-1}")

@@ -71,3 +71,49 @@ def test_a_csv_character_that_cannot_structure_a_file_is_refused(key: str, chara
     (problem,) = problems(tmp_path, text)
     assert problem.code.id == "E007"
     assert f"`{key}`: expected one" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ("type: fixed_width, schema: {encoding: nope, fields: [{name: id, width: 3}]}", "unknown encoding 'nope'"),
+        ("type: fixed_width, schema: {encoding: utf-16, fields: [{name: id, width: 3}]}", "ASCII line ends"),
+        ("type: parquet, schema: {encoding: latin-1, fields: [{name: id}]}", "Parquet files have none"),
+    ],
+)
+def test_the_encoding_of_a_format_schema_is_checked(place: str, says: str, tmp_path: Path) -> None:
+    (problem,) = problems(tmp_path, ORDERS + output("orders").replace("type: csv", place))
+    assert says in problem.message
+    assert problem.span is not None
+    assert problem.span.file.text[problem.span.start : problem.span.end] == "schema"
+
+
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [
+        ("type: fixed_width, schema: {fields: [{name: id, width: 99999999999999999999}]}", 64 << 20),
+        ("type: fixed_width, schema: {fields: [{name: id, start: 9223372036854775807, width: 1}]}", 64 << 20),
+        ("type: fixed_width, schema: {fields: [{name: id, start: 0, end: 9223372036854775807}]}", 64 << 20),
+        ("type: csv, schema: {fields: [{name: id, type: decimal, scale: 4294967296}]}", 400),
+        ("type: csv, schema: {fields: [{name: id, type: decimal, precision: 4294967296}]}", 400),
+        ("type: csv, if_exists: unique_suffix, unique_suffix_width: 4294967296", 255),
+    ],
+)
+def test_numbers_beyond_all_measure_are_refused(settings: str, most: int, tmp_path: Path) -> None:
+    (problem,) = problems(tmp_path, ORDERS + output("orders").replace("type: csv", settings))
+    assert problem.code.id == "E007"
+    assert f"must be at most {most}" in problem.message
+
+
+def test_more_elements_than_any_segment_has_are_refused(tmp_path: Path) -> None:
+    source = ORDERS.replace("type: csv", "type: x12\n      options: {max_elements: 10000}")
+    (problem,) = problems(tmp_path, source + output("orders"))
+    assert "must be at most 9999" in problem.message
+
+
+@pytest.mark.parametrize("name", ["a.b", "unit price", "é", "1x"])
+def test_a_name_that_avro_does_not_have_is_refused(name: str, tmp_path: Path) -> None:
+    text = ORDERS + output("orders", config=f", mapping: {{ '{name}': id }}").replace("type: csv", "type: avro")
+    (problem,) = problems(tmp_path, text)
+    assert problem.code.id == "E007"
+    assert f"column '{name}': names in an Avro file" in problem.message

@@ -217,9 +217,12 @@ class Work:
                 raise verdict.broken(plan, "E900", str(problem), name) from problem
 
     def _warn_of_absent(self) -> None:
-        """What is named and nowhere there is told when all records were read."""
+        """What is named and nowhere there is told when all records were read, and whose name is taken."""
         for name, step in self.wanted.plan.outputs.items():
-            _warn_of_absent(step, self.wanted.run.widened[name])
+            known = self.wanted.run.widened[name]
+            _warn_of_absent(step, known)
+            for column, source in shape.left_out(step, known):
+                logs.LOG.warning("W213: output '%s': %s; %s", name, shape.taken(column, source), shape.TAKEN_HELP)
 
 
 def _warn_of_absent(step: OutputStep, known: Sequence[str]) -> None:

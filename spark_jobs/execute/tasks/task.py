@@ -245,7 +245,7 @@ class Task(failing.Failing):
             self.outbox.clear()
             self.report.broken = report.Broken(error.code, error.message, error.node)
         except FormatError as error:
-            node = "" if refusals.is_of_no_file(error.__cause__) else root
+            node = "" if refusals.is_of_no_file(error.__cause__) else error.node or root
             self.report.broken = report.Broken(error.code or "E900", str(error), node)
         except OSError as error:
             self._break(error, root)

@@ -50,6 +50,10 @@ class AvroWrite(Options):
         """What has no type in an Avro file."""
         return counterparts.problem(static)
 
+    def writes_names(self, *, include_header: bool) -> bool:
+        """The schema has them."""
+        return True
+
     def name_problem(self, name: str) -> str | None:
         """Avro is strict about names."""
         if _NAME.fullmatch(name):

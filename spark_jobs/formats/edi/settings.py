@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from spark_jobs.formats.options import Name, Options, Packing, Positive, missing_character, unwritable
+from spark_jobs.formats.options import Between, Name, Options, Packing, missing_character, unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,7 +17,6 @@ TAG = "seg_id"
 ELEMENT = re.compile("e([0-9]+)")
 #: No segment has more elements; a column beyond is a mistake.
 MOST_ELEMENTS = 9999
-
 
 #: Neither option says the header.
 NO_HEADER = (
@@ -36,7 +35,7 @@ class InterchangeRead(Options):
         compression: How files are compressed; as their names end when absent.
     """
 
-    max_elements: Positive = 32
+    max_elements: Annotated[int, Between(1, MOST_ELEMENTS)] = 32
     encoding: str = "utf-8"
     compression: Packing | None = None
 

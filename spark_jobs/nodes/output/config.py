@@ -18,12 +18,12 @@ from spark_jobs.nodes.model import (
     Config,
     Flag,
     Name,
-    Natural,
     NodeConfig,
     Positive,
     Size,
     SortFields,
     Text,
+    bounds,
     choice,
     unfit,
 )
@@ -87,7 +87,7 @@ class OutputConfig(NodeConfig):
     split: SplitConfig | None = None
     parts: Flag = False
     if_exists: choice(IfExists) = IfExists.ERROR  # type: ignore[valid-type]
-    unique_suffix_width: Natural = 0
+    unique_suffix_width: Annotated[int, *bounds(0, 255)] = 0
     write_meta: Flag = False
     correlation_fanout_policy: choice(FanoutPolicy) | None = None  # type: ignore[valid-type]
 
@@ -102,7 +102,7 @@ def _parts(values: Mapping[str, Any]) -> dict[tuple[str | int, ...], type[Config
 def check(config: OutputConfig, scope: BindScope) -> None:
     """What is wrong with an output by itself."""
     format = registry.named(config.type)
-    formats.check(format.write_options, scope)
+    formats.check(format.write_options, scope, "schema")
     if config.split and format.is_one_file:
         message = f"output '{scope.name}': {config.type} output cannot be combined with split"
         report(
@@ -149,11 +149,11 @@ def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
     path, by_file = scope.output_path(config.path, "config", "path")
     _check_fields(config, scope, flow)
     undeclared = _unused(config, scope, flow)
-    options = formats.frozen(registry.named(config.type).write_options, scope.part("options"))
+    options = formats.frozen(registry.named(config.type).write_options, scope.part("options"), scope.part("schema"))
     format = registry.named(config.type)
     written = layout.written(scope)
     shapes = layout.shapes_of(written, format, scope.date_header)
-    columns = _columns(config, flow)
+    columns = _columns(config, scope, flow)
     layout.check_columns(format, scope, {column.name: column.type for column in columns}, widens=flow.widens)
     columns = shape.arranged(columns, shapes)
     step = OutputStep(
@@ -292,15 +292,22 @@ def _unused(config: OutputConfig, scope: BindScope, flow: Flow) -> tuple[str, ..
     return tuple(dict.fromkeys(name for name, _, _ in named))
 
 
-def _columns(config: OutputConfig, flow: Flow) -> tuple[OutputColumn, ...]:
-    """What is written, in order (decision 25, spec/formats.md 11.2)."""
+def _columns(config: OutputConfig, scope: BindScope, flow: Flow) -> tuple[OutputColumn, ...]:
+    """What is written, in order (decision 25, spec/formats.md 11.2): `mapping` has the last word about names."""
+    kept = _kept(config, flow)
+    there = {column.name for column in kept}
+    given = {name: source for name, source in config.mapping.items() if source in there}
     renamed: dict[str, list[str]] = {}
-    for name, source in config.mapping.items():
+    for name, source in given.items():
         renamed.setdefault(source, []).append(name)
     written: dict[str, OutputColumn] = {}
-    for column in _kept(config, flow):
+    for column in kept:
         source = column.name
         default = source.removeprefix("$") if source in META else source
+        if source not in renamed and default in given:
+            message = f"output '{scope.name}': {shape.taken(default, given[default])}"
+            report(scope, codes.W213, message, "config", "mapping", default, help=shape.TAKEN_HELP)
+            continue
         for name in renamed.get(source, [default]):
             written[name] = OutputColumn(source, name, column.type)
     return tuple(written.values())

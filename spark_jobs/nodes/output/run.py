@@ -127,7 +127,7 @@ class Output(operator.Operator):
         try:
             encoded, written = self._encoded(self.writer, batch, ends=ends)
         except format.Unfit as problem:
-            raise FormatError(str(problem), self.step.path) from problem
+            raise FormatError(str(problem), self.step.path, node=self.step.name) from problem
         self.leave(encoded.rows)
         self.context.reach(written)
         return encoded, written

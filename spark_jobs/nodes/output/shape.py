@@ -77,33 +77,76 @@ class Written:
     shape: Shape | None = None
 
 
-def written(step: OutputStep, widened: Sequence[str], kind: types.Type) -> list[Written]:
-    """What is written, in order.
+#: What is to be done where two columns would have one name.
+TAKEN_HELP = "write it under another name by `mapping`, or leave it out by `exclude`"
 
-    Undeclared columns, all of type `kind`, follow the others unless the name is there already; `exclude` and
-    `mapping` apply to them too. A format schema says the order, and has what no record has. What a header is made of
-    stands at the end.
+
+def taken(name: str, source: str | None) -> str:
+    """That a column is not written, for another has its name: `source`, or one that is declared."""
+    if source is None:
+        return f"the column '{name}' of the files is not written: another one is called so"
+    return f"the column '{name}' is not written: `mapping` gives its name to '{source}'"
+
+
+def written(step: OutputStep, widened: Sequence[str], kind: types.Type) -> list[Written]:
+    """What is written, in order, each name once.
+
+    Undeclared columns, all of type `kind`, follow the others unless their name is there already; `exclude` and
+    `mapping` apply to them too, and what `mapping` says of a name goes before what a column is called. A format schema
+    says the order, and has what no record has. What a header is made of stands at the end.
     """
-    found = [Written(one.source, one.name, one.read or one.type, one.type, one.shape) for one in step.columns]
-    undeclared = list(_undeclared(step, widened, kind))
+    late, hidden = _undeclared(step, widened)
+    found = [
+        Written(one.source, one.name, one.read or one.type, one.type, one.shape)
+        for one in step.columns
+        if _plain_name(one) not in hidden
+    ]
+    undeclared = [Written(WIDENED.of(source), name, kind, kind) for name, source in late.items()]
     if step.shapes is None:
         found += undeclared
     else:
         known = {one.name: one for one in found}
-        late = {one.name: one for one in undeclared}
-        found = [known.get(shape.label) or _late(shape, late.get(shape.name)) for shape in step.shapes]
+        by_name = {one.name: one for one in undeclared}
+        found = [known.get(shape.label) or _late(shape, by_name.get(shape.name)) for shape in step.shapes]
     found += [Written(value(path), value(path), static, static) for path, static in step.header]
     return found
 
 
-def _undeclared(step: OutputStep, widened: Sequence[str], kind: types.Type) -> Iterator[Written]:
-    if not step.widened:
-        return
-    renamed = {source: name for name, source in step.mapping}
+def left_out(step: OutputStep, widened: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    """The columns that are not written because of undeclared ones in the files or beside them; see `taken`."""
+    late, hidden = _undeclared(step, widened)
+    yield from hidden.items()
+    written = {*late.values()}
+    mapped = dict(step.mapping)
+    for name in _reaching(step, widened):
+        if name not in written:
+            yield name, mapped.get(name)
+
+
+def _plain_name(column: OutputColumn) -> str:
+    """What a column is called before a format schema gives it another name."""
+    return column.shape.name if column.shape else column.name
+
+
+def _reaching(step: OutputStep, widened: Sequence[str]) -> list[str]:
+    """The undeclared columns that are neither left out by name nor declared."""
     present = {column.source for column in step.columns}
-    for name in widened:
-        if name not in present and name not in step.exclude:
-            yield Written(WIDENED.of(name), renamed.get(name, name), kind, kind)
+    return [name for name in widened if step.widened and name not in present and name not in step.exclude]
+
+
+def _undeclared(step: OutputStep, widened: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The undeclared columns that are written, by their names in the file, and declared ones whose names they take."""
+    there = _reaching(step, widened)
+    declared = {_plain_name(column) for column in step.columns}
+    given = {name: source for name, source in step.mapping if source in there}
+    names: dict[str, list[str]] = {}
+    for name, source in given.items():
+        names.setdefault(source, []).append(name)
+    found = {}
+    for source in there:
+        own = names.get(source, [] if source in given or source in declared else [source])
+        found.update(dict.fromkeys(own, source))
+    return found, {name: source for name, source in given.items() if name in declared}
 
 
 def _late(shape: Shape, found: Written | None) -> Written:

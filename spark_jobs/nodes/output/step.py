@@ -180,5 +180,5 @@ class OutputStep(node.Step):
             if (problem := self.options.name_problem(name)) is not None:
                 yield name, f"column '{name}': {problem}"
                 continue
-            if (character := options.missing_character(name, encoding)) is not None:
+            if encoding and (character := options.missing_character(name, encoding)) is not None:
                 yield name, f"column '{name}': {options.unwritable(character, encoding)}"

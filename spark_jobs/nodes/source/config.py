@@ -49,7 +49,7 @@ def check(config: SourceConfig, scope: BindScope) -> None:
     if format.layout and config.format_schema is None:
         message = f"source '{scope.name}': {format.name} needs a layout, and the key `format_schema` is missing"
         report(scope, codes.E006, message, "config", help="add `format_schema:` with a path or with `fields:`")
-    formats.check(format.read_options, scope)
+    formats.check(format.read_options, scope, "format_schema")
     if declared.layout is not None:
         kinds = {column.name: column.type for column in declared.columns}
         formats.check_layout(declared.layout, format, scope, "format_schema")
@@ -213,7 +213,9 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
     step = SourceStep(
         name=scope.name,
         format=str(config.type),
-        options=formats.frozen(registry.named(config.type).read_options, scope.part("options")),
+        options=formats.frozen(
+            registry.named(config.type).read_options, scope.part("options"), scope.part("format_schema")
+        ),
         match=_match(config),
         columns=_localized(declared.columns, scope.date_header),
         on_unmapped=config.on_unmapped.mode,

@@ -130,6 +130,20 @@ def test_what_was_joined_makes_no_group_larger_behind_a_merge(ran: Any, limit: i
     assert [int(row["line"]) for row in rows(found["o.csv"])] == kept
 
 
+@pytest.mark.parametrize(("merged", "kept"), [(False, 2), (True, 0)])
+def test_a_failed_record_makes_those_groups_larger_that_its_source_has(ran: Any, merged: bool, kept: int) -> None:
+    """A record of w fails, of ord x and line 7: of a group by ord alone only where rows of w are, behind a merge."""
+    stages = """
+      - {type: source, name: w, config: {type: csv, path: w.csv, correlation_key: [ord, line],
+          schema: {ord: string, line: int, v: string}}}
+      - {type: transform, name: t, input: w, config: {cxl: emit n = v.to_int()}}
+"""
+    merge = "      - {type: merge, name: m, inputs: [s, w]}\n" + output("p", "m")
+    text = (HEAD + stages).replace("dlq:", "max_group_buffer: 2, dlq:") + output("o", "s") + output("q", "t")
+    found = ran(text + (merge if merged else ""), "ord,line,v\nx,1,1\nx,2,2\n", w="ord,line,v\nx,7,?\n")
+    assert len(rows(found["o.csv"])) == kept
+
+
 def test_the_keys_that_are_written_are_the_drivers(ran: Any) -> None:
     found = ran(
         shops("all", "collect") + output("o", "c", ", include_correlation_keys: true, exclude: [b]"), ORDERS, w=PRICES

@@ -74,6 +74,9 @@ class Model:
         self.streams: dict[str, frozenset[str]] = {}
         self.depths: dict[str, int] = {}
         self.behind: dict[str, bool] = {}
+        #: The sources and key fields by which the rows of nodes are of groups, and all of them.
+        self.fields_of: dict[str, frozenset[tuple[str, frozenset[str]]]] = {}
+        self.views: set[tuple[str, frozenset[str]]] = set()
         for name, step in self.plan.sources.items():
             _read(self.plan.base_dir, name, step, self.inputs)
 
@@ -215,6 +218,23 @@ class Model:
             self.numbers[name] = frozenset([name] if self._mixes(name) else [])
         else:
             self.given[name] = carried[0]
+        self.fields_of[name] = self._grouped_by(planned)
+        self.views |= self.fields_of[name]
+
+    def _grouped_by(self, planned: Any) -> frozenset[tuple[str, frozenset[str]]]:
+        """By which fields rows of a node are of groups, and of which sources (decision 106)."""
+        name = planned.name
+        if not planned.inputs:
+            return frozenset([(name, frozenset(self.keys[name]))])
+        if self._mixes(name):
+            return frozenset()
+        driver = planned.step.driver if planned.kind == "combine" else ""
+        is_carried = planned.kind == "combine" and self._propagates(name) != "driver"
+        sides = [edge.node for edge in planned.inputs if edge.qualifier == driver or is_carried]
+        left = {(source, fields & set(self.given[name])) for side in sides for source, fields in self.fields_of[side]}
+        if planned.kind == "merge":
+            left |= {(source, fields) for _, fields in left for source in self.streams[name]}
+        return frozenset((source, fields) for source, fields in left if fields)
 
     def _combined(self, planned: Any) -> tuple[str, ...]:
         propagate = self._propagates(planned.name)
@@ -267,8 +287,10 @@ class Model:
         return {} if record in self.inputs.broken and None in keys.values() else dict(rows.key_of(keys))
 
     def is_of(self, record: Record, key: rows.Key) -> bool:
-        """Whether a record is of its source's group by a key."""
+        """Whether a record is of its source's group by a key: where its records are of groups by these fields."""
         mine = self.key(record)
+        if (record[0], frozenset(name for name, _ in key)) not in self.views:
+            return False
         return all(mine.get(name) == value for name, value in key)
 
     def troubled(self, key: rows.Key) -> set[str]:

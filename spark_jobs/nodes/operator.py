@@ -101,6 +101,9 @@ class Context(Protocol):
     def unread(self, operator: Operator, batch: Batch) -> np.ndarray | None:
         """The rows of records that count as never read, because earlier passes saw them fail; None: there are none."""
 
+    def unmade(self, operator: Operator, batch: Batch) -> np.ndarray | None:
+        """The rows of an aggregate that count as never made, because they have failed before; None: there are none."""
+
     def rejected(self, operator: Operator, batch: Batch) -> np.ndarray | None:
         """The rows that have failed elsewhere, or whose correlation group is rejected; None: there are none."""
 

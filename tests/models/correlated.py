@@ -60,6 +60,9 @@ class Model:
     groups: dict[Any, Trouble] = field(default_factory=dict)
     #: What failed with a build row, once for each driver and build row, whatever else of the driver failed.
     companions: dict[Any, Trouble] = field(default_factory=dict)
+    #: Rows of aggregates that count as never made, since records died last, and the build rows that failed with them.
+    unmade: dict[Any, Trouble] = field(default_factory=dict)
+    beside_unmade: dict[Any, Trouble] = field(default_factory=dict)
     rounds: int = 0
 
     def __post_init__(self) -> None:
@@ -72,7 +75,9 @@ class Model:
         #: The mixed aggregates of whose groups rows carry the numbers.
         self.numbers: dict[str, frozenset[str]] = {}
         self.streams: dict[str, frozenset[str]] = {}
+        #: How often records depend on others on their way to a node, and with the node itself.
         self.depths: dict[str, int] = {}
+        self.depths_behind: dict[str, int] = {}
         self.behind: dict[str, bool] = {}
         #: The sources and key fields by which the rows of nodes are of groups, and all of them.
         self.fields_of: dict[str, frozenset[tuple[str, frozenset[str]]]] = {}
@@ -87,25 +92,54 @@ class Model:
         while True:
             self.rounds += 1
             found = self._settled()
-            news = [self._take(each) for each in self._troubles(found) if self._is_late(each)]
-            if not any(news):
+            late = [each for each in self._troubles(found) if self._is_late(each)]
+            news = [self._take(each) for each in late if not self._is_row(each)]
+            if any(news):
+                self._make_again()
+            elif rows_ := [each for each in late if self._is_row(each) and self.is_correlated]:
+                self._unmake(rows_)
+            else:
                 self._end(found)
                 return found
 
     def _settled(self) -> Evaluation:
-        """Everything that does not stand behind a mixed aggregate, when no further record fails there."""
+        """Everything that does not stand behind a mixed aggregate, when nothing more fails there.
+
+        What depends on the fewest others is taken first: the rest may be good without it.
+        """
         while True:
             found = self._evaluated()
             troubles = [each for each in self._troubles(found) if not self._is_late(each)]
             fresh = [each for each in troubles if each.row.is_record and each.row.record not in self.dead]
+            if self.is_correlated:
+                fresh += [each for each in troubles if self._is_row(each)]
             if not fresh:
-                for each in troubles:
-                    self._take(each)
                 return found
             depth = min(self.depths[each.node] for each in fresh)
-            for each in fresh:
-                if self.depths[each.node] == depth:
-                    self._take(each)
+            first = [each for each in fresh if self.depths[each.node] == depth]
+            if records := {each.row.record for each in first if each.row.is_record}:
+                for each in troubles:
+                    if each.row.is_record and each.row.record in records:
+                        self._take(each)
+                self._make_again()
+            else:
+                self._unmake(first)
+
+    def _is_row(self, trouble: Trouble) -> bool:
+        """Whether it is a row of an aggregate that takes nothing back; a result that fails is none."""
+        return not trouble.row.is_record and not trouble.row.is_mixed and not trouble.own_result
+
+    def _unmake(self, troubles: list[Trouble]) -> None:
+        """Rows of aggregates count as never made."""
+        for each in troubles:
+            self.unmade.setdefault(each.row.group, each)
+            if each.build is not None:
+                self.beside_unmade.setdefault((each.row.identity, each.build.identity), each)
+
+    def _make_again(self) -> None:
+        """Without the records that have died since, rows of aggregates are others."""
+        self.unmade.clear()
+        self.beside_unmade.clear()
 
     def _troubles(self, found: Evaluation) -> list[Trouble]:
         """What failed, in the order of the file."""
@@ -140,6 +174,8 @@ class Model:
 
     def _end(self, found: Evaluation) -> None:
         """Note the rows that fail when nothing changes any more, and are of no records that were taken back."""
+        self.groups |= self.unmade
+        self.companions = self.beside_unmade | self.companions
         for each in self._troubles(found):
             if not each.row.is_record and not each.row.is_mixed:
                 self._beside(each)
@@ -172,7 +208,7 @@ class Model:
                 case "aggregate":
                     over = self.given[planned.inputs[0].node]
                     made = rows.aggregate(node, given[0], over, is_mixed=self._mixes(name))
-                    ports[name, ""] = list(made)
+                    ports[name, ""] = [row for row in made if row.group not in self.unmade]
                 case "output":
                     found.written[name] = given[0]
                 case other:
@@ -194,7 +230,9 @@ class Model:
         """What is known of a node without looking at rows: its key columns, its sources, what it stands behind."""
         name, sides = planned.name, [edge.node for edge in planned.inputs]
         grows = planned.kind == "aggregate"
-        self.depths[name] = max([self.depths[side] + (self._makes_groups(side)) for side in sides], default=0)
+        above = max([self.depths_behind[side] for side in sides], default=0)
+        self.depths[name] = above + self._looks_around(planned)
+        self.depths_behind[name] = self.depths[name] + grows
         self.behind[name] = any(self.behind[side] or self._mixes(side) for side in sides)
         driver = planned.step.driver if planned.kind == "combine" else ""
         streams = [self.streams[edge.node] for edge in planned.inputs if edge.qualifier == driver]
@@ -246,6 +284,11 @@ class Model:
 
     def _propagates(self, name: str) -> Any:
         return self.raw[name]["config"].get("propagate_ck", "driver")
+
+    def _looks_around(self, planned: Any) -> bool:
+        """Whether what becomes of a record at a node depends on others."""
+        config = self.raw.get(planned.name, {}).get("config", {})
+        return planned.kind == "combine" or "analytic_window" in config or "distinct" in str(config.get("cxl"))
 
     def _makes_groups(self, name: str) -> bool:
         return self.plan.by_name[name].kind == "aggregate"
@@ -313,7 +356,7 @@ class Model:
         """The sources of which a row of an aggregate has failed in a group by a key: it stands for its records."""
         found: set[str] = set()
         for trouble in self.groups.values():
-            for each in trouble.row.groups:
+            for each in trouble.row.born or trouble.row.groups:
                 if set(key) <= set(each.key) and not each.is_joined:  # that is a failure of the driver's (decision 106)
                     found |= each.sources
         return found

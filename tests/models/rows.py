@@ -62,6 +62,7 @@ class Row:
         is_mixed: whether that aggregate leaves out a key field, so that records can be taken back out of it.
         is_combined: whether a combine made it.
         route: the branch of its last route.
+        born: the groups that a row of an aggregate was of when it was made, whatever is left of its key.
     """
 
     fields: dict[str, Any]
@@ -74,6 +75,7 @@ class Row:
     is_mixed: bool = False
     is_combined: bool = False
     route: str = ""
+    born: tuple[Group, ...] = ()
 
     @property
     def is_record(self) -> bool:
@@ -342,11 +344,13 @@ def _group(step: Any, key: Any, rows: list[Row], kept: Iterable[str], is_mixed: 
         for group in row.groups
         for shown in Group(group.domain, key_of({n: keys[n] for n, _ in group.key})).cut(keys)
     )
+    mine = () if is_mixed else _once(groups)
     return Row(
         {name: first.fields.get(name) for name in step.group_by},
         first.record,
         keys=keys,
-        groups=() if is_mixed else _once(groups),
+        groups=mine,
+        born=mine,
         members=frozenset().union(*(row.behind for row in rows)),
         group=(step.name, key),
         is_mixed=is_mixed,

@@ -217,6 +217,9 @@ class _Court:
             for row in given:
                 for record in row.behind:
                     fates[record].add("written")
+        for trouble in model.unmade.values():
+            for record in trouble.row.behind:
+                fates[record].add("of a row that failed")
         for node in self.found.nodes.values():
             for trouble in node.failed:
                 for record in trouble.row.behind:

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from spark_jobs.execute.tasks import facts
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -29,8 +33,44 @@ class Holds(IntEnum):
     SUSPECT = 5
     #: a record that came to an output, of a group in such a bucket.
     MEMBER = 6
-    #: the groups of a record that failed where its key was not at hand.
+    #: the groups of a record, or of a row, that failed where its key was not at hand.
     KEYED = 7
+    #: An entry of a row of an aggregate that takes nothing back: it counts while the row does not count as made.
+    ROW = 8
+
+
+@dataclass(frozen=True)
+class Holding:
+    """Which entries of a pass count.
+
+    Args:
+        holds: those of these kinds,
+        records: of records and what is beside them those of a file alone; None: all,
+        rows: of rows of aggregates and what is beside them those of a file alone; None: all.
+    """
+
+    holds: tuple[int, ...]
+    records: str | None = None
+    rows: str | None = None
+
+    def of(self, entries: pa.Table) -> np.ndarray:
+        """Which of some entries those are."""
+        holds, cause = (entries.column(name).to_numpy() for name in ("holds", "cause_split"))
+        found: np.ndarray = np.isin(holds, self.holds)
+        if self.records is None and self.rows is None:
+            return found
+        own, causing = (
+            facts.record_numbers(entries.column(split), entries.column(row))
+            for split, row in (("split", "row"), ("cause_split", "cause_row"))
+        )
+        is_beside, group = cause >= 0, entries.column("group").to_numpy()
+        if self.records is not None:
+            known = np.isin(np.where(is_beside, causing, own), facts.stored(self.records, "record").to_numpy())
+            found &= (holds != Holds.FOR_GOOD) | known
+        if self.rows is not None:
+            numbers, firsts = (facts.stored(self.rows, name).to_numpy() for name in ("number", "record"))
+            found &= (holds != Holds.ROW) | np.where(is_beside, np.isin(causing, firsts), np.isin(group, numbers))
+        return found
 
 
 @dataclass(frozen=True)

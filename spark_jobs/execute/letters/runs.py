@@ -18,6 +18,8 @@ from spark_jobs.execute.tasks import part_file
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from spark_jobs.execute.letters.marks import Holding
+
 
 #: The run of an entry while runs are merged.
 _RUN = pa.field("run", pa.int32())
@@ -40,11 +42,11 @@ class Merged:
     Args:
         files: the files.
         splits: the first and the last split.
-        holding: for files of which only some entries count what these say (`marks.Holds`).
+        holding: for files of which only some entries count which these are.
     """
 
     def __init__(
-        self, files: Sequence[str], splits: tuple[int, int], holding: Mapping[str, Sequence[int]] | None = None
+        self, files: Sequence[str], splits: tuple[int, int], holding: Mapping[str, Holding] | None = None
     ) -> None:
         self._files = files
         self._holding = holding or {}
@@ -106,7 +108,7 @@ class Merged:
         with part_file.unchanged(block.path):
             table = pa.Table.from_batches([block.file.get_batch(block.number)])
         if block.path in self._holding:
-            table = table.filter(pa.array(np.isin(table.column("holds").to_numpy(), self._holding[block.path])))
+            table = table.filter(pa.array(self._holding[block.path].of(table)))
         reason = pa.array(numbers[table.column("reason").to_numpy()])
         return table.set_column(table.schema.get_field_index("reason"), gather.SCHEMA.field("reason"), reason)
 

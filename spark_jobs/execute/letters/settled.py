@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from spark_jobs.execute.letters.marks import Holding
     from spark_jobs.execute.tasks.spec import RunSpec
 
 #: Tasks that share a larger number of entries.
@@ -39,7 +40,7 @@ class Found:
     """The dead letters of a pass that hold: the files, and which of their entries."""
 
     letters: tuple[report.Letters, ...]
-    holding: tuple[int, ...]
+    holding: Holding
 
 
 def settle(spark: SparkSession, run: RunSpec, found: Sequence[Found]) -> list[report.Letters]:
@@ -60,7 +61,7 @@ def settle(spark: SparkSession, run: RunSpec, found: Sequence[Found]) -> list[re
 
 def _settle_stretch(
     run: RunSpec,
-    holding: Mapping[str, tuple[int, ...]],
+    holding: Mapping[str, Holding],
     splits_of: Mapping[str, tuple[int, int]],
     splits: tuple[int, int],
 ) -> report.Letters:

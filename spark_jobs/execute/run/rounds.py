@@ -18,16 +18,17 @@ import pyarrow.compute as pc
 from spark_jobs.contract import ExitCode
 from spark_jobs.cxl.failure import Category
 from spark_jobs.execute import logs
-from spark_jobs.execute.letters import settled
+from spark_jobs.execute.correlation import findings, strata
+from spark_jobs.execute.correlation.failed_rows import FailedRows
+from spark_jobs.execute.letters import marks, settled
 from spark_jobs.execute.letters.marks import Holds
 from spark_jobs.execute.run import cursors
 from spark_jobs.execute.tasks import part_file
 from spark_jobs.execute.tasks.facts import (
     DEAD,
-    FACTS,
-    KEYLESS,
     OVERSIZED,
     REJECTED,
+    ROWS,
     SOUGHT,
     TRACED,
     Known,
@@ -37,7 +38,7 @@ from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.plan import plan as plans
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from pyspark.sql import SparkSession
 
@@ -52,8 +53,6 @@ _RESTLESS = (
     "aggregate fails depending on `now`; read it into a field of the records before, or use `$pipeline.start_time`"
 )
 _EVERYTHING = tuple(int(each) for each in Holds)
-#: Groups and records of which something is known.
-_PAIRS = pa.schema([("group", pa.uint64()), ("record", pa.int64())])
 
 
 @dataclass
@@ -68,6 +67,7 @@ class Rounds:
     run: RunSpec
     plan: GroupPlan
     known: Known = field(default_factory=Known)
+    failed_rows: FailedRows = field(default_factory=FailedRows)
     count: int = 0
     #: How many passes in a row have found no dead records.
     _idle: int = 0
@@ -84,19 +84,21 @@ class Rounds:
     #: These rows, and those that fail without a group.
     _rows: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     #: Which records reject which groups, those over all sources with them, and the first records of rejected groups.
-    _failed: pa.Table = field(default_factory=_PAIRS.empty_table)
-    _failed_whole: pa.Table = field(default_factory=_PAIRS.empty_table)
-    _firsts: pa.Table = field(default_factory=_PAIRS.empty_table)
+    _failed: pa.Table = field(default_factory=findings.PAIRS.empty_table)
+    _failed_whole: pa.Table = field(default_factory=findings.PAIRS.empty_table)
+    _firsts: pa.Table = field(default_factory=findings.PAIRS.empty_table)
     #: The records of groups that are too large.
     _oversized: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     #: The buckets of groups over all sources.
-    _buckets: pa.Table = field(default_factory=_PAIRS.empty_table)
+    _buckets: pa.Table = field(default_factory=findings.PAIRS.empty_table)
     #: Failures of which the groups of some are still to be found, and the rows before each split.
     _keyless: tuple[pa.Table, Mapping[int, int]] | None = None
     #: What is to be looked for: the records of groups, the first records of groups, the sizes in buckets.
     _traced: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     _sought: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     _suspects: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    #: What a pass has found of which the groups of some rows are still to be found, and these rows.
+    _waiting: tuple[pa.Table, Products, np.ndarray] | None = None
 
     def take(self, products: Products) -> None:
         """Take in what a pass has found.
@@ -104,15 +106,25 @@ class Rounds:
         Raises:
             RunFailed: passes find other things each time, though no record is dead that was not.
         """
-        facts = _facts(products.dirty)
+        facts = findings.facts(products.dirty)
+        self.are_over = False
+        lacking = self.failed_rows.lacking(facts)
+        self._waiting = (facts, products, lacking) if len(lacking) else None
+        if self._waiting is None:
+            self._weigh(self.failed_rows.with_groups(facts), products)
+
+    def _weigh(self, facts: pa.Table, products: Products) -> None:
+        """Some failures hold from now on; what else failed is found again, or is good without them."""
         holds = facts.column("holds").to_numpy()
-        taken = next((each for each in (Holds.FOR_GOOD, Holds.BEHIND) if (holds == each).any()), None)
-        in_last = facts.filter(pa.array(holds == Holds.IN_LAST))
-        of_rows, rows = _rejected(in_last, products.rows_before), _aggregated(in_last)
+        records, rows_ = self._first(facts, holds)
+        in_last = facts.filter(pa.array(np.isin(holds, (Holds.IN_LAST, Holds.ROW))))
+        of_rows = findings.joined([self.failed_rows.rejected, findings.rejected(in_last, products.rows_before)])
+        rows = np.union1d(self.failed_rows.numbers, findings.aggregated(in_last))
         is_same = np.array_equal(of_rows.column("group").to_numpy(), self._of_rows.column("group").to_numpy())
         is_same = is_same and np.array_equal(rows, self._rows)
-        self.are_over = taken is None and is_same
-        self._idle = 0 if taken is not None else self._idle + 1
+        is_new = records.any() or rows_.any()
+        self.are_over = not is_new and is_same
+        self._idle = 0 if is_new else self._idle + 1
         if self.are_over:
             if self.known.oversized is None:
                 self._suspect(facts.filter(pa.array(holds == Holds.SUSPECT)), products.shares)
@@ -121,31 +133,71 @@ class Rounds:
             raise RunFailed(ExitCode.EVALUATION, "E903", _RESTLESS)
         self.count += 1
         self._of_rows, self._rows = of_rows, rows
-        if taken is not None:
-            self._letters.append(settled.Found(tuple(products.letters), (int(taken),)))
-            self._accept(facts.filter(pa.array(holds == taken)), products.rows_before)
+        if records.any():
+            self._accept(facts.filter(pa.array(records)), products)
+        elif rows_.any():
+            self._unmake(facts.filter(pa.array(rows_)), products)
         self._reject()
 
-    def _accept(self, facts: pa.Table, rows_before: Mapping[int, int]) -> None:
+    def _first(self, facts: pa.Table, holds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Which failures of records hold from now on, and where these are none which of rows."""
+        none = np.zeros(len(holds), dtype=bool)
+        is_row = (holds == Holds.ROW) if self.plan.rows_meet else none
+        are_behind = [standing.is_behind for standing in self.plan.standings.values()] if is_row.any() else [False]
+        is_early = is_row & ~np.take(are_behind, facts.column("node").to_numpy(), mode="clip")
+        fresh = (holds == Holds.FOR_GOOD) | is_early
+        if fresh.any():
+            chosen = fresh.copy()
+            chosen[fresh] = strata.first(facts.filter(pa.array(fresh)), self.plan, list(self.run.steps))
+            records = chosen & (holds == Holds.FOR_GOOD)
+            return (records, none) if records.any() else (none, chosen)
+        behind = holds == Holds.BEHIND
+        return (behind, none) if behind.any() else (none, is_row)
+
+    def _unmake(self, facts: pa.Table, products: Products) -> None:
+        """Rows of aggregates count as never made from now on."""
+        told = facts.select(["aggregated", "split", "row"]).group_by(["aggregated", "split", "row"]).aggregate([])
+        first = pa.array(record_numbers(told.column("split"), told.column("row")))
+        rows = self._written("rows", pa.table([told.column("aggregated"), first], schema=ROWS).sort_by("number"))
+        mine = self.failed_rows
+        mine.letters.append(settled.Found(tuple(products.letters), marks.Holding((Holds.ROW,), rows=rows)))
+        mine.rejected = findings.joined([mine.rejected, findings.rejected(facts, products.rows_before)])
+        mine.numbers = np.union1d(mine.numbers, findings.aggregated(facts))
+        unmade = self._written("unmade", pa.table([mine.numbers], schema=TRACED))
+        self.known = replace(self.known, unmade=unmade)
+
+    def _make_again(self) -> None:
+        """Rows that have failed may be others now."""
+        self.failed_rows.forget()
+        self.known = replace(self.known, unmade=None)
+
+    def _accept(self, facts: pa.Table, products: Products) -> None:
         """Records have failed, and rows that are made of records."""
         self._bury(facts)
-        self._traced = _aggregated(facts)
+        taken = int(facts.column("holds")[0].as_py())
+        holding = marks.Holding((taken,), records=self.known.dead[-1])
+        self._letters.append(settled.Found(tuple(products.letters), holding))
+        rows_before = products.rows_before
+        self._traced = findings.aggregated(facts)
+        self.failed_rows.forgets = True
+        if not len(self._traced):
+            self._make_again()
         self.retracted += len(self._traced)
         self.retractions += int(len(self._traced) > 0)
-        if pc.any(_are_keyless(facts)).as_py():
+        if pc.any(findings.are_keyless(facts)).as_py():
             self._keyless = facts, rows_before
         else:
             self._blame(facts, rows_before)
 
     def _blame(self, facts: pa.Table, rows_before: Mapping[int, int]) -> None:
         """Failures reject groups."""
-        self._of_records = _joined([self._of_records, _rejected(facts, rows_before)])
-        whole = facts.select(["whole", "record"]).rename_columns(_PAIRS.names)
-        buckets = facts.select(["whole", "bucket"]).rename_columns(_PAIRS.names)
-        self._buckets = _distinct([self._buckets, buckets])
-        self._failed_whole = _distinct([self._failed_whole, whole])
+        self._of_records = findings.joined([self._of_records, findings.rejected(facts, rows_before)])
+        whole = facts.select(["whole", "record"]).rename_columns(findings.PAIRS.names)
+        buckets = facts.select(["whole", "bucket"]).rename_columns(findings.PAIRS.names)
+        self._buckets = findings.distinct([self._buckets, buckets])
+        self._failed_whole = findings.distinct([self._failed_whole, whole])
         if "primary" in self.plan.policies.values():
-            self._failed = _distinct([self._failed, facts.select(_PAIRS.names)])
+            self._failed = findings.distinct([self._failed, facts.select(findings.PAIRS.names)])
             found, all_groups = self._firsts.column("group"), self._of_records.column("group")
             self._sought = np.setdiff1d(all_groups.to_numpy(), found.to_numpy())
 
@@ -158,12 +210,16 @@ class Rounds:
 
     def _reject(self) -> None:
         """Groups are rejected from now on."""
-        rejected = {"any": self._written("rejected", _joined([self._of_records, self._of_rows]))}
+        rejected = {"any": self._written("rejected", findings.joined([self._of_records, self._of_rows]))}
         if "primary" in self.plan.policies.values():
-            known = pa.concat_tables([self._firsts, self._failed]).group_by(_PAIRS.names).aggregate([([], "count_all")])
+            known = (
+                pa.concat_tables([self._firsts, self._failed])
+                .group_by(findings.PAIRS.names)
+                .aggregate([([], "count_all")])
+            )
             both = known.filter(pc.equal(known.column("count_all"), 2)).column("group").to_numpy()
             primary = self._of_records.filter(pa.array(np.isin(self._of_records.column("group").to_numpy(), both)))
-            rejected["primary"] = self._written("primary", _joined([primary, self._of_rows]))
+            rejected["primary"] = self._written("primary", findings.joined([primary, self._of_rows]))
         failed = self._written("failed", pa.table([self._rows], schema=TRACED)) if len(self._rows) else None
         self.known = replace(self.known, rejected=rejected, failed=failed, passes=self.count)
 
@@ -173,8 +229,11 @@ class Rounds:
     @property
     def looking(self) -> Known | None:
         """What a pass has to know that looks for something; None when there is nothing to look for."""
+        if self._waiting is not None:
+            sought = pa.table([self._waiting[2]], schema=TRACED)
+            return replace(self.known, keyless_rows=self._written("keyless-rows", sought))
         if self._keyless is not None:
-            records = self._keyless[0].filter(_are_keyless(self._keyless[0])).column("record").to_numpy()
+            records = self._keyless[0].filter(findings.are_keyless(self._keyless[0])).column("record").to_numpy()
             sought = pa.table([np.unique(records)], schema=DEAD)
             return replace(self.known, keyless=self._written("keyless", sought))
         if len(self._traced):
@@ -189,20 +248,27 @@ class Rounds:
     def look(self, products: Products) -> None:
         """Take in what such a pass has found."""
         self.count += 1
-        facts = _facts(products.dirty)
+        facts = findings.facts(products.dirty)
         holds = facts.column("holds").to_numpy()
-        if self._keyless is not None:
+        if self._waiting is not None:
+            failed, of_pass, sought = self._waiting
+            self._waiting = None
+            self.failed_rows.learn(sought, facts.filter(pa.array(holds == Holds.KEYED)))
+            self._weigh(self.failed_rows.with_groups(failed), of_pass)
+        elif self._keyless is not None:
             failed, rows_before = self._keyless
             self._keyless = None
-            self._blame(_with_keys(failed, facts.filter(pa.array(holds == Holds.KEYED))), rows_before)
+            self._blame(findings.with_keys(failed, facts.filter(pa.array(holds == Holds.KEYED))), rows_before)
             self._reject()
         elif len(self._traced):
             facts = facts.filter(pa.array(holds == Holds.TRACED))
             self._bury(facts)
-            self._traced = _aggregated(facts)  # groups of aggregates before: their records come next
+            self._traced = findings.aggregated(facts)  # groups of aggregates before: their records come next
+            if self.failed_rows.forgets and not len(self._traced):
+                self._make_again()
         elif len(self._sought):
             self._sought = self._sought[:0]
-            self._firsts = _first_of_each([self._firsts, facts.filter(pa.array(holds == Holds.FIRST))])
+            self._firsts = findings.first_of_each([self._firsts, facts.filter(pa.array(holds == Holds.FIRST))])
             self._reject()
         else:
             self._suspects = self._suspects[:0]
@@ -220,8 +286,8 @@ class Rounds:
 
     def _measure(self, facts: pa.Table) -> None:
         """Groups are too large that have more records, at outputs and failed, than they may."""
-        came = facts.take(pa.array(_in_order(facts)))
-        pairs = _distinct([came.select(_PAIRS.names), self._failed_whole])
+        came = facts.take(pa.array(findings.in_order(facts)))
+        pairs = findings.distinct([came.select(findings.PAIRS.names), self._failed_whole])
         sizes = pairs.group_by("group").aggregate([([], "count_all")])
         large = sizes.filter(pc.greater(sizes.column("count_all"), self.plan.limit))
         numbers, counts = large.column("group").to_numpy(), large.column("count_all").to_numpy()
@@ -259,10 +325,10 @@ class Rounds:
 
     def settle(self, spark: SparkSession, products: Products) -> None:
         """The dead letters of all rounds become those of the last pass."""
-        self._letters.append(settled.Found(tuple(products.letters), _EVERYTHING))
-        products.letters = settled.settle(spark, self.run, self._letters)
+        last = settled.Found(tuple(products.letters), marks.Holding(_EVERYTHING))
+        products.letters = settled.settle(spark, self.run, [*self._letters, *self.failed_rows.letters, last])
         products.tally.recount(products.letters)
-        rejected = _joined([self._of_records, self._of_rows]).num_rows
+        rejected = findings.joined([self._of_records, self._of_rows]).num_rows
         if rejected or self.retracted:
             text = "correlation: groups rejected: %d; rows of aggregates taken back: %d, in rounds: %d; passes: %d"
             logs.LOG.info(text, rejected, self.retracted, self.retractions, self.count + 1)
@@ -282,78 +348,3 @@ class Rounds:
         with pa.ipc.new_file(path, table.schema) as file:
             file.write_table(table.combine_chunks())
         return path
-
-
-def _facts(files: Sequence[str]) -> pa.Table:
-    tables = [part_file.mapped(path).read_all() for path in files]
-    return pa.concat_tables(tables).combine_chunks() if tables else FACTS.empty_table()
-
-
-def _are_keyless(facts: pa.Table) -> pa.ChunkedArray:
-    """Which records failed where their key was not at hand."""
-    found: pa.ChunkedArray = pc.equal(facts.column("bucket"), KEYLESS)
-    return found
-
-
-def _with_keys(failed: pa.Table, keyed: pa.Table) -> pa.Table:
-    """Failures with the groups that were found for records which had none, each for the reason that is known."""
-    is_keyless = _are_keyless(failed)
-    lacking = failed.filter(is_keyless).select(["record", "why"]).group_by("record").aggregate([("why", "min")])
-    at = pc.index_in(keyed.column("record").combine_chunks(), lacking.column("record").combine_chunks())
-    whys = lacking.column("why_min").take(at)
-    place = keyed.schema.get_field_index("why")
-    return pa.concat_tables([failed.filter(pc.invert(is_keyless)), keyed.set_column(place, "why", whys)])
-
-
-def _in_order(facts: pa.Table) -> np.ndarray:
-    """What came to outputs by groups and places: records before rows that begin with them, these by their outputs."""
-    columns = [facts.column(name).to_numpy() for name in ("aggregated", "record", "row", "split", "group")]
-    output, record, row, split, group = columns
-    is_row = record != record_numbers(facts.column("split"), facts.column("row"))
-    found: np.ndarray = np.lexsort((output, is_row, row, split, group))
-    return found
-
-
-def _aggregated(facts: pa.Table) -> np.ndarray:
-    """The groups of aggregates that are named, each once."""
-    numbers = np.unique(facts.column("aggregated").to_numpy())
-    found: np.ndarray = numbers[numbers != 0]
-    return found
-
-
-def _rejected(facts: pa.Table, rows_before: Mapping[int, int]) -> pa.Table:
-    """The groups that facts reject, each with what comes first in the order of records."""
-    facts = facts.filter(pc.not_equal(facts.column("group"), pa.scalar(0, pa.uint64())))
-    facts = facts.sort_by([("group", "ascending"), *((name, "ascending") for name in ("source", "split", "row"))])
-    group = facts.column("group").to_numpy()
-    is_first = np.ones(len(group), dtype=bool)
-    is_first[1:] = group[1:] != group[:-1]
-    first = facts.filter(pa.array(is_first))
-    splits = first.column("split").to_numpy()
-    before = np.array([rows_before.get(int(split), 0) for split in np.unique(splits)], dtype=np.int64)
-    rows = before[np.searchsorted(np.unique(splits), splits)] + first.column("row").to_numpy() + 1
-    whys = pc.binary_join_element_wise("row ", pa.array(rows).cast(pa.string()), ": ", first.column("why"), "")
-    return pa.table([first.column("group"), whys, first.column("source")], schema=REJECTED)
-
-
-def _joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """Rejected groups, each once, with what is said first of it."""
-    whole = pa.concat_tables(tables).combine_chunks()
-    _, first = np.unique(whole.column("group").to_numpy(), return_index=True)
-    return whole.take(pa.array(first))
-
-
-def _distinct(tables: Sequence[pa.Table]) -> pa.Table:
-    """Pairs of groups and records, each once; those without a group or a record are none."""
-    whole = pa.concat_tables([table.cast(_PAIRS) for table in tables])
-    whole = whole.filter(pc.not_equal(whole.column("group"), pa.scalar(0, pa.uint64())))
-    return whole.group_by(_PAIRS.names).aggregate([]).select(_PAIRS.names).combine_chunks()
-
-
-def _first_of_each(tables: Sequence[pa.Table]) -> pa.Table:
-    """The first record of each group."""
-    whole = pa.concat_tables([table.select(_PAIRS.names) for table in tables]).sort_by(
-        [("group", "ascending"), ("record", "ascending")]
-    )
-    _, first = np.unique(whole.column("group").to_numpy(), return_index=True)
-    return whole.take(pa.array(first))

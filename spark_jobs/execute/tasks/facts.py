@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 ROW_BITS = 34
 #: What a task has found: a failing record, or -1; the group that its failure rejects, or 0; the aggregate's group whose
 #: row fails, or 0: its records are taken back unless that holds in the last pass alone; from when on it holds, why in
-#: words, and the group over all sources, or 0.
+#: words, the group over all sources, or 0, and the number of the node among all.
 FACTS = pa.schema([
     ("record", pa.int64()), ("group", pa.uint64()), ("aggregated", pa.int64()), ("holds", pa.int8()),
     ("source", pa.int32()), ("split", pa.int32()), ("row", pa.int64()), ("why", pa.string()), ("whole", pa.uint64()),
-    ("bucket", pa.int64()),
+    ("bucket", pa.int64()), ("node", pa.int32()),
 ])  # fmt: skip
 #: A file of rejected groups: their numbers, ascending, what failed first in them, and of which source that was.
 REJECTED = pa.schema([("group", pa.uint64()), ("why", pa.string()), ("source", pa.int32())])
@@ -35,6 +35,8 @@ SOUGHT = pa.schema([("group", pa.uint64())])
 DEAD = pa.schema([("record", pa.int64())])
 #: A file of aggregates' groups, ascending: those that are taken back, or whose rows have failed.
 TRACED = pa.schema([("number", pa.int64())])
+#: A file of rows of aggregates, each with its first record.
+ROWS = pa.schema([("number", pa.int64()), ("record", pa.int64())])
 #: A file of groups that have too many records.
 OVERSIZED = pa.schema([("group", pa.uint64()), ("first", pa.int64()), ("why", pa.string())])
 #: Sizes of groups are counted by so many buckets: those of a bucket are together as large at least.
@@ -51,28 +53,33 @@ class Known:
         dead: the records that count as never read, pass by pass.
         rejected: the groups that are rejected, by the policy that rejects them.
         failed: the rows of aggregates that have failed in the last of them and take nothing back; None: there are none.
+        unmade: the rows of aggregates that count as never made, because they have failed; the same.
         oversized: the groups that have too many records, with the first of these; None where there are none.
         traced: the groups of aggregates whose records are to be found; None in passes that find other things.
         sought: the groups whose first records are to be found; the same.
         counted: the buckets of groups whose records are to be counted; the same.
         keyless: the records whose groups are to be found; the same.
+        keyless_rows: the rows of aggregates whose groups are to be found; the same.
         passes: how many these were.
     """
 
     dead: tuple[str, ...] = ()
     rejected: Mapping[str, str] = field(default_factory=dict)
     failed: str | None = None
+    unmade: str | None = None
     oversized: str | None = None
     traced: str | None = None
     sought: str | None = None
     counted: str | None = None
     keyless: str | None = None
+    keyless_rows: str | None = None
     passes: int = 0
 
     @property
     def is_looking(self) -> bool:
         """Whether the pass is to find something, and makes no outputs."""
-        return any(each is not None for each in (self.traced, self.sought, self.counted, self.keyless))
+        wanted = (self.traced, self.sought, self.counted, self.keyless, self.keyless_rows)
+        return any(each is not None for each in wanted)
 
 
 @lru_cache(maxsize=64)

@@ -151,6 +151,14 @@ class Failing:
         else:
             self.groups.tell_keys(source, keys, places)
 
+    def unmade(self, operator_: operator.Operator, batch: Batch) -> np.ndarray | None:
+        """The rows of an aggregate that count as never made; None where there are none."""
+        if self.groups is None:
+            return None
+        if self.spec.known.keyless_rows is not None:
+            self.groups.tell_groups(operator_.step.name, batch)
+        return self.groups.are_unmade(batch)
+
     def trace(self, split: pa.Array, row: pa.Array, inner: pa.Array, groups: pa.Array) -> None:
         """Note which records, and groups of other aggregates, are in groups that are taken back."""
         assert self.groups is not None

@@ -45,6 +45,8 @@ class Groups:
         self._sources = sources
         self._memberships = Memberships(plan, sources)
         self._facts: list[pa.Table] = []
+        #: Where what is noted failed: the number of the node.
+        self._node = 0
         self._sizes = np.zeros(BUCKETS if plan.limit and not known.is_looking else 0, dtype=np.int64)
 
     def are_dead(self, split: pa.Array, row: pa.Array) -> np.ndarray | None:
@@ -157,27 +159,43 @@ class Groups:
         mixes = (aggregated & 1 == 1) & (places[0].to_numpy() >= 0)
         later = Holds.BEHIND if standing.is_behind else Holds.FOR_GOOD
         # The results of a group that mixes keys are settled with what stands behind them.
-        holds = np.where(mixes, Holds.BEHIND, np.where(is_record, later, Holds.IN_LAST)).astype(np.int8)
+        is_grouped = ~is_record & (aggregated & 1 == 0)
+        # A result that fails goes nowhere: it fails in each pass.
+        alone = Holds.IN_LAST if is_result else Holds.ROW
+        holds = np.where(mixes, Holds.BEHIND, np.where(is_record, later, np.where(is_grouped, alone, Holds.IN_LAST)))
+        self._node = list(self.plan.standings).index(name)
         self._note_records(np.flatnonzero(is_record), keys, places, holds, whys, standing.whole)
-        if mixes.any():
-            rows = np.flatnonzero(mixes)
-            self._note(rows, np.full(len(rows), -1), groups.NONE, aggregated[rows], places, holds, whys)
-        alone = np.flatnonzero(~is_record & ~mixes)
-        self._note(alone, np.full(len(alone), -1), groups.NONE, aggregated[alone], places, holds, whys)
-        grouped = np.flatnonzero(~is_record & (aggregated & 1 == 0))
-        for membership in standing.memberships if len(grouped) else ():
+        is_cut = not is_result and not standing.are_rows_whole
+        rows, bucket = np.flatnonzero(~is_record), np.where(is_grouped & is_cut, KEYLESS, 0)
+        numbers, records = aggregated[rows], np.full(len(rows), -1)
+        self._note(rows, records, groups.NONE, numbers, places, holds, whys, bucket=bucket[rows])
+        if not is_cut:
+            self._note_groups(name, np.flatnonzero(is_grouped), aggregated, keys, (places, holds, whys))
+        return self._marks(name, batch, holds, np.zeros_like(aggregated) if is_result else aggregated, keys)
+
+    def _note_groups(
+        self,
+        name: str,
+        rows: np.ndarray,
+        aggregated: np.ndarray,
+        keys: Mapping[str, pa.Array],
+        said: tuple[Places, np.ndarray, pa.Array],
+    ) -> None:
+        """Note the groups that rows of aggregates are of by their keys."""
+        places, holds, whys = said
+        for membership in self.plan.standings[name].memberships if len(rows) else ():
             if membership.bond is Bond.GROUPED:
                 for source in membership.sources:
                     for view in self._views(source, membership.fields):
-                        numbers = groups.or_own(groups.numbers(source, view, keys), aggregated)[grouped]
-                        self._note(grouped, np.full(len(grouped), -1), numbers, 0, places, holds, whys)
-        return self._marks(name, batch, holds, np.zeros_like(aggregated) if is_result else aggregated, keys)
+                        numbers = groups.or_own(groups.numbers(source, view, keys), aggregated)[rows]
+                        told = aggregated[rows]
+                        self._note(rows, np.full(len(rows), -1), numbers, told, places, holds, whys)
 
     def beside(self, name: str, batch: Batch, cause: Batch) -> Marks:
         """What the entries of build records say that failed with their drivers: nothing more is lost by them."""
         standing, driver = self.plan.standings[name], groups.aggregated(cause)
         later = Holds.BEHIND if standing.is_behind else Holds.FOR_GOOD
-        holds = np.where((driver == 0) | (driver & 1 == 1), later, Holds.IN_LAST).astype(np.int8)
+        holds = np.where((driver == 0) | (driver & 1 == 1), later, Holds.ROW)
         return self._marks(name, batch, holds, groups.aggregated(batch), self.keys(name, batch))
 
     def collateral(self, name: str, batch: Batch) -> Marks:
@@ -189,6 +207,7 @@ class Groups:
         """Note records that fail where they are read."""
         count = len(places[0])
         holds = np.full(count, Holds.FOR_GOOD, dtype=np.int8)
+        self._node = list(self.plan.standings).index(source)
         self._note_records(np.arange(count), keys, places, holds, whys, frozenset([source]))
         return self._said(holds, np.zeros(count, dtype=np.int64), keys, None)
 
@@ -202,7 +221,7 @@ class Groups:
     ) -> Marks:
         empty = pa.repeat(pa.scalar(""), len(holds))
         texts = [keys.get(name, empty) for name in self.plan.fields]
-        return Marks(pa.array(holds), pa.array(aggregated), texts, shown)
+        return Marks(pa.array(holds, pa.int8()), pa.array(aggregated), texts, shown)
 
     def _views(self, source: str, fields: Sequence[str]) -> list[tuple[str, ...]]:
         """By which of some fields a source's groups are looked up."""
@@ -222,6 +241,7 @@ class Groups:
         columns = [
             pa.array(records), nothing, group, pa.array(np.full(count, Holds.TRACED, dtype=np.int8)),
             nothing.cast(pa.int32()), split, row, pa.nulls(count, pa.string()), nothing, nothing.cast(pa.int64()),
+            nothing.cast(pa.int32()),
         ]  # fmt: skip
         self._facts.append(pa.Table.from_arrays(columns, schema=FACTS))
 
@@ -253,6 +273,22 @@ class Groups:
         holds = np.full(len(records), Holds.KEYED, dtype=np.int8)
         nothing = pa.nulls(len(records), pa.string())
         self._note_records(rows, keys, places, holds, nothing, frozenset([source]))
+
+    def are_unmade(self, batch: Batch) -> np.ndarray | None:
+        """Which rows that an aggregate has made count as never made; None: there are none."""
+        if self._known.unmade is None or not batch.count:
+            return None
+        found: np.ndarray = groups.among(groups.aggregated(batch), stored(self._known.unmade, "number").to_numpy()) >= 0
+        return found if found.any() else None
+
+    def tell_groups(self, name: str, batch: Batch) -> None:
+        """Note the groups of those rows of an aggregate that failed where their keys were not at hand."""
+        assert self._known.keyless_rows is not None
+        aggregated = groups.aggregated(batch)
+        rows = np.flatnonzero(groups.among(aggregated, stored(self._known.keyless_rows, "number").to_numpy()) >= 0)
+        places = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
+        said = places, np.full(batch.count, Holds.KEYED), pa.nulls(batch.count, pa.string())
+        self._note_groups(name, rows, aggregated, self.keys(name, batch), said)
 
     def _note_records(
         self, rows: np.ndarray, keys: Mapping[str, pa.Array], places: Places, holds: np.ndarray, whys: pa.Array,
@@ -303,6 +339,7 @@ class Groups:
             whys.take(chosen),
             pa.array(np.broadcast_to(np.asarray(whole, dtype=np.uint64), count)),
             pa.array(np.broadcast_to(np.asarray(bucket, dtype=np.int64), count)),
+            pa.array(np.full(count, self._node, dtype=np.int32)),
         ]
         self._facts.append(pa.Table.from_arrays(columns, schema=FACTS))
 

@@ -116,7 +116,6 @@ class Final(meeting.Meeting):
 
     def _evaluate(self, table: pa.Table, first_row: int = 0) -> batches.Batch:
         """The result records: keys, overlaid with the emits."""
-        self.become(0, table.num_rows)
         data = {
             name: partial.array(table, value) for name, value in zip(self.step.keys, self.grouping.values, strict=True)
         }
@@ -144,6 +143,10 @@ class Final(meeting.Meeting):
             batches.GroupOrigin(self.number_of_partition),
             at=record.column(order.AT),
         )
+        unmade = self.context.unmade(self, batch)
+        if unmade is not None:
+            batch, overflowed = batch.take(pa.array(np.flatnonzero(~unmade))), overflowed[~unmade]
+        self.become(0, batch.count)
         if overflowed.any():
             detail = f"aggregate {self.step.name}: integer overflow in sum"
             errors = [

@@ -72,6 +72,10 @@ class Standing:
         mixes: whether the node's rows are made of records of several groups: a retractable aggregate.
         is_behind: whether such a node is above it: what fails here is settled after all that is not.
         whole: the sources whose records come with their whole key.
+        are_rows_whole: whether rows of aggregates that mix no groups come with theirs, and alone.
+        depth: how often on the way here records depend on others: what fails where they do less is settled before.
+        sources: those of its rows and records, those of build sides left out.
+        swayed_by: the sources whose records say, by failing, what fails here.
     """
 
     memberships: tuple[Membership, ...]
@@ -79,6 +83,10 @@ class Standing:
     mixes: bool = False
     is_behind: bool = False
     whole: frozenset[str] = frozenset()
+    are_rows_whole: bool = True
+    depth: int = 0
+    sources: frozenset[str] = frozenset()
+    swayed_by: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -91,6 +99,7 @@ class GroupPlan:
         columns: the columns of all sources, in the order of dead letters: a row that is no record shows its own.
         policies: which failures reject a group at each output: `any`, `all` or `primary` (decision 37).
         limit: the most records that a group may have; 0 for any number.
+        rows_meet: whether rows of aggregates that take nothing back come to where others depend on them.
     """
 
     standings: Mapping[str, Standing]
@@ -98,6 +107,7 @@ class GroupPlan:
     columns: tuple[str, ...]
     policies: Mapping[str, str]
     limit: int
+    rows_meet: bool = False
 
     def key(self, source: str) -> tuple[str, ...]:
         """The correlation key of a source; nothing where it has none."""

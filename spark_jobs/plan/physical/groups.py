@@ -9,7 +9,7 @@ from spark_jobs.nodes.records.columns import BOND, CORRELATION
 from spark_jobs.nodes.terms.correlation import Bond, GroupPlan, Membership, Standing
 from spark_jobs.plan import correlation
 from spark_jobs.plan.correlation import Grouping
-from spark_jobs.plan.physical import feeds
+from spark_jobs.plan.physical import feeds, sway
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,11 @@ def of(plan: Plan) -> GroupPlan | None:
             if name in columns or name in CORRELATION or name in BOND
         }
         standings[planned.name] = _standing(planned, known.nodes, kinds, standings)
-    return GroupPlan(standings, known.fields, tuple(columns), known.policies, known.limit)
+    for name, swayed in sway.of(plan, known).items():
+        sources = frozenset(known.nodes[name].sources)
+        standings[name] = replace(standings[name], depth=swayed.depth, sources=sources, swayed_by=swayed.sources)
+    meet = sway.rows_meet(plan, known)
+    return GroupPlan(standings, known.fields, tuple(columns), known.policies, known.limit, rows_meet=meet)
 
 
 def _standing(
@@ -56,7 +60,8 @@ def _standing(
     bonds = {(qualifier, column): name for name, qualifier, column in step.bonds}
     for edge in (edge for edge in planned.inputs if edge not in streams):
         own += _joined(above[edge.node].memberships, edge.qualifier, bonds)
-    return Standing(tuple(sorted(set(own))), kinds, is_mixing, bool(keys.behind), _whole(planned, above, nodes))
+    whole, are_rows_whole = _whole(planned, above, nodes), _are_rows_whole(planned, above, nodes)
+    return Standing(tuple(sorted(set(own))), kinds, is_mixing, bool(keys.behind), whole, are_rows_whole)
 
 
 def _of_group(each: Membership) -> Membership:
@@ -78,12 +83,29 @@ def _whole(planned: PlannedNode, above: Mapping[str, Standing], nodes: Mapping[s
     """The sources whose records come to a node with their whole key, on each way that they come."""
     whole: set[str] = set()
     cut: set[str] = set()
-    for edge in planned.inputs:
+    for edge in feeds.streams(planned):
         own = [each for each in above[edge.node].memberships if each.bond is Bond.OWN]
         for source in nodes[edge.node].records_of:
             is_whole = any(source in each.sources and each.fields == nodes[source].fields for each in own)
             (whole if is_whole else cut).add(source)
     return frozenset(whole - cut)
+
+
+def _are_rows_whole(planned: PlannedNode, above: Mapping[str, Standing], nodes: Mapping[str, NodeKeys]) -> bool:
+    """Whether rows of aggregates come to a node with all keys that they had, and are not among those of others.
+
+    Rows of several aggregates cannot be told apart by the groups that any of them are of.
+    """
+    for edge in feeds.streams(planned):
+        made = [name for name in nodes[edge.node].rows_of if nodes[name].grouping is not Grouping.RELAXED]
+        if any(len(made) > 1 or _grouped(above[name]) != _grouped(above[edge.node]) for name in made):
+            return False
+    return True
+
+
+def _grouped(standing: Standing) -> frozenset[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """The groups by the keys of aggregates' rows that rows are of: their sources and fields."""
+    return frozenset((each.sources, each.fields) for each in standing.memberships if each.bond is Bond.GROUPED)
 
 
 def _kinds(planned: PlannedNode, nodes: Mapping[str, PlannedNode]) -> dict[str, Kinds]:

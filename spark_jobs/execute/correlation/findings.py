@@ -1,0 +1,94 @@
+"""What passes with correlation keys have found, as tables: groups and records, put together and put into order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.execute.tasks import part_file
+from spark_jobs.execute.tasks.facts import FACTS, KEYLESS, REJECTED, record_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: Groups and records of which something is known.
+PAIRS = pa.schema([("group", pa.uint64()), ("record", pa.int64())])
+
+
+def facts(files: Sequence[str]) -> pa.Table:
+    """The facts of all tasks of a pass."""
+    tables = [part_file.mapped(path).read_all() for path in files]
+    return pa.concat_tables(tables).combine_chunks() if tables else FACTS.empty_table()
+
+
+def are_keyless(facts: pa.Table) -> pa.ChunkedArray:
+    """Which records failed where their key was not at hand."""
+    found: pa.ChunkedArray = pc.equal(facts.column("bucket"), KEYLESS)
+    return found
+
+
+def with_keys(failed: pa.Table, keyed: pa.Table) -> pa.Table:
+    """Failures with the groups that were found for records which had none, each for the reason that is known."""
+    is_keyless = are_keyless(failed)
+    lacking = failed.filter(is_keyless).select(["record", "why"]).group_by("record").aggregate([("why", "min")])
+    at = pc.index_in(keyed.column("record").combine_chunks(), lacking.column("record").combine_chunks())
+    whys = lacking.column("why_min").take(at)
+    place = keyed.schema.get_field_index("why")
+    return pa.concat_tables([failed.filter(pc.invert(is_keyless)), keyed.set_column(place, "why", whys)])
+
+
+def in_order(facts: pa.Table) -> np.ndarray:
+    """What came to outputs by groups and places: records before rows that begin with them, these by their outputs."""
+    columns = [facts.column(name).to_numpy() for name in ("aggregated", "record", "row", "split", "group")]
+    output, record, row, split, group = columns
+    is_row = record != record_numbers(facts.column("split"), facts.column("row"))
+    found: np.ndarray = np.lexsort((output, is_row, row, split, group))
+    return found
+
+
+def aggregated(facts: pa.Table) -> np.ndarray:
+    """The groups of aggregates that are named, each once."""
+    numbers = np.unique(facts.column("aggregated").to_numpy())
+    found: np.ndarray = numbers[numbers != 0]
+    return found
+
+
+def rejected(facts: pa.Table, rows_before: Mapping[int, int]) -> pa.Table:
+    """The groups that facts reject, each with what comes first in the order of records."""
+    facts = facts.filter(pc.not_equal(facts.column("group"), pa.scalar(0, pa.uint64())))
+    facts = facts.sort_by([("group", "ascending"), *((name, "ascending") for name in ("source", "split", "row"))])
+    group = facts.column("group").to_numpy()
+    is_first = np.ones(len(group), dtype=bool)
+    is_first[1:] = group[1:] != group[:-1]
+    first = facts.filter(pa.array(is_first))
+    splits = first.column("split").to_numpy()
+    before = np.array([rows_before.get(int(split), 0) for split in np.unique(splits)], dtype=np.int64)
+    rows = before[np.searchsorted(np.unique(splits), splits)] + first.column("row").to_numpy() + 1
+    whys = pc.binary_join_element_wise("row ", pa.array(rows).cast(pa.string()), ": ", first.column("why"), "")
+    return pa.table([first.column("group"), whys, first.column("source")], schema=REJECTED)
+
+
+def joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Rejected groups, each once, with what is said first of it."""
+    whole = pa.concat_tables(tables).combine_chunks()
+    _, first = np.unique(whole.column("group").to_numpy(), return_index=True)
+    return whole.take(pa.array(first))
+
+
+def distinct(tables: Sequence[pa.Table]) -> pa.Table:
+    """Pairs of groups and records, each once; those without a group or a record are none."""
+    whole = pa.concat_tables([table.cast(PAIRS) for table in tables])
+    whole = whole.filter(pc.not_equal(whole.column("group"), pa.scalar(0, pa.uint64())))
+    return whole.group_by(PAIRS.names).aggregate([]).select(PAIRS.names).combine_chunks()
+
+
+def first_of_each(tables: Sequence[pa.Table]) -> pa.Table:
+    """The first record of each group."""
+    whole = pa.concat_tables([table.select(PAIRS.names) for table in tables]).sort_by(
+        [("group", "ascending"), ("record", "ascending")]
+    )
+    _, first = np.unique(whole.column("group").to_numpy(), return_index=True)
+    return whole.take(pa.array(first))

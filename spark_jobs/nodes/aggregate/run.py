@@ -143,7 +143,7 @@ class Final(meeting.Meeting):
             batches.GroupOrigin(self.number_of_partition),
             at=record.column(order.AT),
         )
-        unmade = self.context.unmade(self, batch)
+        unmade = None if self.context.correlation is None else self.context.unmade(self, batch)
         if unmade is not None:
             batch, overflowed = batch.take(pa.array(np.flatnonzero(~unmade))), overflowed[~unmade]
         self.become(0, batch.count)

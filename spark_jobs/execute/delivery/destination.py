@@ -12,8 +12,6 @@ import errno
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Protocol
 
-from spark_jobs.scan.compression import Compression
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from contextlib import AbstractContextManager
@@ -48,7 +46,6 @@ class Content:
         end: what stands behind the last.
         trailing: so many bytes of the last piece are left out.
         uses_up: whether the pieces are whole parts, or all of these together, that nobody needs any more.
-        packing: how all of it is to be compressed.
     """
 
     pieces: tuple[Piece, ...] = ()
@@ -57,7 +54,6 @@ class Content:
     end: bytes = b""
     trailing: int = 0
     uses_up: bool = False
-    packing: Compression = Compression.NONE
 
 
 class Standing(enum.Enum):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from spark_jobs.contract import ExitCode
 from spark_jobs.disk import durable
 from spark_jobs.execute import logs, verdict
-from spark_jobs.execute.delivery import chunks, converting, destination, merging, parts, targets
+from spark_jobs.execute.delivery import chunks, converting, destination, merging, packing, parts, targets
 from spark_jobs.execute.delivery.destination import Content
 from spark_jobs.execute.run import work
 from spark_jobs.formats import format, registry
@@ -99,6 +99,8 @@ class _Assembly:
     draft: Draft
     is_shown: bool
     written: list[str] = field(default_factory=list)
+    #: The files, until all are known: those of a compressed output are compressed together.
+    _files: dict[Path, Content] = field(default_factory=dict)
 
     def put_together(self, spark: SparkSession) -> None:
         """Write all files of the output, and note their names."""
@@ -132,6 +134,7 @@ class _Assembly:
                 self._whole(delivery.path, own)
             if step.write_meta:
                 self._sidecar(delivery.path, written)
+        self._deliver(spark)
 
     @property
     def _is_converted(self) -> bool:
@@ -154,11 +157,16 @@ class _Assembly:
         return output_run.writer(self.target.step, run.widened[self.target.name], run.widened_type)
 
     def _put(self, path: Path, content: Content) -> None:
-        step = self.target.step
-        # What tasks have written is compressed already, unless its records had to move.
-        packing = step.compression if step.packs_late else Compression.NONE
-        self.draft.assemble(path, replace(content, packing=packing))
+        self._files[path] = content
         self.written.append(str(path))
+
+    def _deliver(self, spark: SparkSession) -> None:
+        contents, compression = [*self._files.values()], self.target.step.compression
+        if compression is not Compression.NONE:
+            folder = self.draft.parts(self.target.first(self.target.deliveries[0]))
+            contents = packing.packed(spark, self.draft.depot, contents, compression, folder)
+        for path, content in zip(self._files, contents, strict=True):
+            self.draft.assemble(path, content)
 
     def _whole(self, path: Path, noted: Sequence[merging.Noted]) -> None:
         writer, frame = self._writer, self.target.step.frame

@@ -1,19 +1,15 @@
-"""Outputs whose files are compressed: each piece is a member of its own, so that tasks write parts of one file."""
+"""Compressed files: several members one behind the other are a file of what is in all of them."""
 
 from __future__ import annotations
 
 import bz2
 import lzma
 import zlib
-from dataclasses import replace
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import pyarrow as pa
 
 from spark_jobs.scan.compression import Compression
-
-if TYPE_CHECKING:
-    from spark_jobs.formats.format import Encoded, Writer
 
 #: What is written in pieces is compressed when there is so much of it.
 MEMBER_BYTES = 1 << 20
@@ -63,25 +59,3 @@ class PackedFile:
             self._file.write(pack(b"".join(self._held), self._compression))
         self._held, self._size = [], 0
         return self._file.tell()
-
-
-class PackedWriter:
-    """A writer whose bytes are members; see `format.Writer`."""
-
-    def __init__(self, inner: Writer, compression: Compression) -> None:
-        self._inner = inner
-        self._compression = compression
-        self.start = self._member(inner.start)
-        self.continued = self._member(inner.continued)
-        self.separator = self._member(inner.separator)
-        self.end = self._member(inner.end)
-        self.empty = pack(inner.empty, compression)
-
-    def encode(self, batch: pa.RecordBatch, *, ends: bool = False) -> Encoded:
-        """The bytes of a batch; where records end in them nobody can tell."""
-        assert not ends, "records that move are packed when they have come to rest"
-        encoded = self._inner.encode(batch)
-        return replace(encoded, data=self._member(encoded.data))
-
-    def _member(self, data: bytes | memoryview) -> bytes:
-        return pack(data, self._compression) if len(data) else b""

@@ -14,10 +14,8 @@ from spark_jobs.cxl import types
 from spark_jobs.formats import format, registry
 from spark_jobs.nodes import operator
 from spark_jobs.nodes.output import shape, shaping
-from spark_jobs.nodes.output.packed import PackedWriter
 from spark_jobs.nodes.records import batches, groups
 from spark_jobs.nodes.terms.shape import Role
-from spark_jobs.scan.compression import Compression
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
@@ -34,16 +32,14 @@ TEXT = types.STRING.or_null()
 def writer(step: OutputStep, widened: Sequence[str], kind: types.Type) -> format.Writer:
     """The writer of an output's files."""
     written = shape.file_schema(shape.written(step, widened, kind))
-    found = registry.named(step.format).writer(
+    found: format.Writer = registry.named(step.format).writer(
         written,
         step.options,
         include_header=step.include_header,
         preserve_nulls=step.preserve_nulls,
         layout=step.layout,
     )
-    if step.packs_late or step.compression is Compression.NONE:
-        return found
-    return PackedWriter(found, step.compression)
+    return found
 
 
 @dataclass

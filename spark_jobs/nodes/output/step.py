@@ -140,11 +140,6 @@ class OutputStep(node.Step):
         return "framed" if registry.named(self.format).is_framed else "run"
 
     @property
-    def packs_late(self) -> bool:
-        """Whether files are compressed where their parts are joined: records move, or something comes in between."""
-        return self.is_indexed or registry.named(self.format).is_framed
-
-    @property
     def frame(self) -> Frame | None:
         """What stands around the records of its files, where that depends on them. Loads Arrow."""
         return registry.named(self.format).frame(self.options)

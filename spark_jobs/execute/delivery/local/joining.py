@@ -11,8 +11,6 @@ from typing import IO, TYPE_CHECKING
 from spark_jobs.disk import durable
 from spark_jobs.execute.delivery import destination
 from spark_jobs.execute.delivery.local.depot import LocalDepot
-from spark_jobs.nodes.output.packed import pack
-from spark_jobs.scan.compression import Compression
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from spark_jobs.execute.delivery.destination import Content, Piece
 
 _COPY_BYTES = 64 << 20
-_PORTION_BYTES = 4 << 20
 
 
 def join(content: Content, target: Path) -> int:
@@ -32,8 +29,6 @@ def join(content: Content, target: Path) -> int:
     Raises:
         OSError: a part is not as it was written, or the file cannot be.
     """
-    if content.packing is not Compression.NONE:
-        return _packed(content, target)
     rest, mode, known = content.pieces, "wb", 0
     if content.uses_up:
         for path, stretches in _by_part(rest):
@@ -59,38 +54,6 @@ def _by_part(pieces: Sequence[Piece]) -> Iterator[tuple[str, list[Piece]]]:
     """The pieces of each part, which stand together."""
     for path, group in itertools.groupby(pieces, key=lambda piece: piece.path):
         yield path, list(group)
-
-
-def _packed(content: Content, target: Path) -> int:
-    """Write a compressed file, a member for each portion: parts are read once, and nothing of them is moved."""
-    with durable.about(target), target.open("wb") as file:
-        for portion in _portions(content):
-            file.write(pack(portion, content.packing))
-        return file.tell()
-
-
-def _portions(content: Content) -> Iterator[bytes]:
-    """The bytes of a file in portions."""
-    held, left = [content.start], sum(piece.size for piece in content.pieces) - content.trailing
-    for number, piece in enumerate(content.pieces):
-        if number and content.separator:
-            held.append(content.separator)
-        held.append(piece.before)
-        with open(piece.path, "rb") as source:
-            source.seek(piece.start)
-            end = piece.start + min(piece.size, left)
-            while (wanted := min(_PORTION_BYTES, end - source.tell())) > 0:
-                data = source.read(wanted)
-                if not data:
-                    raise OSError(errno.EIO, "is shorter than what was written to it; run again", piece.path)
-                left -= len(data)
-                held.append(data)
-                if sum(map(len, held)) >= _PORTION_BYTES:
-                    yield b"".join(held)
-                    held.clear()
-    held.append(content.end)
-    if sum(map(len, held)) or not content.pieces:
-        yield b"".join(held)
 
 
 def _ended(file: IO[bytes], end: bytes, trailing: int) -> int:

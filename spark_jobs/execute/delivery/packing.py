@@ -1,0 +1,163 @@
+"""Outputs whose files are compressed: what tasks wrote of them is compressed when it has come together.
+
+A file is cut into members of one size, wherever the parts begin that its bytes are in, so that it is the same for every
+split of the input. Tasks compress members, those of small files by the dozen.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import uuid
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from spark_jobs.disk import durable
+from spark_jobs.execute.delivery import destination
+from spark_jobs.execute.delivery.destination import Content, Piece
+from spark_jobs.execute.delivery.merging import DRIVER_BYTES
+from spark_jobs.execute.spark import spread
+from spark_jobs.nodes.output.packed import pack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.execute.delivery.destination import Depot
+    from spark_jobs.scan.compression import Compression
+
+#: Bytes of a file that a member has; the last one has what is left.
+MEMBER_BYTES = 4 << 20
+#: A task compresses about so many bytes.
+_TASK_BYTES = 64 << 20
+#: What a member is made of: bytes, and stretches of parts.
+_Member = tuple[bytes | Piece, ...]
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Members that one task compresses, one behind the other, into a file of the depot."""
+
+    members: tuple[_Member, ...]
+    target: str
+    compression: Compression
+
+
+def packed(
+    spark: SparkSession, depot: Depot, contents: Sequence[Content], compression: Compression, folder: str
+) -> list[Content]:
+    """What files are to be put together of, compressed.
+
+    Args:
+        spark: runs the tasks.
+        depot: where the parts are.
+        contents: what the files are put together of as they are.
+        compression: how they are compressed.
+        folder: where in the depot the members go.
+
+    Raises:
+        OSError: a part is not as it was written, or a member cannot be.
+    """
+    for content in contents:
+        _check(depot, content)
+    files = [list(_members(content, MEMBER_BYTES)) for content in contents]
+    batches = [
+        _Batch(members, os.path.join(folder, f"{uuid.uuid4().hex}.packed"), compression)
+        for members in _batches([member for members in files for member in members])
+    ]
+    if sum(_size(member) for batch in batches for member in batch.members) <= DRIVER_BYTES:
+        written = [_write(depot, each) for each in batches]
+    else:
+        written = spread.spread(spark, partial(_write, depot), batches, told=(OSError,))
+    pieces = itertools.chain.from_iterable(written)
+    return [Content(tuple(itertools.islice(pieces, len(members)))) for members in files]
+
+
+def _check(depot: Depot, content: Content) -> None:
+    """Refuse parts that are not as they were written; others have seen that where only pieces of them are wanted."""
+    if content.uses_up:
+        for path, group in itertools.groupby(content.pieces, key=lambda piece: piece.path):
+            destination.check(depot, destination.whole(path, sum(piece.size for piece in group)))
+
+
+def _laid_out(content: Content) -> Iterator[bytes | Piece]:
+    """What stands in a file, in order."""
+    yield content.start
+    last = len(content.pieces) - 1
+    for number, piece in enumerate(content.pieces):
+        yield content.separator if number else b""
+        yield piece.before
+        yield replace(piece, size=piece.size - content.trailing, before=b"") if number == last else piece
+    yield content.end
+
+
+def _members(content: Content, most: int) -> Iterator[_Member]:
+    """The members of a file, at least one: each has so many bytes, and the last one what is left."""
+    held: list[bytes | Piece] = []
+    room = most
+    for found in _laid_out(content):
+        rest = found
+        while size := _length(rest):
+            taken = min(size, room)
+            held.append(_cut(rest, 0, taken))
+            rest, room = _cut(rest, taken, size), room - taken
+            if not room:
+                yield tuple(held)
+                held, room = [], most
+    if held or (room == most and not any(map(_length, _laid_out(content)))):
+        yield tuple(held)
+
+
+def _length(found: bytes | Piece) -> int:
+    return found.size if isinstance(found, Piece) else len(found)
+
+
+def _size(member: _Member) -> int:
+    return sum(map(_length, member))
+
+
+def _cut(found: bytes | Piece, start: int, end: int) -> bytes | Piece:
+    """From a place on until another one."""
+    if isinstance(found, Piece):
+        return Piece(found.path, found.start + start, end - start)
+    return found[start:end]
+
+
+def _batches(members: Sequence[_Member]) -> Iterator[tuple[_Member, ...]]:
+    """Neighbouring members that have about as many bytes as a task compresses."""
+    held: list[_Member] = []
+    size = 0
+    for member in members:
+        held.append(member)
+        size += _size(member)
+        if size >= _TASK_BYTES:
+            yield tuple(held)
+            held, size = [], 0
+    if held:
+        yield tuple(held)
+
+
+def _write(depot: Depot, wanted: _Batch) -> list[Piece]:
+    """Compress members; gives where each is, under another name where a task is tried again."""
+    path = f"{wanted.target}.{uuid.uuid4().hex}"
+    found = []
+    with durable.about(path), depot.create(path) as sink:
+        for member in wanted.members:
+            data = pack(b"".join(_read(depot, each) for each in member), wanted.compression)
+            found.append(Piece(path, sink.tell(), len(data)))
+            sink.write(data)
+    return found
+
+
+def _read(depot: Depot, found: bytes | Piece) -> bytes:
+    if isinstance(found, bytes):
+        return found
+    with durable.about(found.path), depot.open(found.path) as source:
+        source.seek(found.start)
+        data = source.read(found.size)
+    if len(data) < found.size:
+        raise OSError(errno.EIO, "is shorter than what was written to it; run again", found.path)
+    return data

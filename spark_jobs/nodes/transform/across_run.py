@@ -17,11 +17,13 @@ from spark_jobs.cxl import engine
 from spark_jobs.nodes import operator, spill
 from spark_jobs.nodes.records import batches
 from spark_jobs.nodes.terms import shape
-from spark_jobs.nodes.windows import groups
+from spark_jobs.nodes.windows import arrays, groups
 from spark_jobs.nodes.windows.arguments import Evaluator
 from spark_jobs.nodes.windows.rows import Order
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from spark_jobs.nodes.transform.across_step import AcrossStep
 
 #: Of a task's share, what the source leaves to the records that look into it.
@@ -42,9 +44,34 @@ class Across(operator.Operator):
     def process(self, batch: batches.Batch, port: int) -> None:
         """Find the groups of some records."""
         batch = self.take(batch)
-        for piece in self.portions(batch):
+        for piece in self._pieces(batch):
             found = groups.laid(self._groups, self._results, self.step.calls, piece.data, self.evaluator)
             self.push(replace(piece, data=found))
+
+    def _pieces(self, batch: batches.Batch) -> Iterator[batches.Batch]:
+        """The records in pieces for whose arrays there is room."""
+        for piece in self.portions(batch):
+            if self._array_bytes is None:
+                yield piece
+                continue
+            sizes = self._array_bytes[self._groups.of_records(piece.data)]
+            for start, count in arrays.runs(sizes, self.context.account.share):
+                yield piece.slice(start, count)
+
+    @cached_property
+    def _array_bytes(self) -> np.ndarray | None:
+        """What the arrays of each group take, and behind them of none; None where no function gives any."""
+        giving = [call for call in self.step.calls if call.function in ("collect", "distinct")]
+        found: np.ndarray | None = None
+        for call in giving:
+            if call.own:
+                # Each record has its own values of all rows of its group.
+                sizes = np.append(np.diff(self._groups.bounds), 0) * arrays.LEAST_BYTES
+            else:
+                sizes = arrays.array_bytes(self._results.column(call.column))
+            arrays.check(call, float(sizes.max(initial=0.0)), self.context.account.share, self.step.name)
+            found = sizes if found is None else found + sizes
+        return found
 
     @cached_property
     def _groups(self) -> groups.Groups:

@@ -80,9 +80,10 @@ class Ranged(meeting.Meeting):
 
     def finish(self) -> None:
         """The results for all rows; then all go home, or on in their order."""
-        running = Running(self.step.calls, Evaluator(self._run))
+        running = Running(self.step.calls, Evaluator(self._run), self.step.name, self.context.account.share)
         for strip in self.rows.strips():
-            self._give(pa.table(running.columns(strip)))
+            for found in running.all_columns(strip):
+                self._give(pa.table(found))
         if self.exchange is None:
             meeting.push_all(self, self.found, self.context.record_origin(self.number_of_partition))
 

@@ -65,14 +65,15 @@ def _numbers(call: Call, given: Given) -> Given:
     rows = numbers.others(given.values)
     if not len(rows):
         return given
-    texts: list[Any] = [None] * len(given.values) if given.failures is None else given.failures.to_pylist()
-    for row in rows.tolist():
-        value = values.decode(given.values[row].as_py())
-        texts[row] = failure.packed(numbers.problem(f"$window.{call.function}", value))
-    there = np.ones(len(given.values), dtype=bool)
-    there[rows] = False
-    kept = pc.if_else(pa.array(there), given.values, pa.scalar(None, given.values.type))
-    return Given(kept, pa.array(texts, pa.string()))
+    count = len(given.values)
+    others = given.values.take(pa.array(rows)).dictionary_encode()
+    problems = [numbers.problem(f"$window.{call.function}", values.decode(each.as_py())) for each in others.dictionary]
+    places = np.full(count, -1, dtype=np.int64)
+    places[rows] = others.indices.to_numpy()
+    told = pa.array([failure.packed(each) for each in problems], pa.string())
+    found = told.take(pa.array(places, mask=places < 0))
+    kept = pc.if_else(pa.array(places < 0), given.values, pa.scalar(None, given.values.type))
+    return Given(kept, found if given.failures is None else pc.coalesce(given.failures, found))
 
 
 def column(rows: pa.RecordBatch, name: str, wanted: pa.DataType) -> pa.Array:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import types
+from spark_jobs.nodes.records.columns import RANGED
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import typed
@@ -56,6 +57,11 @@ class Call:
     def needs_partition(self) -> bool:
         """Whether all rows of a partition have to be at hand for it."""
         return bool(self.own) or not isinstance(self.offset, int)
+
+    @property
+    def reads_results(self) -> bool:
+        """Whether what it is given is computed of what other calls gave."""
+        return self.argument is not None and any(name in RANGED for name in self.argument.columns)
 
     @property
     def ahead(self) -> int:

@@ -53,10 +53,9 @@ def results(
         laid = [column.take(pa.array(record)) for column in own.values()]
         columns = [frame.column(name).take(pa.array(row)) for name in read]
         rows = pa.RecordBatch.from_arrays([*columns, *laid], names=[*read, *own])
-        result = function.results(Strip(rows, starts, starts, len(row)), evaluator.given(call, rows))
-        ended = pa.array(last)
-        found.append(result.values.take(ended))
-        problems.append(pa.nulls(len(last), pa.string()) if result.failures is None else result.failures.take(ended))
+        result = function.ended(Strip(rows, starts, starts, len(row)), evaluator.given(call, rows), last)
+        found.append(result.values)
+        problems.append(pa.nulls(len(last), pa.string()) if result.failures is None else result.failures)
     return _scattered(call, ends > begins, found, problems)
 
 

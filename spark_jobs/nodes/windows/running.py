@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from spark_jobs.nodes.records import batches
-from spark_jobs.nodes.windows import pairs
+from spark_jobs.nodes.windows import arrays, pairs
 from spark_jobs.nodes.windows.kernels import choice
 from spark_jobs.nodes.windows.kernels.positions import Reach
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from spark_jobs.nodes.windows.arguments import Evaluator
     from spark_jobs.nodes.windows.call import Call
@@ -26,13 +27,45 @@ class Running:
     Args:
         calls: in the order in which they are computed: one may read what others before it gave.
         evaluator: runs their programs.
+        node: whose calls they are.
+        share: the memory of the task.
     """
 
-    def __init__(self, calls: Sequence[Call], evaluator: Evaluator) -> None:
+    def __init__(self, calls: Sequence[Call], evaluator: Evaluator, node: str, share: int) -> None:
         self._functions: list[tuple[Call, Function | None]] = [
             (call, None if call.own else choice.begin(call)) for call in calls
         ]
         self._evaluator = evaluator
+        self._node = node
+        self._share = share
+        self._giving = [(call, each) for call, each in self._functions if each is not None and each.gives_arrays]
+        self._is_whole = any(call.needs_partition for call in calls)
+        self._ahead = max((call.ahead for call in calls), default=0)
+
+    def all_columns(self, strip: Strip) -> Iterator[pa.RecordBatch]:
+        """The rows of a strip with what the calls gave, as many at a time as there is room for their arrays."""
+        if not self._giving:
+            yield self.columns(strip)
+            return
+        # Where partitions have to be whole, they are what is given on at once.
+        firsts = np.flatnonzero(strip.starts[: strip.count]) if self._is_whole else strip.places
+        sizes = np.zeros(len(firsts))
+        for call, function in self._giving:
+            found = np.add.reduceat(self._sizes(call, function, strip), firsts)
+            arrays.check(call, float(found.max()), self._share, self._node)
+            sizes += found
+        ends = np.append(firsts, strip.count)
+        for start, count in arrays.runs(sizes, self._share):
+            first, end = int(ends[start]), int(ends[start + count])
+            yield self.columns(strip.part(first, end - first, self._ahead))
+
+    def _sizes(self, call: Call, function: Function, strip: Strip) -> np.ndarray:
+        """What the arrays of a call take for each row of a strip."""
+        here = strip.rows.slice(0, strip.count)
+        given = None if call.reads_results else self._evaluator.given(call, here)
+        each = arrays.LEAST_BYTES if given is None else arrays.value_bytes(given.values)
+        found: np.ndarray = function.lengths(strip, given) * each
+        return found
 
     def columns(self, strip: Strip) -> pa.RecordBatch:
         """The rows of a strip with what the calls gave."""

@@ -87,8 +87,8 @@ class Strip:
             count=count + self.count,
         )
 
-    def part(self, start: int, count: int) -> Strip:
-        """Some of its rows, with all that come behind them to look at."""
-        return replace(
-            self, rows=self.rows.slice(start), starts=self.starts[start:], peers=self.peers[start:], count=count
-        )
+    def part(self, start: int, count: int, ahead: int) -> Strip:
+        """Some of its rows, with as many behind them to look at as are there, up to a number."""
+        end = start + count + ahead
+        rows = self.rows.slice(start, count + ahead)
+        return Strip(rows, self.starts[start:end], self.peers[start:end], count)

@@ -32,6 +32,22 @@ class ByRow(Function):
         self._failing = failing.Running()
         self._state: Any = None
 
+    @property
+    def gives_arrays(self) -> bool:
+        """Whether it is `collect` or `distinct`."""
+        return self.call.function not in _RUNNING
+
+    def lengths(self, strip: Strip, given: Given | None) -> np.ndarray:
+        """As many as there are values so far; texts that differ may be one value."""
+        taken = np.ones(strip.count, dtype=bool)
+        if given is not None and self.call.function == "distinct":
+            texts = given.values.slice(0, strip.count).dictionary_encode().indices.fill_null(-1).to_numpy()
+            pairs = strip.partitions * (int(texts.max()) + 2) + texts + 1
+            taken[:] = False
+            taken[np.unique(pairs, return_index=True)[1]] = True
+        known = len(self._state.items) if strip.head and self._state is not None else 0
+        return strip.running(taken.astype(np.int64), known)
+
     def results(self, strip: Strip, given: Given) -> Results:
         """The values, one after the other."""
         return self.ended(strip, given, strip.places)
@@ -67,7 +83,7 @@ class _Collected:
     def __init__(self, *, once: bool) -> None:
         self._once = once
         self._seen: set[str] = set()
-        self._items: list[Any] = []
+        self.items: list[Any] = []
 
     def step(self, value: Any) -> None:
         """Take a value in."""
@@ -75,11 +91,11 @@ class _Collected:
         if text is None or (self._once and text in self._seen):
             return
         self._seen.add(text)
-        self._items.append(value)
+        self.items.append(value)
 
     def finish(self) -> list[Any]:
         """The array so far."""
-        return copy.copy(self._items)
+        return copy.copy(self.items)
 
 
 def _begun(function: str) -> Any:

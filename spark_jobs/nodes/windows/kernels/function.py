@@ -45,6 +45,15 @@ class Function:
         """The results for a strip, of which the rest of a partition may follow."""
         raise NotImplementedError
 
+    @property
+    def gives_arrays(self) -> bool:
+        """Whether each row gets an array of its frame."""
+        return False
+
+    def lengths(self, strip: Strip, given: Given | None) -> np.ndarray:
+        """How many values the array of each row of a strip has at most; `given` is None where it is not known yet."""
+        raise NotImplementedError
+
     def ended(self, strip: Strip, given: Given, rows: np.ndarray) -> Results:
         """The results for some rows alone: the last ones of partitions, from which these are seen as a whole."""
         result, wanted = self.results(strip, given), pa.array(rows)

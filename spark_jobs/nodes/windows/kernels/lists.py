@@ -24,6 +24,20 @@ class Collect(Function):
         #: The values of the partition that goes on.
         self._carried: pa.Array | None = None
 
+    @property
+    def gives_arrays(self) -> bool:
+        """They do."""
+        return True
+
+    def lengths(self, strip: Strip, given: Given | None) -> np.ndarray:
+        """As many as there are values so far."""
+        if given is None:
+            known = len(self._carried) if strip.head and self._carried is not None else 0
+            return strip.running(np.ones(strip.count, dtype=np.int64), known)
+        values = given.values.slice(0, strip.count)
+        carried = self._before(strip, values)
+        return strip.running(self.taken(strip, values, carried).astype(np.int64), len(carried))
+
     def results(self, strip: Strip, given: Given) -> Results:
         """The arrays."""
         return self.ended(strip, given, strip.places)
@@ -31,7 +45,7 @@ class Collect(Function):
     def ended(self, strip: Strip, given: Given, rows: np.ndarray) -> Results:
         """The arrays of some rows."""
         values = given.values.slice(0, strip.count)
-        carried = self._carried if strip.head and self._carried is not None else values.slice(0, 0)
+        carried = self._before(strip, values)
         taken = self.taken(strip, values, carried)
         everything = pa.concat_arrays([carried, values.filter(pa.array(taken))])
         counts = strip.running(taken.astype(np.int64), len(carried))
@@ -45,6 +59,10 @@ class Collect(Function):
         failures = self._failing.of(strip, given)
         found = pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), flat)
         return Results(found, None if failures is None else failures.take(pa.array(rows)))
+
+    def _before(self, strip: Strip, values: pa.Array) -> pa.Array:
+        """The values of earlier strips in the partition that goes on."""
+        return self._carried if strip.head and self._carried is not None else values.slice(0, 0)
 
     def taken(self, strip: Strip, values: pa.Array, carried: pa.Array) -> np.ndarray:
         """The rows whose values are added."""

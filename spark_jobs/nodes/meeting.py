@@ -6,6 +6,8 @@ one partition and sends what comes of them home, where `Home` puts them into rec
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from spark_jobs.nodes import node
 
 
+#: Ranks are few where there are more homes for each.
+_FEW = 4
 #: Records that a task sends at once.
 DEPARTURE_ROWS = 262_144
 
@@ -129,6 +133,14 @@ class Departure(operator.Operator):
             self._send_all()
         self._waiting.clear()
 
+    def tell_places(self) -> None:
+        """Tell all partitions how many places there are of each rank, where those are few: homes get equal shares.
+
+        With about as many ranks as homes, equal shares of ranks do, and nothing is told.
+        """
+        if self.arrivals.ranks * _FEW <= self.partitions and self.stream.counts:
+            self.context.tell(self.exchange, json.dumps(list(self.stream.counts.items())).encode())
+
 
 @dataclass
 class Meeting(operator.Operator):
@@ -145,12 +157,18 @@ class Meeting(operator.Operator):
     partitions: int = 1
     number_of_partition: int = 0
     before: order.Arrivals = order.ONE
+    #: How many places each rank of these has, where tasks have told that.
+    counts: Counter[int] = field(default_factory=Counter)
+
+    def hear(self, message: bytes) -> None:
+        """What a task has told of its places (see `Departure.tell_places`)."""
+        self.counts.update(dict(json.loads(message)))
 
     def send_home(self, table: pa.Table) -> None:
         """Rows, with their places, to the partitions that hold these places."""
         assert self.exchange is not None
         self.leave(table.num_rows)
-        homes = self.before.homes(table.column(order.AT), self.partitions)
+        homes = self.before.homes(table.column(order.AT), self.partitions, self.counts)
         for number, part in partition.cut(table, homes):
             self.context.send(self.exchange, number, self.number_of_partition, part)
 

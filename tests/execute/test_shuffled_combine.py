@@ -13,10 +13,13 @@ from spark_jobs.execute.spark import chain
 from spark_jobs.nodes.combine import collecting, joining
 from spark_jobs.nodes.combine import shuffled as shuffled_combine
 from spark_jobs.nodes.combine.shuffled import Probe
+from spark_jobs.nodes.meeting import Home
 from tests.execute import combines, pipelines, without_spark
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pyarrow as pa
 
     from spark_jobs.execute.tasks.report import TaskReport
     from spark_jobs.execute.tasks.spec import JobSpec
@@ -211,3 +214,30 @@ def test_partitions_meet_on_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert large.error is None
     assert shuffled == ["c"]
     assert pipelines.outputs(tmp_path)["o.csv"] == wanted
+
+
+@pytest.mark.parametrize("shape", ["all", "collect", "merged drivers"])
+def test_drivers_of_few_splits_come_home_to_all_partitions(
+    shape: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few the tasks are that send drivers, as many put the results into order as the build side has parts."""
+    without_spark.install(monkeypatch)
+    combines.write(tmp_path, combines.SHAPES[shape])
+    assert pipelines.run(tmp_path).result.error is None
+    wanted = pipelines.outputs(tmp_path)
+    homes: set[tuple[str, int]] = set()
+    receive = Home.receive
+
+    def noted(home: Home, table: pa.Table) -> None:
+        homes.add((home.step.name, home.number_of_partition))
+        receive(home, table)
+
+    monkeypatch.setattr(Home, "receive", noted)
+    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, "300")
+    assert pipelines.run(tmp_path, force=True).result.error is None
+    found = pipelines.outputs(tmp_path)
+    assert found["o.csv"] == wanted["o.csv"]
+    assert combines.dead(found.get("dead.csv", b"")) == combines.dead(wanted.get("dead.csv", b""))
+    numbers = sorted(number for name, number in homes if name == "c")
+    assert numbers == list(range(len(numbers)))
+    assert len(numbers) > 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import cast
 
 import numpy as np
@@ -77,3 +78,18 @@ def test_homes_follow_the_order_of_records_and_have_equal_parts(numbers: range) 
     homes = arrivals.homes(cast("pa.Array", pa.concat_arrays(at)), 4)
     assert (np.diff(homes) >= 0).all()
     assert np.bincount(homes).tolist() == [2 * len(numbers) * 3 // 4] * 4
+
+
+@pytest.mark.parametrize("sizes", [[[1000]], [[3, 0, 997]], [[0, 500], [499, 1]], [[1], [0]]])
+def test_homes_of_few_ranks_have_equal_parts_where_their_sizes_are_known(sizes: list[list[int]]) -> None:
+    arrivals = order.Arrivals(tuple((lane,) for lane in range(len(sizes))), range(5, 5 + len(sizes[0])))
+    at, counts = [], Counter[int]()
+    for lane, row in enumerate(sizes):
+        for number, size in enumerate(row, 5):
+            stream = order.Stream(arrivals)
+            at += [stream.places(batch(each, (lane,), number)) for each in (size // 3, size - size // 3)]
+            counts.update(stream.counts)
+    homes = arrivals.homes(cast("pa.Array", pa.concat_arrays(at)), 8, counts)
+    total = sum(map(sum, sizes))
+    assert homes.tolist() == [number * 8 // total for number in range(total)]
+    assert arrivals.homes(pa.array([], pa.int64()), 8, counts).tolist() == []

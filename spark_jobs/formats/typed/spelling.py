@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MUST_ESCAPE = '["\\\\\\x00-\\x1f]'
+#: Days and moments, by what marks them: inside of a text there is a backslash between a brace and a quote. Of fractions
+#: three digits are left where the others are zeros.
+_TAGGED = [
+    (b'{"$date":"', r'\{"\$date":"([^"]*)"\}'),
+    (b'{"$datetime":"', r'\{"\$datetime":"([^".]*\.[0-9]{3})000"\}'),
+    (b'{"$datetime":"', r'\{"\$datetime":"([^"]*)"\}'),
+]
+#: What is written in another way: keys that begin with a dollar sign, floats that are no numbers, and small ones.
+_ODD = [(b"$", r'"\$\$|\{"\$float":'), (b"e-0", "[0-9]e-0")]
 #: From here on Arrow writes floats with an exponent and JSON does not, up to 1e16.
 _LARGE = 1e10
 
@@ -55,13 +64,18 @@ def floats(array: pa.Array, smallest: float, exact: Callable[[float], str]) -> p
 def of_tagged(column: pa.StringArray) -> pa.StringArray:
     """Dynamic values, which are tagged JSON, as plain JSON: that is the same but for tags and small floats."""
     data = cell_text.characters(column)
-    odd = [mark for mark in ('"$', "e-0") if mark.encode() in data]
+    found = column
+    if b"$" in data:
+        for mark, pattern in _TAGGED:
+            if mark in data:
+                found = pc.replace_substring_regex(found, pattern=pattern, replacement=r'"\1"')
+        data = cell_text.characters(found)
+    odd = [pattern for mark, pattern in _ODD if mark in data]
     if not odd:
-        return column
-    masks = [pc.fill_null(pc.match_substring(column, mark), False) for mark in odd]
-    special = masks[0] if len(masks) == 1 else pc.or_(*masks)
+        return found
+    special = pc.fill_null(pc.match_substring_regex(column, "|".join(odd)), False)
     exact = [values.json_text(values.decode(text)) for text in column.filter(special).to_pylist()]
-    return pc.replace_with_mask(column, special, pa.array(exact, pa.string()))
+    return pc.replace_with_mask(found, special, pa.array(exact, pa.string()))
 
 
 def tagged(array: pa.Array) -> pa.StringArray:

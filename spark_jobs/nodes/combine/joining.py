@@ -338,8 +338,7 @@ class Joining(operator.Operator):
             pairs = pairs.take(taken)
         records = self.tables[qualifier].records
         texts = collecting.texts(records, self.step.collected, pa.array(pairs.builds[qualifier]))
-        rows = batches.indices_except(batch.count, sorted(broken))
-        column = collecting.arrays(batch.count, pairs.driver, texts).take(rows)
-        along = self._riding(batch, riding.firsts(pairs, batch.count).take(rows.to_numpy()))
-        data = batches.overlay(batch.data.take(rows), along | {qualifier: column})
-        self.give(replace(batch, data=data, rows=batch.rows.take(rows)))
+        laid = self._riding(batch, riding.firsts(pairs, batch.count))
+        laid[qualifier] = collecting.arrays(batch.count, pairs.driver, texts)
+        whole = replace(batch, data=batches.overlay(batch.data, laid))
+        self.give(whole.take(batches.indices_except(batch.count, sorted(broken))) if broken else whole)

@@ -52,6 +52,11 @@ class Spread(meeting.Departure, Combine):
         kept, columns = self.keyed(self.step.builds[0], self.take(batch))
         self.depart(kept, dict(zip(self.key_columns, columns, strict=True)))
 
+    def finish(self) -> None:
+        """Send the rest, and tell where records come from: drivers may be few beside the partitions of a build side."""
+        super().finish()
+        self.tell_places()
+
     def split(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """The records of each partition, and guests where one would get too many."""
         for number, part in super().split(table):

@@ -30,12 +30,16 @@ import pyarrow as pa
 from spark_jobs.nodes.records import columns
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spark_jobs.nodes.records import batches
 
 #: The column of the places of records on their way between tasks.
 AT = columns.PLACE.name
 #: A place is 63 bits: these for the position in a stream, the others for its rank.
 ROW_BITS = 34
+
+_POSITION = (1 << ROW_BITS) - 1
 
 #: A path through merges: the inputs taken, outermost first.
 Lane = tuple[int, ...]
@@ -57,10 +61,31 @@ class Arrivals:
         """The high part of the places of a lane's records from a split or partition."""
         return self.lanes.index(lane) * len(self.numbers) + number - self.numbers.start
 
-    def homes(self, places: pa.Array | pa.ChunkedArray, partitions: int) -> np.ndarray:
-        """The home partition of each place: monotonous in record order, all about as wide."""
-        ranks = places.to_numpy() >> ROW_BITS
-        chosen: np.ndarray = ranks * partitions // (len(self.lanes) * len(self.numbers))
+    @property
+    def ranks(self) -> int:
+        """How many ranks there are."""
+        return len(self.lanes) * len(self.numbers)
+
+    def homes(
+        self, places: pa.Array | pa.ChunkedArray, partitions: int, counts: Mapping[int, int] | None = None
+    ) -> np.ndarray:
+        """The home partition of each place: monotonous in record order, all about as wide.
+
+        Args:
+            places: the places.
+            partitions: how many home partitions there are.
+            counts: how many places each rank has; where that is not known, as many as any other.
+        """
+        found = places.to_numpy()
+        ranks = found >> ROW_BITS
+        chosen: np.ndarray
+        if not counts:
+            chosen = ranks * partitions // self.ranks
+            return chosen
+        sizes = np.zeros(self.ranks, dtype=np.int64)
+        sizes[list(counts)] = list(counts.values())
+        ends = np.cumsum(sizes)
+        chosen = ((ends - sizes)[ranks] + (found & _POSITION)) * partitions // ends[-1]
         return chosen
 
 
@@ -75,6 +100,11 @@ class Stream:
         self._arrivals = arrivals
         self._ranks: dict[tuple[Lane, int], int] = {}
         self._counts: dict[int, int] = {}
+
+    @property
+    def counts(self) -> Mapping[int, int]:
+        """How many places were given so far, by their rank."""
+        return self._counts
 
     def rank(self, batch: batches.Batch) -> int:
         """That of the places of a batch's records."""

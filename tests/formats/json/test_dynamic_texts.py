@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +19,11 @@ scalars = (
     | st.integers(values.MIN_INT, values.MAX_INT)
     | st.floats()
     | st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-    | st.sampled_from(['"', "$date", "e-05", "\\", "\n", 'a"$b', 1e-5, 1e-7, 1e16, 1.5e300, 12345678901.5, -0.0, 0.1])
+    | st.dates()
+    | st.datetimes()
+    | st.datetimes().map(lambda moment: moment.replace(microsecond=moment.microsecond // 1000 * 1000))
+    | st.sampled_from(['"', "$date", '{"$date":"x"}', '{"$date":"', "{", "$$", "e-05", "\\", "\n", 'a"$b'])
+    | st.sampled_from([1e-5, 1e-7, 1e16, 1.5e300, 12345678901.5, -0.0, 0.1])
 )
 anything = st.lists(
     st.recursive(
@@ -30,6 +35,10 @@ texts = st.lists(st.none() | st.text(st.characters(exclude_categories=["Cs"]), m
 
 
 @given(anything)
+@example([{"$": 1}, {"$date": 1}, {"$date": "x"}, {"$$d": date(2024, 1, 2)}, [{"{": "$date"}, date(1, 1, 1)]])
+@example(
+    [datetime(1, 1, 1), datetime(2024, 1, 2, 3, 4, 5, 120), [datetime(2024, 1, 2, 3, 4, 5, 120_000)], float("inf")]
+)
 @example([1e-05, "e-05", {"$k": 1e-05}, [float("nan")], "$date", None])
 def test_dynamic_values_as_json(found: list[Any]) -> None:
     column = values.to_arrow(found, types.ANY)

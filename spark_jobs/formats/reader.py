@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from spark_jobs.formats.columns import FilePlan, ScanPlan
-    from spark_jobs.formats.format import ArrayPath, Block
+    from spark_jobs.formats.format import ArrayPath, Block, SourceColumn
     from spark_jobs.formats.names import Part, Search
     from spark_jobs.formats.splits import Split
     from spark_jobs.scan.files import InputFile
@@ -43,6 +43,10 @@ class Reader(ABC):
     def notices_names(self) -> bool:
         """Whether reading records tells of undeclared names that the plan of the file does not know."""
         return False
+
+    def knowing(self, declared: Sequence[SourceColumn]) -> Reader:
+        """The reader that knows what the declared columns hold, where undeclared names depend on it."""
+        return self
 
     @abstractmethod
     def plan(

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 #: The type of undeclared values: a text, or an array of texts where there are several.
 WIDENED_TYPE = types.ANY
-_WHOLE = (Kind.ARRAY, Kind.MAP, Kind.ANY)
+#: What holds all that is in an element.
+WHOLE = (Kind.ARRAY, Kind.MAP, Kind.ANY)
 
 
 class Columns:
@@ -51,7 +52,7 @@ class Columns:
         self._declared = [(field, column) for field, column in enumerate(reading.columns) if field in needed]
         self._widened = list(enumerate(reading.widened, count))
         names = [*(column.key for _, column in self._declared), *reading.widened]
-        wholes = [column.key for _, column in self._declared if column.type.kind in _WHOLE]
+        wholes = [column.key for _, column in self._declared if column.type.kind in WHOLE]
         self._grown = _Grown(names, wholes)
         self.records: FlatRecords | TreeRecords
         if wholes or arrays:
@@ -101,7 +102,7 @@ class Columns:
         return self._shape.block(first, count, arrays, None, failures.none())
 
     def _declared_array(self, column: SourceColumn, count: int, found: Mapping[str, Values]) -> pa.StringArray:
-        if column.type.kind in _WHOLE:
+        if column.type.kind in WHOLE:
             rows, wholes = self._grown.wholes[column.key].take(count)
             return _wholes(column, rows, wholes, count)
         array = _texts(found[column.key], count)

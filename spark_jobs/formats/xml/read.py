@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from spark_jobs.formats.columns import ScanPlan
-    from spark_jobs.formats.format import Block, Reading
+    from spark_jobs.formats.format import Block, Reading, SourceColumn
     from spark_jobs.formats.names import Part, Search
     from spark_jobs.formats.splits import Split
     from spark_jobs.formats.stretch import ByteStream
@@ -48,9 +48,18 @@ _BY_NAME = FileColumns(0, ())
 
 @dataclass(frozen=True)
 class XmlReader(reader.Reader):
-    """Reads XML files."""
+    """Reads XML files.
+
+    Args:
+        wholes: what declared columns are called in the files that hold all that is in an element.
+    """
 
     options: XmlRead
+    wholes: frozenset[str] = frozenset()
+
+    def knowing(self, declared: Sequence[SourceColumn]) -> XmlReader:
+        """The reader that knows which columns hold more than texts."""
+        return replace(self, wholes=frozenset(one.key for one in declared if one.type.kind in columns.WHOLE))
 
     def plan(
         self,
@@ -96,7 +105,7 @@ class XmlReader(reader.Reader):
             declared = frozenset(part.declared)
             mine: dict[str, None] = {}
             for record in self._trees(part.file_plan, Shapes()):
-                mine.update(dict.fromkeys(tree.undeclared(record, declared)))
+                mine.update(dict.fromkeys(tree.undeclared(record, declared, self.wholes)))
                 if len(mine) > FILE_COLUMNS:
                     raise too_many(part.file_plan.file.name)
             found.append(tuple(mine))

@@ -107,13 +107,15 @@ def items_of(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else (value,)
 
 
-def undeclared(tree: Tree, declared: Collection[str], prefix: str = "") -> Iterator[str]:
+def undeclared(tree: Tree, declared: Collection[str], wholes: Collection[str] = (), prefix: str = "") -> Iterator[str]:
     """The names of a record's texts that no declared column takes, in document order.
 
-    A declared column has all that is in its elements, but for the attributes beside a text.
+    A declared column has the text of its elements; one of `wholes` has all that is in them.
     """
     for key, value in tree.items():
         name = prefix + key
+        if name in wholes:
+            continue
         for item in items_of(value):
             if not isinstance(item, dict):
                 if name not in declared and not (prefix and key == TEXT):
@@ -121,8 +123,7 @@ def undeclared(tree: Tree, declared: Collection[str], prefix: str = "") -> Itera
                 continue
             if TEXT in item and name not in declared:
                 yield name
-            if TEXT in item or name not in declared:
-                yield from undeclared(item, declared, name + ".")
+            yield from undeclared(item, declared, wholes, name + ".")
 
 
 def present(tree: Tree, prefix: str = "") -> Iterator[str]:

@@ -160,7 +160,7 @@ class SourceStep(node.Step):
     @property
     def reader(self) -> Reader:
         """What reads the source's files. Loads Arrow."""
-        return self.file_format.reader(self.options, self.array_paths, self.layout)
+        return self.file_format.reader(self.options, self.array_paths, self.layout).knowing(self.columns)
 
     def scan(self, files: Sequence[InputFile], on_unmapped: OnUnmapped, search: Search = search_here) -> ScanPlan:
         """Match the columns of the source's files with the declared ones; see `Reader.plan`.

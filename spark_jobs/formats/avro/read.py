@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from spark_jobs.formats.columns import ScanPlan
-    from spark_jobs.formats.format import ArrayPath, Block, Reading
+    from spark_jobs.formats.format import ArrayPath, Block, Reading, SourceColumn
     from spark_jobs.formats.names import Search
     from spark_jobs.formats.reading import SplitOutcome
     from spark_jobs.formats.splits import Split
@@ -41,7 +41,17 @@ _MOST_RECORDS = 1 << 15
 
 @dataclass(frozen=True)
 class AvroReader(reader.Reader):
-    """Reads Avro files."""
+    """Reads Avro files.
+
+    Args:
+        declared: what the declared columns are called in the files: records among them are read as a whole.
+    """
+
+    declared: frozenset[str] = frozenset()
+
+    def knowing(self, declared: Sequence[SourceColumn]) -> AvroReader:
+        """The reader that knows which records are columns."""
+        return replace(self, declared=frozenset(column.key for column in declared))
 
     def plan(
         self,
@@ -66,7 +76,7 @@ class AvroReader(reader.Reader):
             with changes.opened(file) as stream:
                 edges = stream.edges()
                 head = container.header(stream, file.name)
-            leaves = _shape(head.schema, file.name).leaves
+            leaves = _shape(head.schema, file.name, self.declared).leaves
             _refuse_doubles(leaves, file)
             _decoder(head.schema, file.name, None)
             seen.append((replace(file, edges=edges), head, leaves))
@@ -86,7 +96,7 @@ class AvroReader(reader.Reader):
         needed = _needed(wanted, file_plan)
         with changes.opened(file) as stream:
             head = container.header(stream, file.name)
-            known = _shape(head.schema, file.name)
+            known = _shape(head.schema, file.name, self.declared)
             chosen = [known.leaves[at] for at in needed]
             decode = _decoder(head.schema, file.name, tuple({leaf.path[0]: None for leaf in chosen}))
             try:
@@ -267,8 +277,8 @@ def _bytes_of(kind: Any) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _shape(schema: str, name: str) -> Shape:
-    return Shape(json.loads(schema), name)
+def _shape(schema: str, name: str, declared: frozenset[str] = frozenset()) -> Shape:
+    return Shape(json.loads(schema), name, declared)
 
 
 def _made(leaf: Leaf, records: list[dict[str, Any]], name: str) -> tuple[pa.Array, types.Type]:

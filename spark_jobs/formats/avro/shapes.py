@@ -8,7 +8,7 @@
 | decimal | Int where it has no fraction digits and fits, else the text of all digits |
 | a union with null | what else is in it |
 | array, map, other unions | Array, Map, Any |
-| records | a column for each member, with a dotted name, as in JSON |
+| records | a column for each member, with a dotted name, as in JSON; Map where they are declared themselves |
 
 Nothing stands for bytes, times of day and durations. Schemas that refer to themselves are refused, and so are arrays of
 what has no bytes: a few of them could stand for any number of values.
@@ -31,7 +31,7 @@ from spark_jobs.formats.avro.container import broken
 from spark_jobs.formats.typed.natural import natural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
 #: How deep schemas may be nested.
 MAX_DEPTH = 64
@@ -107,13 +107,15 @@ class Shape:
     Args:
         schema: the schema of its records.
         name: the file's name.
+        declared: what the declared columns are called: a record among them is a column, too.
 
     Raises:
         FormatError: it is no schema of records, or one that could stand for any number of values.
     """
 
-    def __init__(self, schema: Any, name: str) -> None:
+    def __init__(self, schema: Any, name: str, declared: Collection[str] = ()) -> None:
         self._file = name
+        self._declared = declared
         self._names: dict[str, Any] = {}
         self._within: set[int] = set()
         self._looks_left = _MOST_REFERENCES
@@ -208,15 +210,21 @@ class Shape:
             raise broken("its schema has a record without fields", self._file)
         return fields
 
-    def _leaves(self, schema: Any, path: tuple[str, ...], depth: int) -> Iterator[Leaf]:
+    def _leaves(self, schema: Any, path: tuple[str, ...], depth: int, *, inside: bool = False) -> Iterator[Leaf]:
+        """The columns of a record; `inside` of one that is a column itself those that are declared."""
         for field in self._fields(schema):
             given = inner = self._resolved(field["type"])
             if isinstance(inner, list):
                 others = [each for each in inner if each != "null"]
                 inner = self._resolved(others[0]) if len(others) == 1 else inner
             here = (*path, field["name"])
+            is_declared = ".".join(here) in self._declared
             if self._kind(inner) == "record" and self._fields(inner):
-                yield from self._leaves(inner, here, depth + 1)
+                if is_declared:
+                    yield Leaf(".".join(here), here, _title(inner), self._maker(inner))
+                yield from self._leaves(inner, here, depth + 1, inside=inside or is_declared)
+            elif inside and not is_declared:
+                continue
             elif not depth and (times := _times(inner)) is not None:
                 plain = str(inner["type"])
                 stored = [each if each == "null" else plain for each in given] if isinstance(given, list) else plain

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from spark_jobs.formats.columns import ScanPlan
-    from spark_jobs.formats.format import ArrayPath, Reading
+    from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
     from spark_jobs.formats.names import Search
     from spark_jobs.formats.reading import SplitOutcome
     from spark_jobs.formats.splits import Split
@@ -94,7 +94,17 @@ def _batches(
 
 @dataclass(frozen=True)
 class ParquetReader(reader.Reader):
-    """Reads Parquet files."""
+    """Reads Parquet files.
+
+    Args:
+        declared: what the declared columns are called in the files: structures among them are read as a whole.
+    """
+
+    declared: frozenset[str] = frozenset()
+
+    def knowing(self, declared: Sequence[SourceColumn]) -> ParquetReader:
+        """The reader that knows which structures are columns."""
+        return replace(self, declared=frozenset(column.key for column in declared))
 
     def plan(
         self,
@@ -117,7 +127,7 @@ class ParquetReader(reader.Reader):
                 skipped.append(file.name)
                 continue
             with _opened(file) as opened:
-                kinds = _kinds(opened.schema_arrow, file)
+                kinds = _kinds(opened.schema_arrow, file, self.declared)
                 seen.append((file, kinds, opened.num_row_groups > 1))
             tracker.see(file.name, list(kinds))
         plans = []
@@ -135,10 +145,10 @@ class ParquetReader(reader.Reader):
         name = file_plan.file.name
         with _with_stream(file_plan.file) as (stream, opened):
             groups = _groups(split, opened.metadata, file_plan.file.size)
-            spared = _spared(opened, stream, file_plan, wanted) if wanted.passes else frozenset()
-            chosen = _top_level(opened.schema_arrow, needed)
+            spared = _spared(opened, stream, file_plan, wanted, self.declared) if wanted.passes else frozenset()
+            chosen = _top_level(opened.schema_arrow, needed, self.declared)
             fields = [field for field in opened.schema_arrow if field.name in chosen]
-            places = [at for at, (top, _) in enumerate(_with_tops(opened.schema_arrow)) if top in chosen]
+            places = [at for at, (top, _) in enumerate(_with_tops(opened.schema_arrow, self.declared)) if top in chosen]
             rows = _rows_of_a_block(opened.metadata, groups, wanted.block_bytes)
             for is_spared, some in itertools.groupby(groups, spared.__contains__):
                 run = list(some)
@@ -152,7 +162,7 @@ class ParquetReader(reader.Reader):
                         raise FormatError(
                             "is no Parquet file that can be read: its columns are not as its footer says", name
                         )
-                    arrays = natural.arrays(batch.columns, fields)
+                    arrays = natural.arrays(batch.columns, fields, self.declared)
                     found = {
                         at: natural.natural(array) for at, array in zip(places, arrays, strict=True) if at in needed
                     }
@@ -169,14 +179,14 @@ class ParquetReader(reader.Reader):
         return True
 
 
-def _kinds(schema: pa.Schema, file: InputFile) -> dict[str, pa.DataType]:
+def _kinds(schema: pa.Schema, file: InputFile, declared: frozenset[str]) -> dict[str, pa.DataType]:
     """The Arrow types of a file's columns by their dotted names.
 
     Raises:
         FormatError: two columns have one name (E217).
     """
     kinds: dict[str, pa.DataType] = {}
-    for name, kind in natural.leaves(iter(schema)):
+    for name, kind in natural.leaves(schema, declared):
         if name in kinds:
             raise FormatError(f"the footer names column '{name}' twice", file.name, MISFIT)
         kinds[name] = kind
@@ -202,12 +212,16 @@ def _refuse_count(file: InputFile, promised: int, found: int) -> None:
     raise FormatError(text, file.name)
 
 
-def _spared(opened: parquet.ParquetFile, stream: Stream, file_plan: FilePlan, wanted: Reading) -> frozenset[int]:
+def _spared(
+    opened: parquet.ParquetFile, stream: Stream, file_plan: FilePlan, wanted: Reading, declared: frozenset[str]
+) -> frozenset[int]:
     """The row groups of a file that need not be read (see `statistics.py`)."""
     groups = footer.groups(stream)
     if [group.rows for group in groups] != [_rows(opened.metadata, [at]) for at in range(opened.num_row_groups)]:
         return frozenset()
-    leaves = [(field.name, name, kind) for field in opened.schema_arrow for name, kind in natural.leaves(iter([field]))]
+    leaves = [
+        (field.name, name, kind) for field in opened.schema_arrow for name, kind in natural.leaves([field], declared)
+    ]
     return statistics.passed_over(groups, leaves, file_plan.columns, wanted)
 
 
@@ -218,13 +232,13 @@ def _needed(wanted: Reading, file_plan: FilePlan) -> set[int]:
     return {field for field in (*declared, *widened) if field is not None}
 
 
-def _with_tops(schema: pa.Schema) -> list[tuple[str, str]]:
+def _with_tops(schema: pa.Schema, declared: frozenset[str]) -> list[tuple[str, str]]:
     """The leaves of a file, each with the column that it belongs to."""
-    return [(field.name, name) for field in schema for name, _ in natural.leaves(iter([field]))]
+    return [(field.name, name) for field in schema for name, _ in natural.leaves([field], declared)]
 
 
-def _top_level(schema: pa.Schema, needed: set[int]) -> dict[str, None]:
-    return {top: None for at, (top, _) in enumerate(_with_tops(schema)) if at in needed}
+def _top_level(schema: pa.Schema, needed: set[int], declared: frozenset[str]) -> dict[str, None]:
+    return {top: None for at, (top, _) in enumerate(_with_tops(schema, declared)) if at in needed}
 
 
 def _groups(split: Split, metadata: parquet.FileMetaData, file_size: int) -> list[int]:

@@ -9,7 +9,7 @@
 | timestamps | DateTime, to the microsecond below; those with a zone in UTC |
 | dates and timestamps outside the years 1 to 9999 | each a text, which fails under Date and DateTime |
 | lists, maps | Array, Map |
-| structures | a column for each member, with a dotted name, as in JSON |
+| structures | a column for each member, with a dotted name, as in JSON; Map where they are declared themselves |
 
 Nothing stands for binary data, times of day and durations. What a value is does not depend on those beside it: a column
 with such texts has values of any kind.
@@ -28,7 +28,7 @@ from spark_jobs.cxl import types, values
 from spark_jobs.cxl.types import Kind, Type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
 #: How deep structures make columns of their own.
 MAX_DEPTH = 64
@@ -38,22 +38,49 @@ _SECONDS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 _DAY_SECONDS = 86_400
 
 
-def leaves(fields: Iterator[pa.Field], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, pa.DataType]]:
-    """The columns of a file: dotted names and Arrow types, those of structures in their place."""
+def leaves(
+    fields: Iterable[pa.Field],
+    declared: Collection[str] = (),
+    prefix: str = "",
+    depth: int = 0,
+    *,
+    inside: bool = False,
+) -> Iterator[tuple[str, pa.DataType]]:
+    """The columns of a file: dotted names and Arrow types, those of structures in their place.
+
+    A structure that is declared itself is a column, too; what is `inside` of it is one only where it is declared.
+    """
     for field in fields:
+        name = prefix + field.name
+        is_declared = name in declared
         if pa.types.is_struct(field.type) and field.type.num_fields and depth < MAX_DEPTH:
-            yield from leaves(iter(field.type), f"{prefix}{field.name}.", depth + 1)
-        else:
-            yield prefix + field.name, field.type
+            if is_declared:
+                yield name, field.type
+            yield from leaves(field.type, declared, name + ".", depth + 1, inside=inside or is_declared)
+        elif is_declared or not inside:
+            yield name, field.type
 
 
-def arrays(columns: list[pa.Array], fields: list[pa.Field], depth: int = 0) -> Iterator[pa.Array]:
+def arrays(
+    columns: Iterable[pa.Array],
+    fields: Iterable[pa.Field],
+    declared: Collection[str] = (),
+    prefix: str = "",
+    depth: int = 0,
+    *,
+    inside: bool = False,
+) -> Iterator[pa.Array]:
     """The arrays of the leaves of some columns."""
     for array, field in zip(columns, fields, strict=True):
+        name = prefix + field.name
+        is_declared = name in declared
         if isinstance(array, pa.StructArray) and field.type.num_fields and depth < MAX_DEPTH:
+            if is_declared:
+                yield array
             # Not `field`: a member of a null structure is null.
-            yield from arrays(array.flatten(), list(field.type), depth + 1)
-        else:
+            within = (array.flatten(), field.type, declared, name + ".", depth + 1)
+            yield from arrays(*within, inside=inside or is_declared)
+        elif is_declared or not inside:
             yield array
 
 

@@ -146,6 +146,8 @@ def convert(array: pa.Array, static: Type, wanted: Type, date_formats: tuple[str
             return coerce.Converted(array.cast(pa.int64()).cast(pa.float64(), safe=False), coerce.NO_ROWS)
         case (Kind.DATE, Kind.DATETIME):
             return coerce.Converted(array.cast(pa.timestamp("us")), coerce.NO_ROWS)
+        case (Kind.DATETIME, Kind.DATE):
+            return coerce.Converted(array.cast(pa.date32(), safe=False), coerce.NO_ROWS)
         case (Kind.BOOL, Kind.INT):
             return coerce.Converted(array.cast(pa.int64()), coerce.NO_ROWS)
         case (Kind.INT, Kind.BOOL):

@@ -32,10 +32,10 @@ _TASKS = 64
 
 @dataclass(frozen=True)
 class EntryRange:
-    """The entries that name some splits: the files they are in, and where their rows go for each letterbox."""
+    """The entries that name some splits: the letters they are in, and where their rows go for each letterbox."""
 
     splits: tuple[int, int]
-    files: tuple[str, ...]
+    letters: tuple[Letters, ...]
     parts: tuple[str, ...]
 
 
@@ -71,28 +71,28 @@ def write(
     found = [entry for entry in letters if entry.path]
     if not boxes or not found:
         return [[] for _ in boxes]
-    ranges = _ranges(found, [draft.parts(Path(box.path)) for box in boxes])
+    many = sum(entry.count for entry in letters) > DRIVER_ENTRIES
+    ranges = _ranges(found, [draft.parts(Path(box.path)) for box in boxes], many=many)
     writing = partial(_write_range, draft.depot, made, tuple(boxes))
-    if sum(entry.count for entry in found) <= DRIVER_ENTRIES:
+    if not many:
         written = [writing(each) for each in ranges]
     else:
         written = spread.spread(spark, writing, ranges)
     return [[pieces[i] for pieces in written if pieces[i].size] for i in range(len(boxes))]
 
 
-def _ranges(letters: Sequence[Letters], folders: Sequence[str]) -> tuple[EntryRange, ...]:
+def _ranges(letters: Sequence[Letters], folders: Sequence[str], *, many: bool) -> tuple[EntryRange, ...]:
     """The splits that entries name, cut into ranges of about as many splits."""
     first = min(entry.splits[0] for entry in letters)
     last = max(entry.splits[1] for entry in letters)
-    many = sum(entry.count for entry in letters) > DRIVER_ENTRIES
     size = max(1, -(-(last - first + 1) // _TASKS)) if many else last - first + 1
     ranges: list[EntryRange] = []
     for start in range(first, last + 1, size):
         splits = (start, start + size - 1)
-        files = [e.path for e in letters if e.path and e.splits[0] <= splits[1] and e.splits[1] >= splits[0]]
-        if files:
+        found = [each for each in letters if each.splits[0] <= splits[1] and each.splits[1] >= splits[0]]
+        if found:
             parts = [f"{folder}/letters-{len(ranges)}-{i}" for i, folder in enumerate(folders)]
-            ranges.append(EntryRange(splits, tuple(files), tuple(parts)))
+            ranges.append(EntryRange(splits, tuple(found), tuple(parts)))
     return tuple(ranges)
 
 
@@ -103,7 +103,7 @@ def _write_range(depot: Depot, made: Rows, boxes: Sequence[Letterbox], wanted: E
         path = f"{part}.{uuid.uuid4().hex}.rows"
         with durable.about(path), depot.create(path) as file:
             rows = packed.PackedFile(file, compression.of_name(box.path))
-            made.write(box, wanted.files, wanted.splits, rows)
+            made.write(box, wanted.letters, wanted.splits, rows)
             size = rows.finish()
         pieces.append(destination.whole(path, size))
     return pieces

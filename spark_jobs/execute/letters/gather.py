@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.execute.tasks.facts import record_numbers
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -47,7 +49,6 @@ SCHEMA = pa.schema(
     ]
 )
 _ORDERED = ("source", "split", "row", "number", "cause_source", "cause_split", "cause_row", "at")
-ORDER = [(name, "ascending") for name in _ORDERED]
 #: The file beside a file of entries that tells what is in its blocks.
 INDEX = ".index"
 #: So many dropped records are named one by one (decision 87).
@@ -141,14 +142,14 @@ class Gathered:
         reason = numbers[failing.reason]
         self.count += len(failing)
         sources = places[0].to_numpy()
-        _count(sources, self.per_source)
-        _count(reason, self._per_why)
+        count(sources, self.per_source)
+        count(reason, self._per_why)
         is_filed = np.full(len(failing), True) if self._filed is None else np.isin(sources, list(self._filed))
         if is_filed.all():
             rows, dropped = None, np.empty(0, dtype=np.int64)
         else:
             rows, dropped = np.flatnonzero(is_filed), np.flatnonzero(~is_filed)
-            _count(reason[dropped], self._dropped_per_why)
+            count(reason[dropped], self._dropped_per_why)
         for start in range(0, len(failing) if rows is None else len(rows), _SLICE_ROWS):
             part = slice(start, start + _SLICE_ROWS)
             self.kept.add(_table(entries, reason, site.number, part if rows is None else rows[part]))
@@ -165,8 +166,8 @@ class Gathered:
         table = table.set_column(table.schema.get_field_index("reason"), SCHEMA.field("reason"), pa.array(reason))
         self.count += table.num_rows
         sources = table.column("source").to_numpy()
-        _count(sources, self.per_source)
-        _count(reason, self._per_why)
+        count(sources, self.per_source)
+        count(reason, self._per_why)
         if self._filed is None:
             self.kept.add(table)
             return
@@ -174,7 +175,7 @@ class Gathered:
         if is_filed.any():
             self.kept.add(table.filter(pa.array(is_filed)))
         if not is_filed.all():
-            _count(reason[~is_filed], self._dropped_per_why)
+            count(reason[~is_filed], self._dropped_per_why)
             if self._named:
                 self.dropped.add(table.filter(pa.array(~is_filed)))
                 self.dropped.cut(self._named)
@@ -231,7 +232,7 @@ class Runs:
     def cut(self, count: int) -> None:
         """Keep the first entries alone, as soon as there are some more."""
         if sum(table.num_rows for table in self._tables) > 8 * count:
-            self._tables = [_sorted(pa.concat_tables(self._tables)).slice(0, count)]
+            self._tables = [in_order(pa.concat_tables(self._tables)).slice(0, count)]
 
     def close(self) -> None:
         """Write the rest, and what the file has."""
@@ -245,7 +246,7 @@ class Runs:
     def _flush(self) -> None:
         if not self._tables:
             return
-        table = _sorted(pa.concat_tables(self._tables))
+        table = in_order(pa.concat_tables(self._tables))
         self._tables, self._held = [], 0
         splits = table.column("split").to_numpy()
         lowest, highest = int(splits.min()), int(splits.max())
@@ -277,8 +278,17 @@ def key_at(table: pa.Table, row: int) -> tuple[int, ...]:
     return tuple(table.column(name)[row].as_py() for name in _ORDERED)
 
 
-def _sorted(table: pa.Table) -> pa.Table:
-    return table if is_sorted(table) else table.sort_by(ORDER)
+def in_order(table: pa.Table, more: tuple[str, ...] = ()) -> pa.Table:
+    """Entries in their order, and by `more` columns where that is the same."""
+    if is_sorted(table, more):
+        return table
+    # Mostly a record has one entry, and its place alone decides: a split is of one source.
+    numbers = record_numbers(table.column("split"), table.column("row"))
+    rows = np.argsort(numbers, kind="stable")
+    sources = table.column("source").to_numpy()[rows]
+    if (numbers[rows][1:] == numbers[rows][:-1]).any() or (sources[1:] < sources[:-1]).any():
+        rows = np.lexsort([table.column(name).to_numpy() for name in reversed((*_ORDERED, *more))])
+    return table.take(pa.array(rows))
 
 
 def is_sorted(table: pa.Table, more: tuple[str, ...] = ()) -> bool:
@@ -297,7 +307,8 @@ def is_sorted(table: pa.Table, more: tuple[str, ...] = ()) -> bool:
     return bool((is_after | is_equal).all())
 
 
-def _count(keys: Rows, counts: dict[int, int]) -> None:
+def count(keys: Rows, counts: dict[int, int]) -> None:
+    """Count numbers, beside those that were counted before."""
     for entry in pc.value_counts(pa.array(keys)).to_pylist():
         counts[entry["values"]] = counts.get(entry["values"], 0) + entry["counts"]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_jobs.execute.tasks import facts
+from spark_jobs.nodes.records import groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,8 +66,8 @@ class Holding:
         )
         is_beside, group = cause >= 0, entries.column("group").to_numpy()
         if self.records is not None:
-            known = np.isin(np.where(is_beside, causing, own), facts.stored(self.records, "record").to_numpy())
-            found &= (holds != Holds.FOR_GOOD) | known
+            known = facts.stored(self.records, "record").to_numpy()
+            found &= (holds != Holds.FOR_GOOD) | (groups.among(np.where(is_beside, causing, own), known) >= 0)
         if self.rows is not None:
             numbers, firsts = (facts.stored(self.rows, name).to_numpy() for name in ("number", "record"))
             found &= (holds != Holds.ROW) | np.where(is_beside, np.isin(causing, firsts), np.isin(group, numbers))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.letters.gather import Why
     from spark_jobs.execute.run.inputs import Inputs
+    from spark_jobs.execute.tasks.report import Letters
     from spark_jobs.formats import format
     from spark_jobs.nodes.output.packed import PackedFile
     from spark_jobs.plan import plan as plans
@@ -92,18 +93,18 @@ class Rows:
         names = self._names(box)
         return bytes(self._writer(box).encode(_batch([pa.array([name]) for name in names])).data)
 
-    def write(self, box: Letterbox, files: Sequence[str], splits: tuple[int, int], file: PackedFile) -> None:
+    def write(self, box: Letterbox, letters: Sequence[Letters], splits: tuple[int, int], file: PackedFile) -> None:
         """Write the rows of the entries that name some splits, in the order of their records.
 
         Args:
             box: whose entries are wanted.
-            files: the files that tasks left.
+            letters: what tasks left.
             splits: the first and the last split.
             file: gets the rows, without header.
         """
         writer = self._writer(box)
         again = reread.Rereader(self.inputs)
-        merged = runs.Merged(files, splits)
+        merged = runs.of_letters(letters, splits)
         for part in merged.parts():
             part = part.filter(pa.array(box.takes(part)))
             if part.num_rows:

@@ -19,8 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from spark_jobs.execute.letters.marks import Holding
+    from spark_jobs.execute.tasks.report import Letters
 
 
+#: What tells one thing from another: a record or the row of an aggregate, and for a companion its driver.
+_IDENTITY = ("split", "row", "group", "cause_split", "cause_row")
+#: The columns of entries that have no texts.
+_NAMES = tuple(at for at, field in enumerate(gather.SCHEMA) if pa.types.is_integer(field.type))
 #: The run of an entry while runs are merged.
 _RUN = pa.field("run", pa.int32())
 
@@ -36,22 +41,38 @@ class SortedBlock:
     whys: tuple[Why, ...]
 
 
+def of_letters(letters: Sequence[Letters], splits: tuple[int, int], *, names_only: bool = False) -> Merged:
+    """The entries of some letters that name some splits."""
+    found = [each for each in letters if each.path and each.splits[0] <= splits[1] and each.splits[1] >= splits[0]]
+    holding = {str(each.path): each.holding for each in found if each.holding is not None}
+    return Merged([str(each.path) for each in found], splits, holding, names_only=names_only)
+
+
 class Merged:
     """Entries of some files that name some splits; `whys` has the reasons of those that came so far.
 
     Args:
         files: the files.
         splits: the first and the last split.
-        holding: for files of which only some entries count which these are.
+        holding: for files of which only some entries count which these are. Where there are such files, a thing has
+            entries of several passes, and its first one alone is told (decision 108).
+        names_only: whether it is enough to know which entries there are: their texts stay on disk.
     """
 
     def __init__(
-        self, files: Sequence[str], splits: tuple[int, int], holding: Mapping[str, Holding] | None = None
+        self,
+        files: Sequence[str],
+        splits: tuple[int, int],
+        holding: Mapping[str, Holding] | None = None,
+        *,
+        names_only: bool = False,
     ) -> None:
         self._files = files
         self._holding = holding or {}
         self._splits = splits
         self._known: dict[Why, int] = {}
+        self._fields = _NAMES if names_only else None
+        self._once = _Once() if self._holding else None
 
     @property
     def whys(self) -> list[Why]:
@@ -66,16 +87,15 @@ class Merged:
         """
         waiting = [(run[0].first, number, 0, run) for number, run in enumerate(self._runs())]
         heapq.heapify(waiting)
-        held = gather.SCHEMA.append(_RUN).empty_table()
+        fields = range(len(gather.SCHEMA)) if self._fields is None else self._fields
+        held = pa.schema([*(gather.SCHEMA.field(at) for at in fields), _RUN]).empty_table()
         while waiting:
             _, number, at, run = heapq.heappop(waiting)
             if at + 1 < len(run):
                 heapq.heappush(waiting, (run[at + 1].first, number, at + 1, run))
             block = self._read(run[at])
             block = block.append_column(_RUN, pa.array(np.full(block.num_rows, number, dtype=np.int32)))
-            held = pa.concat_tables([held, block]).combine_chunks()
-            if not gather.is_sorted(held, (_RUN.name,)):
-                held = held.sort_by([*gather.ORDER, (_RUN.name, "ascending")])
+            held = gather.in_order(pa.concat_tables([held, block]).combine_chunks(), (_RUN.name,))
             ready = held.num_rows
             if waiting:
                 bound = waiting[0][0]
@@ -88,7 +108,7 @@ class Merged:
         """The blocks that may name the splits, run by run."""
         found: list[list[SortedBlock]] = []
         for path in self._files:
-            blocks = part_file.mapped(path)
+            blocks = part_file.mapped(path, self._fields)
             with part_file.unchanged(path), open(path + gather.INDEX, encoding="utf-8") as file:
                 told = json.load(file)
             runs: dict[int, list[SortedBlock]] = {}
@@ -115,4 +135,25 @@ class Merged:
     def _chosen(self, table: pa.Table) -> pa.Table:
         splits = table.column("split").to_numpy()
         is_mine = (splits >= self._splits[0]) & (splits <= self._splits[1])
-        return table if is_mine.all() else table.filter(pa.array(is_mine))
+        mine = table if is_mine.all() else table.filter(pa.array(is_mine))
+        return mine if self._once is None or not mine.num_rows else self._once.first(mine)
+
+
+class _Once:
+    """Knows the entries of the last record, whose others may be in the next part."""
+
+    def __init__(self) -> None:
+        self._last = np.empty((0, len(_IDENTITY)), dtype=np.int64)
+
+    def first(self, part: pa.Table) -> pa.Table:
+        """The first entry of each thing; entries come by records."""
+        whole = np.stack([part.column(name).to_numpy().astype(np.int64) for name in _IDENTITY], axis=1)
+        known = len(self._last)
+        everything = np.concatenate([self._last, whole])
+        if (everything[1:, :2] != everything[:-1, :2]).any(axis=1).all():
+            self._last = everything[-1:]
+            return part
+        _, first = np.unique(everything, axis=0, return_index=True)
+        rows = np.sort(first[first >= known]) - known
+        self._last = everything[(everything[:, :2] == everything[-1, :2]).all(axis=1)]
+        return part if len(rows) == part.num_rows else part.take(pa.array(rows))

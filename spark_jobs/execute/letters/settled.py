@@ -8,12 +8,9 @@ told (decision 108). What comes out looks as if one pass had found it.
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
-
-import numpy as np
-import pyarrow as pa
 
 from spark_jobs.execute.letters import gather, runs
 from spark_jobs.execute.letters.files import DRIVER_ENTRIES
@@ -21,7 +18,7 @@ from spark_jobs.execute.spark import spread
 from spark_jobs.execute.tasks import report
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import SparkSession
 
@@ -31,8 +28,6 @@ if TYPE_CHECKING:
 #: Tasks that share a larger number of entries.
 _TASKS = 64
 _HELD_BYTES = 16 << 20
-#: What tells one thing from another: a record or the row of an aggregate, and for a companion its driver.
-_IDENTITY = ("split", "row", "group", "cause_split", "cause_row")
 
 
 @dataclass(frozen=True)
@@ -44,51 +39,45 @@ class Found:
 
 
 def settle(spark: SparkSession, run: RunSpec, found: Sequence[Found]) -> list[report.Letters]:
-    """The dead letters that hold, in files of their own."""
-    letters = [(entry, one.holding) for one in found for entry in one.letters if entry.path]
+    """The dead letters that hold.
+
+    Where all of them go to files they stay where they are, and are counted; else they are in files of their own.
+    """
+    letters = [replace(entry, holding=one.holding) for one in found for entry in one.letters if entry.path]
     if not letters:
         return []
-    holding = {str(entry.path): kept for entry, kept in letters}
-    first = min(entry.splits[0] for entry, _ in letters)
-    last = max(entry.splits[1] for entry, _ in letters)
-    many = sum(entry.count for entry, _ in letters) > DRIVER_ENTRIES
+    first = min(entry.splits[0] for entry in letters)
+    last = max(entry.splits[1] for entry in letters)
+    many = sum(entry.count for entry in letters) > DRIVER_ENTRIES
     size = max(1, -(-(last - first + 1) // _TASKS)) if many else last - first + 1
     stretches = [(start, start + size - 1) for start in range(first, last + 1, size)]
-    settling = partial(_settle_stretch, run, holding, {str(entry.path): entry.splits for entry, _ in letters})
+    settling = partial(_counted if run.filed is None else _written, run, letters)
     done = spread.spread(spark, settling, stretches) if many else [settling(stretch) for stretch in stretches]
-    return [entry for entry in done if entry.count]
+    if run.filed is None:
+        done += [replace(entry, count=0, per_source={}, per_category={}) for entry in letters]
+    return [entry for entry in done if entry.count or entry.path]
 
 
-def _settle_stretch(
-    run: RunSpec,
-    holding: Mapping[str, Holding],
-    splits_of: Mapping[str, tuple[int, int]],
-    splits: tuple[int, int],
-) -> report.Letters:
-    """The entries that name some splits."""
-    files = [path for path, (low, high) in splits_of.items() if low <= splits[1] and high >= splits[0]]
-    gathered = gather.Gathered(f"{run.scratch}/settled-{uuid.uuid4().hex}.arrow", run.filed, run.named, _HELD_BYTES)
-    merged = runs.Merged(files, splits, holding)
-    once = _Once()
+def _counted(_: RunSpec, letters: Sequence[report.Letters], splits: tuple[int, int]) -> report.Letters:
+    """How many entries name some splits."""
+    found = report.Letters(0, {}, {})
+    merged = runs.of_letters(letters, splits, names_only=True)
+    per_reason: dict[int, int] = {}
     for part in merged.parts():
-        if (kept := once.first(part)).num_rows:
-            gathered.take(kept, merged.whys)
+        found.count += part.num_rows
+        gather.count(part.column("source").to_numpy(), found.per_source)
+        gather.count(part.column("reason").to_numpy(), per_reason)
+    for reason, count in per_reason.items():
+        category = merged.whys[reason].category
+        found.per_category[category] = found.per_category.get(category, 0) + count
+    return found
+
+
+def _written(run: RunSpec, letters: Sequence[report.Letters], splits: tuple[int, int]) -> report.Letters:
+    """The entries that name some splits, in a file of their own; those that go to no dead-letter file are counted."""
+    gathered = gather.Gathered(f"{run.scratch}/settled-{uuid.uuid4().hex}.arrow", run.filed, run.named, _HELD_BYTES)
+    merged = runs.of_letters(letters, splits)
+    for part in merged.parts():
+        gathered.take(part, merged.whys)
     gathered.write()
     return report.letters(gathered)
-
-
-class _Once:
-    """Knows the entries of the last record, whose others may be in the next part."""
-
-    def __init__(self) -> None:
-        self._last = np.empty((0, len(_IDENTITY)), dtype=np.int64)
-
-    def first(self, part: pa.Table) -> pa.Table:
-        """The first entry of each thing; entries come by records."""
-        whole = np.stack([part.column(name).to_numpy().astype(np.int64) for name in _IDENTITY], axis=1)
-        known = len(self._last)
-        everything = np.concatenate([self._last, whole])
-        _, first = np.unique(everything, axis=0, return_index=True)
-        rows = np.sort(first[first >= known]) - known
-        self._last = everything[(everything[:, :2] == everything[-1, :2]).all(axis=1)]
-        return part if len(rows) == part.num_rows else part.take(pa.array(rows))

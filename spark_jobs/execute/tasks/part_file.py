@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 
 class PartFile:
@@ -54,14 +54,19 @@ class PartFile:
             raise OSError(error.errno, error.strerror or str(error), self.path) from error
 
 
-def mapped(path: str) -> pa.ipc.RecordBatchFileReader:
+def mapped(path: str, fields: Sequence[int] | None = None) -> pa.ipc.RecordBatchFileReader:
     """A part of Arrow batches, to read; mapped where the file system allows it.
+
+    Args:
+        path: the part.
+        fields: the columns to read, by their places; None for all.
 
     Raises:
         OSError: it cannot be read, or not as it was written.
     """
     with unchanged(path):
-        return pa.ipc.open_file(pa.memory_map(path))
+        options = None if fields is None else pa.ipc.IpcReadOptions(included_fields=list(fields))
+        return pa.ipc.open_file(pa.memory_map(path), options=options)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_jobs.execute.letters.gather import Gathered
+    from spark_jobs.execute.letters.marks import Holding
     from spark_jobs.nodes.terms.needs import Need
 
 #: How hard reports are compressed: there is little to win.
@@ -97,6 +98,7 @@ class Letters:
 
     `path` is the file of those that go to a dead-letter file, `dropped_path` that of the first ones that do not (None:
     there are none), each with the splits that they name; `dropped` has stage, category, field and number of the latter.
+    Where passes were repeated, `holding` says which entries of the file count (None: all do).
     """
 
     count: int
@@ -104,6 +106,7 @@ class Letters:
     per_category: dict[str, int]
     path: str | None = None
     splits: tuple[int, int] = (-1, -1)
+    holding: Holding | None = None
     dropped_path: str | None = None
     dropped_splits: tuple[int, int] = (-1, -1)
     dropped: list[tuple[str, str, str, int]] = field(default_factory=list)

@@ -32,5 +32,14 @@ def order(numbers: np.ndarray) -> np.ndarray:
     return found
 
 
+def distinct(numbers: np.ndarray) -> np.ndarray:
+    """Numbers in ascending order, each once."""
+    ascending = np.sort(numbers)
+    is_new = np.ones(len(ascending), dtype=np.bool_)
+    is_new[1:] = ascending[1:] != ascending[:-1]
+    found: np.ndarray = ascending[is_new]
+    return found
+
+
 def _bits(count: int) -> int:
     return max(count - 1, 1).bit_length()

@@ -13,16 +13,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_jobs.nodes import words
 from spark_jobs.nodes.combine.compared import Compared
 from spark_jobs.nodes.combine.ranks import Scale
+from spark_jobs.nodes.combine.uniques import Uniques
 from spark_jobs.nodes.records import batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
 
     from spark_jobs.nodes.combine.step import Range
 
@@ -120,7 +121,7 @@ class BuildTable:
 
     records: pa.RecordBatch
     order: np.ndarray
-    uniques: list[pa.Array] = field(default_factory=list)
+    uniques: list[Uniques] = field(default_factory=list)
     starts: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     pairs: list[np.ndarray] = field(default_factory=list)
     ranges: list[_Ranked] = field(default_factory=list)
@@ -156,10 +157,8 @@ class BuildTable:
         built = cls(records, np.arange(records.num_rows))
         codes = np.zeros(records.num_rows, dtype=np.int64)
         for number, name in enumerate(keys):
-            column = records.column(name)
-            unique = pc.unique(column.drop_null())
+            unique, more = Uniques.of(records.column(name))
             built.uniques.append(unique)
-            more = _positions(column, unique)
             codes = built._joined(codes if number else None, more, len(unique), learn=True)
         scales = [Scale.of(records.column(name)) for name in compared]
         ranks = [scale.ranks(records.column(name)) for scale, name in zip(scales, compared, strict=True)]
@@ -207,7 +206,7 @@ class BuildTable:
         step = len(self.pairs) if learn else self._step
         pair = np.where((codes >= 0) & (more >= 0), codes * max(size, 1) + more, -1)
         if learn:
-            self.pairs.append(np.unique(pair[pair >= 0]))
+            self.pairs.append(words.distinct(pair[pair >= 0]))
         known = self.pairs[step]
         if not learn:
             self._step += 1
@@ -228,7 +227,7 @@ class BuildTable:
         codes = np.zeros(count, dtype=np.int64)
         self._step = 0
         for number, (column, unique) in enumerate(zip(columns, self.uniques, strict=True)):
-            codes = self._joined(codes if number else None, _positions(column, unique), len(unique), learn=False)
+            codes = self._joined(codes if number else None, unique.find(column), len(unique), learn=False)
         others = self._others(codes, compared.failing)
         if len(self.starts) < 2:
             nothing = np.zeros(count, dtype=np.int64)
@@ -350,12 +349,3 @@ class BuildTable:
             if (np.diff(together) < 0).any():
                 rows = rows[np.argsort(together, kind="stable")]
         return chosen, rows
-
-
-def _positions(column: pa.Array, unique: pa.Array) -> np.ndarray:
-    """Where each value stands among the unique ones; -1 for null and for values that are not among them."""
-    if not len(unique):
-        return np.full(len(column), -1, dtype=np.int64)
-    found = pc.index_in(column, value_set=unique, skip_nulls=True)
-    positions: np.ndarray = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return positions

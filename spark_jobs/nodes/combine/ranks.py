@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.nodes import words
+
 
 @dataclass
 class Scale:
@@ -22,7 +24,7 @@ class Scale:
             unique = pc.unique(column.drop_null())
             return cls(unique.take(pc.sort_indices(unique)))
         numbers, is_value = _numbers(column)
-        return cls(np.unique(numbers[is_value]))
+        return cls(words.distinct(numbers[is_value]))
 
     @property
     def width(self) -> int:

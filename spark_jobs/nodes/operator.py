@@ -116,8 +116,8 @@ class Context(Protocol):
         `inner` has the number of the group that a record is itself, where it is one (`records/groups.py`).
         """
 
-    def log(self, level: str, line: str) -> None:
-        """Give a line to the run's log; the driver writes it, in the order of the records."""
+    def log(self, level: str, line: str | Callable[[], str]) -> None:
+        """Give a line, or what writes it, to the run's log; the driver writes lines in the order of the records."""
 
     def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:
         """Give rows to an exchange."""

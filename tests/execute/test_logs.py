@@ -11,7 +11,9 @@ from spark_jobs import result
 from spark_jobs.cli import clinker
 from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics.visible import visible
+from spark_jobs.execute import logs
 from spark_jobs.execute.run import executor
+from spark_jobs.nodes.transform import directives
 from tests.execute import pipelines
 
 if TYPE_CHECKING:
@@ -207,3 +209,67 @@ def test_placeholders_show_the_same_whatever_the_splits(
         "INFO x <merged> 6 1",
         "INFO 6 1 1 ",
     ]
+
+
+SHOWN = """
+pipeline: {name: shown}
+error_handling: {strategy: continue}
+nodes:
+  - type: source
+    name: s
+    config: {type: json, path: in.ndjson, options: {format: ndjson}, schema: {id: int, n: int, h: any}}
+  - type: transform
+    name: t
+    input: s
+    config:
+      cxl: |
+        emit n = if id == 6 then -6 else 60 / n
+        distinct by h
+        emit q = 60 / (id - 5)
+      validations: [{name: v, check: n > 0}]
+      log:
+        - {level: info, when: per_record, message: "{id}: {n} {h}", fields: [h]}
+        - {level: warn, when: on_error, message: "{id}: {n} {h} {unknown}: {_cxl_dlq_error_detail}", fields: [h]}
+  - {type: output, name: o, input: t, config: {type: csv, path: out/o.csv, exclude: [h]}}
+"""
+
+
+def shown(here: Path, capsys: pytest.CaptureFixture[str], rows: list[dict[str, object]]) -> list[str]:
+    """The lines of a run, in the order of the records."""
+    pipelines.write(here, {"p.yaml": SHOWN, "in.ndjson": "".join(json.dumps(row) + "\n" for row in rows)})
+    assert clinker.main(["run", "p.yaml", "--force", "--threads", "2", "--quiet"]) in (0, 2)
+    found = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("WARNING dropped ")]
+    return sorted(
+        (line for line in found if line.startswith(("INFO", "WARNING"))), key=lambda line: line.split(" ", 1)[1]
+    )
+
+
+@pytest.mark.parametrize("size", ["1000000", "20"])
+def test_lines_show_values_as_outputs_do_and_failing_records_as_they_came(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, size: str
+) -> None:
+    """Before and behind a `distinct`, and where a check of what was made fails."""
+    monkeypatch.setenv("CLINKER_SPLIT_BYTES", size)
+    values = [(1, 2, "x"), (2, 3, 1.0), (3, 0, [1, "a"]), (4, 4, None), (5, 5, True), (6, 1, 2.5), (7, 1, "x")]
+    lines = shown(here, capsys, [{"id": id_, "n": n, "h": h} for id_, n, h in values])
+    assert lines == [
+        "INFO 1: 30 x h=x",
+        "INFO 2: 20 1 h=1",
+        'WARNING 3: 0 [1,"a"] {unknown}: division by zero h=[1,"a"]',
+        "INFO 4: 15  h=",
+        "WARNING 5: 5 true {unknown}: division by zero h=true",
+        "WARNING 6: -6 2.5 {unknown}: validation 'v' failed h=2.5",
+    ]
+
+
+def test_lines_that_are_left_out_are_not_written(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "LINES_PER_TASK", 5)
+    written = []
+    plain = directives._filled
+    monkeypatch.setattr(directives, "_filled", lambda entry, known: written.append(1) or plain(entry, known))
+    lines = shown(here, capsys, [{"id": 10 + i, "n": i % 3 + 1, "h": i} for i in range(40)])
+    assert len([line for line in lines if line.startswith("INFO 1")]) == 5
+    assert len(written) == 5
+    assert any("35 more log lines of this task are left out" in line for line in lines)

@@ -79,10 +79,14 @@ class Task(failing.Failing):
         """What nodes counted at all levels before this one, as far as an aggregate of this level asks."""
         return self._counted
 
-    def log(self, level: str, line: str) -> None:
-        """Give a line to the run's log."""
-        if logs.LEVELS[level] >= self.spec.run.log_level:
-            self._log(report.LogLine(level, line))
+    def log(self, level: str, line: str | Callable[[], str]) -> None:
+        """Give a line to the run's log; one that is left out is not even written."""
+        if logs.LEVELS[level] < self.spec.run.log_level:
+            return
+        if len(self.report.logs) >= logs.LINES_PER_TASK:
+            self.report.logs_left_out += 1
+        else:
+            self._log(report.LogLine(level, line if isinstance(line, str) else line()))
 
     def _traced(self, level: str, line: str, position: int | None) -> None:
         """Take a line that a program wrote about a row of the batch it runs on; repeated work has none."""

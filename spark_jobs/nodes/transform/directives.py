@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from spark_jobs.cxl import engine, values
+from spark_jobs.nodes.records import batches
 from spark_jobs.nodes.transform.step import ON_ERROR, PER_RECORD, PLACEHOLDER, SHOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from spark_jobs.cxl import failure, types
     from spark_jobs.nodes.operator import Operator
     from spark_jobs.nodes.records.batches import Batch
     from spark_jobs.nodes.transform.step import LogDirective, TransformStep
+
+
+#: The level of a line, and what writes it: a run takes some lines of each task, and most are never written.
+Line: TypeAlias = "tuple[str, Callable[[], str]]"
 
 
 def once(step: TransformStep, when: str, around: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -23,7 +30,7 @@ def once(step: TransformStep, when: str, around: Mapping[str, Any]) -> list[tupl
     return [(entry.level, _filled(entry, known)) for entry in step.log if entry.when == when]
 
 
-def per_record(operator: Operator, step: TransformStep, batch: Batch, seen: int) -> Iterable[tuple[str, str]]:
+def per_record(operator: Operator, step: TransformStep, batch: Batch, seen: int) -> Iterable[Line]:
     """The lines of a batch of output records; `seen` records of the task came before it.
 
     `every: N` takes records 1, 1+N, … of each task: sampling comes before `condition`.
@@ -37,22 +44,20 @@ def per_record(operator: Operator, step: TransformStep, batch: Batch, seen: int)
         if entry.condition is not None and rows:
             rows = _holding(operator, entry, batch, rows)
         for row in rows:
-            yield entry.level, _filled(entry, _record(step, batch, around, row))
+            yield entry.level, partial(_line, entry, step, batch, around, row, entry.made)
 
 
 def on_error(
-    operator: Operator, step: TransformStep, batch: Batch, failures: Iterable[engine.RowFailure]
-) -> Iterable[tuple[str, str]]:
-    """The lines of failing records."""
+    operator: Operator, step: TransformStep, batch: Batch, failures: Iterable[engine.RowFailure], *, are_made: bool
+) -> Iterable[Line]:
+    """The lines of failing records, which are as they came, or as they were to go on."""
     entries = [entry for entry in step.log if entry.when == ON_ERROR]
     if entries:
         around = operator.around(batch)
         for item in failures:
-            known = _record(step, batch, around, item.row)
-            known["_cxl_dlq_error_category"] = str(item.failure.category)
-            known["_cxl_dlq_error_detail"] = item.failure.detail
             for entry in entries:
-                yield entry.level, _filled(entry, known)
+                shown = entry.made if are_made else entry.came
+                yield entry.level, partial(_line, entry, step, batch, around, item.row, shown, item.failure)
 
 
 def _holding(operator: Operator, entry: LogDirective, batch: Batch, rows: list[int]) -> list[int]:
@@ -65,13 +70,25 @@ def _holding(operator: Operator, entry: LogDirective, batch: Batch, rows: list[i
     return [row for row in rows if row in true]
 
 
-def _record(step: TransformStep, batch: Batch, around: Mapping[str, Any], row: int) -> dict[str, Any]:
-    """What a line about a record can show; counters are null where nothing says so far."""
-    known: dict[str, Any] = {column: batch.data.column(column)[row].as_py() for column in batch.data.schema.names}
+def _line(
+    entry: LogDirective,
+    step: TransformStep,
+    batch: Batch,
+    around: Mapping[str, Any],
+    row: int,
+    shown: Sequence[tuple[str, types.Type]],
+    failed: failure.Failure | None = None,
+) -> str:
+    """A line about a record; counters are null where nothing says so far."""
+    names = batch.data.schema.names
+    known = {name: batches.value_at(batch, name, row, static) for name, static in shown if name in names}
     for name, path in SHOWN.items():
         value = around.get(path)
         known[name] = value[row].as_py() if isinstance(value, (pa.Array, pa.ChunkedArray)) else value
-    return known | _of_step(step)
+    if failed is not None:
+        known["_cxl_dlq_error_category"] = str(failed.category)
+        known["_cxl_dlq_error_detail"] = failed.detail
+    return _filled(entry, known | _of_step(step))
 
 
 def _of_step(step: TransformStep) -> dict[str, Any]:

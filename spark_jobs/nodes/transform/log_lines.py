@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from spark_jobs.nodes.transform.step import LogDirective
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from spark_jobs.cxl import types
     from spark_jobs.nodes.binding import BindScope, Flow
 
 #: What a directive says itself, or has from its rule.
@@ -92,7 +94,7 @@ def directive(index: int, entry: LogConfig, scope: BindScope, after: Flow) -> Lo
         condition = scope.compile("config", "log", index, "condition", mode=cxl_scope.Mode.PREDICATE, flow=after)
         if condition is None:
             return None
-    return LogDirective(
+    found = LogDirective(
         level=str(entry.level),
         when=str(entry.when),
         message=entry.message or "",
@@ -100,3 +102,8 @@ def directive(index: int, entry: LogConfig, scope: BindScope, after: Flow) -> Lo
         fields=tuple(entry.fields_),
         every=entry.every or 1,
     )
+    return replace(found, came=_types(found, scope.feeds[0].flow), made=_types(found, after))
+
+
+def _types(entry: LogDirective, flow: Flow) -> tuple[tuple[str, types.Type], ...]:
+    return tuple((column.name, column.type) for column in flow.schema.user_columns if column.name in entry.names)

@@ -91,7 +91,7 @@ def steps(step: TransformStep) -> list[node.Step]:
             step.program,
             [*_restored(earlier), *here, *_kept(statements[:place]), *_keys(distinct, step.program.slots, keys)],
         )
-        found.append(replace(step, program=program, validations=(), log=()))
+        found.append(replace(step, program=program, validations=(), log=step.log_of_failures))
         found.append(DistinctStep(step.name, tuple((name, key.type) for name, key in keys)))
         start = place + 1
     if not places:

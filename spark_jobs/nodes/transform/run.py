@@ -16,7 +16,7 @@ from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.transform import directives
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     import pyarrow as pa
 
@@ -45,7 +45,7 @@ class Transform(operator.Operator):
         batch = self.take(batch)
         result = self.run(self.program, batch, self.state)
         self.drop(filtered=result.filtered, duplicates=result.duplicates)
-        self._log(directives.on_error(self, self.step, batch, result.failures))
+        self._log(directives.on_error(self, self.step, batch, result.failures, are_made=False))
         output = _output(batch, result, fields=self.last)
         if self.checks and result.rows is not None:
             batch.at, output.at = self.stream.spread(batch, result.rows)
@@ -58,7 +58,7 @@ class Transform(operator.Operator):
             self.seen += output.count
         self.push(output)
 
-    def _log(self, lines: Iterable[tuple[str, str]]) -> None:
+    def _log(self, lines: Iterable[tuple[str, str | Callable[[], str]]]) -> None:
         if self.silent:  # an earlier job has said it
             return
         for level, line in lines:
@@ -80,7 +80,7 @@ class Transform(operator.Operator):
             self._log(("warn", f"{self.step.stage}: {check.message}") for _ in range(len(false)))
         if not len(failing):
             return batch
-        self._log(directives.on_error(self, self.step, batch, failing))
+        self._log(directives.on_error(self, self.step, batch, failing, are_made=True))
         self.fail(batch, failing, trigger=check.name)
         return batch.take(failures.without(batch.count, failing))
 

@@ -13,6 +13,7 @@ from spark_jobs.nodes.terms.needs import Rows
 from spark_jobs.nodes.terms.wanted import Wanted
 
 if TYPE_CHECKING:
+    from spark_jobs.cxl import types
     from spark_jobs.formats.typed.passing import Test
     from spark_jobs.nodes.terms.demand import Demand
     from spark_jobs.nodes.terms.needs import Need
@@ -46,7 +47,10 @@ class Validation:
 
 @dataclass(frozen=True)
 class LogDirective:
-    """A `log:` entry (book: transform, log directives)."""
+    """A `log:` entry (book: transform, log directives).
+
+    `came` and `made` are the types of the columns that its lines show: of records as they come, and as they go on.
+    """
 
     level: str
     when: str
@@ -54,6 +58,8 @@ class LogDirective:
     condition: typed.Program | None = None
     fields: tuple[str, ...] = ()
     every: int = 1
+    came: tuple[tuple[str, types.Type], ...] = ()
+    made: tuple[tuple[str, types.Type], ...] = ()
 
     @property
     def names(self) -> frozenset[str]:
@@ -88,11 +94,15 @@ class TransformStep(node.Step):
         overwritten = frozenset() if any(isinstance(s, typed.Each) for s in self.program.statements) else emits
         for validation in self.validations:
             wanted |= members.read(validation.check)
+        failing = Wanted()
         for directive in self.log:
+            if directive.when == ON_ERROR:
+                failing |= Wanted(directive.names)
+                continue
             wanted |= Wanted(directive.names)
             if directive.condition:
                 wanted |= members.read(directive.condition)
-        return wanted.without(overwritten) | members.read(self.program, wanted)
+        return wanted.without(overwritten) | members.read(self.program, wanted) | failing
 
     def asked(self, demand: Demand) -> TransformStep:
         """The rows of a window go on without the columns that nobody reads behind it, and no dead letter shows."""
@@ -102,6 +112,11 @@ class TransformStep(node.Step):
 
         behind = phases.windowed(self, self.window)[1].reads(demand.columns)
         return replace(self, window=replace(self.window, spare=self.window.reads - behind.names - demand.shown))
+
+    @property
+    def log_of_failures(self) -> tuple[LogDirective, ...]:
+        """What a part of the program logs that others stand behind: the records that fail there."""
+        return tuple(entry for entry in self.log if entry.when == ON_ERROR)
 
     @property
     def opening(self) -> tuple[Test, ...]:

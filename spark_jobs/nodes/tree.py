@@ -6,6 +6,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import typed, types
+from spark_jobs.cxl.builtins import declare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,22 +48,43 @@ def _values(program: typed.Program) -> Iterator[tuple[int | None, str | None, ty
 
 def behind(program: typed.Program, name: str) -> list[str]:
     """The input columns that an emitted field is computed from, through lets and earlier emits."""
+    return list(dict.fromkeys(column for _, column in reads(program, name)))
+
+
+def reads(program: typed.Program, name: str) -> list[tuple[bool, str]]:
+    """The same, each with whether it is a column of the rows that a window ranges over."""
     given = list(_values(program))
     slots: dict[int, list[typed.Expression]] = {}
     for slot, _, value in given:
         if slot is not None:
             slots.setdefault(slot, []).append(value)
-    found: dict[str, None] = {}
+    found: dict[tuple[bool, str], None] = {}
     seen: set[int] = set()
     stack = [value for _, emitted, value in given if emitted == name]
     while stack:
-        for part in parts(stack.pop()):
+        for in_frame, part in _framed(stack.pop()):
             if isinstance(part, typed.Column):
-                found[part.name] = None
+                found[in_frame, part.name] = None
+            elif isinstance(part, typed.WindowCall) and part.field is not None:
+                found[True, part.field] = None
             elif isinstance(part, typed.Local) and part.slot not in seen:
                 seen.add(part.slot)
                 stack.extend(slots.get(part.slot, ()))
     return list(found)
+
+
+def _framed(expression: typed.Expression) -> Iterator[tuple[bool, Any]]:
+    """The parts of an expression, each with whether it is evaluated on rows of a window; an offset is the record's."""
+    stack: list[tuple[bool, Any]] = [(False, expression)]
+    while stack:
+        in_frame, current = stack.pop()
+        if isinstance(current, tuple):
+            stack.extend((in_frame, each) for each in reversed(current))
+        elif is_dataclass(current) and not isinstance(current, types.Type):
+            yield in_frame, current
+            if isinstance(current, typed.WindowCall):
+                in_frame = declare.windows()[current.function].takes is not declare.Takes.OFFSET
+            stack.extend((in_frame, getattr(current, field.name)) for field in reversed(fields(current)))
 
 
 def conjuncts(expression: typed.Expression) -> list[typed.Expression]:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from spark_jobs.nodes.output.step import OutputStep
     from spark_jobs.nodes.terms.description import Around
-    from spark_jobs.nodes.terms.sort import SortField
 
 
 def _facts(step: OutputStep, around: Around) -> dict[str, str]:
@@ -39,14 +38,8 @@ def _lines(step: OutputStep, around: Around) -> Iterator[str]:
     if step.by_file:
         yield f"      one file for each input file of '{step.by_file}'"
     if step.sort_order:
-        order = ", ".join(map(_sort_field, step.sort_order))
+        order = ", ".join(each.text for each in step.sort_order)
         yield f"      sorted by {order}: tasks write sorted runs, which tasks merge by ranges of the key"
-
-
-def _sort_field(wanted: SortField) -> str:
-    direction = " desc" if wanted.descending else ""
-    nulls = {"last": "", "first": " (nulls first)", "drop": " (nulls dropped)"}[wanted.nulls]
-    return f"{wanted.name}{direction}{nulls}"
 
 
 def _files(step: OutputStep) -> tuple[str, ...]:

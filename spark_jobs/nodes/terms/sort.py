@@ -45,6 +45,13 @@ class SortField(Field):
         return self.type
 
     @property
+    def text(self) -> str:
+        """The field as plans show it."""
+        direction = " desc" if self.descending else ""
+        nulls = {NullOrder.LAST: "", NullOrder.FIRST: " (nulls first)", NullOrder.DROP: " (nulls dropped)"}
+        return f"{self.name}{direction}{nulls[self.nulls]}"
+
+    @property
     def nulls_first(self) -> bool:
         """Whether nulls come before all values."""
         return self.nulls is NullOrder.FIRST

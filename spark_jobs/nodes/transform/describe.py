@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_jobs.nodes import tree
-from spark_jobs.nodes.terms.description import Description, Expression, Made, no_facts, no_files, passed_on
+from spark_jobs.nodes.terms.description import Description, Expression, Made, no_files, passed_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spark_jobs.nodes.terms.description import Around
     from spark_jobs.nodes.transform.step import TransformStep
 
 
@@ -23,7 +24,22 @@ def _programs(step: TransformStep) -> Iterator[Expression]:
 def _trace(step: TransformStep, column: str) -> Made:
     if column not in dict(step.program.emits):
         return passed_on(step, column)
-    return Made("emitted", tuple((0, name) for name in tree.behind(step.program, column)))
+    over = 1 if step.ranges_over is not None else 0
+    return Made("emitted", tuple((over * in_frame, name) for in_frame, name in tree.reads(step.program, column)))
+
+
+def _facts(step: TransformStep, around: Around) -> dict[str, str]:
+    window = step.window
+    if window is None:
+        return {}
+    if window.source is not None:
+        equal = " and ".join(f"{match.here} = {match.there}" for match in window.matches)
+        facts = {"window": f"over the rows of {window.source}{f' where {equal}' if equal else ''}, the whole group"}
+    else:
+        partitions = f"of {', '.join(window.group_by)}" if window.group_by else "<all records>"
+        facts = {"window": f"partitions {partitions}, from the first row to the current one"}
+    facts["sort_by"] = ", ".join(each.text for each in window.sort_by) or "<input order>"
+    return facts
 
 
 def _unready(step: TransformStep) -> Iterator[str]:
@@ -32,7 +48,7 @@ def _unready(step: TransformStep) -> Iterator[str]:
 
 DESCRIPTION = Description(
     parallel="record",
-    facts=no_facts,
+    facts=_facts,
     programs=_programs,
     trace=_trace,
     details=None,

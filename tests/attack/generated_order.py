@@ -58,7 +58,7 @@ def _plain(made: Pipeline, name: str) -> None:
         envs = [Env(row, world) for row in world.streams[stream.name]]
         world.streams[name] = list(program.run(name, envs, world, stage=f"transform:{name}"))
 
-    config = {"cxl": text}
+    config = {"cxl": text, **programs.validations(made.chance, program)}
     made.add({"type": "transform", "name": name, "input": stream.name, "config": config}, stream.behind(name), step)
 
 
@@ -76,7 +76,8 @@ def _window(made: Pipeline, name: str) -> None:
         ordered.framed(envs, group_by, sort_by)
         world.streams[name] = list(program.run(name, envs, world, stage=f"transform:{name}"))
 
-    config = {"analytic_window": {"group_by": group_by, "sort_by": shown}, "cxl": text}
+    window = {"group_by": group_by, "sort_by": shown}
+    config = {"analytic_window": window, "cxl": text, **programs.validations(chance, program)}
     made.add({"type": "transform", "name": name, "input": stream.name, "config": config}, stream.behind(name), step)
 
 

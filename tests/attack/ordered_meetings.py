@@ -105,6 +105,8 @@ def _emits(chance: random.Random, group_by: Sequence[str]) -> tuple[str, dict[st
         elif column == "f":
             function = chance.choice(["sum", "min", "max", "avg", "last"])
             text, value = chance.choice(programs.FLOATS)
+            if function in ("sum", "avg") and chance.random() < 0.2:
+                function, text, value = "avg", "h", programs.of("h")
         else:
             function = chance.choice(["first", "last", "any", "min"])
             text, value = chance.choice(programs.TEXTS if column in ("k", "v") else [(column, programs.of(column))])

@@ -98,10 +98,9 @@ def statements(
     found: list[tuple[Any, ...]] = []
     lets: list[Made] = []
     if chance.random() < 0.25:
-        names = chance.choice([["k"], ["n"], ["h"], ["k", "b"]])
-        if len(names) == 1:
-            lines.append(f"distinct by {names[0]}")
-            found.append(("distinct", names))
+        names = chance.choice([["k"], ["n"], ["h"], ["k", "v", "n", "m", "f", "b", "h", "ts", "id"]])
+        lines.append(f"distinct by {names[0]}" if len(names) == 1 else "distinct")
+        found.append(("distinct", names))
     for number in range(chance.choice([0, 0, 1, 2])):
         text, value = chance.choice(INTS if chance.random() < 0.7 else reads)
         lines.append(f"let l{number} = {text}")
@@ -122,6 +121,8 @@ def statements(
             text, value = chance.choice([*lets, *reads])
         else:
             text, value = chance.choice(_COLUMNS[column])
+        if column == "n" and not windows and chance.random() < 0.1:
+            column, text, value = "ts", "$source.event_time", ordered.event_time
         lines.append(f"emit {column} = {text}")
         found.append(("emit", column, value))
     if chance.random() < 0.35:
@@ -138,6 +139,14 @@ def statements(
     if not lines:
         lines, found = ["emit n = n"], [("emit", "n", N)]
     return "\n".join(lines), ordered.Program(found)
+
+
+def validations(chance: random.Random, program: ordered.Program) -> dict[str, Any]:
+    """What asks something of the records that come out, which the model asks too."""
+    if chance.random() < 0.8:
+        return {}
+    text, program.check = chance.choice(BOOLS)
+    return {"validations": [{"name": "v", "check": text}]}
 
 
 def _joined(value: Any) -> Any:

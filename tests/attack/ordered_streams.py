@@ -161,6 +161,10 @@ def reads(made: Pipeline, stream: Stream) -> list[programs.Made]:
     for path in (*stream.known, *made.early):
         scope, name = path.split(".")
         if scope == "source" and stream.is_mixed:
+            source = made.chance.choice(stream.sources)
+            files = sorted(made.paths[source])
+            value = lambda env, name=name, files=files: env.first_of(files, name)  # type: ignore[misc]  # noqa: E731
+            found.append((f"$source.{source}.{name}", value))
             continue
         found.append((f"${path}", lambda env, scope=scope, name=name: env.variable(scope, name)))  # type: ignore[misc]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tests.execute.window_model import Failed
-from tests.models.ordered import Env, Row, key, total
+from tests.models.ordered import Env, Row, key, kind, total
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -119,8 +119,12 @@ class Aggregate:
                     world.filtered[self.name] += 1
                     continue
                 arguments = {name: None if made is None else made(env) for name, (_, made) in self.emits.items()}
-            except Failed:
-                world.fail(row, self.name, f"aggregate:{self.name}", "aggregate_finalize")
+                summed = [arguments[name] for name, (function, _) in self.emits.items() if function in ("sum", "avg")]
+                if any(value is not None and kind(value) != 1 for value in summed):
+                    raise Failed("aggregate_type_error")
+            except Failed as failed:
+                category = failed.args[0] if failed.args else "aggregate_finalize"
+                world.fail(row, self.name, f"aggregate:{self.name}", category)
                 continue
             found.append((row, arguments))
         return found

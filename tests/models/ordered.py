@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -125,13 +126,23 @@ class Env:
             return self.world.variables.get((scope, name, self.row.file), default)
         return self.world.variables.get((scope, name), default)
 
-
-Expression = "Callable[[Env], Any]"
+    def first_of(self, files: Sequence[str], name: str) -> Any:
+        """A variable of a source's files: that of the first that has set it."""
+        known = self.world.variables
+        found = (known["source", name, file] for file in files if ("source", name, file) in known)
+        return next(found, self.world.defaults.get(("source", name)))
 
 
 def key(value: Any) -> Any:
     """A key: 1 is 1.0, but neither is True."""
     return isinstance(value, bool), value
+
+
+def event_time(env: Env) -> str | None:
+    """`$source.event_time` as outputs show it."""
+    if env.row.time is None:
+        return None
+    return (datetime(1970, 1, 1) + timedelta(seconds=env.row.time)).isoformat()
 
 
 # ---- windows ------------------------------------------------------------------------------------------------------
@@ -294,6 +305,8 @@ class Program:
     """A transform's statements, each with what it needs: `("emit", column, expression)` and so on."""
 
     statements: list[tuple[Any, ...]]
+    #: What each record that comes out has to pass; None asks for nothing.
+    check: Callable[[Env], Any] | None = None
 
     @property
     def lets(self) -> dict[str, Callable[[Env], Any]]:
@@ -306,9 +319,22 @@ class Program:
         for env in envs:
             env.lets = self.lets
             try:
-                yield from self._one(node, env, world, seen)
+                made = self._one(node, env, world, seen)
             except Failed as failed:
                 world.fail(env.row, node, stage, *failed.args)
+                continue
+            for row in made:
+                if self._passes(row, world):
+                    yield row
+                else:
+                    world.fail(row, node, stage, "validation_failure")
+
+    def _passes(self, row: Row, world: World) -> bool:
+        """Whether a record passes the check: null does."""
+        try:
+            return self.check is None or self.check(Env(row, world)) is not False
+        except Failed:
+            return False
 
     def _one(self, node: str, env: Env, world: World, seen: set[Any]) -> list[Row]:
         emits: Fields = {}

@@ -159,3 +159,24 @@ def test_late_columns_and_rejected_groups(tmp_path: Path, monkeypatch: pytest.Mo
     assert found.splitlines()[0] == b"id,key,late"
     assert b"k3" not in found
     assert found.count(b"\n") == 1 + 100 - 14 + 1
+
+
+@pytest.mark.usefixtures("sampled")
+def test_sources_of_several_jobs_have_late_columns(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="clinker.run")
+    source = "{type: source, name: %s, config: {name: %s, type: json, glob: 'in/%s.ndjson', schema: {id: int}}}"
+    joined = (
+        "{type: combine, name: both, input: {a: a, b: b}, config: {where: a.id == b.id, match: first, drive: a, "
+        "cxl: 'emit other = b.id'}}"
+    )
+    nodes = [source % ("a", "a", "a"), source % ("b", "b", "b"), joined, OUTPUT % ("both", ""), OUTPUT % ("b", "")]
+    nodes[-1] = nodes[-1].replace("o.csv", "b.csv").replace("name: o", "name: p")
+    written = "pipeline: {name: p}\nnodes:\n" + "".join(f"  - {node}\n" for node in nodes)
+    records = "".join(f'{{"id":{n}}}\n' for n in range(100))
+    late = {name: records + f'{{"id":100,"late_{name}":1}}\n' for name in "ab"}
+    pipelines.write(tmp_path, {"pipeline.yaml": written, "in/a.ndjson": late["a"], "in/b.ndjson": late["b"]})
+    assert pipelines.run(tmp_path).result.error is None
+    assert caplog.text.count("records have undeclared columns") == 2
+    found = pipelines.outputs(tmp_path)
+    assert [found[name].splitlines()[0] for name in ("b.csv", "o.csv")] == [b"id,late_b", b"other,late_a"]
+    assert [len(found[name].splitlines()) for name in ("b.csv", "o.csv")] == [102, 102]

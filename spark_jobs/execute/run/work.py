@@ -140,9 +140,9 @@ class Work:
         self.products = Products(self.wanted.inputs)
 
     def all_jobs(self, spark: SparkSession) -> None:
-        """Run them all; once more where records have undeclared columns that were not known."""
+        """Run them all; again as often as records of a source have undeclared columns that were not known."""
         self._run(spark)
-        if unnamed := self.products.unnamed:
+        while unnamed := self.products.unnamed:  # a later job may read another such source
             with self.clock.phase("names"):
                 self.wanted = self.named(unnamed)
             self._run(spark)

@@ -59,6 +59,35 @@ def test_names_of_the_pipelines_language_are_read_and_written(
     assert pipelines.outputs(tmp_path)["o.csv"].decode() == WANTED
 
 
+DAY = "{name: d, start: 2, width: 28, type: date, format: '%A, %d. %B %Y'}"
+LAYOUT = f"{{fields: [{{name: n, start: 0, width: 2, type: integer}}, {DAY}]}}"
+
+
+@pytest.mark.parametrize("split_bytes", ["100000", "40"])
+@pytest.mark.parametrize(
+    ("kind", "records"),
+    [
+        ("fixed_width", " 3Sonntag, 03. März 2024     \n 7Freitag, 01. Dezember 2023  \n"),
+        ("csv", 'n,d\n3,"Sonntag, 03. März 2024"\n7,"Freitag, 01. Dezember 2023"\n'),
+        ("json", '[\n{"n":3,"d":"Sonntag, 03. März 2024"},\n{"n":7,"d":"Freitag, 01. Dezember 2023"}\n]\n'),
+    ],
+)
+def test_format_schemas_read_and_write_dates_in_the_language(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, records: str, split_bytes: str
+) -> None:
+    without_spark.install(monkeypatch)
+    monkeypatch.setenv("CLINKER_SPLIT_BYTES", split_bytes)
+    source = f"{{type: source, name: s, config: {{type: {kind}, path: in.x, format_schema: {LAYOUT}}}}}"
+    iso = "{type: output, name: i, input: s, config: {type: csv, path: out/iso.csv}}"
+    output = f"{{type: output, name: o, input: s, config: {{type: {kind}, path: out/o.x, schema: {LAYOUT}}}}}"
+    text = f"pipeline: {{name: p, date_locale: de}}\nnodes:\n  - {source}\n  - {iso}\n  - {output}\n"
+    pipelines.write(tmp_path, {"pipeline.yaml": text, "in.x": records.encode()})
+    outcome = pipelines.run(tmp_path).result
+    assert outcome.exit_code == 0, outcome.error
+    written = {name: data.decode() for name, data in pipelines.outputs(tmp_path).items()}
+    assert written == {"iso.csv": "n,d\n3,2024-03-03\n7,2023-12-01\n", "o.x": records}
+
+
 @pytest.mark.parametrize(
     "locale", ["en", "de", "fr", "pt_BR", "pt-BR", "pl", "tr", "el", "ru", "ja", "zh_Hans", "ar", "cs"]
 )

@@ -89,7 +89,7 @@ def _with_names(layout: Any, date_header: str) -> Any:
         return layout
     return tuple(
         (each[0], date_header + each[1])
-        if len(each) == 2 and each[0] == "format" and isinstance(each[1], str)
+        if isinstance(each, tuple) and len(each) == 2 and each[0] == "format" and isinstance(each[1], str)
         else _with_names(each, date_header)
         for each in layout
     )

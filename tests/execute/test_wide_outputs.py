@@ -258,6 +258,19 @@ class TestByFile:
         counts = {name: json.loads(written[f"{name}.csv.meta.json"])["record_count"] for name in ("a", "b", "none")}
         assert counts == {"a": 3, "b": 4, "none": 0}
 
+    @pytest.mark.parametrize("kind", ["csv", "parquet", "avro"])
+    @pytest.mark.parametrize("ending", ["", ".gz"])
+    def test_without_a_file_there_is_none(self, tmp_path: Path, kind: str, ending: str) -> None:
+        source = self.source.replace("config: {", "config: {files: {on_no_match: skip}, ")
+        ways = [(), ("sort_order: [id]",), ("split: {max_records: 1}",), ("parts: true",)]
+        nodes = [
+            output(*way, kind=kind, path=f"out/{number}/{{source_file}}.x{ending}", name=f"o{number}")
+            for number, way in enumerate(ways)
+        ]
+        for files in ({}, {"in/empty.csv": ""}):
+            run(tmp_path, files | {"pipeline.yaml": pipeline(source, *nodes)})
+            assert not (tmp_path / "out").exists() or pipelines.outputs(tmp_path) == {}
+
     def test_files_of_one_name_are_told_apart_or_refused(self, tmp_path: Path) -> None:
         files = {"in/x/a.csv": csv(rows(1)), "in/y/a.csv": csv(rows(2))}
         by_name = output(path="out/{source_file}.csv")

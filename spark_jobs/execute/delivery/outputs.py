@@ -112,6 +112,8 @@ class _Assembly:
         if of_file:
             text = f"output '{self.target.name}': records of {', '.join(map(str, of_file))} have no file to go to"
             raise verdict.RunFailed(ExitCode.EVALUATION, "E903", f"{text}; nothing is published")
+        if not of_each:
+            return  # There is a file for each input file, and there was none.
         pieces = [
             [merging.Noted(destination.whole(part.path, part.bytes), part.note) for part in parts] for parts in of_each
         ]

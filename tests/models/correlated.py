@@ -5,38 +5,24 @@ It takes nothing from the engine but the plan's programs and their interpreter (
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from tests.models import rows
+from tests.models import inputs, joins, rows, timed
+from tests.models.inputs import Inputs
+from tests.models.places import Places
 from tests.models.rows import Group, Node, Record, Row, Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
-    from pathlib import Path
 
     from spark_jobs.plan.plan import Plan
 
 
-@dataclass(frozen=True)
-class Given:
-    """A record as it was read: its file, its row there, and its cells."""
-
-    file: str
-    row: int
-    cells: dict[str, str]
-
-
-@dataclass
-class Inputs:
-    """All records of all sources; `broken` are those with a value that does not convert."""
-
-    given: dict[Record, Given] = field(default_factory=dict)
-    fields: dict[Record, dict[str, Any]] = field(default_factory=dict)
-    broken: set[Record] = field(default_factory=set)
+_EPOCH = datetime(1970, 1, 1)
 
 
 @dataclass
@@ -48,7 +34,7 @@ class Evaluation:
 
 
 @dataclass
-class Model:
+class Model(Places):
     """A pipeline under correlation."""
 
     plan: Plan
@@ -59,31 +45,17 @@ class Model:
     records: dict[Record, Trouble] = field(default_factory=dict)
     groups: dict[Any, Trouble] = field(default_factory=dict)
     #: What failed with a build row, once for each driver and build row, whatever else of the driver failed.
-    companions: dict[Any, Trouble] = field(default_factory=dict)
+    companions: dict[Any, tuple[Trouble, Row]] = field(default_factory=dict)
     #: Rows of aggregates that count as never made, since records died last, and the build rows that failed with them.
     unmade: dict[Any, Trouble] = field(default_factory=dict)
-    beside_unmade: dict[Any, Trouble] = field(default_factory=dict)
+    beside_unmade: dict[Any, tuple[Trouble, Row]] = field(default_factory=dict)
     rounds: int = 0
 
     def __post_init__(self) -> None:
         raw = yaml.safe_load(self.plan.path.read_text())
-        self.raw = {node["name"]: node for node in raw["nodes"]}
-        self.order = {name: number for number, name in enumerate(self.raw)}
-        self.keys = {name: step.correlation_key for name, step in self.plan.sources.items()}
-        self.is_correlated = any(self.keys.values())
-        self.given: dict[str, tuple[str, ...]] = {}
-        #: The mixed aggregates of whose groups rows carry the numbers.
-        self.numbers: dict[str, frozenset[str]] = {}
-        self.streams: dict[str, frozenset[str]] = {}
-        #: How often records depend on others on their way to a node, and with the node itself.
-        self.depths: dict[str, int] = {}
-        self.depths_behind: dict[str, int] = {}
-        self.behind: dict[str, bool] = {}
-        #: The sources and key fields by which the rows of nodes are of groups, and all of them.
-        self.fields_of: dict[str, frozenset[tuple[str, frozenset[str]]]] = {}
-        self.views: set[tuple[str, frozenset[str]]] = set()
+        super().__init__(self.plan, raw)
         for name, step in self.plan.sources.items():
-            _read(self.plan.base_dir, name, step, self.inputs)
+            inputs.read(self.plan.base_dir, name, step, self.inputs)
 
     # ---- rounds --------------------------------------------------------------------------------------------------
 
@@ -133,8 +105,8 @@ class Model:
         """Rows of aggregates count as never made."""
         for each in troubles:
             self.unmade.setdefault(each.row.group, each)
-            if each.build is not None:
-                self.beside_unmade.setdefault((each.row.identity, each.build.identity), each)
+            for build in each.builds:
+                self.beside_unmade.setdefault((each.row.identity, build.identity), (each, build))
 
     def _make_again(self) -> None:
         """Without the records that have died since, rows of aggregates are others."""
@@ -168,9 +140,9 @@ class Model:
         return is_new
 
     def _beside(self, trouble: Trouble) -> None:
-        """Note the build row of a match that fails."""
-        if trouble.build is not None:
-            self.companions.setdefault((trouble.row.identity, trouble.build.identity), trouble)
+        """Note the build rows of a match that fails."""
+        for build in trouble.builds:
+            self.companions.setdefault((trouble.row.identity, build.identity), (trouble, build))
 
     def _end(self, found: Evaluation) -> None:
         """Note the rows that fail when nothing changes any more, and are of no records that were taken back."""
@@ -186,11 +158,12 @@ class Model:
     def _evaluated(self) -> Evaluation:
         found = Evaluation()
         ports: dict[tuple[str, str], list[Row]] = {}
+        values: dict[str, Any] = {}
         for planned in self.plan.nodes:
-            name, step = planned.name, planned.step
-            node = found.nodes[name] = Node(planned)
+            name = planned.name
+            node = found.nodes[name] = Node(planned, values=values)
             given = [ports[edge.node, edge.port] for edge in planned.inputs]
-            self._place(planned)
+            self.place(planned)
             match planned.kind:
                 case "source":
                     ports[name, ""] = self._source(name)
@@ -203,14 +176,23 @@ class Model:
                     merged = [row.carrying(self.given[name]) for side in given for row in side]
                     ports[name, ""] = [row.of(self.streams[name]) for row in merged]
                 case "combine":
-                    drivers, builds = _sides(planned, step, given)
-                    ports[name, ""] = list(rows.combine(node, drivers, builds, self._propagates(name)))
+                    sides = {edge.qualifier: side for edge, side in zip(planned.inputs, given, strict=True)}
+                    ports[name, ""] = list(joins.combine(node, sides, self._propagates(name), self.given[name]))
                 case "aggregate":
                     over = self.given[planned.inputs[0].node]
-                    made = rows.aggregate(node, given[0], over, is_mixed=self._mixes(name))
+                    timed_ = getattr(planned.step, "time_window", None) is not None
+                    made = (
+                        timed.aggregate(node, given[0], over)
+                        if timed_
+                        else rows.aggregate(node, given[0], over, is_mixed=self._mixes(name))
+                    )
                     ports[name, ""] = [row for row in made if row.group not in self.unmade]
+                case "state":
+                    values |= rows.state(node, given[0])
+                    failing = {id(each.row) for each in node.failed}
+                    ports[name, ""] = [row for row in given[0] if id(row) not in failing]
                 case "output":
-                    found.written[name] = given[0]
+                    found.written[name] = list(self._encodable(node, given[0]))
                 case other:
                     raise NotImplementedError(other)
         self._broken(found)
@@ -220,86 +202,28 @@ class Model:
                 found.nodes[name].ended += left
         return found
 
+    def _encodable(self, node: Node, given: list[Row]) -> Iterator[Row]:
+        """The rows that an output can write: those of characters that its encoding has (decision 79)."""
+        step = self.plan.outputs[node.planned.name]
+        for row in given:
+            try:
+                "".join(self.cells(step, row)).encode(step.options.encoding or "utf-8")
+            except UnicodeEncodeError:
+                node.fail(row, rows.Failure("unwritable"))
+            else:
+                yield row
+
+    def cells(self, step: Any, row: Row) -> list[str]:
+        """What an output writes of a row."""
+        seen = row.fields | {f"$ck.{key}": value for key, value in row.keys.items()}
+        seen |= {f"$ck.aggregate.{name}": number for name, number in row.numbers.items()}
+        return [rows.text(seen.get(column.source)) for column in step.columns]
+
     def _transformed(self, node: Node, given: list[Row]) -> list[Row]:
         config = self.raw.get(node.planned.name, {}).get("config", {})
         if window := config.get("analytic_window"):
             return list(rows.passing(node, rows.windowed(given, window, config["cxl"])))
         return list(rows.transform(node, given))
-
-    def _place(self, planned: Any) -> None:
-        """What is known of a node without looking at rows: its key columns, its sources, what it stands behind."""
-        name, sides = planned.name, [edge.node for edge in planned.inputs]
-        grows = planned.kind == "aggregate"
-        above = max([self.depths_behind[side] for side in sides], default=0)
-        self.depths[name] = above + self._looks_around(planned)
-        self.depths_behind[name] = self.depths[name] + grows
-        self.behind[name] = any(self.behind[side] or self._mixes(side) for side in sides)
-        driver = planned.step.driver if planned.kind == "combine" else ""
-        streams = [self.streams[edge.node] for edge in planned.inputs if edge.qualifier == driver]
-        self.streams[name] = frozenset().union(*streams) if sides else frozenset([name])
-        carried = [self.given[side] for side in sides]
-        numbers = [self.numbers[side] for side in sides]
-        self.numbers[name] = frozenset().union(*numbers)
-        if not sides:
-            self.given[name] = self.keys[name]
-        elif planned.kind == "merge":
-            self.given[name] = tuple(key for key in carried[0] if all(key in other for other in carried))
-            self.numbers[name] = frozenset.intersection(*numbers)
-        elif planned.kind == "combine":
-            self.given[name] = self._combined(planned)
-            if self._propagates(name) == "driver":
-                self.numbers[name] = frozenset().union(
-                    *(self.numbers[e.node] for e in planned.inputs if e.qualifier == driver)
-                )
-        elif grows:
-            self.given[name] = tuple(key for key in carried[0] if key in planned.step.group_by)
-            self.numbers[name] = frozenset([name] if self._mixes(name) else [])
-        else:
-            self.given[name] = carried[0]
-        self.fields_of[name] = self._grouped_by(planned)
-        self.views |= self.fields_of[name]
-
-    def _grouped_by(self, planned: Any) -> frozenset[tuple[str, frozenset[str]]]:
-        """By which fields rows of a node are of groups, and of which sources (decision 106)."""
-        name = planned.name
-        if not planned.inputs:
-            return frozenset([(name, frozenset(self.keys[name]))])
-        if self._mixes(name):
-            return frozenset()
-        driver = planned.step.driver if planned.kind == "combine" else ""
-        is_carried = planned.kind == "combine" and self._propagates(name) != "driver"
-        sides = [edge.node for edge in planned.inputs if edge.qualifier == driver or is_carried]
-        left = {(source, fields & set(self.given[name])) for side in sides for source, fields in self.fields_of[side]}
-        if planned.kind == "merge":
-            left |= {(source, fields) for _, fields in left for source in self.streams[name]}
-        return frozenset((source, fields) for source, fields in left if fields)
-
-    def _combined(self, planned: Any) -> tuple[str, ...]:
-        propagate = self._propagates(planned.name)
-        driver = next(edge.node for edge in planned.inputs if edge.qualifier == planned.step.driver)
-        every = dict.fromkeys(key for edge in planned.inputs for key in self.given[edge.node])
-        if propagate == "driver":
-            return self.given[driver]
-        return tuple(every) if propagate == "all" else tuple(key for key in every if key in propagate["named"])
-
-    def _propagates(self, name: str) -> Any:
-        return self.raw[name]["config"].get("propagate_ck", "driver")
-
-    def _looks_around(self, planned: Any) -> bool:
-        """Whether what becomes of a record at a node depends on others."""
-        config = self.raw.get(planned.name, {}).get("config", {})
-        return planned.kind == "combine" or "analytic_window" in config or "distinct" in str(config.get("cxl"))
-
-    def _makes_groups(self, name: str) -> bool:
-        return self.plan.by_name[name].kind == "aggregate"
-
-    def _mixes(self, name: str) -> bool:
-        """Whether a node is an aggregate that leaves out a key: a field, or the number of a group (spec/plan.md 8)."""
-        if not self._makes_groups(name):
-            return False
-        planned: Any = self.plan.by_name[name]
-        given = planned.inputs[0].node
-        return bool(self.numbers[given]) or not set(self.given[given]) <= set(planned.step.group_by)
 
     def _source(self, name: str) -> list[Row]:
         """The records that count as read: not those that were taken back, nor those that failed (decision 105)."""
@@ -309,8 +233,17 @@ class Model:
             if record[0] == name and record not in gone:
                 keys = {key: fields[key] for key in self.keys[name]}
                 group = Group(frozenset([name]), rows.key_of(keys))
-                made.append(Row(dict(fields), record, keys=keys, groups=tuple(group.cut(keys))))
+                at = self._event_time(name, fields)
+                made.append(Row(dict(fields), record, keys=keys, groups=tuple(group.cut(keys)), at=at))
         return made
+
+    def _event_time(self, name: str, fields: dict[str, Any]) -> int | None:
+        """When a record happened, less the delay of its source, in microseconds."""
+        mark = self.raw[name]["config"].get("watermark")
+        moment = fields.get(mark["column"]) if mark else None
+        if moment is None:
+            return None
+        return int((moment - _EPOCH).total_seconds() - int(mark.get("delay", "0s").removesuffix("s"))) * 1_000_000
 
     def _broken(self, found: Evaluation) -> None:
         """Records with a value that does not convert fail at the first reader of their source (decision 26)."""
@@ -360,44 +293,3 @@ class Model:
                 if set(key) <= set(each.key) and not each.is_joined:  # that is a failure of the driver's (decision 106)
                     found |= each.sources
         return found
-
-
-def _sides(planned: Any, step: Any, given: list[list[Row]]) -> tuple[list[Row], list[Row]]:
-    by_name = {edge.qualifier: side for edge, side in zip(planned.inputs, given, strict=True)}
-    return by_name[step.driver], by_name[step.builds[0]]
-
-
-def _read(folder: Path, name: str, step: Any, inputs: Inputs) -> None:
-    """All records of a source of CSV files with columns of strings and ints."""
-    number = 0
-    for file in _files(folder, step):
-        with file.open(newline="") as text:
-            for row, cells in enumerate(csv.DictReader(text), 1):
-                record = (name, number)
-                number += 1
-                inputs.given[record] = Given(file.name, row, dict(cells))
-                inputs.fields[record] = {}
-                for column in step.columns:
-                    value, is_broken = _converted(cells.get(column.name), str(column.type))
-                    inputs.fields[record][column.name] = value
-                    if is_broken:
-                        inputs.broken.add(record)
-
-
-def _files(folder: Path, step: Any) -> Iterator[Path]:
-    match = step.match
-    if match.path:
-        yield folder / match.path
-    else:
-        yield from sorted(folder.glob(match.glob))
-
-
-def _converted(cell: str | None, kind: str) -> tuple[Any, bool]:
-    if "Int" not in kind:
-        return cell or "", False
-    if not cell:
-        return None, False
-    try:
-        return int(cell), False
-    except ValueError:
-        return None, True

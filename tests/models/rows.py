@@ -6,6 +6,7 @@ A row knows its record, the correlation groups it is of, and the records that it
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl.engine import Surroundings
@@ -63,6 +64,7 @@ class Row:
         is_combined: whether a combine made it.
         route: the branch of its last route.
         born: the groups that a row of an aggregate was of when it was made, whatever is left of its key.
+        at: its event time in microseconds, less the delay of its source.
     """
 
     fields: dict[str, Any]
@@ -76,6 +78,7 @@ class Row:
     is_combined: bool = False
     route: str = ""
     born: tuple[Group, ...] = ()
+    at: int | None = None
 
     @property
     def is_record(self) -> bool:
@@ -95,11 +98,11 @@ class Row:
     def carrying(self, fields: Container[str]) -> Row:
         """The same with some correlation columns alone."""
         keys = {name: value for name, value in self.keys.items() if name in fields}
-        return replace(self, keys=keys, groups=_once(cut for group in self.groups for cut in group.cut(fields)))
+        return replace(self, keys=keys, groups=once(cut for group in self.groups for cut in group.cut(fields)))
 
     def of(self, sources: frozenset[str]) -> Row:
         """The same where records of several sources have become one stream."""
-        return replace(self, groups=_once(replace(group, shared=group.shared | sources) for group in self.groups))
+        return replace(self, groups=once(replace(group, shared=group.shared | sources) for group in self.groups))
 
     def domain(self, group: Group) -> frozenset[str]:
         """The sources by whose failures in a group it is rejected: those of a single source by that alone."""
@@ -114,7 +117,7 @@ def key_of(keys: dict[str, Any]) -> Key:
     return tuple((name, text(value)) for name, value in sorted(keys.items()))
 
 
-def _once(groups: Iterable[Group]) -> tuple[Group, ...]:
+def once(groups: Iterable[Group]) -> tuple[Group, ...]:
     return tuple(dict.fromkeys(groups))
 
 
@@ -126,6 +129,8 @@ def text(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, float) and value == int(value):
         return str(int(value))
+    if isinstance(value, datetime):
+        return value.isoformat()
     return str(value)
 
 
@@ -140,8 +145,8 @@ class Trouble:
     trigger: str = ""
     #: Whether it is the aggregate's own result that failed (decisions 70 and 82).
     own_result: bool = False
-    #: The build row that was being matched.
-    build: Row | None = None
+    #: The build rows that were being matched.
+    builds: tuple[Row, ...] = ()
 
 
 @dataclass
@@ -154,6 +159,14 @@ class Node:
     duplicates: list[Row] = field(default_factory=list)
     #: Rows that go no further, as they should: those of build sides, and of drivers without a match.
     ended: list[Row] = field(default_factory=list)
+    #: Late rows of a time window, each with what its entry says.
+    late: list[Trouble] = field(default_factory=list)
+    #: The variables that state nodes have set.
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def around(self, row: Row) -> dict[str, Any]:
+        """What programs read of a record's surroundings."""
+        return self.values | ({"source.name": row.record[0]} if row.record and row.is_record else {})
 
     def fail(self, row: Row, failure: Failure, **more: Any) -> None:
         step: Any = self.planned.step
@@ -170,17 +183,12 @@ class Node:
             return None
 
 
-def around(row: Row) -> dict[str, Any]:
-    """What programs read of a record's surroundings."""
-    return {"source.name": row.record[0]} if row.record and row.is_record else {}
-
-
 def windowed(rows: Iterable[Row], window: Mapping[str, Any], program: str) -> Iterator[Row]:
     """Rows with `n` as a window function gives it that is `emit n = $window.FUNCTION(…)`: over the rows so far."""
     function = program.removeprefix("emit n = $window.").partition("(")[0]
     partitions: dict[Any, list[Any]] = {}
     for row in rows:
-        seen = partitions.setdefault(tuple(_comparable(row.fields.get(name)) for name in window["group_by"]), [])
+        seen = partitions.setdefault(tuple(comparable(row.fields.get(name)) for name in window["group_by"]), [])
         seen.append(row.fields.get("n"))
         there = [value for value in seen if value is not None]
         result = (sum(there) if there else None) if function == "sum" else len(seen)
@@ -193,7 +201,7 @@ def transform(node: Node, rows: Iterable[Row]) -> Iterator[Row]:
     checks = [(check, interpreter.compile(check.check)) for check in step.validations if check.is_error]
     seen: dict[int, set[Any]] = {}
     for row in rows:
-        surroundings = Surroundings(around(row), seen)
+        surroundings = Surroundings(node.around(row), seen)
         result = node.trying(row, lambda row=row, s=surroundings: program(row.fields, s))  # type: ignore[misc]
         if result is None:
             continue
@@ -215,7 +223,7 @@ def _passes(node: Node, child: Row, checks: list[Any]) -> bool:
     for check, program in checks:
         refusal = Failure(check.message, Category.VALIDATION)
         try:
-            verdicts = program(child.fields, Surroundings(around(child))).outputs
+            verdicts = program(child.fields, Surroundings(node.around(child))).outputs
         except Failure:
             verdicts = [{"value": False}]
         if any(verdict["value"] is False for verdict in verdicts):
@@ -232,7 +240,7 @@ def route(node: Node, rows: Iterable[Row]) -> dict[str, list[Row]]:
         taken: list[str] = []
         try:
             for name, program in branches:
-                if program(row.fields, Surroundings(around(row))).outputs:
+                if program(row.fields, Surroundings(node.around(row))).outputs:
                     taken.append(name)
                     if not step.inclusive:
                         break
@@ -244,74 +252,6 @@ def route(node: Node, rows: Iterable[Row]) -> dict[str, list[Row]]:
     return found
 
 
-def combine(node: Node, drivers: Iterable[Row], builds: Iterable[Row], propagate: Any) -> Iterator[Row]:
-    """A combine of two inputs; `propagate` is what the pipeline says of `propagate_ck`."""
-    step: Any = node.planned.step
-    keys = [(interpreter.compile(e.driver), interpreter.compile(e.build)) for e in step.equalities]
-    residual = interpreter.compile(step.residual) if step.residual else None
-    body = interpreter.compile(step.body) if step.body else None
-    found: dict[Any, list[tuple[Row, dict[str, Any]]]] = {}
-    for row in builds:
-        node.ended.append(row)
-        seen = _qualified(step.builds[0], row)
-        key = tuple(_key(program, seen) for _, program in keys)
-        if None not in key:
-            found.setdefault(key, []).append((row, seen))
-    for driver in drivers:
-        left = _qualified(step.driver, driver)
-        made = node.trying(driver, lambda left=left: tuple(_key(program, left) for program, _ in keys))  # type: ignore[misc]
-        matches = [] if made is None or None in made else found.get(made, [])
-        if residual:
-            matches = [each for each in matches if residual(left | each[1], Surroundings()).outputs]
-        if made is not None:
-            if not matches and step.on_miss != "null_fields" and body:
-                node.ended.append(driver)
-            if body is None:
-                yield _joined(driver, matches[0][0] if matches else None, driver.fields, propagate)
-                continue
-            yield from _pairs(node, driver, left, matches[: 1 if step.match == "first" else None], body, propagate)
-
-
-def _pairs(node: Node, driver: Row, left: dict[str, Any], matches: list[Any], body: Any, propagate: Any) -> list[Row]:
-    """All rows of a driver, or none when one of them fails."""
-    step: Any = node.planned.step
-    made: list[Row] = []
-    troubled: list[tuple[Row | None, Failure]] = []
-    for build, right in matches or ([(None, {})] if step.on_miss == "null_fields" else []):
-        try:
-            outputs = body(left | right, Surroundings(around(driver))).outputs
-        except Failure as error:
-            troubled.append((build, Failure(error.detail, Category.COMBINE_ROW)))
-            continue
-        made += [_joined(driver, build, emitted, propagate) for emitted in outputs]
-    if troubled:
-        build, failure = troubled[0]
-        node.fail(driver, failure, build=build)
-        return []
-    return made
-
-
-def _joined(driver: Row, build: Row | None, emitted: dict[str, Any], propagate: Any) -> Row:
-    """A pair: of the driver's groups, and of the build row's where they are carried (decision 106)."""
-    made = replace(driver, fields=dict(emitted), is_combined=True)
-    if propagate == "driver" or build is None:
-        return made if not isinstance(propagate, dict) else made.carrying(propagate["named"])
-    keys = build.keys | driver.keys
-    numbers = build.numbers | driver.numbers
-    beside = (replace(each, sources=each.domain, shared=frozenset(), is_joined=True) for each in build.groups)
-    both = replace(made, keys=keys, groups=_once((*driver.groups, *beside)), numbers=numbers)
-    return both if propagate == "all" else both.carrying(propagate["named"])
-
-
-def _key(program: Any, record: dict[str, Any]) -> Any:
-    value = program(record, Surroundings()).outputs[0]["$key"]
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _qualified(qualifier: str, row: Row) -> dict[str, Any]:
-    return {f"{qualifier}.{name}": value for name, value in row.fields.items()}
-
-
 def aggregate(node: Node, rows: Iterable[Row], given: Iterable[str], *, is_mixed: bool) -> Iterator[Row]:
     """An aggregate; `given` are the correlation fields of its input, `is_mixed`: it leaves out a key."""
     step: Any = node.planned.step
@@ -319,22 +259,40 @@ def aggregate(node: Node, rows: Iterable[Row], given: Iterable[str], *, is_mixed
     kept = [name for name in given if name in step.group_by]
     groups: dict[Any, list[tuple[Row, dict[str, Any]]]] = {}
     for row in rows:
-        result = node.trying(row, lambda row=row: before(row.fields, Surroundings(around(row))))  # type: ignore[misc]
+        result = node.trying(row, lambda row=row: before(row.fields, Surroundings(node.around(row))))  # type: ignore[misc]
         if result is not None and not result.filtered:
             values = [row.fields.get(name) for name in step.group_by] + [row.keys.get(name) for name in kept]
-            groups.setdefault(tuple(map(_comparable, values)), []).append((row, row.fields | result.outputs[0]))
+            groups.setdefault(tuple(map(comparable, values)), []).append((row, row.fields | result.outputs[0]))
     if not groups and not step.group_by:
         groups[()] = []
     for number, (key, members) in enumerate(groups.items()):
-        made = _group(step, key, [row for row, _ in members], kept, is_mixed)
-        results = {call.result: _computed(call, [seen for _, seen in members]) for call in step.program.calls}
+        made = group(step, key, [row for row, _ in members], kept, is_mixed)
+        results = {call.result: computed(call, [seen for _, seen in members]) for call in step.program.calls}
         result = node.trying(made, lambda r=made.fields | results: after(r, Surroundings()), own_result=True)  # type: ignore[misc]
         if result is not None:
             numbers = {step.name: number} if is_mixed else {}
             yield replace(made, fields=made.fields | result.outputs[0], numbers=numbers)
 
 
-def _group(step: Any, key: Any, rows: list[Row], kept: Iterable[str], is_mixed: bool) -> Row:
+def state(node: Node, rows: Iterable[Row]) -> dict[str, Any]:
+    """What a state node sets, of totals over all records."""
+    step: Any = node.planned.step
+    seen: dict[str, list[dict[str, Any]]] = {each.path: [] for each in step.assignments}
+    for row in rows:
+        for each in step.assignments:
+            before = interpreter.compile(each.value.before)
+            result = node.trying(row, lambda row=row, b=before: b(row.fields, Surroundings(node.around(row))))  # type: ignore[misc]
+            if result is None:
+                break
+            seen[each.path].append(row.fields | result.outputs[0])
+    found = {}
+    for each in step.assignments:
+        results = {call.result: computed(call, seen[each.path]) for call in each.value.calls}
+        found[each.path] = interpreter.compile(each.value.after)(results, Surroundings()).outputs[0][each.path]
+    return found
+
+
+def group(step: Any, key: Any, rows: list[Row], kept: Iterable[str], is_mixed: bool) -> Row:
     first = rows[0] if rows else Row({}, None)
     keys = {name: first.keys.get(name) for name in kept}
     # It is of the groups that its keys show, whichever side of a combine had them, of all sources of its stream.
@@ -342,9 +300,9 @@ def _group(step: Any, key: Any, rows: list[Row], kept: Iterable[str], is_mixed: 
         shown
         for row in rows
         for group in row.groups
-        for shown in Group(group.domain, key_of({n: keys[n] for n, _ in group.key})).cut(keys)
+        for shown in Group(group.domain, key_of({n: keys[n] for n, _ in group.key if n in keys})).cut(keys)
     )
-    mine = () if is_mixed else _once(groups)
+    mine = () if is_mixed else once(groups)
     return Row(
         {name: first.fields.get(name) for name in step.group_by},
         first.record,
@@ -358,11 +316,11 @@ def _group(step: Any, key: Any, rows: list[Row], kept: Iterable[str], is_mixed: 
     )
 
 
-def _comparable(value: Any) -> Any:
+def comparable(value: Any) -> Any:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _computed(call: Any, records: list[dict[str, Any]]) -> Any:
+def computed(call: Any, records: list[dict[str, Any]]) -> Any:
     """An aggregate function over records, of whole numbers."""
     if call.function == "count" and not call.arguments:
         return len(records)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_jobs.contract import MERGED
@@ -132,12 +132,8 @@ class _Court:
 
     def _lines(self, name: str, given: list[Row]) -> list[list[str]]:
         step = self.model.plan.outputs[name]
-        lines = [[column.name for column in step.columns]]
-        for row in _sorted(given, self.model.raw[name]["config"].get("sort_order", [])):
-            seen = row.fields | {f"$ck.{key}": value for key, value in row.keys.items()}
-            seen |= {f"$ck.aggregate.{name}": number for name, number in row.numbers.items()}
-            lines.append([rows.text(seen.get(column.source)) for column in step.columns])
-        return lines
+        ordered = _sorted(given, self.model.raw[name]["config"].get("sort_order", []))
+        return [[column.name for column in step.columns], *(self.model.cells(step, row) for row in ordered)]
 
     # ---- dead letters --------------------------------------------------------------------------------------------
 
@@ -150,9 +146,9 @@ class _Court:
             every = [trouble for node in self.found.nodes.values() for trouble in node.failed]
             records = [trouble for trouble in every if trouble.row.is_record]
             groups = [trouble for trouble in every if not trouble.row.is_record]
-            companions = [trouble for trouble in every if trouble.build is not None]
+            companions = [(trouble, build) for trouble in every for build in trouble.builds]
         letters = [self._of_record(trouble) for trouble in records]
-        letters += [self._companion(trouble) for trouble in companions]
+        letters += [self._companion(trouble, build) for trouble, build in companions]
         # An entry of a group's own result is that of its first record, which has no other (decisions 82 and 108).
         named: set[Any] = set(model.records) if model.is_correlated else set()
         for trouble in sorted(groups, key=lambda trouble: model.order.get(trouble.node.partition("/")[0], 0)):
@@ -164,6 +160,11 @@ class _Court:
             source = trouble.row.record[0] if is_first and trouble.row.record else MERGED
             more = (trouble.trigger, trouble.row.route)
             letters.append(self._letter(trouble.row, source, trouble.failure.category, trouble.stage, *more))
+        late: dict[Any, Trouble] = {}
+        for number, trouble in enumerate(trouble for node in self.found.nodes.values() for trouble in node.late):
+            late.setdefault(trouble.row.identity if model.is_correlated else number, trouble)
+        letters += [self._of_record(replace(each, row=replace(each.row, keys={}))) for each in late.values()]
+        named |= set(late)
         for what, row in (self.collateral | self.firsts).items():
             if what in named:
                 continue
@@ -178,9 +179,7 @@ class _Court:
         more = (trouble.trigger, row.route)
         return self._letter(row, row.record[0], trouble.failure.category, trouble.stage, *more)
 
-    def _companion(self, trouble: Trouble) -> Letter:
-        build = trouble.build
-        assert build is not None
+    def _companion(self, trouble: Trouble, build: Row) -> Letter:
         source = build.record[0] if build.is_record and build.record else MERGED
         return self._letter(build, source, trouble.failure.category, trouble.stage, trouble.trigger, build.route)
 
@@ -224,6 +223,9 @@ class _Court:
             for trouble in node.failed:
                 for record in trouble.row.behind:
                     fates[record].add("failed" if trouble.row.is_record else "of a row that failed")
+            for trouble in node.late:
+                for record in trouble.row.behind:
+                    fates[record].add("late")
             for row in node.filtered:
                 for record in row.behind:
                     fates[record].add("filtered")

@@ -204,7 +204,7 @@ def _composition(
 ) -> tuple[dict[str, Any], list[Stream]]:
     """A body of a transform, and of an aggregate or a second transform behind it."""
     kinds = {each: {"n": "int", "at": "date_time"}.get(each, "string") for each in one.columns}
-    body, made = _transform(chance, "t", replace(one, name="given"))
+    body, made = _transform(chance, "t", replace(one, name="given", has_state=False))
     nodes, last = [body], made[0]
     if chance.random() < 0.5:
         make = chance.choice([_transform, _aggregate])
@@ -214,7 +214,7 @@ def _composition(
     told = {"name": "body", "inputs": {"given": {"schema": schema}}, "outputs": {"made": last.name}}
     files[f"{name}.comp.yaml"] = yaml.safe_dump({"_compose": told, "nodes": nodes}, sort_keys=False)
     node = {"type": "composition", "name": name, "use": f"{name}.comp.yaml", "inputs": {"given": one.name}}
-    return node, [replace(last, name=name)]
+    return node, [replace(last, name=name, has_state=one.has_state)]
 
 
 def _of_three(chance: random.Random, name: str, sides: list[Stream]) -> tuple[dict[str, Any], list[Stream]]:

@@ -1,8 +1,9 @@
 """Drivers killed at random moments: all files are of one run, the last one or the one before, and nothing else is left.
 
 A round forks a driver whose records carry the round's number, and kills it after a random part of the time that a whole
-run takes. By default everything runs without Spark; `--real` starts `clinker run` on embedded Spark and kills the
-driver, its whole group, the JVM or a Python worker.
+run takes. `--correlated` kills runs that repeat their pass, between passes and in them. By default everything runs
+without Spark; `--real` starts `clinker run` on embedded Spark and kills the driver, its whole group, the JVM or a
+Python worker.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from spark_jobs.cli import clinker
 from spark_jobs.execute.delivery.local import recovery
 from spark_jobs.execute.run import partitions, work
 from tests.attack import rounds
-from tests.execute import without_spark
+from tests.execute import correlated_runs, pipelines, without_spark
 
 if TYPE_CHECKING:
     import random
@@ -73,6 +74,12 @@ def prepare(folder: Path, number: int, rows: int) -> None:
     (folder / "p.yaml").write_text(PIPELINE)
 
 
+def prepare_correlated(folder: Path, number: int, rows: int) -> None:
+    """The inputs of a run whose groups are rejected and taken back, pass by pass."""
+    pipelines.write(folder, {**correlated_runs.files(rows, f"run-{number}-")})
+    (folder / "pipeline.yaml").rename(folder / "p.yaml")
+
+
 def published(folder: Path) -> dict[str, list[str]]:
     """The runs whose records stand in each file, a record each."""
     found = {}
@@ -86,11 +93,12 @@ def published(folder: Path) -> dict[str, list[str]]:
 class Rounds:
     """The rounds of one folder: each begins where the one before ended."""
 
-    def __init__(self, folder: Path, *, rows: int, is_real: bool) -> None:
+    def __init__(self, folder: Path, *, rows: int, is_real: bool, is_correlated: bool = False) -> None:
         self.folder, self.rows, self.is_real = folder, rows, is_real
+        self.prepare = prepare_correlated if is_correlated else prepare
         self.number = 1
         began = time.monotonic()
-        prepare(folder, 1, rows)
+        self.prepare(folder, 1, rows)
         assert self.run() == 2, "the first run has dead letters"
         self.takes = time.monotonic() - began
         self.counts = {name: len(runs) for name, runs in published(folder).items()}
@@ -123,7 +131,7 @@ class Rounds:
     def play(self, chance: random.Random) -> str:
         """Kill a run, recover, and look; gives what became of it."""
         self.number += 1
-        prepare(self.folder, self.number, self.rows)
+        self.prepare(self.folder, self.number, self.rows)
         late = 0.8 if chance.random() < 0.5 else 0.0  # what is most dangerous comes last
         delay = (late + chance.random() * (1.02 - late)) * self.takes
         outcome = self._kill_real(chance, delay) if self.is_real else self._kill_fork(delay)
@@ -190,6 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
     parser = rounds.parser("kills", 200, "drivers killed at random moments")
     parser.add_argument("--rows", type=int, default=3000, help="records of the input")
+    parser.add_argument("--correlated", action="store_true", help="kill runs that repeat their pass")
     parser.add_argument("--real", action="store_true", help="kill real runs on embedded Spark")
     chosen = parser.parse_args(arguments)
     with pytest.MonkeyPatch.context() as patch:
@@ -197,9 +206,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         patch.setenv(partitions.PARTITION_BYTES_VARIABLE, "8000")
         if not chosen.real:
             without_spark.install(patch)
-        return rounds.in_one_folder(
-            "kills", chosen, lambda folder: Rounds(folder, rows=chosen.rows, is_real=chosen.real).play
-        )
+        about = {"rows": chosen.rows, "is_real": chosen.real, "is_correlated": chosen.correlated}
+        return rounds.in_one_folder("kills", chosen, lambda folder: Rounds(folder, **about).play)
 
 
 if __name__ == "__main__":

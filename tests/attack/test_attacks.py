@@ -57,6 +57,11 @@ def test_drivers_that_are_killed_leave_the_files_of_one_run(capsys: pytest.Captu
     assert capsys.readouterr().out.startswith("kills: 20 rounds in ")
 
 
+@pytest.mark.slow
+def test_drivers_that_are_killed_in_and_between_passes_leave_the_files_of_one_run() -> None:
+    assert kills.main(["--correlated", "--count", "12", "--rows", "450"]) == 0
+
+
 @pytest.mark.parametrize("has_links", [True, False])
 def test_some_crash_points_of_publishing_hold(has_links: bool, tmp_path: Path) -> None:
     """Those after which recovery has most to do, each with a few points of recovery."""

@@ -12,10 +12,12 @@ import pytest
 
 from clinker_provider import launcher
 from tests import connect
-from tests.execute import pipelines
+from tests.execute import correlated_runs, pipelines
 from tests.execute.test_splits import PIPELINE, customers, orders, without_ids
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.cluster import Cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -32,17 +34,26 @@ SORTED = """
 """
 
 
-def inputs(folder: Path) -> None:
+def plain(folder: Path) -> str:
     files = {
         "pipeline.yaml": PIPELINE.replace("nodes:\n", f"nodes:{SORTED}", 1),
         "orders.csv": orders(400, "\n", final=True, bom=False),
         "customers.csv": customers(100),
     }
     pipelines.write(folder, files)
+    return "orders.csv"
 
 
-def environment(folder: Path) -> dict[str, str]:
-    size = (folder / "orders.csv").stat().st_size
+def correlated(folder: Path) -> str:
+    pipelines.write(folder, correlated_runs.files(600))
+    return "lines.csv"
+
+
+KINDS = pytest.mark.parametrize("prepare", [plain, correlated])
+
+
+def environment(folder: Path, cut: str) -> dict[str, str]:
+    size = (folder / cut).stat().st_size
     return {
         **os.environ,
         "CLINKER_SPLIT_BYTES": str(size // 2 + 1),
@@ -51,17 +62,20 @@ def environment(folder: Path) -> dict[str, str]:
     }
 
 
-def embedded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
-    pipelines.with_splits(monkeypatch, folder, "orders.csv", 2)
+def embedded(folder: Path, cut: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    pipelines.with_splits(monkeypatch, folder, cut, 2)
     assert pipelines.run(folder).result.exit_code == 2
     return without_ids(pipelines.outputs(folder))
 
 
-def test_standalone_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark_cluster: Cluster) -> None:
+@KINDS
+def test_standalone_cluster(
+    prepare: Callable[[Path], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark_cluster: Cluster
+) -> None:
     from spark_jobs import bundle
 
-    inputs(tmp_path)
-    expected = embedded(tmp_path, monkeypatch)
+    cut = prepare(tmp_path)
+    expected = embedded(tmp_path, cut, monkeypatch)
     package = bundle.build(tmp_path / "spark_jobs.zip")
     home = launcher.pyspark_home()
     assert home is not None
@@ -73,7 +87,7 @@ def test_standalone_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spa
             str(ROOT / "spark_jobs" / "run_pipeline.py"), str(tmp_path / "pipeline.yaml"), "--force",
         ],
         env={
-            **environment(tmp_path), "SPARK_HOME": str(home),
+            **environment(tmp_path, cut), "SPARK_HOME": str(home),
             "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable,
         },
         cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
@@ -83,13 +97,14 @@ def test_standalone_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spa
     assert spark_cluster.state()["completedapps"], "the cluster has not seen the application"
 
 
-def test_connect_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs(tmp_path)
-    expected = embedded(tmp_path, monkeypatch)
+@KINDS
+def test_connect_server(prepare: Callable[[Path], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut = prepare(tmp_path)
+    expected = embedded(tmp_path, cut, monkeypatch)
     with connect.server(tmp_path) as address:
         run = subprocess.run(
             [sys.executable, "-m", "spark_jobs", "run", "pipeline.yaml", "--force", "--remote", address],
-            env={**environment(tmp_path), "PYTHONPATH": str(ROOT)},
+            env={**environment(tmp_path, cut), "PYTHONPATH": str(ROOT)},
             cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
         )  # fmt: skip
     assert run.returncode == 2, run.stdout + run.stderr

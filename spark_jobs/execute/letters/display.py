@@ -73,15 +73,14 @@ class Shown:
         is_good = pa.array([why.category in (Category.CORRELATED, Category.GROUP_SIZE) for why in self._whys])
         return pc.if_else(is_good.take(self._reason), None, single(self._part.column("value")))
 
-    def details(self, *, names_validations: bool) -> pa.Array:
-        """`row N: field 'f': detail`; of a validation the rule's own words (decision 63), unless places are wanted.
+    def details(self, *, with_places: bool) -> pa.Array:
+        """`row N: field 'f': detail`.
 
-        Collateral names the row that failed, not its own.
+        Unless all places are wanted, a validation has the rule's own words (decision 63), and collateral names the row
+        that failed, not its own.
         """
-        is_plain = [
-            why.category == Category.CORRELATED or (why.category == Category.VALIDATION and not names_validations)
-            for why in self._whys
-        ]
+        plain = () if with_places else (Category.CORRELATED, Category.VALIDATION)
+        is_plain = [why.category in plain for why in self._whys]
         fields = [f"field '{why.field}': " if why.field else "" for why in self._whys]
         has_row = pc.and_(pc.not_equal(self.row_texts, ""), pc.invert(pa.array(is_plain).take(self._reason)))
         place = pc.if_else(has_row, pc.binary_join_element_wise("row ", self.row_texts, ": ", ""), "")

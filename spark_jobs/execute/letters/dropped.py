@@ -45,7 +45,7 @@ def _named(rows: Rows, reports: Sequence[Letters]) -> list[tuple[str, Reason]]:
     merged = runs.Merged(files, (-1, max(entry.dropped_splits[1] for entry in first)))
     for part in merged.parts():
         shown = rows.shown(part.slice(0, gather.NAMED - len(found)), merged.whys)
-        texts = (shown.files, shown.details(names_validations=True), *map(shown.each, ("stage", "category", "field")))
+        texts = (shown.files, shown.details(with_places=True), *map(shown.each, ("stage", "category", "field")))
         for file, detail, stage, category, field in zip(*(column.to_pylist() for column in texts), strict=True):
             found.append((f"dropped {file}, {detail} ({stage}, {category})", (stage, category, field or "")))
         if len(found) >= gather.NAMED:

@@ -141,7 +141,7 @@ class Rows:
             shown.values,
         ]
         if self.errors.include_reason:
-            columns += [shown.each("category"), shown.details(names_validations=False)]
+            columns += [shown.each("category"), shown.details(with_places=False)]
         branches = pa.array(self.branches, pa.string()).take(display.single(part.column("branch")))
         columns += [shown.each("stage"), branches, shown.each("trigger")]
         if self.errors.include_source_row:

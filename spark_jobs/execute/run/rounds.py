@@ -75,8 +75,11 @@ class Rounds:
     are_over: bool = False
     #: The groups of aggregates that were taken back.
     retracted: int = 0
-    #: The rounds in which some were.
+    #: The rounds in which some were, and the records that were taken back with them.
     retractions: int = 0
+    taken_back: int = 0
+    #: The groups that are too large.
+    too_large: int = 0
     _letters: list[settled.Found] = field(default_factory=list)
     #: The groups that records reject, and those that rows of aggregates reject in the last pass.
     _of_records: pa.Table = field(default_factory=REJECTED.empty_table)
@@ -201,12 +204,13 @@ class Rounds:
             found, all_groups = self._firsts.column("group"), self._of_records.column("group")
             self._sought = np.setdiff1d(all_groups.to_numpy(), found.to_numpy())
 
-    def _bury(self, facts: pa.Table) -> None:
-        """Records count as never read from now on."""
+    def _bury(self, facts: pa.Table) -> int:
+        """Records count as never read from now on; gives how many these are."""
         records = facts.column("record").to_numpy()
         dead = np.unique(records[records >= 0])
         path = self._written("dead", pa.table([dead], schema=DEAD))
         self.known = replace(self.known, dead=(*self.known.dead, path))
+        return len(dead)
 
     def _reject(self) -> None:
         """Groups are rejected from now on."""
@@ -262,7 +266,7 @@ class Rounds:
             self._reject()
         elif len(self._traced):
             facts = facts.filter(pa.array(holds == Holds.TRACED))
-            self._bury(facts)
+            self.taken_back += self._bury(facts)
             self._traced = findings.aggregated(facts)  # groups of aggregates before: their records come next
             if self.failed_rows.forgets and not len(self._traced):
                 self._make_again()
@@ -309,6 +313,7 @@ class Rounds:
         members = record_numbers(came.column("split"), came.column("row"))[np.isin(group, numbers)]
         failed = self._failed_whole.filter(pa.array(np.isin(self._failed_whole.column("group").to_numpy(), numbers)))
         self._oversized = np.concatenate([members[members >= 0], failed.column("record").to_numpy()])
+        self.too_large = len(numbers)
         path = self._written("oversized", pa.table([numbers, first, whys], schema=OVERSIZED))
         self.known = replace(self.known, oversized=path)
         self.are_over = False
@@ -329,19 +334,30 @@ class Rounds:
         products.letters = settled.settle(spark, self.run, [*self._letters, *self.failed_rows.letters, last])
         products.tally.recount(products.letters)
         rejected = findings.joined([self._of_records, self._of_rows]).num_rows
-        if rejected or self.retracted:
-            text = "correlation: groups rejected: %d; rows of aggregates taken back: %d, in rounds: %d; passes: %d"
-            logs.LOG.info(text, rejected, self.retracted, self.retractions, self.count + 1)
+        if rejected or self.retracted or self.too_large:
+            logs.LOG.info("correlation: %s", self._summary(rejected))
         products.rounds = {
             "passes": self.count + 1,
             "rejected_groups": rejected,
+            "oversized_groups": self.too_large,
             "retract.iterations": self.retractions,
             "retract.groups_recomputed": self.retracted,
+            "retract.records_taken_back": self.taken_back,
             "retract.degrade_fallback_count": 0,
             "per_source_rollback_cursors": cursors.cursors(
                 products.inputs, products.records, self.known.dead, self._oversized
             ),
         }
+
+    def _summary(self, rejected: int) -> str:
+        """What there was of everything that correlation does."""
+        parts = [f"groups with failures: {rejected}"] if rejected else []
+        if self.too_large:
+            parts.append(f"groups that are too large: {self.too_large}")
+        if self.retracted:
+            back = f"rows of aggregates taken back: {self.retracted}, with records: {self.taken_back}"
+            parts.append(f"{back}, in rounds: {self.retractions}")
+        return "; ".join([*parts, f"passes: {self.count + 1}"])
 
     def _written(self, name: str, table: pa.Table) -> str:
         path = f"{self.run.scratch}/{name}-{self.count}.arrow"

@@ -158,11 +158,10 @@ class Average(Accumulator):
         total, counted = self.parts()
         count = counted.finish(states)[0]
         if isinstance(total, FloatSum):
-            return total.totals(states).divided(exact.Totals.of_counts(count)), None
-        count = pc.if_else(pc.equal(count, 0), pa.scalar(None, pa.int64()), count)
-        return pc.divide(
-            pc.cast(pc.cast(states[total.name], EXACT_INT), pa.float64()), pc.cast(count, pa.float64())
-        ), None
+            totals = total.totals(states)
+        else:
+            totals = exact.Totals.of_ints(pc.cast(states[total.name], EXACT_INT))
+        return totals.divided(exact.Totals.of_counts(count)), None
 
 
 class WeightedAverage(Accumulator):

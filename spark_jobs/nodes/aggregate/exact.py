@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,6 +25,9 @@ Digits = dict[int, pa.Array]
 SPECIAL = 64
 _BITS = 32
 _HALF = 1 << (_BITS - 1)
+#: All whole numbers up to here are doubles.
+_DOUBLE = 1 << 53
+_LOW = np.uint64((1 << _BITS) - 1)
 #: Rows that are worked on at once: their arrays fit the processor's cache.
 _BLOCK = 1 << 15
 #: Powers of two up to here have a double as their inverse.
@@ -52,6 +56,18 @@ def digits_of(*columns: pa.Array) -> Digits:
                     target = found[place] = np.zeros(count, np.int64)
                 target[start : start + _BLOCK] += digits.astype(np.int64)
     return _arrays(found, _nulls(columns[0]))
+
+
+def of_ints(totals: pa.Array) -> Digits:
+    """Sums of whole numbers, as decimals of 128 bits without a scale, as digits."""
+    first = totals.offset * 2
+    words = np.frombuffer(totals.buffers()[1], dtype=np.uint64)[first : first + 2 * len(totals)].reshape(-1, 2)
+    low, high = words[:, 0], words[:, 1].view(np.int64)
+    found = {0: (low & _LOW).astype(np.int64), 1: (low >> np.uint64(_BITS)).astype(np.int64), 2: high.copy()}
+    nulls = _nulls(totals)
+    if nulls is not None:
+        found = {place: np.where(nulls, 0, column) for place, column in found.items()}
+    return _arrays(found, nulls)
 
 
 def _split(rest: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
@@ -131,6 +147,17 @@ class Totals:
         empty = (np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
         head, tail, exponent = (np.concatenate(each) for each in zip(*(parts or [empty]), strict=True))
         return Totals(head, tail, exponent, special, digits[0].is_null().to_numpy(zero_copy_only=False))
+
+    @staticmethod
+    def of_ints(sums: pa.Array) -> Totals:
+        """Sums of whole numbers; they need no digits where all are doubles themselves."""
+        bounds = pc.min_max(sums).as_py()
+        if max(abs(bounds["min"] or 0), abs(bounds["max"] or 0)) > _DOUBLE:
+            return Totals.of_digits(of_ints(sums))
+        zeros = np.zeros(len(sums))
+        head = pc.cast(sums, pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+        nulls = sums.is_null().to_numpy(zero_copy_only=False)
+        return Totals(head, zeros, zeros.astype(np.int64), zeros, nulls)
 
     @staticmethod
     def of_counts(counts: pa.Array) -> Totals:

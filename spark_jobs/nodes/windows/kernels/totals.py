@@ -21,6 +21,8 @@ _BITS = 32
 _LOW = (1 << _BITS) - 1
 #: Sums up to here fit a word whatever their order.
 _SAFE = 1 << 62
+#: All whole numbers up to here are doubles.
+_DOUBLE = 1 << 53
 
 
 class Total(Function):
@@ -90,16 +92,16 @@ class IntSum(_Ints):
 
 
 class IntMean(_Ints):
-    """The running mean of whole numbers."""
+    """The running mean of whole numbers: the sum by the count, rounded once."""
 
     def totals(self, strip: Strip, column: pa.Array, counts: np.ndarray) -> Results:
-        """The sum, rounded to a Float, by the count."""
+        """The means; a sum that is a double itself needs no digits."""
         high, low = self.words(strip, column)
-        fits = (high < 1 << (_BITS - 1)) & (high >= -(1 << (_BITS - 1)))
-        sums = ((high << _BITS) + low).astype(np.float64)
-        for row in np.flatnonzero(~fits).tolist():
-            sums[row] = float((int(high[row]) << _BITS) + int(low[row]))
-        return Results(pa.array(sums / np.maximum(counts, 1), mask=counts == 0))
+        none = counts == 0
+        if high.max() < _DOUBLE >> _BITS and high.min() >= -_DOUBLE >> _BITS:
+            return Results(pa.array(((high << _BITS) + low) / np.maximum(counts, 1), mask=none))
+        totals = exact.Totals.of_digits({0: pa.array(low, mask=none), 1: pa.array(high, mask=none)})
+        return Results(totals.divided(exact.Totals.of_counts(pa.array(counts))))
 
 
 class _Floats(Total):

@@ -79,9 +79,14 @@ class Departure(operator.Operator):
             bad |= wrong
         if not failures:
             return batch, columns
-        self.fail(batch, sorted(failures, key=lambda item: item.row))
+        failures.sort(key=lambda item: item.row)
+        self.refused(batch, failures)
+        self.fail(batch, failures)
         good = pa.array(np.flatnonzero(~bad))
         return batch.take(good), {name: column.take(good) for name, column in columns.items()}
+
+    def refused(self, batch: batches.Batch, failures: Sequence[engine.RowFailure]) -> None:
+        """Records have no usable keys: nothing but that they fail, unless a subclass has more to say."""
 
     def sent(self, lane: order.Lane, table: pa.Table) -> pa.Table:
         """What is sent of some records of a lane: all, unless a subclass knows better."""

@@ -262,6 +262,22 @@ def test_lines_show_values_as_outputs_do_and_failing_records_as_they_came(
     ]
 
 
+@pytest.mark.parametrize("size", ["1000000", "20"])
+def test_records_without_a_partition_or_a_distinct_key_have_their_lines(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, size: str
+) -> None:
+    monkeypatch.setenv("CLINKER_SPLIT_BYTES", size)
+    rows: list[dict[str, object]] = [{"id": 1, "n": 2, "h": [1]}, {"id": 2, "n": 3, "h": "x"}]
+    alone = shown(here, capsys, rows)
+    assert alone[0] == "WARNING 1: 2 [1] {unknown}: type mismatch: expected hashable value, got array h=[1]"
+    text = SHOWN.replace("        distinct by h\n", "").replace(
+        "      cxl: |", "      analytic_window: {group_by: [h]}\n      cxl: |"
+    )
+    pipelines.write(here, {"p.yaml": text})
+    assert clinker.main(["run", "p.yaml", "--force", "--threads", "2", "--quiet"]) == 2
+    assert alone[0] in capsys.readouterr().err.splitlines()
+
+
 def test_lines_that_are_left_out_are_not_written(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -22,6 +22,25 @@ if TYPE_CHECKING:
 
 #: The level of a line, and what writes it: a run takes some lines of each task, and most are never written.
 Line: TypeAlias = "tuple[str, Callable[[], str]]"
+
+
+class Logged(Protocol):
+    """A transform, or a part of one."""
+
+    @property
+    def name(self) -> str:
+        """The transform's name."""
+
+    @property
+    def log(self) -> tuple[LogDirective, ...]:
+        """What it logs."""
+
+
+def tell(operator: Operator, lines: Iterable[tuple[str, str | Callable[[], str]]]) -> None:
+    """Give lines to the run's log, unless an earlier job has."""
+    if not operator.silent:
+        for level, line in lines:
+            operator.context.log(level, line)
 
 
 def once(step: TransformStep, when: str, around: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -48,7 +67,7 @@ def per_record(operator: Operator, step: TransformStep, batch: Batch, seen: int)
 
 
 def on_error(
-    operator: Operator, step: TransformStep, batch: Batch, failures: Iterable[engine.RowFailure], *, are_made: bool
+    operator: Operator, step: Logged, batch: Batch, failures: Iterable[engine.RowFailure], *, are_made: bool
 ) -> Iterable[Line]:
     """The lines of failing records, which are as they came, or as they were to go on."""
     entries = [entry for entry in step.log if entry.when == ON_ERROR]
@@ -72,7 +91,7 @@ def _holding(operator: Operator, entry: LogDirective, batch: Batch, rows: list[i
 
 def _line(
     entry: LogDirective,
-    step: TransformStep,
+    step: Logged,
     batch: Batch,
     around: Mapping[str, Any],
     row: int,
@@ -91,7 +110,7 @@ def _line(
     return _filled(entry, known | _of_step(step))
 
 
-def _of_step(step: TransformStep) -> dict[str, Any]:
+def _of_step(step: Logged) -> dict[str, Any]:
     """What lines of a transform can show; nobody measures the time of a single one."""
     return {"_transform_name": step.name, "_transform_duration_ms": None}
 

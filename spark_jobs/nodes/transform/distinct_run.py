@@ -17,10 +17,12 @@ import pyarrow.compute as pc
 from spark_jobs.nodes import meeting, memory, spill
 from spark_jobs.nodes.records.columns import HASHED
 from spark_jobs.nodes.terms import shape
+from spark_jobs.nodes.transform import directives
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from spark_jobs.cxl import engine
     from spark_jobs.nodes.records import batches, order
     from spark_jobs.nodes.transform.distinct_step import DistinctStep
 
@@ -45,6 +47,10 @@ class Gather(meeting.Departure):
     def key_columns(self) -> list[str]:
         """The comparable keys."""
         return _key_columns(self.step)
+
+    def refused(self, batch: batches.Batch, failures: Sequence[engine.RowFailure]) -> None:
+        """The lines about records that fail."""
+        directives.tell(self, directives.on_error(self, self.step, batch, failures, are_made=False))
 
     def process(self, batch: batches.Batch, port: int) -> None:
         """Compute comparable keys; what has none goes to the dead letters."""

@@ -49,7 +49,9 @@ def windowed(step: TransformStep, window: Window) -> tuple[WindowStep, Transform
     kinds = dict(window.types)
     taken = apart.of(step.program, kinds)
     keys = tuple((name, kinds[name]) for name in window.group_by)
-    computed = WindowStep(step.name, keys, window.sort_by, taken.calls, window.spare, awaits=step.awaits)
+    computed = WindowStep(
+        step.name, keys, window.sort_by, taken.calls, window.spare, step.log_of_failures, awaits=step.awaits
+    )
     return computed, replace(step, program=taken.program, window=None)
 
 
@@ -92,7 +94,7 @@ def steps(step: TransformStep) -> list[node.Step]:
             [*_restored(earlier), *here, *_kept(statements[:place]), *_keys(distinct, step.program.slots, keys)],
         )
         found.append(replace(step, program=program, validations=(), log=step.log_of_failures))
-        found.append(DistinctStep(step.name, tuple((name, key.type) for name, key in keys)))
+        found.append(DistinctStep(step.name, tuple((name, key.type) for name, key in keys), step.log_of_failures))
         start = place + 1
     if not places:
         return [step]

@@ -16,8 +16,6 @@ from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.transform import directives
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     import pyarrow as pa
 
     from spark_jobs.nodes.transform.step import TransformStep, Validation
@@ -45,7 +43,7 @@ class Transform(operator.Operator):
         batch = self.take(batch)
         result = self.run(self.program, batch, self.state)
         self.drop(filtered=result.filtered, duplicates=result.duplicates)
-        self._log(directives.on_error(self, self.step, batch, result.failures, are_made=False))
+        directives.tell(self, directives.on_error(self, self.step, batch, result.failures, are_made=False))
         output = _output(batch, result, fields=self.last)
         if self.checks and result.rows is not None:
             batch.at, output.at = self.stream.spread(batch, result.rows)
@@ -54,15 +52,9 @@ class Transform(operator.Operator):
         for check, program in self.checks:
             output = self._validate(output, check, program)
         if self.step.log:
-            self._log(directives.per_record(self, self.step, output, self.seen))
+            directives.tell(self, directives.per_record(self, self.step, output, self.seen))
             self.seen += output.count
         self.push(output)
-
-    def _log(self, lines: Iterable[tuple[str, str | Callable[[], str]]]) -> None:
-        if self.silent:  # an earlier job has said it
-            return
-        for level, line in lines:
-            self.context.log(level, line)
 
     def _validate(self, batch: batches.Batch, check: Validation, program: engine.BatchProgram) -> batches.Batch:
         """Only false fails, null passes (decision 63); a check that itself fails counts as a failure of the record."""
@@ -77,10 +69,10 @@ class Transform(operator.Operator):
             reason = failures.Reason(failure.Category.VALIDATION, None, check.message, expression=expression)
             failing = failures.joined([failing, failures.alike(false, reason)])
         else:
-            self._log(("warn", f"{self.step.stage}: {check.message}") for _ in range(len(false)))
+            directives.tell(self, (("warn", f"{self.step.stage}: {check.message}") for _ in range(len(false))))
         if not len(failing):
             return batch
-        self._log(directives.on_error(self, self.step, batch, failing, are_made=True))
+        directives.tell(self, directives.on_error(self, self.step, batch, failing, are_made=True))
         self.fail(batch, failing, trigger=check.name)
         return batch.take(failures.without(batch.count, failing))
 

@@ -19,11 +19,14 @@ from spark_jobs.nodes import keys, meeting, spill
 from spark_jobs.nodes.records import batches
 from spark_jobs.nodes.records.columns import HASHED
 from spark_jobs.nodes.terms import shape
+from spark_jobs.nodes.transform import directives
 from spark_jobs.nodes.windows.arguments import Evaluator
 from spark_jobs.nodes.windows.rows import Order, Rows
 from spark_jobs.nodes.windows.running import Running
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spark_jobs.nodes.transform.window_step import WindowStep
 
 
@@ -42,6 +45,10 @@ class Gather(meeting.Departure):
     def key_columns(self) -> list[str]:
         """The comparable keys."""
         return _key_columns(self.step)
+
+    def refused(self, batch: batches.Batch, failures: Sequence[engine.RowFailure]) -> None:
+        """The lines about records that fail."""
+        directives.tell(self, directives.on_error(self, self.step, batch, failures, are_made=False))
 
     def process(self, batch: batches.Batch, port: int) -> None:
         """Compute comparable keys; what has none goes to the dead letters."""

@@ -10,6 +10,7 @@ from spark_jobs.nodes import node
 if TYPE_CHECKING:
     from spark_jobs.cxl import types
     from spark_jobs.nodes.terms.sort import SortField
+    from spark_jobs.nodes.transform.step import LogDirective
     from spark_jobs.nodes.windows.call import Call
 
 
@@ -22,6 +23,7 @@ class WindowStep(node.Step):
         fields: `sort_by`.
         calls: the functions, in the order in which they are computed.
         spare: the columns that nothing reads behind them.
+        log: tells of records that are in no partition, because they have no keys.
     """
 
     kind: ClassVar[str] = "transform"
@@ -30,6 +32,7 @@ class WindowStep(node.Step):
     fields: tuple[SortField, ...]
     calls: tuple[Call, ...]
     spare: frozenset[str] = frozenset()
+    log: tuple[LogDirective, ...] = ()
 
     @property
     def module(self) -> str:

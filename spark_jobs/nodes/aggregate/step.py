@@ -94,7 +94,9 @@ class AggregateStep(node.Step):
         if not read and self.time_window is None and not is_numbered:
             return self
         above, window = demand.above(), self.time_window
-        totals = Totals(tuple(sorted(read)), above.nodes, above.sources, above.streams) if read else None
+        # Which task finds a record late depends on how the input is cut: what is late counts for nobody behind.
+        nodes = above.nodes if window is None else above.nodes - {self.name}
+        totals = Totals(tuple(sorted(read)), nodes, above.sources, above.streams) if read else None
         window = window and replace(window, sources=len(above.streams))
         return replace(self, totals=totals, time_window=window, is_numbered=is_numbered)
 

@@ -34,7 +34,7 @@ class Totals:
 
     Args:
         members: the paths of those that are read.
-        nodes: the aggregate and everything upstream of it.
+        nodes: the aggregate, unless it has time windows, and everything upstream of it.
         sources: the sources among them.
         origins: the sources of the records that are grouped: not those that are only looked up by a combine.
     """

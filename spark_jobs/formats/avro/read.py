@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from spark_jobs.cxl import types
 from spark_jobs.formats import names, reader
-from spark_jobs.formats.avro import container
+from spark_jobs.formats.avro import container, shapes
 from spark_jobs.formats.avro.shapes import Leaf, Shape
 from spark_jobs.formats.columns import MISFIT, ColumnTracker, FilePlan, OnUnmapped
 from spark_jobs.formats.typed.records import TypedShape
@@ -247,7 +247,9 @@ def _bare(schema: dict[str, Any], name: str, wanted: tuple[str, ...] | None) -> 
     """
     if wanted is None:
         return schema
-    stored = {leaf.path[0]: leaf.stored for leaf in _shape(json.dumps(schema), name).leaves if leaf.stored is not None}
+    shape = _shape(json.dumps(schema), name)
+    stored = {leaf.path[0]: leaf.stored for leaf in shape.leaves if leaf.stored is not None}
+    schema = shapes.stored(schema) if shape.has_plain_times else schema
     fields = []
     for field in schema["fields"]:
         if field["name"] not in wanted:

@@ -28,7 +28,7 @@ import pyarrow as pa
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.types import Type
 from spark_jobs.formats.avro.container import broken
-from spark_jobs.formats.typed.natural import natural
+from spark_jobs.formats.typed.natural import natural, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -126,6 +126,8 @@ class Shape:
         self.least = self._least(schema, 0)
         if not self.least:
             raise broken("its records have no bytes", name)
+        #: Whether days and moments within values may be read as numbers: in a union nobody could tell what one is.
+        self.has_plain_times = not self._is_mixed(schema, is_one_of_several=False)
         self.leaves = tuple(self._leaves(schema, (), 0))
 
     def _note_names(self, schema: Any, space: str, depth: int) -> None:
@@ -225,10 +227,10 @@ class Shape:
                 yield from self._leaves(inner, here, depth + 1, inside=inside or is_declared)
             elif inside and not is_declared:
                 continue
-            elif not depth and (times := _times(inner)) is not None:
+            elif (not depth or self.has_plain_times) and (times := _times(inner)) is not None:
                 plain = str(inner["type"])
                 stored = [each if each == "null" else plain for each in given] if isinstance(given, list) else plain
-                yield Leaf(".".join(here), here, _title(inner), times, stored)
+                yield Leaf(".".join(here), here, _title(inner), times, None if depth else stored)
             else:
                 yield Leaf(".".join(here), here, _title(inner), self._maker(inner))
 
@@ -245,7 +247,7 @@ class Shape:
             case "time" | "bytes" | "fixed":
                 return None
             case "union" | "array" | "map" | "record":
-                return _anything if self._is_known(schema, 0) else None
+                return self._wholes(schema) if self._is_known(schema, 0) else None
             case "null":
                 return lambda found: (pa.nulls(len(found), pa.string()), types.ANY)
             case "string" if logical:
@@ -253,6 +255,47 @@ class Shape:
             case plain:
                 static, arrow = _PLAIN[plain]
                 return lambda found: (pa.array(found, arrow), static)
+
+    def _is_mixed(self, schema: Any, *, is_one_of_several: bool) -> bool:
+        """Whether a union of several types has days or moments."""
+        found = self._resolved(schema)
+        match self._kind(found):
+            case "union":
+                others = [each for each in found if each != "null"]
+                several = is_one_of_several or len(others) > 1
+                return any(self._is_mixed(each, is_one_of_several=several) for each in others)
+            case "array" | "map" as kind:
+                inner = found["items" if kind == "array" else "values"]
+                return self._is_mixed(inner, is_one_of_several=is_one_of_several)
+            case "record":
+                fields = self._fields(found)
+                return any(self._is_mixed(each["type"], is_one_of_several=is_one_of_several) for each in fields)
+        return is_one_of_several and _time_kind(found) is not None
+
+    def _wholes(self, schema: Any) -> Callable[[list[Any]], Found]:
+        made = self._value(schema)
+        return lambda found: (values.to_arrow(map(made, found), types.ANY), types.ANY)
+
+    def _value(self, schema: Any) -> Callable[[Any], Any]:
+        """What makes a value of ours of one in which days and moments are numbers."""
+        found = self._resolved(schema)
+        match self._kind(found):
+            case "union":
+                others = [each for each in found if each != "null"]
+                return self._value(others[0]) if len(others) == 1 else _plain
+            case "array":
+                item = self._value(found["items"])
+                return lambda value: None if value is None else [item(each) for each in value]
+            case "map":
+                item = self._value(found["values"])
+                return lambda value: None if value is None else {name: item(each) for name, each in value.items()}
+            case "record":
+                items = {each["name"]: self._value(each["type"]) for each in self._fields(found)}
+                return lambda value: None if value is None else {name: items[name](value[name]) for name in items}
+        kind = _time_kind(found)
+        if kind is None or not self.has_plain_times:
+            return _plain
+        return lambda value: None if value is None else time_of(value, kind)
 
     def _is_known(self, schema: Any, depth: int) -> bool:
         """Whether there is something for all that is in a value."""
@@ -277,14 +320,35 @@ def _title(schema: Any) -> str:
 
 def _times(schema: Any) -> Callable[[list[int | None]], Found] | None:
     """What makes days or moments of a column's numbers; None where it has others."""
+    kind = _time_kind(schema)
+    if kind is None:
+        return None
+    numbers = pa.int32() if pa.types.is_date(kind) else pa.int64()
+    return lambda found: natural(pa.array(found, numbers).cast(kind))
+
+
+def _time_kind(schema: Any) -> pa.DataType | None:
+    """What days or moments are; None of other types."""
     logical = schema.get("logicalType") if isinstance(schema, dict) else None
     match _LOGICAL.get((str(schema.get("type")), str(logical))) if logical else None:
         case "date":
-            return lambda found: natural(pa.array(found, pa.int32()).cast(pa.date32()))
+            return pa.date32()
         case "moment":
-            kind = pa.timestamp(_UNITS[str(logical).rpartition("-")[2]])
-            return lambda found: natural(pa.array(found, pa.int64()).cast(kind))
+            return pa.timestamp(_UNITS[str(logical).rpartition("-")[2]])
     return None
+
+
+def stored(schema: Any) -> Any:
+    """A schema of the same bytes in which days and moments are numbers."""
+    if isinstance(schema, list):
+        return [stored(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if _time_kind(schema) is not None:
+        return schema["type"]
+    inner = {key: stored(schema[key]) for key in ("type", "items", "values") if key in schema}
+    fields = {"fields": [stored(each) for each in schema["fields"]]} if isinstance(schema.get("fields"), list) else {}
+    return {**schema, **inner, **fields}
 
 
 def _moment(found: datetime | None) -> datetime | None:

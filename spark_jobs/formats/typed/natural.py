@@ -222,7 +222,7 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_decimal(kind):
         return _int(int(value)) if kind.scale <= 0 else str(value)
     if pa.types.is_temporal(kind):
-        return _time(value, kind)
+        return time_of(value, kind)
     return _int(value) if pa.types.is_integer(kind) else value
 
 
@@ -230,7 +230,7 @@ def _int(value: int) -> int | str:
     return value if values.MIN_INT <= value <= values.MAX_INT else str(value)
 
 
-def _time(value: int, kind: pa.DataType) -> date | datetime | str:
+def time_of(value: int, kind: pa.DataType) -> date | datetime | str:
     """A day or a moment by its number; as a text where there is none."""
     bounds = limits(kind)
     if bounds is not None and not bounds[0] <= value <= bounds[1]:

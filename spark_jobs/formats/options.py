@@ -138,6 +138,8 @@ def unwritable(character: str, encoding: str) -> str:
 
 def character_problem(text: str) -> str | None:
     """Why a text cannot be a delimiter or a quote character, or None when it can."""
+    if text == r"\t":
+        return 'expected one character, found 2: YAML takes "\\t" for a tab in double quotes alone'
     if len(text) != 1:
         return f"expected one character, found {len(text)}"
     if text in "\r\n\0" or not text.isascii():

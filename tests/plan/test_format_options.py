@@ -54,6 +54,14 @@ def test_an_encoding_without_the_characters_of_a_name_is_refused(kind: str, tmp_
     assert bool(without) == (kind != "csv")
 
 
+@pytest.mark.parametrize(
+    ("written", "says"), [(r"'\t'", '"\\t" for a tab in double quotes'), ("';;'", "found 2"), (r'"\t"', "")]
+)
+def test_a_delimiter_is_one_character(written: str, says: str, tmp_path: Path) -> None:
+    found = problems(tmp_path, ORDERS + output("orders", config=f", options: {{ delimiter: {written} }}"))
+    assert [says in problem.message for problem in found] == [True] * bool(says)
+
+
 def test_a_column_that_no_element_can_be_called_is_refused(tmp_path: Path) -> None:
     settings = ', mapping: { "order id": id, "@ok": note }'
     text = ORDERS + output("orders", config=settings).replace("type: csv", "type: xml")

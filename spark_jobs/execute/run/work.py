@@ -208,8 +208,10 @@ class Work:
         for name, step in plan.outputs.items():
             known = run.widened[name]
             written = shape.written(step, known, run.widened_type)
-            for _, message in step.unwritable(column.name for column in written):
-                help_text = "name it under `mapping`, leave it out by `exclude`, or choose another encoding"
+            for column, message in step.unwritable(column.name for column in written):
+                help_text = "name it under `mapping`, or leave it out by `exclude`"
+                if step.options.name_problem(column) is None:
+                    help_text = "name it under `mapping`, leave it out by `exclude`, or choose another encoding"
                 raise verdict.broken(plan, "E900", f"{message}; {help_text}", name)
             try:
                 output_run.writer(step, known, run.widened_type)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_jobs import plan
 from tests.plan.pipelines import ORDERS, found, planned, problems
 
 if TYPE_CHECKING:
@@ -236,3 +237,14 @@ def test_a_strategy_of_a_node_is_refused_with_what_to_write(written: str, tmp_pa
 def test_fuzzy_match_is_refused_with_what_to_write(tmp_path: Path) -> None:
     (item,) = problems(tmp_path, ROUTE.replace("id < 3", "'fuzzy_match(id, 3)'"))
     assert (item.code.id, "write `id.trim().lower() == other.trim().lower()`") == ("E200", item.help)
+
+
+@pytest.mark.parametrize("kind", ["pipeline", "schema"])
+def test_a_file_without_end_is_not_read_to_its_end(kind: str, tmp_path: Path) -> None:
+    endless = tmp_path / "endless.yaml"
+    with endless.open("wb") as file:
+        file.truncate(1 << 36)  # takes no room
+    text = source(", format_schema: endless.yaml")
+    told = problems(tmp_path, text) if kind == "schema" else plan.validate(endless)
+    (problem,) = [each for each in told if each.code.id == "E000"]
+    assert "endless.yaml`: the file is larger than 32 MiB" in problem.message

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.source import SourceFile, Span
+from spark_jobs.limits import FILE_CHARACTERS
 from spark_jobs.plan.reading import model, reader, secrecy, yaml_tree
 from spark_jobs.plan.reading import nodes as written
 from spark_jobs.plan.reading.yaml_tree import Mapping, Node, Scalar, Sequence, is_null
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spark_jobs.diagnostics.diagnostic import Diagnostics
+
+
+#: No character has more bytes, and a mark may stand before them.
+_MOST_BYTES = 4 * FILE_CHARACTERS + 3
 
 
 @dataclass
@@ -37,10 +42,15 @@ def open_text(path: Path, found: Diagnostics, name: str | None = None) -> Source
     """A file's text; None when it cannot be read as UTF-8, which `found` then says."""
     shown = name or str(path)
     try:
-        raw = path.read_bytes()
+        with path.open("rb") as file_of_bytes:
+            raw = file_of_bytes.read(_MOST_BYTES + 1)
     except OSError as error:
         reason = "no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
         found.add(codes.E000.at(None, f"cannot read `{shown}`: {reason}", help="check the path"))
+        return None
+    if len(raw) > _MOST_BYTES:
+        message = f"cannot read `{shown}`: the file is larger than {FILE_CHARACTERS >> 20} MiB"
+        found.add(codes.E000.at(None, message, help="check the path"))
         return None
     try:
         text = raw.decode("utf-8-sig")

@@ -158,10 +158,10 @@ class Model(Places):
     def _evaluated(self) -> Evaluation:
         found = Evaluation()
         ports: dict[tuple[str, str], list[Row]] = {}
-        values: dict[str, Any] = {}
+        values: dict[tuple[str, str], Any] = {}
         for planned in self.plan.nodes:
             name = planned.name
-            node = found.nodes[name] = Node(planned, values=values)
+            node = found.nodes[name] = Node(planned, values=_read_by(planned, values))
             given = [ports[edge.node, edge.port] for edge in planned.inputs]
             self.place(planned)
             match planned.kind:
@@ -176,8 +176,9 @@ class Model(Places):
                     merged = [row.carrying(self.given[name]) for side in given for row in side]
                     ports[name, ""] = [row.of(self.streams[name]) for row in merged]
                 case "combine":
+                    keys = {edge.qualifier: self.given[edge.node] for edge in planned.inputs}
                     sides = {edge.qualifier: side for edge, side in zip(planned.inputs, given, strict=True)}
-                    ports[name, ""] = list(joins.combine(node, sides, self._propagates(name), self.given[name]))
+                    ports[name, ""] = list(joins.combine(node, sides, self._propagates(name), self.given[name], keys))
                 case "aggregate":
                     over = self.given[planned.inputs[0].node]
                     timed_ = getattr(planned.step, "time_window", None) is not None
@@ -188,7 +189,7 @@ class Model(Places):
                     )
                     ports[name, ""] = [row for row in made if row.group not in self.unmade]
                 case "state":
-                    values |= rows.state(node, given[0])
+                    values |= {(name, path): value for path, value in rows.state(node, given[0]).items()}
                     failing = {id(each.row) for each in node.failed}
                     ports[name, ""] = [row for row in given[0] if id(row) not in failing]
                 case "output":
@@ -293,3 +294,11 @@ class Model(Places):
                 if set(key) <= set(each.key) and not each.is_joined:  # that is a failure of the driver's (decision 106)
                     found |= each.sources
         return found
+
+
+def _read_by(planned: Any, values: dict[tuple[str, str], Any]) -> dict[str, Any]:
+    """The variables that a node reads, as state nodes above it have set them; the last that did counts."""
+    awaits = planned.step.awaits if planned.inputs else ()
+    return {
+        each.path: values[name, each.path] for each in awaits for name in each.setters if (name, each.path) in values
+    }

@@ -15,17 +15,26 @@ if TYPE_CHECKING:
 
     from tests.models.rows import Node, Row
 
+#: The key fields of each build side.
+Carried = list[tuple[str, ...]]
 #: What a driver has met so far: rows, None where there was none, and all their fields.
 Chain = tuple[tuple["Row | None", ...], dict[str, Any]]
 
 
-def combine(node: Node, inputs: Mapping[str, list[Row]], propagate: Any, fields: Iterable[str]) -> Iterator[Row]:
+def combine(
+    node: Node,
+    inputs: Mapping[str, list[Row]],
+    propagate: Any,
+    fields: Iterable[str],
+    given: Mapping[str, Iterable[str]],
+) -> Iterator[Row]:
     """The rows of a combine, with the fields of keys that its rows carry: `propagate` is `propagate_ck`."""
-    for made in _combined(node, inputs, propagate):
+    step: Any = node.planned.step
+    for made in _combined(node, inputs, propagate, [tuple(given[name]) for name in step.builds]):
         yield replace(made, keys={name: made.keys.get(name) for name in fields})
 
 
-def _combined(node: Node, inputs: Mapping[str, list[Row]], propagate: Any) -> Iterator[Row]:
+def _combined(node: Node, inputs: Mapping[str, list[Row]], propagate: Any, carried: Carried) -> Iterator[Row]:
     step: Any = node.planned.step
     body = interpreter.compile(step.body) if step.body else None
     sides = [_Side(step, name, inputs[name]) for name in step.builds]
@@ -41,7 +50,7 @@ def _combined(node: Node, inputs: Mapping[str, list[Row]], propagate: Any) -> It
             chains = [longer for chain in chains for longer in side.met(chain)]
         if body is None:
             matches = chains[0][0]
-            yield _joined(driver, matches, driver.fields, propagate)
+            yield _joined(driver, matches, driver.fields, propagate, carried)
             continue
         complete = [chain for chain in chains if None not in chain[0]]
         if step.on_miss != "null_fields":
@@ -50,7 +59,7 @@ def _combined(node: Node, inputs: Mapping[str, list[Row]], propagate: Any) -> It
             chains = [max(chains, key=lambda chain: sum(row is not None for row in chain[0]))]
         if not chains:
             node.ended.append(driver)
-        yield from _pairs(node, driver, chains, body, propagate)
+        yield from _pairs(node, driver, chains, body, (propagate, carried))
 
 
 class _Side:
@@ -84,7 +93,7 @@ class _Side:
         return [((*rows, row), seen) for row, seen in met] or [((*rows, None), left)]
 
 
-def _pairs(node: Node, driver: Row, chains: list[Chain], body: Any, propagate: Any) -> list[Row]:
+def _pairs(node: Node, driver: Row, chains: list[Chain], body: Any, keeps: tuple[Any, Carried]) -> list[Row]:
     """All rows of a driver, or none when one of them fails."""
     made: list[Row] = []
     troubled: list[tuple[tuple[Row | None, ...], Failure]] = []
@@ -94,7 +103,7 @@ def _pairs(node: Node, driver: Row, chains: list[Chain], body: Any, propagate: A
         except Failure as error:
             troubled.append((builds, Failure(error.detail, Category.COMBINE_ROW)))
             continue
-        made += [_joined(driver, builds, emitted, propagate) for emitted in outputs]
+        made += [_joined(driver, builds, emitted, *keeps) for emitted in outputs]
     if troubled:
         builds, failure = troubled[0]
         node.fail(driver, failure, builds=tuple(row for row in builds if row is not None))
@@ -102,15 +111,20 @@ def _pairs(node: Node, driver: Row, chains: list[Chain], body: Any, propagate: A
     return made
 
 
-def _joined(driver: Row, builds: tuple[Row | None, ...], emitted: dict[str, Any], propagate: Any) -> Row:
+def _joined(
+    driver: Row, builds: tuple[Row | None, ...], emitted: dict[str, Any], propagate: Any, carried: Carried
+) -> Row:
     """What a driver makes: of its groups, and of the build rows' where they are carried (decision 106)."""
     made = replace(driver, fields=dict(emitted), is_combined=True)
     there = [row for row in builds if row is not None]
     if propagate == "driver" or not there:
         return made if not isinstance(propagate, dict) else made.carrying(propagate["named"])
     keys, numbers, groups = dict(driver.keys), dict(driver.numbers), [*driver.groups]
+    for build, fields in zip(builds, carried, strict=True):
+        mine = dict.fromkeys(fields) if build is None else build.keys
+        keys = mine | keys  # a field is that of the first input which has it, met or not
     for build in there:
-        keys, numbers = build.keys | keys, build.numbers | numbers
+        numbers = build.numbers | numbers
         groups += [replace(each, sources=each.domain, shared=frozenset(), is_joined=True) for each in build.groups]
     both = replace(made, keys=keys, groups=once(groups), numbers=numbers)
     return both if propagate == "all" else both.carrying(propagate["named"])

@@ -105,7 +105,7 @@ class ExactRecords:
         if self._reading.widened:
             found: dict[str, tuple[list[int], list[Any]]] = {}
             for at, record in enumerate(records):
-                for name, value in dict(self._undeclared.leaves(record)).items():
+                for name, value in self._undeclared.values(record).items():
                     places, leaves = found.setdefault(name, ([], []))
                     places.append(at)
                     leaves.append(decoding.plain(value))

@@ -102,6 +102,13 @@ class Undeclared:
         """
         return self._leaves(record, "", 0)
 
+    def values(self, record: dict[str, Any]) -> dict[str, Any]:
+        """The values by their names; where a key with dots and a path have one name, the value is that of `find`."""
+        found: dict[str, Any] = {}
+        for name, value in self.leaves(record):
+            found[name] = find(record, name) if name in found else value
+        return found
+
     def _leaves(self, record: dict[str, Any], prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
         for key, value in record.items():
             name = prefix + key

@@ -331,3 +331,13 @@ def test_joined_arrays_make_texts(tmp_path: Path) -> None:
     arrays = [ArrayPath("t", explode=False, separator=" / "), ArrayPath("n", explode=False)]
     got = read_json(tmp_path / "in.json", data, {"t": types.STRING, "n": types.STRING}, arrays=arrays)
     assert got.records == [{"t": "red / big", "n": '1,2.5,true,null,{"a":1.0}'}, {"t": "", "n": "7"}]
+
+
+@pytest.mark.parametrize("members", ['"a.b":2,"a":{"b":3}', '"a":{"b":3},"a.b":2', '"a":{"b":3,"c":1},"a.b":2,"a.c":1'])
+@pytest.mark.parametrize("rest", ["", '{"id":1,"a":{"b":2,"c":1}}\n' * 50])
+def test_a_key_with_dots_goes_before_a_path_of_that_name(tmp_path: Path, members: str, rest: str) -> None:
+    text = f'{{"id":1,{members}}}\n' + rest
+    undeclared = read_json(tmp_path / "in.ndjson", text, {"id": types.INT})
+    assert {record["$widened.a.b"] for record in undeclared.records} == {2}
+    declared = read_json(tmp_path / "in.ndjson", text, {"id": types.INT, "a.b": types.ANY})
+    assert {record["a.b"] for record in declared.records} == {2}

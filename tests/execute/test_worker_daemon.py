@@ -33,7 +33,7 @@ def test_all_modules_that_are_imported_ahead_exist():
         assert importlib.util.find_spec(name), name
 
 
-@pytest.mark.parametrize("error", [ConnectionResetError, BrokenPipeError])
+@pytest.mark.parametrize("error", [ConnectionResetError, BrokenPipeError, EOFError])
 def test_a_worker_whose_jvm_has_gone_ends_without_a_word(
     error: type[Exception], capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -50,7 +50,7 @@ def quiet(worker: Callable[[socket.socket, bool], int]) -> Callable[[socket.sock
     def serve(connection: socket.socket, authenticated: bool) -> int:
         try:
             return worker(connection, authenticated)
-        except ConnectionError:
+        except (ConnectionError, EOFError):  # the latter where it has just been forked, and asks who is there
             return 1
 
     return serve

@@ -16,6 +16,7 @@ from pyarrow import json
 
 from spark_jobs.cxl import values
 from spark_jobs.formats.json.texts import decoding
+from spark_jobs.formats.json.texts.portions import count_of
 
 if TYPE_CHECKING:
     from spark_jobs.formats.json.texts.portions import Lines
@@ -64,7 +65,8 @@ def traps(lines: Lines) -> set[int]:
     # A single byte is found many times faster than several.
     if (b"N" in text and b"NaN" in text) or (b"I" in text and b"Inf" in text):
         found.update(lines.row(match.start() + 1) for match in _NOT_A_NUMBER.finditer(text))
-    if text.count(b"{") + text.count(b"[") - len(lines.places) >= decoding.MAX_DEPTH:
+    brackets = text.count(b"[") if b"[" in text else 0
+    if count_of(text, b"{") + brackets - len(lines.places) >= decoding.MAX_DEPTH:
         found.update(row for row, line in enumerate(text.splitlines()) if decoding.may_be_deep(line, b"[", b"{"))
     if b"\0" in text or not _is_text(text):
         found.update(row for row, line in enumerate(text.splitlines()) if b"\0" in line or not _is_text(line))

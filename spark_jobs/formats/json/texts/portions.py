@@ -40,7 +40,7 @@ class Lines:
         is_regular = (
             data.startswith(b"{")
             and data.endswith((b"}\n", b"}"))
-            and data.count(b"\n") - data.endswith(b"\n") == borders
+            and count_of(data, b"\n") - data.endswith(b"\n") == borders
             and b"\r" not in data
         )
         if is_regular:
@@ -94,6 +94,11 @@ def line_ends(text: bytes) -> Places:
     return found if text.endswith(b"\n") else np.append(found, len(text))
 
 
+def count_of(data: bytes, byte: bytes) -> int:
+    """How many bytes are this one: of those that are found often, numpy counts twice as many in a time."""
+    return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == byte[0]))
+
+
 def joined(files: Sequence[bytes]) -> bytes:
     """The lines of whole files, one after the other: the last line of a file may have no end."""
     return b"".join([data if data.endswith((b"\n", b"\r")) else data + b"\n" for data in files])
@@ -131,9 +136,9 @@ def portions(
 def _of_lines(data: bytes, most_lines: int = MOST_LINES) -> Iterator[Lines]:
     """A portion of whole lines, or several where they are short and many: what is odd in them is held line by line."""
     most = min(most_lines, MOST_LINES)
-    if data.count(b"\n") > most:
+    if len(data) > most and count_of(data, b"\n") > most:
         ends = [*(line_ends(data)[most - 1 :: most] + 1).tolist(), len(data)]
         parts = [data[start:end] for start, end in itertools.pairwise([0, *ends])]
     else:
         parts = [data]
-    yield from (Lines(part) for part in parts if part.strip())
+    yield from (Lines(part) for part in parts if part and not part.isspace())

@@ -25,6 +25,8 @@ PREFIX = "clinker-spill-"
 LOCK = ".lock"
 #: A folder that is younger than this may be about to be locked, in seconds.
 GRACE_S = 5.0
+#: How long those who still write into a folder are waited for when it is removed, and how often it is tried.
+_WRITERS_S, _PAUSE_S = 3.0, 0.05
 
 
 @dataclass
@@ -64,8 +66,12 @@ class SpillFolder:
 
     def close(self) -> None:
         """Remove the folder with all that is in it; what cannot be removed is left to the next run."""
-        # Removed under its lock: no other run takes it for a dead one's.
+        # Removed under its lock: no other run takes it for a dead one's. Tasks that are being stopped may still write.
+        deadline = time.monotonic() + _WRITERS_S
         shutil.rmtree(self.path, ignore_errors=True)
+        while self.path.exists() and time.monotonic() < deadline:
+            time.sleep(_PAUSE_S)
+            shutil.rmtree(self.path, ignore_errors=True)
         self._lock.close()
 
     def __enter__(self) -> SpillFolder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,6 +36,22 @@ def test_a_folder_is_private_locked_and_removed_with_all_that_is_in_it(tmp_path:
         assert FileLock.exclusive(folder.path / LOCK) is None
         (folder.path / "deep").mkdir()
         (folder.path / "deep/part").write_text("x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_goes_while_others_still_write_into_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, calls = shutil.rmtree, []
+
+    def removed(path: Path, **how: bool) -> None:
+        """The first time somebody writes a file behind the back of who removes them."""
+        calls.append(path)
+        real(path, **how)
+        if len(calls) == 1:
+            (path / "late").mkdir(parents=True)
+
+    monkeypatch.setattr(shutil, "rmtree", removed)
+    SpillFolder.open(str(tmp_path), is_configured=False).close()
+    assert len(calls) == 2
     assert list(tmp_path.iterdir()) == []
 
 

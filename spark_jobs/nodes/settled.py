@@ -71,7 +71,7 @@ class Settled:
         """The values of each, by file; of several nodes the last counts that has set it."""
         known = []
         for each in self.awaits:
-            path = _declared(each)
+            path = each.declared
             files: dict[File, Any] = {}
             for setter in each.setters:
                 files |= self._set[setter].get(path, {})
@@ -101,19 +101,13 @@ class Settled:
         return values.to_arrow(found, each.type).take(keys.indices)
 
     def _of_file(self, each: Awaited, files: Mapping[File, Any], file: Any) -> Any:
-        return files[file] if file in files else self._default(_declared(each), file[0])
+        return files[file] if file in files else self._default(each.declared, file[0])
 
     def _of_input(self, each: Awaited, files: Mapping[File, Any]) -> Any:
         """The value of the first file, by its path, of an input's sources that has one."""
         chosen = min((file for file in files if file[0] in each.sources), key=lambda file: file[1], default=None)
-        return self._default(_declared(each), each.sources[0]) if chosen is None else files[chosen]
+        return self._default(each.declared, each.sources[0]) if chosen is None else files[chosen]
 
     def _default(self, path: str, source: str) -> Any:
         given = self.context.values
         return given.get(f"{path}@{source}", given.get(path))
-
-
-def _declared(each: Awaited) -> str:
-    """The path without the name of an input."""
-    space, *_, name = each.path.split(".")
-    return f"{space}.{name}"

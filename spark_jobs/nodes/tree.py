@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import typed, types
 from spark_jobs.cxl.builtins import declare
+from spark_jobs.nodes.records import columns as engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -46,9 +47,20 @@ def _values(program: typed.Program) -> Iterator[tuple[int | None, str | None, ty
                 yield slot, None, value
 
 
-def behind(program: typed.Program, name: str) -> list[str]:
-    """The input columns that an emitted field is computed from, through lets and earlier emits."""
-    return list(dict.fromkeys(column for _, column in reads(program, name)))
+def behind(program: typed.Program | typed.AggregateProgram, name: str) -> list[str]:
+    """What an emitted field is computed from, through lets and earlier emits: input columns, and `$…` by that name.
+
+    Of a field of groups: what is behind the arguments of the functions that it calls, and what it names itself.
+    """
+    if isinstance(program, typed.Program):
+        return list(dict.fromkeys(column for _, column in reads(program, name)))
+    calls = {call.result: call for call in program.calls}
+    found: dict[str, None] = {}
+    for read in behind(program.after, name):
+        for argument in calls[read].arguments if read in calls else (read,):
+            is_column = read not in calls or not engine.is_engine(argument)
+            found |= dict.fromkeys([argument] if is_column else behind(program.before, argument))
+    return list(found)
 
 
 def reads(program: typed.Program, name: str) -> list[tuple[bool, str]]:
@@ -67,6 +79,8 @@ def reads(program: typed.Program, name: str) -> list[tuple[bool, str]]:
                 found[in_frame, part.name] = None
             elif isinstance(part, typed.WindowCall) and part.field is not None:
                 found[True, part.field] = None
+            elif isinstance(part, typed.System):
+                found[False, engine.value(part.path)] = None
             elif isinstance(part, typed.Local) and part.slot not in seen:
                 seen.add(part.slot)
                 stack.extend(slots.get(part.slot, ()))

@@ -228,6 +228,122 @@ def test_lineage_leads_to_undeclared_columns_as_well(tmp_path: Path) -> None:
     ]
 
 
+VARIABLES = """
+pipeline:
+  name: p
+  vars:
+    pipeline: { top: { type: int }, seen: { type: int, default: 0 }, early: { type: int } }
+    source: { label: { type: string } }
+    record: { score: { type: int } }
+nodes:
+  - { type: source, name: a, config: { type: csv, path: a.csv, schema: { k: string, v: int, w: int } } }
+  - { type: source, name: b, config: { type: csv, path: b.csv, schema: { k: string, v: int, w: int } } }
+  - { type: source, name: limits, config: { type: csv, path: limits.csv, schema: { limit: int } } }
+  - type: state
+    name: init
+    input: limits
+    config: { scope: pipeline, phase: init, set: [{ var: early, cxl: max(limit) }] }
+  - type: state
+    name: totals
+    input: a
+    config:
+      scope: pipeline
+      set: [{ var: top, cxl: max(v * w) + 1 }, { var: seen, cxl: $pipeline.seen + this.w }]
+  - { type: state, name: labels, input: totals, config: { scope: source, set: [{ var: label, cxl: first(this.k) }] } }
+  - { type: state, name: scores, input: labels, config: { scope: record, set: [{ var: score, cxl: this.v * 2 }] } }
+  - { type: merge, name: both, inputs: [scores, b] }
+  - type: transform
+    name: read
+    input: both
+    config:
+      cxl: |
+        let top = $pipeline.top
+        emit t = top + 1
+        emit n = $pipeline.seen
+        emit e = $pipeline.early ?? 0
+        emit l = $source.scores.label
+        emit s = $record.score
+        emit name = $pipeline.name
+        emit lone = w
+  - { type: aggregate, name: groups, input: read, config: { group_by: [k], cxl: "emit s = sum($record.score + v)" } }
+  - type: combine
+    name: pairs
+    input: { d: read, g: groups }
+    config: { where: d.k == g.k, cxl: "emit t = d.w * $pipeline.top\nemit s = $record.score" }
+  - { type: output, name: o, input: read, config: { type: csv, path: o.csv, include_unmapped: false } }
+  - { type: output, name: p, input: groups, config: { type: csv, path: p.csv } }
+  - { type: output, name: q, input: pairs, config: { type: csv, path: q.csv } }
+"""
+
+
+def test_lineage_leads_through_variables_to_what_sets_them(tmp_path: Path) -> None:
+    plan = planned(tmp_path, VARIABLES)
+    found = {f"{origin.node}.{origin.column}": set(origin.sources()) for origin in lineage.of_outputs(plan)}
+    assert found == {
+        "o.t": {("a", "v"), ("a", "w")},
+        "o.n": {("a", "w")},
+        "o.e": {("limits", "limit")},
+        "o.l": {("a", "k")},
+        "o.s": {("a", "v")},
+        "o.name": set(),
+        "o.lone": {("a", "w"), ("b", "w")},
+        "p.k": {("a", "k"), ("b", "k")},
+        "p.s": {("a", "v"), ("b", "v")},
+        "q.t": {("a", "v"), ("a", "w"), ("b", "w")},
+        "q.s": set(),
+    }
+    origin = lineage.of_column(plan, "o", "s")
+    assert origin is not None
+    assert lineage.text("o.s", origin).splitlines()[2:] == [
+        "  o.s (written)",
+        "    read.s (emitted)",
+        "      both.$record.score (merged)",
+        "        scores.$record.score (set)",
+        "          labels.v (passed on)",
+        "            totals.v (passed on)",
+        "              a.v (read)",
+    ]
+
+
+PARALLEL = """
+pipeline: { name: p, vars: { pipeline: { n: { type: int }, f: { type: float } }, source: { g: { type: float } } } }
+nodes:
+  - { type: source, name: a, config: { type: csv, path: a.csv, schema: { k: string, v: float } } }
+  - { type: source, name: b, config: { type: csv, path: b.csv, schema: { k: string, v: float } } }
+  - { type: transform, name: plain, input: a, config: { cxl: emit w = v } }
+  - type: transform
+    name: window
+    input: plain
+    config: { analytic_window: { group_by: [k] }, cxl: "distinct by k\nemit s = $window.sum(v)" }
+  - type: transform
+    name: across
+    input: window
+    config: { analytic_window: { source: b, on: k }, cxl: emit m = $window.max(v) }
+  - { type: transform, name: once, input: across, config: { cxl: distinct by k } }
+  - { type: state, name: count, input: once, config: { scope: pipeline, set: [{ var: n, cxl: count(*) }] } }
+  - type: state
+    name: run
+    input: count
+    config: { scope: pipeline, set: [{ var: f, cxl: "($pipeline.f ?? 0.0) * 2.0 + this.v" }] }
+  - type: state
+    name: files
+    input: run
+    config: { scope: source, set: [{ var: g, cxl: "($source.g ?? 0.0) * 2.0 + this.v" }] }
+  - { type: aggregate, name: all, input: files, config: { group_by: [k], cxl: emit n = count(*) } }
+  - { type: output, name: o, input: all, config: { type: csv, path: o.csv } }
+"""
+
+
+def test_the_text_says_what_the_tasks_of_each_node_divide_among_them(tmp_path: Path) -> None:
+    plan = planned(tmp_path, PARALLEL)
+    found = dict(re.findall(r"^Node \d+: (\w+) \(\w+, parallel: ([\w-]+)", explain.text(plan), re.MULTILINE))
+    assert found == {
+        "a": "file-split", "b": "file-split", "plain": "record", "window": "partition", "across": "record",
+        "once": "key", "count": "record", "run": "nothing", "files": "file", "all": "key", "o": "part-file",
+    }  # fmt: skip
+    assert "window\\nparallel: partition" in explain.dot(plan)
+
+
 def examples() -> list[Any]:
     files = sorted(ROOT.glob("examples/**/pipeline.yaml")) + sorted(ROOT.glob("examples/book/*.yaml"))
     return [pytest.param(path, id=str(path.relative_to(ROOT))) for path in files if ".comp." not in path.name]

@@ -47,22 +47,11 @@ def _trace(step: AggregateStep, column: str) -> Made:
         return Made("numbered")
     if column not in dict(step.program.after.emits):
         return Made("grouped by", ((0, column),))
-    return Made("aggregated", tuple((0, name) for name in _read(step, column)))
-
-
-def _read(step: AggregateStep, column: str) -> Iterator[str]:
-    """The columns behind the arguments of the functions that an emit calls, and those that it names itself."""
-    calls = {call.result: call for call in step.program.calls}
-    for name in tree.behind(step.program.after, column):
-        if name not in calls:
-            yield name
-            continue
-        for argument in calls[name].arguments:
-            yield from tree.behind(step.program.before, argument) if argument.startswith("$") else [argument]
+    return Made("aggregated", tuple((0, name) for name in tree.behind(step.program, column)))
 
 
 DESCRIPTION = Description(
-    parallel="key",
+    parallel=lambda step: "key",
     facts=_facts,
     programs=_programs,
     trace=_trace,

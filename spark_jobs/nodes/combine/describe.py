@@ -5,10 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_jobs.nodes import tree
-from spark_jobs.nodes.terms.description import Description, Details, Expression, Made, Section, no_files, runs
+from spark_jobs.nodes.records.columns import is_engine
+from spark_jobs.nodes.terms.description import (
+    Description,
+    Details,
+    Expression,
+    Made,
+    Section,
+    by_record,
+    no_files,
+    runs,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from spark_jobs.cxl import typed
     from spark_jobs.nodes.combine.step import CombineStep
@@ -50,8 +60,15 @@ def _trace(step: CombineStep, column: str) -> Made:
         return Made("combined", ((numbers[step.driver], column),))
     if column not in dict(step.body.emits):
         return Made("combined", ((numbers[step.driver], column),))
-    read = (name.partition(".") for name in tree.behind(step.body, column))
-    return Made("combined", tuple((numbers[qualifier], name) for qualifier, _, name in read if qualifier in numbers))
+    return Made("combined", tuple(_origin(step, numbers, name) for name in tree.behind(step.body, column)))
+
+
+def _origin(step: CombineStep, numbers: Mapping[str, int], name: str) -> tuple[int, str]:
+    """What the body reads: a column of the input that it names, or what the driver's record brings along."""
+    if is_engine(name):
+        return numbers[step.driver], name
+    qualifier, _, column = name.partition(".")
+    return numbers[qualifier], column
 
 
 def _lines(step: CombineStep, around: Around) -> Iterator[str]:
@@ -81,7 +98,7 @@ def _side(program: typed.Program) -> str:
 
 
 DESCRIPTION = Description(
-    parallel="record",
+    parallel=by_record,
     facts=_facts,
     programs=_programs,
     trace=_trace,

@@ -14,7 +14,7 @@ from spark_jobs.nodes.merge.step import MergeStep
 from spark_jobs.nodes.model import Name, NodeConfig, Seed, choice
 from spark_jobs.nodes.records import columns as engine
 from spark_jobs.nodes.records.columns import Fate
-from spark_jobs.nodes.terms.description import Around, Description, Made, no_files, no_programs, runs
+from spark_jobs.nodes.terms.description import Around, Description, Made, by_record, no_files, no_programs, runs
 from spark_jobs.nodes.terms.wanted import Wanted
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _trace(step: MergeStep, column: str) -> Made:
 
 
 DESCRIPTION = Description(
-    parallel="record",
+    parallel=by_record,
     facts=_facts,
     programs=no_programs,
     trace=_trace,

@@ -47,7 +47,7 @@ def _files(step: OutputStep) -> tuple[str, ...]:
 
 
 DESCRIPTION = Description(
-    parallel="part-file",
+    parallel=lambda step: "part-file",
     facts=_facts,
     programs=no_programs,
     trace=_trace,

@@ -17,6 +17,7 @@ from spark_jobs.nodes.terms.description import (
     Details,
     Expression,
     Section,
+    by_record,
     no_facts,
     no_files,
     passed_on,
@@ -106,7 +107,7 @@ def _lines(step: RouteStep, around: Around) -> Iterator[str]:
 
 
 DESCRIPTION = Description(
-    parallel="record",
+    parallel=by_record,
     facts=no_facts,
     programs=_programs,
     trace=passed_on,

@@ -41,7 +41,7 @@ def _files(step: SourceStep) -> tuple[str, ...]:
 
 
 DESCRIPTION = Description(
-    parallel="file-split",
+    parallel=lambda step: "file-split",
     facts=_facts,
     programs=no_programs,
     trace=_trace,

@@ -9,13 +9,13 @@ from spark_jobs.cxl import typed
 from spark_jobs.cxl.checking import scope as cxl_scope
 from spark_jobs.cxl.schema import Column
 from spark_jobs.diagnostics import codes, nearest
-from spark_jobs.nodes import members
+from spark_jobs.nodes import members, tree
 from spark_jobs.nodes.binding import BindScope, Bound, NodeType, Wiring, report
 from spark_jobs.nodes.model import Config, Name, NodeConfig, Text, choice
 from spark_jobs.nodes.records.columns import value as column_of
 from spark_jobs.nodes.state import fitting
-from spark_jobs.nodes.state.step import RECORD, Assignment, StateStep
-from spark_jobs.nodes.terms.description import Around, Description, Expression, no_files, passed_on, runs
+from spark_jobs.nodes.state.step import RECORD, SOURCE, Assignment, StateStep
+from spark_jobs.nodes.terms.description import Around, Description, Expression, Made, no_files, passed_on, runs
 from spark_jobs.nodes.terms.wanted import Wanted
 from spark_jobs.nodes.transform.config import Phase, VariableScope
 
@@ -127,11 +127,25 @@ def _programs(step: StateStep) -> Iterator[Expression]:
             yield Expression(assignment.path, part, None if number else assignment.path, why)
 
 
+def _parallel(step: StateStep) -> str:
+    if not step.is_running:
+        return "record"
+    return "file" if step.scope == SOURCE else "nothing"
+
+
+def _trace(step: StateStep, column: str) -> Made:
+    """A variable is computed by what sets it, with the value that it has before among the rest where that is read."""
+    setting = [each for each in step.assignments if column_of(each.path) == column]
+    if not setting:
+        return passed_on(step, column)
+    return Made("set", tuple((0, name) for each in setting for name in tree.behind(each.value, each.path)))
+
+
 DESCRIPTION = Description(
-    parallel="record",
+    parallel=_parallel,
     facts=_facts,
     programs=_programs,
-    trace=passed_on,
+    trace=_trace,
     details=None,
     unready=runs,
     files=no_files,

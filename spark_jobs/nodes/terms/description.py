@@ -77,7 +77,7 @@ class Description:
     """What there is to say of the steps of a type.
 
     Args:
-        parallel: what its tasks divide among them.
+        parallel: what the tasks of a step divide among them, in a word.
         facts: properties of a step, by their names.
         programs: what runs for each record or group.
         trace: how a column of a step's output comes about.
@@ -87,7 +87,7 @@ class Description:
         slug: the type in `explain`, where that is not the word under `type:`.
     """
 
-    parallel: str
+    parallel: Callable[[Any], str]
     facts: Callable[[Any, Around], Mapping[str, str]]
     programs: Callable[[Any], Iterable[Expression]]
     trace: Callable[[Any, str], Made]
@@ -95,6 +95,11 @@ class Description:
     unready: Callable[[Any], Iterable[str]]
     files: Callable[[Any], Iterable[str | None]]
     slug: str = ""
+
+
+def by_record(step: Any) -> str:
+    """Each record by itself."""
+    return "record"
 
 
 def no_facts(step: Any, around: Around) -> Mapping[str, str]:

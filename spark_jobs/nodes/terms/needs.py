@@ -65,6 +65,12 @@ class Awaited:
     setters: tuple[str, ...]
     sources: tuple[str, ...] = ()
 
+    @property
+    def declared(self) -> str:
+        """The path without the name of an input."""
+        space, *_, name = self.path.split(".")
+        return f"{space}.{name}"
+
 
 #: What jobs can wait for. Counts of inputs and measures of splits will be others.
 Need = Rows | Values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_jobs.cxl import typed
 from spark_jobs.nodes import tree
 from spark_jobs.nodes.terms.description import Description, Expression, Made, no_files, passed_on
 
@@ -28,6 +29,12 @@ def _trace(step: TransformStep, column: str) -> Made:
     return Made("emitted", tuple((over * in_frame, name) for in_frame, name in tree.reads(step.program, column)))
 
 
+def _parallel(step: TransformStep) -> str:
+    if step.looks_around_in is not None:
+        return "partition"
+    return "key" if any(isinstance(part, typed.Distinct) for part in step.program.statements) else "record"
+
+
 def _facts(step: TransformStep, around: Around) -> dict[str, str]:
     window = step.window
     if window is None:
@@ -47,7 +54,7 @@ def _unready(step: TransformStep) -> Iterator[str]:
 
 
 DESCRIPTION = Description(
-    parallel="record",
+    parallel=_parallel,
     facts=_facts,
     programs=_programs,
     trace=_trace,

@@ -95,12 +95,16 @@ def _nodes(plan: Plan) -> list[str]:
     for number, planned in enumerate(plan.nodes):
         place = f", {_place(plan, planned.span)}" if planned.span else ""
         waits = " — does not run yet" if pending.of_node(planned) else ""
-        parallel = registry.described(planned.kind).parallel
+        parallel = _parallel(planned)
         lines.append(f"Node {number}: {planned.name} ({planned.kind.title()}, parallel: {parallel}{place}){waits}")
         for consumer, edge in plan.consumers[planned.name]:
             port = f"[{edge.port}] " if edge.port else ""
             lines.append(f"  -> {port}{consumer.name}")
     return lines
+
+
+def _parallel(planned: PlannedNode) -> str:
+    return registry.described(planned.kind).parallel(planned.step)
 
 
 def _place(plan: Plan, span: Span) -> str:
@@ -280,7 +284,7 @@ def dot(plan: Plan) -> str:
     numbers = {planned.name: number for number, planned in enumerate(plan.nodes)}
     lines = ["digraph {"]
     for planned in plan.nodes:
-        parallel = registry.described(planned.kind).parallel
+        parallel = _parallel(planned)
         label = _quoted(f"[{planned.kind}] {planned.name}\nparallel: {parallel}")
         lines.append(f"    {numbers[planned.name]} [ shape=box label={label} ]")
     for edge in edges.edges(plan):

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics.visible import visible
 from spark_jobs.nodes import registry
-from spark_jobs.nodes.records.columns import CORRELATION, UNDECLARED
+from spark_jobs.nodes.records.columns import CORRELATION, UNDECLARED, Fate, family, is_engine, value
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from spark_jobs.plan.plan import Plan, PlannedNode
 
 
@@ -69,14 +71,28 @@ def _made(plan: Plan, planned: PlannedNode, column: str, known: dict[tuple[str, 
     declared = f"this comes from {found.key} at {found.span}" if found else ""
     if not planned.inputs and column not in planned.outputs[""]:
         declared = "undeclared"
-    reads = [(planned.inputs[number].node, name) for number, name in made.reads]
-    parents = tuple(_trace(plan, producer, name, known) for producer, name in reads if _has(plan, producer, name))
-    return Derivation(planned.name, column, made.how, parents, declared)
+    parents = [
+        _trace(plan, *where, known) for number, name in made.reads for where in _behind(plan, planned, number, name)
+    ]
+    return Derivation(planned.name, column, made.how, tuple(dict.fromkeys(parents)), declared)
 
 
-def _has(plan: Plan, node: str, column: str) -> bool:
-    """Whether a node's records have a column, or may have it as an undeclared one."""
-    return any(column in row or UNDECLARED in row for row in plan.by_name[node].outputs.values())
+def _behind(plan: Plan, planned: PlannedNode, number: int, name: str) -> Iterator[tuple[str, str]]:
+    """The nodes that give what a node reads as a column of an input, or as `$…`, with what it is called there."""
+    awaited = {value(each.path): each for each in planned.step.awaits} if planned.step is not None else {}
+    if name in awaited:
+        yield from ((setter, value(awaited[name].declared)) for setter in awaited[name].setters)
+    elif _has(plan, planned, planned.inputs[number].node, name):
+        yield planned.inputs[number].node, name
+
+
+def _has(plan: Plan, reader: PlannedNode, node: str, column: str) -> bool:
+    """Whether a node's records have a column, or may have it as an undeclared one, when they come to a reader."""
+    rows = plan.by_name[node].outputs.values()
+    if is_engine(column):
+        is_gone = getattr(family(column).fates, reader.kind, Fate.KEPT) is Fate.GONE
+        return not is_gone and any(column in row for row in rows)
+    return any(column in row or UNDECLARED in row for row in rows)
 
 
 def text(path: str, origin: Derivation) -> str:

@@ -139,7 +139,7 @@ def _lay_over_rules(
         if paths.security_problem(written, base_dir, allow_absolute=options.allow_absolute_paths):
             return  # which is told with the other paths
         place = reader.value_span(read.tree, ("pipeline", "log_rules"))
-        file = log_rules.RuleFile(Path(paths.resolve(written, base_dir)), written, place)
+        file = log_rules.RuleFile(Path(paths.resolve(written, base_dir)), base_dir, written, place)
     log_rules.load(expansion.nodes, file, options.lookup, found)
 
 

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 
 def check(config: SourceConfig, scope: BindScope) -> None:
-    """Each section says where it is in the way of its format."""
+    """Each section says where it is in the way of its format, and there are some at all."""
+    if config.envelope is not None and config.envelope.sections and not _has_any(config):
+        is_network = config.transport.kind is TransportKind.REST
+        what = "pages of a network" if is_network else f"{registry.named(config.type).title} files"
+        message = f"source '{scope.name}': `envelope` has no effect: {what} have no sections, and `$doc` is null"
+        scope.add(codes.W003.at(scope.key_span("config", "envelope"), message, help="remove the key"))
     for name, section in (config.envelope.sections if config.envelope else {}).items():
         path = ("config", "envelope", "sections", name, "extract")
         written = _written(section.extract)
@@ -43,10 +48,14 @@ def _written(extract: ExtractConfig) -> list[tuple[str, str]]:
     return [(key, value) for key, value in extract if value is not None]
 
 
+def _has_any(config: SourceConfig) -> bool:
+    """Whether files can have sections: pages of a network have none, nor do formats without a place for them."""
+    return registry.named(config.type).sections is not None and config.transport.kind is not TransportKind.REST
+
+
 def sections(config: SourceConfig) -> Iterator[Section]:
-    """The declared sections, as far as files have any: pages of a network have none, nor do formats without a place."""
-    has_any = registry.named(config.type).sections is not None and config.transport.kind is not TransportKind.REST
-    if config.envelope is None or not has_any:
+    """The declared sections, as far as files have any."""
+    if config.envelope is None or not _has_any(config):
         return
     for name, section in config.envelope.sections.items():
         key, where = next(iter(_written(section.extract)), ("", ""))

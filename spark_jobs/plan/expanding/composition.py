@@ -12,7 +12,7 @@ from spark_jobs import limits
 from spark_jobs.cxl import types
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes.model import Columns, ColumnType, Config, Flag, Name, Number, Text, choice, kind_of
-from spark_jobs.plan.reading import document, reader, yaml_tree
+from spark_jobs.plan.reading import document, reader
 from spark_jobs.plan.reading.yaml_tree import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from spark_jobs.diagnostics.diagnostic import Diagnostics
     from spark_jobs.diagnostics.source import SourceFile, Span
+
+#: The keys by which a composition file is known.
+_MARKS = ("_compose", "composition")
 
 
 class ParameterType(StrEnum):
@@ -122,11 +125,12 @@ class Composition:
         return reader.locate(self.tree, ("_compose", *path))[1]
 
 
-def load(path: Path, shown: str, variables: MappingType[str, str], found: Diagnostics) -> Composition | None:
+def load(
+    path: Path, shown: str, base_dir: Path, variables: MappingType[str, str], found: Diagnostics
+) -> Composition | None:
     """A composition file; None when it is not usable, which `found` says as E101."""
     problems = type(found)()
-    file = document.open_text(path, problems, shown)
-    tree = yaml_tree.read(file, variables, problems) if file else None
+    file, tree = document.open_tree(path, shown, variables, problems, base_dir=base_dir, marks=_MARKS)
     signature = None
     if file is not None and tree is not None:
         if isinstance(tree, Mapping):

@@ -234,7 +234,7 @@ class Expander:
             return None
         if path not in self.files:
             shown = os.path.relpath(path, self.base_dir)
-            self.files[path] = composition.load(path, shown, self.variables, self.found)
+            self.files[path] = composition.load(path, shown, self.base_dir, self.variables, self.found)
         return self.files[path]
 
     def _refused(self, path: str, folder: Path | None = None) -> tuple[str, str] | None:

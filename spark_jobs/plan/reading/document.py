@@ -7,17 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.diagnostics import codes
+from spark_jobs.diagnostics.diagnostic import Diagnostics
 from spark_jobs.diagnostics.source import SourceFile, Span
+from spark_jobs.disk import regular
 from spark_jobs.limits import FILE_CHARACTERS
+from spark_jobs.plan import paths
 from spark_jobs.plan.reading import model, reader, secrecy, yaml_tree
 from spark_jobs.plan.reading import nodes as written
 from spark_jobs.plan.reading.yaml_tree import Mapping, Node, Scalar, Sequence, is_null
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from collections.abc import Mapping as MappingType
     from pathlib import Path
-
-    from spark_jobs.diagnostics.diagnostic import Diagnostics
 
 
 #: No character has more bytes, and a mark may stand before them.
@@ -42,13 +44,12 @@ def open_text(path: Path, found: Diagnostics, name: str | None = None) -> Source
     """A file's text; None when it cannot be read as UTF-8, which `found` then says."""
     shown = name or str(path)
     try:
-        with path.open("rb") as file_of_bytes:
-            raw = file_of_bytes.read(_MOST_BYTES + 1)
+        raw = regular.content(path, _MOST_BYTES)
     except OSError as error:
         reason = "no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
         found.add(codes.E000.at(None, f"cannot read `{shown}`: {reason}", help="check the path"))
         return None
-    if len(raw) > _MOST_BYTES:
+    except regular.TooLarge:
         message = f"cannot read `{shown}`: the file is larger than {FILE_CHARACTERS >> 20} MiB"
         found.add(codes.E000.at(None, message, help="check the path"))
         return None
@@ -62,6 +63,41 @@ def open_text(path: Path, found: Diagnostics, name: str | None = None) -> Source
         found.add(codes.E000.at(Span(file, len(before), len(before)), message, help="save the file as UTF-8"))
         return None
     return SourceFile(shown, text)
+
+
+def open_tree(
+    path: Path,
+    name: str,
+    variables: MappingType[str, str],
+    found: Diagnostics,
+    *,
+    base_dir: Path,
+    marks: Collection[str],
+) -> tuple[SourceFile | None, Node | None]:
+    """The text of a file that a pipeline names, and its tree; each is None where it cannot be had.
+
+    A file outside of the base folder that has no key by which files of its kind are known may be anything, a file of
+    secrets as well: no message shows a line of it.
+
+    Args:
+        path: where the file is.
+        name: how messages call it.
+        variables: what is filled in.
+        found: gets what is wrong with it.
+        base_dir: the base folder.
+        marks: the keys by which a file of its kind is known.
+    """
+    mine = Diagnostics()
+    file = open_text(path, mine, name)
+    tree = yaml_tree.read(file, variables, mine) if file else None
+    is_known = isinstance(tree, Mapping) and any(mark in tree.entries for mark in marks)
+    if not is_known and not paths.is_inside(path, base_dir):
+        for shown in [file, *(problem.span.file for problem in mine if problem.span)]:
+            if shown is not None:
+                shown.hide(0, len(shown.text))
+    for problem in mine:
+        found.add(problem)
+    return file, tree
 
 
 def read(file: SourceFile, variables: MappingType[str, str], found: Diagnostics) -> Document | None:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from spark_jobs.plan.reading.nodes import NodeSource
 
+#: The keys by which a format schema is known.
+_MARKS = ("fields", "records", "defs")
+
 
 def load(
     nodes: list[NodeSource], base_dir: Path, variables: Mapping[str, str], found: Diagnostics, *, allow_absolute: bool
@@ -29,7 +32,7 @@ def load(
                 place = reader.value_span(node.tree, ("config", *path))
                 refused = paths.security_problem(part, base_dir, allow_absolute=allow_absolute)
                 problems = Diagnostics()
-                layout = None if refused else _read(Path(paths.resolve(part, base_dir)), part, variables, problems)
+                layout = None if refused else _read(part, base_dir, variables, problems)
                 for problem in problems:
                     message = f"format schema `{part}`: {problem.message}"
                     found.add(problem.code.at(problem.span or place, message, help=problem.help))
@@ -37,9 +40,11 @@ def load(
                     node.parts[path] = layout
 
 
-def _read(path: Path, shown: str, variables: Mapping[str, str], problems: Diagnostics) -> formats.Layout | None:
-    file = document.open_text(path, problems, shown)
-    tree = yaml_tree.read(file, variables, problems) if file else None
+def _read(
+    written: str, base_dir: Path, variables: Mapping[str, str], problems: Diagnostics
+) -> formats.Layout | None:
+    path = Path(paths.resolve(written, base_dir))
+    _, tree = document.open_tree(path, written, variables, problems, base_dir=base_dir, marks=_MARKS)
     if tree is None:
         return None
     if not isinstance(tree, yaml_tree.Mapping):

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RuleFile:
-    """The file of rules: its path, as the pipeline names it, and where."""
+    """The file of rules: its path, the base folder, as the pipeline names it, and where."""
 
     path: Path
+    base_dir: Path
     name: str
     place: Span
 
@@ -60,9 +61,12 @@ def load(nodes: Iterable[NodeSource], file: RuleFile | None, variables: Mapping[
 
 def _read(rules: RuleFile, variables: Mapping[str, str], problems: Diagnostics) -> Mapping[str, yaml_tree.Mapping]:
     """The rules of the file by their names; none where it is not as it should be."""
-    file = document.open_text(rules.path, problems, rules.name)
-    tree = yaml_tree.read(file, variables, problems) if file else None
-    if tree is not None:
+    _, tree = document.open_tree(
+        rules.path, rules.name, variables, problems, base_dir=rules.base_dir, marks=reader.allowed_keys(LogRules)
+    )
+    if tree is not None and not isinstance(tree, yaml_tree.Mapping):
+        problems.add(codes.E007.at(reader.head(tree.span), "a file of log rules is a mapping with `rules:`"))
+    elif tree is not None:
         reader.read(LogRules, tree, problems, key="log_rules")
     listed = tree.get("rules") if isinstance(tree, yaml_tree.Mapping) and not problems.has_errors else None
     entries = listed.entries if isinstance(listed, yaml_tree.Mapping) else {}

@@ -1,0 +1,51 @@
+"""Reads small files that people wrote: regular ones alone, up to a size, and nothing that waits for somebody."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: Opening a pipe waits for nobody, and a terminal becomes nobody's.
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+
+
+class NotRegular(OSError):
+    """A folder, a pipe, a device, or what a system shows as a file, such as those below `/proc`."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(None, "it is no regular file", str(path))
+
+
+class TooLarge(Exception):
+    """A file of more bytes than such files have."""
+
+
+def content(path: Path, most_bytes: int) -> bytes:
+    """All bytes of a file.
+
+    Args:
+        path: where it is.
+        most_bytes: how many it may have.
+
+    Raises:
+        OSError: it cannot be read, or is no regular file: something else, or one that has not the bytes that the file
+            system says.
+        TooLarge: it has more bytes than it may have.
+    """
+    # Asked before it is opened, as opening a device may do something.
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise NotRegular(path)
+    with open(os.open(path, _FLAGS), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise NotRegular(path)
+        if status.st_size > most_bytes:
+            raise TooLarge(str(path))
+        found = file.read(status.st_size + 1)
+    if len(found) != status.st_size:
+        raise NotRegular(path)
+    return found

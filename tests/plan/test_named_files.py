@@ -38,9 +38,7 @@ def base(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", ["pipe", "device", "process"])
-def test_what_is_no_regular_file_is_refused_and_nobody_waits_for_it(
-    kind: str, shape: str, base: Path
-) -> None:
+def test_what_is_no_regular_file_is_refused_and_nobody_waits_for_it(kind: str, shape: str, base: Path) -> None:
     if kind == "pipe":
         os.mkfifo(base / "pipe")
     file = {"pipe": base / "pipe", "device": Path("/dev/zero"), "process": Path("/proc/self/status")}[kind]

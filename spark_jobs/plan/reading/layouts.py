@@ -40,9 +40,7 @@ def load(
                     node.parts[path] = layout
 
 
-def _read(
-    written: str, base_dir: Path, variables: Mapping[str, str], problems: Diagnostics
-) -> formats.Layout | None:
+def _read(written: str, base_dir: Path, variables: Mapping[str, str], problems: Diagnostics) -> formats.Layout | None:
     path = Path(paths.resolve(written, base_dir))
     _, tree = document.open_tree(path, written, variables, problems, base_dir=base_dir, marks=_MARKS)
     if tree is None:

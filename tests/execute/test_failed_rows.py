@@ -157,3 +157,18 @@ def test_other_windows_of_a_key_stay_when_one_fails(ran: Any, window: str, keys:
     found = ran(head + stages + output("o", "c", under("all")) + output("p", "x", under("all")), f"k,a,b,v,at\n{data}")
     assert totals(found, "o") == totals(found, "p") == good
     assert {each[3] for each in letters(found)} == {"transform:c"}
+
+
+def test_what_leaves_with_a_row_says_that_it_was_one_and_where_it_failed(ran: Any) -> None:
+    """A result that fails tells its aggregate itself."""
+    large = summed("y", "s", "k, b", "sum(if v > 65 then 0 else v * 150000000000000000)")
+    found = ran(HEAD + summed("x", "s", "k, a") + refusing("c", "x", 5) + large + output("o", "c") + output("q", "s"))
+    told = {
+        row["_cxl_dlq_source_row"]: row["_cxl_dlq_error_detail"]
+        for row in rows(found["dead.csv"])
+        if row["_cxl_dlq_error_category"] == "correlated"
+    }
+    begin = "correlated with failure in group: row"
+    why = "field 'ok': conversion failed: cannot convert 'x' to Int (an aggregated row, at 'c')"
+    overflow = "aggregate y: integer overflow in sum"
+    assert told == dict.fromkeys("12", f"{begin} 1: {why}") | dict.fromkeys("34", f"{begin} 3: {overflow}")

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from tests.execute import pipelines
 from tests.execute.test_correlation import output, rows
 from tests.execute.test_retraction import HEAD, ran, refusing, summed
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["ran"]
 
@@ -114,3 +120,49 @@ def test_a_late_record_rejects_no_group_and_is_no_collateral(ran: Any) -> None:
     assert [row["t"] for row in rows(found["o.csv"])] == ["5", "8"]
     assert len(rows(found["raw.csv"])) == 4
     assert dead(found) == [("s", "4", "late_record", "time_window:h")]
+    assert [row["$ck.k"] for row in rows(found["dead.csv"])] == ["k2"]
+
+
+MERGED = """
+    pipeline: {name: merged}
+    error_handling:
+      strategy: continue
+      dlq: {path: out/dead.csv, per_source: {t: {path: out/t.csv}}}
+    nodes:
+      - type: source
+        name: s
+        config: &s
+          {type: csv, path: in.csv, schema: {k: string, n: int, at: date_time}, watermark: {column: at},
+           correlation_key: [n, k]}
+      - {type: source, name: t, config: {<<: *s, path: t.csv, correlation_key: k}}
+      - {type: source, name: u, config: {type: csv, path: u.csv, schema: {k: string, n: int, at: date_time},
+         watermark: {column: at}}}
+      - {type: transform, name: x, input: s, config: {cxl: 'emit k = "x"'}}
+      - {type: merge, name: m, inputs: [x, t, u], config: {mode: interleave}}
+      - type: aggregate
+        name: h
+        input: m
+        config: {group_by: [k], time_window: WINDOW, cxl: emit c = count(*)}
+      - {type: output, name: o, input: h, config: {type: csv, path: out/o.csv}}
+"""
+
+
+@pytest.mark.parametrize("window", ["{tumbling: {size: 1h}}", "{session: {gap: 1h}}"])
+@pytest.mark.parametrize("split_bytes", [20, 1 << 20])
+def test_a_late_record_shows_the_key_that_it_was_read_with(
+    here: Path, monkeypatch: pytest.MonkeyPatch, window: str, split_bytes: int
+) -> None:
+    """Whatever of it is left where streams are merged, and wherever it turns out that the record is late."""
+    monkeypatch.setenv("CLINKER_SPLIT_BYTES", str(split_bytes))
+    lines = (
+        "k,n,at\nk1,1,2026-01-01T12:00:00\nk2,,2026-01-01T15:00:00\nk3,7,2026-01-01T10:00:00\n,8,2026-01-01T09:00:00\n"
+    )
+    pipelines.write(
+        here, {"pipeline.yaml": MERGED.replace("WINDOW", window), **dict.fromkeys(("in.csv", "t.csv", "u.csv"), lines)}
+    )
+    assert pipelines.run(here).result.exit_code == 2
+    found = pipelines.outputs(here)
+    names = ("_cxl_dlq_source_name", "k", "$ck.k", "$ck.n")
+    shown = [[row[name] for name in names] for row in rows(found["dead.csv"])]
+    assert shown == [["s", "k3", "k3", "7"], ["s", "", "", "8"], ["u", "k3", "", ""], ["u", "", "", ""]]
+    assert [[row["k"], row["$ck.k"]] for row in rows(found["t.csv"])] == [["k3", "k3"], ["", ""]]

@@ -163,7 +163,7 @@ class _Court:
         late: dict[Any, Trouble] = {}
         for number, trouble in enumerate(trouble for node in self.found.nodes.values() for trouble in node.late):
             late.setdefault(trouble.row.identity if model.is_correlated else number, trouble)
-        letters += [self._of_record(replace(each, row=replace(each.row, keys={}))) for each in late.values()]
+        letters += [self._of_record(self._with_key(each)) for each in late.values()]
         named |= set(late)
         for what, row in (self.collateral | self.firsts).items():
             if what in named:
@@ -172,6 +172,15 @@ class _Court:
             source = row.record[0] if row.is_record and row.record else MERGED
             letters.append(self._letter(row, source, category, "correlation_commit"))
         return sorted(letters)
+
+    def _with_key(self, trouble: Trouble) -> Trouble:
+        """A late record, with the key that it was read with."""
+        record = trouble.row.record
+        assert record is not None
+        fields = self.model.inputs.fields[record]
+        return replace(
+            trouble, row=replace(trouble.row, keys={name: fields.get(name) for name in self.model.keys[record[0]]})
+        )
 
     def _of_record(self, trouble: Trouble) -> Letter:
         row = trouble.row

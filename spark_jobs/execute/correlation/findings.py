@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.execute.letters.marks import Holds
 from spark_jobs.execute.tasks import part_file
 from spark_jobs.execute.tasks.facts import FACTS, KEYLESS, REJECTED, record_numbers
 
@@ -56,8 +57,14 @@ def aggregated(facts: pa.Table) -> np.ndarray:
     return found
 
 
-def rejected(facts: pa.Table, rows_before: Mapping[int, int]) -> pa.Table:
-    """The groups that facts reject, each with what comes first in the order of records."""
+def rejected(facts: pa.Table, rows_before: Mapping[int, int], nodes: Sequence[str]) -> pa.Table:
+    """The groups that facts reject, each with what comes first in the order of records.
+
+    Args:
+        facts: what failed.
+        rows_before: the records of a split's file before it, by the split's number.
+        nodes: the names of the nodes by their numbers.
+    """
     facts = facts.filter(pc.not_equal(facts.column("group"), pa.scalar(0, pa.uint64())))
     facts = facts.sort_by([("group", "ascending"), *((name, "ascending") for name in ("source", "split", "row"))])
     group = facts.column("group").to_numpy()
@@ -68,6 +75,10 @@ def rejected(facts: pa.Table, rows_before: Mapping[int, int]) -> pa.Table:
     before = np.array([rows_before.get(int(split), 0) for split in np.unique(splits)], dtype=np.int64)
     rows = before[np.searchsorted(np.unique(splits), splits)] + first.column("row").to_numpy() + 1
     whys = pc.binary_join_element_wise("row ", pa.array(rows).cast(pa.string()), ": ", first.column("why"), "")
+    # The row of an aggregate has the place of its first record, with which nothing may be wrong.
+    failed_at = pa.array(nodes, pa.string()).take(first.column("node"))
+    of_row = pc.binary_join_element_wise(whys, " (an aggregated row, at '", failed_at, "')", "")
+    whys = pc.if_else(pc.equal(first.column("holds"), Holds.ROW), of_row, whys)
     return pa.table([first.column("group"), whys, first.column("source")], schema=REJECTED)
 
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_jobs.cxl import schema, types
+from spark_jobs.cxl.failure import Category
 from spark_jobs.execute import identity
 from spark_jobs.execute.letters import display, reread, runs
 from spark_jobs.formats.csv.options import CsvWrite
@@ -145,9 +147,26 @@ class Rows:
         branches = pa.array(self.branches, pa.string()).take(display.single(part.column("branch")))
         columns += [shown.each("stage"), branches, shown.each("trigger")]
         if self.errors.include_source_row:
-            columns += display.records(part, box.columns, again)
-            columns += display.keys(part, box.key, self.inputs.correlation_fields)
+            records = display.records(part, box.columns, again)
+            columns += records
+            columns += self._keys(box, part, shown, dict(zip(box.columns, records, strict=True)))
         return columns
+
+    def _keys(
+        self, box: Letterbox, part: pa.Table, shown: display.Shown, records: Mapping[str, pa.Array]
+    ) -> list[pa.Array]:
+        """The correlation keys, those of late records by their columns: where it is found out keys are not at hand."""
+        keys = display.keys(part, box.key, self.inputs.correlation_fields)
+        is_late = pc.equal(shown.each("category"), Category.LATE_RECORD)
+        if not pc.any(is_late).as_py():
+            return keys
+        steps, numbers = self.inputs.steps, self.inputs.numbers
+        source = display.single(part.column("source"))
+        for place, name in enumerate(box.key):
+            keyed = [numbers[each] for each, step in steps.items() if name in step.correlation_key]
+            is_mine = pc.and_(is_late, pc.is_in(source, pa.array(keyed, source.type)))
+            keys[place] = pc.if_else(is_mine, pc.fill_null(records[name], ""), keys[place])
+        return keys
 
 
 def _batch(columns: Sequence[pa.Array]) -> pa.RecordBatch:

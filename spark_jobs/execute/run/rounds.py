@@ -121,7 +121,7 @@ class Rounds:
         holds = facts.column("holds").to_numpy()
         records, rows_ = self._first(facts, holds)
         in_last = facts.filter(pa.array(np.isin(holds, (Holds.IN_LAST, Holds.ROW))))
-        of_rows = findings.joined([self.failed_rows.rejected, findings.rejected(in_last, products.rows_before)])
+        of_rows = findings.joined([self.failed_rows.rejected, self._rejected(in_last, products.rows_before)])
         rows = np.union1d(self.failed_rows.numbers, findings.aggregated(in_last))
         is_same = np.array_equal(of_rows.column("group").to_numpy(), self._of_rows.column("group").to_numpy())
         is_same = is_same and np.array_equal(rows, self._rows)
@@ -164,7 +164,7 @@ class Rounds:
         rows = self._written("rows", pa.table([told.column("aggregated"), first], schema=ROWS).sort_by("number"))
         mine = self.failed_rows
         mine.letters.append(settled.Found(tuple(products.letters), marks.Holding((Holds.ROW,), rows=rows)))
-        mine.rejected = findings.joined([mine.rejected, findings.rejected(facts, products.rows_before)])
+        mine.rejected = findings.joined([mine.rejected, self._rejected(facts, products.rows_before)])
         mine.numbers = np.union1d(mine.numbers, findings.aggregated(facts))
         unmade = self._written("unmade", pa.table([mine.numbers], schema=TRACED))
         self.known = replace(self.known, unmade=unmade)
@@ -192,9 +192,12 @@ class Rounds:
         else:
             self._blame(facts, rows_before)
 
+    def _rejected(self, facts: pa.Table, rows_before: Mapping[int, int]) -> pa.Table:
+        return findings.rejected(facts, rows_before, list(self.plan.standings))
+
     def _blame(self, facts: pa.Table, rows_before: Mapping[int, int]) -> None:
         """Failures reject groups."""
-        self._of_records = findings.joined([self._of_records, findings.rejected(facts, rows_before)])
+        self._of_records = findings.joined([self._of_records, self._rejected(facts, rows_before)])
         whole = facts.select(["whole", "record"]).rename_columns(findings.PAIRS.names)
         buckets = facts.select(["whole", "bucket"]).rename_columns(findings.PAIRS.names)
         self._buckets = findings.distinct([self._buckets, buckets])

@@ -75,7 +75,8 @@ class Partial(partial.Partial):
     def fail_late(self, batch: batches.Batch, rows: Numbers, starts: Numbers) -> None:
         """Some records of a batch that are late for certain, with the starts of their windows."""
         late = windows.late(self.step.name, rows, starts, starts + self.window.size_us)
-        # Where others turn out to be late, correlation keys are not known: entries do not depend on where that is.
+        # Where others turn out to be late, correlation keys are not known: entries do not depend on where that is, they
+        # show the key that the record was read with.
         known = [name for name in batch.data.schema.names if name not in CORRELATION]
         self.fail(replace(batch, data=batch.data.select(known)), late, stage=_stage(self.step))
 

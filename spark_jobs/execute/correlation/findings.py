@@ -78,8 +78,8 @@ def rejected(facts: pa.Table, rows_before: Mapping[int, int], nodes: Sequence[st
     # The row of an aggregate has the place of its first record, with which nothing may be wrong.
     failed_at = pa.array(nodes, pa.string()).take(first.column("node"))
     of_row = pc.binary_join_element_wise(whys, " (an aggregated row, at '", failed_at, "')", "")
-    whys = pc.if_else(pc.equal(first.column("holds"), Holds.ROW), of_row, whys)
-    return pa.table([first.column("group"), whys, first.column("source")], schema=REJECTED)
+    told = pc.if_else(pc.equal(first.column("holds"), Holds.ROW), of_row, whys)
+    return pa.table([first.column("group"), told, first.column("source")], schema=REJECTED)
 
 
 def joined(tables: Sequence[pa.Table]) -> pa.Table:

@@ -123,13 +123,14 @@ def _sources(flows: Iterable[Flow]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Feed:
-    """An input as its consumer sees it; `span` is where the consumer names it."""
+    """An input as its consumer sees it; `span` is where the consumer names it, `written` what it calls the node."""
 
     node: str
     port: str
     qualifier: str
     span: Span
     flow: Flow
+    written: str
 
 
 @dataclass(frozen=True)

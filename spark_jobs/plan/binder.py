@@ -188,7 +188,10 @@ class NodeScope:
             if node.is_source:
                 labels = [(name, (name,))]
             elif node.type.wiring in (Wiring.LIST, Wiring.NAMED):
-                labels = [(feed.qualifier or feed.node, feed.flow.sources) for feed in feeds]
+                # In another file its nodes are known by their whole names alone.
+                is_here = node.instance == self.node.instance
+                names = (feed.qualifier or (feed.written if is_here else feed.node) for feed in feeds)
+                labels = [(name, feed.flow.sources) for name, feed in zip(names, feeds, strict=True)]
             for label, sources in labels:
                 local = label.removeprefix(mine)
                 found[local] = found.get(local, frozenset()).union(sources)
@@ -346,7 +349,8 @@ def _feeds(node: NodeSource, bindings: Bindings) -> tuple[Feed, ...] | None:
             return None
         if not all(_port_fits(need, reference.node, flows[port], bindings) for need in reference.needs):
             return None
-        feeds.append(Feed(reference.node, port, reference.qualifier, reference.span, flows[port]))
+        written = reference.written or reference.node
+        feeds.append(Feed(reference.node, port, reference.qualifier, reference.span, flows[port], written))
     return tuple(feeds)
 
 

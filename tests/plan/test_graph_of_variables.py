@@ -229,3 +229,60 @@ def test_nodes_of_the_init_phase_read_what_is_set_above_them(
 ) -> None:
     text = f"pipeline:\n  name: p\n  vars: {CAP_AND_TOP}\n" + (INIT % (above, value)).lstrip("\n")
     assert [item.code.id for item in problems(tmp_path, text) if item.code.id.startswith("E")] == codes
+
+
+BODY = """
+_compose:
+  name: body
+  inputs: { one: { schema: [{ name: id, type: int }] }, two: { schema: [{ name: id, type: int }] } }
+  outputs: { out: passed, both: merged }
+  scoped_vars: { source: { label: { type: string } } }
+nodes:
+  - { type: transform, name: passed, input: one, config: { cxl: "emit a = id" } }
+  - { type: merge, name: merged, inputs: [one, two] }
+  - { type: transform, name: read, input: merged, config: { cxl: "emit x = INNER" } }
+"""
+CALLS = """
+pipeline: { name: p, vars: { source: { label: { type: string, default: none } } } }
+nodes:
+  - { type: source, name: left, config: { type: csv, path: l.csv, schema: { id: int } } }
+  - { type: source, name: right, config: { type: csv, path: r.csv, schema: { id: int } } }
+  - { type: composition, name: first, use: body.comp.yaml, inputs: { one: left, two: right } }
+  - { type: composition, name: second, use: body.comp.yaml, inputs: { one: right, two: left } }
+  - { type: merge, name: calls, inputs: [first, second] }
+  - { type: transform, name: t, input: calls, config: { cxl: "emit x = OUTER" } }
+  - { type: output, name: o, input: t, config: { type: csv, path: o.csv } }
+"""
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "values"),
+    [
+        ("$source.one.label", "$source.first.label", ["L", "none", "L"]),
+        ("$source.two.label", "$source.second.label", ["none", "L", "none"]),
+        ("$source.one.label", "$source.left.label", ["L", "none", "L"]),
+    ],
+)
+def test_an_input_may_be_a_call_or_a_port(inner: str, outer: str, values: list[str], tmp_path: Path) -> None:
+    """Behind the merge of two calls, and in a body behind the merge of its ports: as the file names them."""
+    write(tmp_path, BODY.replace("INNER", inner), "body.comp.yaml")
+    write(tmp_path, CHANNEL.replace("names", "elsewhere").partition("    elsewhere")[0], "k.channel.yaml")
+    plan = planned(tmp_path, CALLS.replace("OUTER", outer), channel=str(tmp_path / "k.channel.yaml"))
+    steps = [plan.by_name[name].step for name in ("first/read", "second/read", "t")]
+    assert [step.program.statements[0].value.value for step in steps] == values  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "words"),
+    [
+        ("$source.one.label", "$source.merged.label", "inputs here: first, left, right, second"),
+        ("$source.first.label", "$source.first.label", "inputs here: left, one, right, two"),
+    ],
+)
+def test_inputs_of_other_files_are_not_known_by_their_short_names(
+    inner: str, outer: str, words: str, tmp_path: Path
+) -> None:
+    write(tmp_path, BODY.replace("INNER", inner), "body.comp.yaml")
+    items = [item for item in problems(tmp_path, CALLS.replace("OUTER", outer)) if item.is_error]
+    assert {item.code.id for item in items} == {"E200"}
+    assert all(words in str(item.help) for item in items)

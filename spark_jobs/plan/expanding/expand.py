@@ -268,7 +268,7 @@ class Expander:
         for reference in node.inputs:
             target = self._target(reference, node.name, level)
             if target is not None:
-                inputs.append(replace(reference, node=target[0], port=target[1]))
+                inputs.append(replace(reference, node=target[0], port=target[1], written=reference.node))
         name = f"{prefix}/{node.name}" if prefix and node.name else node.name
         missing = len(inputs) < len(node.inputs)
         return replace(

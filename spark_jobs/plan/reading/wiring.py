@@ -30,6 +30,7 @@ class Reference:
     """A name of an input as it is written: node, port, and the qualifier it is given.
 
     `path` leads to it inside the node. `needs` names the composition ports that records come in by, innermost first.
+    `written` is the node as the file names it, where that is a call or a port that stands for another by now.
     """
 
     node: str
@@ -38,6 +39,7 @@ class Reference:
     span: Span
     path: tuple[str | int, ...]
     needs: tuple[str, ...] = ()
+    written: str = ""
 
 
 def read(item: Mapping, kind: NodeType, found: Diagnostics) -> tuple[Reference, ...]:

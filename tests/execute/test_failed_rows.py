@@ -27,8 +27,9 @@ POLICIES = ["any", "all", "primary"]
 def ran(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     without_spark.install(monkeypatch)
 
-    def run(pipeline: str, data: str = DATA, bare: str = "k,a,b,v\n") -> dict[str, bytes]:
+    def run(pipeline: str, data: str = DATA, bare: str = "k,a,b,v\n", more: str = "") -> dict[str, bytes]:
         pipelines.write(tmp_path, {"pipeline.yaml": pipeline, "in.csv": data, "bare.csv": bare})
+        pipelines.write(tmp_path, {"in_more.csv": f"k,a,b,v\n{more}"})
         if request.param > 1:
             pipelines.with_splits(monkeypatch, tmp_path, "in.csv", request.param)
         outcome = pipelines.run(tmp_path)
@@ -172,3 +173,28 @@ def test_what_leaves_with_a_row_says_that_it_was_one_and_where_it_failed(ran: An
     why = "field 'ok': conversion failed: cannot convert 'x' to Int (an aggregated row, at 'c')"
     overflow = "aggregate y: integer overflow in sum"
     assert told == dict.fromkeys("12", f"{begin} 1: {why}") | dict.fromkeys("34", f"{begin} 3: {overflow}")
+
+
+@pytest.mark.parametrize("path", ["glob: in*.csv", "path: in.csv"])
+def test_what_leaves_with_a_record_says_in_which_of_several_files_that_is(ran: Any, path: str) -> None:
+    """A row number is of its file: record 2 of one file is good, that of the other is not."""
+    fail = "      - {type: transform, name: c, input: s, config: {cxl: emit ok = 1 / (v - 7)}}\n"
+    pipeline = HEAD.replace("path: in.csv", path).replace("v: int}", "v: int}, on_unmapped: drop")
+    more = {"glob: in*.csv": "k2,a1,b,7\n", "path: in.csv": ""}[path]
+    found = ran(pipeline + fail + output("o", "c"), "k,a,b,v\nk1,a1,b,1\nk2,a1,b,2\nk1,a1,b,7\n", more=more)
+    told = [
+        (row["_cxl_dlq_source_file"], row["_cxl_dlq_source_row"], row["_cxl_dlq_error_detail"].partition("group: ")[2])
+        for row in rows(found["dead.csv"])
+        if row["_cxl_dlq_error_category"] == "correlated"
+    ]
+    why = "field 'ok': division by zero"
+    assert (
+        told
+        == {
+            "glob: in*.csv": [
+                ("in.csv", "1", f"row 3: {why} (in in.csv)"),
+                ("in.csv", "2", f"row 1: {why} (in in_more.csv)"),
+            ],
+            "path: in.csv": [("in.csv", "1", f"row 3: {why}")],
+        }[path]
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ from spark_jobs.execute.tasks import part_file
 from spark_jobs.execute.tasks.facts import FACTS, KEYLESS, REJECTED, record_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 #: Groups and records of which something is known.
 PAIRS = pa.schema([("group", pa.uint64()), ("record", pa.int64())])
@@ -57,29 +58,47 @@ def aggregated(facts: pa.Table) -> np.ndarray:
     return found
 
 
-def rejected(facts: pa.Table, rows_before: Mapping[int, int], nodes: Sequence[str]) -> pa.Table:
-    """The groups that facts reject, each with what comes first in the order of records.
+@dataclass(frozen=True)
+class Names:
+    """What people read in place of numbers.
 
     Args:
-        facts: what failed.
         rows_before: the records of a split's file before it, by the split's number.
+        file_of: the file of a split, where its source has several.
         nodes: the names of the nodes by their numbers.
     """
+
+    rows_before: Mapping[int, int]
+    file_of: Callable[[int], str]
+    nodes: Sequence[str]
+
+
+def rejected(facts: pa.Table, names: Names) -> pa.Table:
+    """The groups that facts reject, each with what comes first in the order of records."""
     facts = facts.filter(pc.not_equal(facts.column("group"), pa.scalar(0, pa.uint64())))
     facts = facts.sort_by([("group", "ascending"), *((name, "ascending") for name in ("source", "split", "row"))])
     group = facts.column("group").to_numpy()
     is_first = np.ones(len(group), dtype=bool)
     is_first[1:] = group[1:] != group[:-1]
     first = facts.filter(pa.array(is_first))
-    splits = first.column("split").to_numpy()
-    before = np.array([rows_before.get(int(split), 0) for split in np.unique(splits)], dtype=np.int64)
-    rows = before[np.searchsorted(np.unique(splits), splits)] + first.column("row").to_numpy() + 1
-    whys = pc.binary_join_element_wise("row ", pa.array(rows).cast(pa.string()), ": ", first.column("why"), "")
+    splits, of = np.unique(first.column("split").to_numpy(), return_inverse=True)
+    before = np.array([names.rows_before.get(int(split), 0) for split in splits], dtype=np.int64)
+    files = pa.array([names.file_of(int(split)) for split in splits], pa.string()).take(pa.array(of))
+    rows = before[of] + first.column("row").to_numpy() + 1
+    number, why, source, holds, node = (
+        first.column(name).combine_chunks() for name in ("group", "why", "source", "holds", "node")
+    )
     # The row of an aggregate has the place of its first record, with which nothing may be wrong.
-    failed_at = pa.array(nodes, pa.string()).take(first.column("node"))
-    of_row = pc.binary_join_element_wise(whys, " (an aggregated row, at '", failed_at, "')", "")
-    told = pc.if_else(pc.equal(first.column("holds"), Holds.ROW), of_row, whys)
-    return pa.table([first.column("group"), told, first.column("source")], schema=REJECTED)
+    is_row, has_file = pc.equal(holds, Holds.ROW), pc.not_equal(files, "")
+    failed_at = pa.array(names.nodes, pa.string()).take(node)
+    of_row = pc.binary_join_element_wise(" (an aggregated row, at '", failed_at, "'", "")
+    in_file = pc.binary_join_element_wise(pc.if_else(is_row, "; in ", " (in "), files, "")
+    row_texts = pa.array(rows).cast(pa.string())
+    whys = pc.binary_join_element_wise(
+        "row ", row_texts, ": ", why, pc.if_else(is_row, of_row, ""), pc.if_else(has_file, in_file, ""),
+        pc.if_else(pc.or_(is_row, has_file), ")", ""), "",
+    )  # fmt: skip
+    return pa.table([number, whys, source], schema=REJECTED)
 
 
 def joined(tables: Sequence[pa.Table]) -> pa.Table:

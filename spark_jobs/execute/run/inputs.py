@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -64,6 +65,17 @@ class Inputs:
         if split < 0:
             return MERGED if source < 0 else f"<source:{self.source_name(source)}>"
         return self.by_number[split][1].file_plan.file.name
+
+    @cached_property
+    def _with_files(self) -> frozenset[str]:
+        """The sources that have several files."""
+        files = {(name, place.file_plan.file.name) for name, place in self.splits}
+        return frozenset(name for name, count in Counter(name for name, _ in files).items() if count > 1)
+
+    def one_of_several(self, split: int) -> str:
+        """The name of the file that a split belongs to, where its source has several; else nothing."""
+        name, place = self.by_number.get(split, ("", None))
+        return place.file_plan.file.name if place is not None and name in self._with_files else ""
 
     def source_name(self, source: int) -> str:
         """A source's name by its number."""

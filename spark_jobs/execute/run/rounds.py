@@ -38,8 +38,6 @@ from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.plan import plan as plans
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import SparkSession
 
     from spark_jobs.execute.run.products import Products
@@ -94,8 +92,8 @@ class Rounds:
     _oversized: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     #: The buckets of groups over all sources.
     _buckets: pa.Table = field(default_factory=findings.PAIRS.empty_table)
-    #: Failures of which the groups of some are still to be found, and the rows before each split.
-    _keyless: tuple[pa.Table, Mapping[int, int]] | None = None
+    #: Failures of which the groups of some are still to be found, and the pass that they are of.
+    _keyless: tuple[pa.Table, Products] | None = None
     #: What is to be looked for: the records of groups, the first records of groups, the sizes in buckets.
     _traced: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     _sought: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
@@ -121,7 +119,7 @@ class Rounds:
         holds = facts.column("holds").to_numpy()
         records, rows_ = self._first(facts, holds)
         in_last = facts.filter(pa.array(np.isin(holds, (Holds.IN_LAST, Holds.ROW))))
-        of_rows = findings.joined([self.failed_rows.rejected, self._rejected(in_last, products.rows_before)])
+        of_rows = findings.joined([self.failed_rows.rejected, self._rejected(in_last, products)])
         rows = np.union1d(self.failed_rows.numbers, findings.aggregated(in_last))
         is_same = np.array_equal(of_rows.column("group").to_numpy(), self._of_rows.column("group").to_numpy())
         is_same = is_same and np.array_equal(rows, self._rows)
@@ -164,7 +162,7 @@ class Rounds:
         rows = self._written("rows", pa.table([told.column("aggregated"), first], schema=ROWS).sort_by("number"))
         mine = self.failed_rows
         mine.letters.append(settled.Found(tuple(products.letters), marks.Holding((Holds.ROW,), rows=rows)))
-        mine.rejected = findings.joined([mine.rejected, self._rejected(facts, products.rows_before)])
+        mine.rejected = findings.joined([mine.rejected, self._rejected(facts, products)])
         mine.numbers = np.union1d(mine.numbers, findings.aggregated(facts))
         unmade = self._written("unmade", pa.table([mine.numbers], schema=TRACED))
         self.known = replace(self.known, unmade=unmade)
@@ -180,7 +178,6 @@ class Rounds:
         taken = int(facts.column("holds")[0].as_py())
         holding = marks.Holding((taken,), records=self.known.dead[-1])
         self._letters.append(settled.Found(tuple(products.letters), holding))
-        rows_before = products.rows_before
         self._traced = findings.aggregated(facts)
         self.failed_rows.forgets = True
         if not len(self._traced):
@@ -188,16 +185,17 @@ class Rounds:
         self.retracted += len(self._traced)
         self.retractions += int(len(self._traced) > 0)
         if pc.any(findings.are_keyless(facts)).as_py():
-            self._keyless = facts, rows_before
+            self._keyless = facts, products
         else:
-            self._blame(facts, rows_before)
+            self._blame(facts, products)
 
-    def _rejected(self, facts: pa.Table, rows_before: Mapping[int, int]) -> pa.Table:
-        return findings.rejected(facts, rows_before, list(self.plan.standings))
+    def _rejected(self, facts: pa.Table, products: Products) -> pa.Table:
+        names = findings.Names(products.rows_before, products.inputs.one_of_several, list(self.plan.standings))
+        return findings.rejected(facts, names)
 
-    def _blame(self, facts: pa.Table, rows_before: Mapping[int, int]) -> None:
+    def _blame(self, facts: pa.Table, products: Products) -> None:
         """Failures reject groups."""
-        self._of_records = findings.joined([self._of_records, self._rejected(facts, rows_before)])
+        self._of_records = findings.joined([self._of_records, self._rejected(facts, products)])
         whole = facts.select(["whole", "record"]).rename_columns(findings.PAIRS.names)
         buckets = facts.select(["whole", "bucket"]).rename_columns(findings.PAIRS.names)
         self._buckets = findings.distinct([self._buckets, buckets])
@@ -263,9 +261,9 @@ class Rounds:
             self.failed_rows.learn(sought, facts.filter(pa.array(holds == Holds.KEYED)))
             self._weigh(self.failed_rows.with_groups(failed), of_pass)
         elif self._keyless is not None:
-            failed, rows_before = self._keyless
+            failed, of_pass = self._keyless
             self._keyless = None
-            self._blame(findings.with_keys(failed, facts.filter(pa.array(holds == Holds.KEYED))), rows_before)
+            self._blame(findings.with_keys(failed, facts.filter(pa.array(holds == Holds.KEYED))), of_pass)
             self._reject()
         elif len(self._traced):
             facts = facts.filter(pa.array(holds == Holds.TRACED))

@@ -79,6 +79,23 @@ def _batches(
     opened: parquet.ParquetFile, file: InputFile, rows: int, groups: list[int], names: list[str]
 ) -> Iterator[pa.RecordBatch]:
     """Some columns of some row groups."""
+    if any(_has_dictionary(field.type) for field in opened.schema_arrow if field.name in names):
+        # Arrow cannot join the dictionaries of several row groups within lists, maps and structures.
+        for group in groups:
+            yield from _batches_of(opened, file, rows, [group], names)
+    else:
+        yield from _batches_of(opened, file, rows, groups, names)
+
+
+def _has_dictionary(kind: pa.DataType) -> bool:
+    """Whether a type has dictionaries within other values."""
+    inner = [kind.field(at).type for at in range(kind.num_fields)]
+    return any(pa.types.is_dictionary(one) or _has_dictionary(one) for one in inner)
+
+
+def _batches_of(
+    opened: parquet.ParquetFile, file: InputFile, rows: int, groups: list[int], names: list[str]
+) -> Iterator[pa.RecordBatch]:
     with _told(file):
         found = iter(opened.iter_batches(rows, groups, columns=names, use_threads=False))
     while True:

@@ -196,6 +196,8 @@ def _bare(kind: pa.DataType) -> pa.DataType:
     """A type with numbers for days and moments, which may be any."""
     if pa.types.is_dictionary(kind):
         return _bare(kind.value_type)
+    if pa.types.is_null(kind):
+        return pa.int8()  # Arrow miscounts nulls without a type within a part of a list.
     if pa.types.is_date32(kind):
         return pa.int32()
     if pa.types.is_temporal(kind):

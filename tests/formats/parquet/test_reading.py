@@ -314,3 +314,49 @@ def _counts(path: Path) -> Iterator[int]:
     for split in splits.plan(scan.files, 1000):
         for block in reader.read(split, scan.files[split.file], wanted, SplitOutcome()):
             yield block.count
+
+
+TEXTS_WITHIN = [
+    (lambda text: pa.list_(text), [["x", "y"], [], None, ["x"]], None),
+    (lambda text: pa.large_list(pa.list_(text)), [[["x"], []], [], None, [["y", None]]], None),
+    (
+        lambda text: pa.map_(pa.string(), text),
+        [[("k", "x")], [], None, [("k", "y"), ("l", None)]],
+        [{"k": "x"}, {}, None, {"k": "y", "l": None}],
+    ),
+    (lambda text: pa.list_(pa.struct([("p", text), ("q", pa.int8())])), [[{"p": "x", "q": 1}], [None], None, []], None),
+]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 100])
+@pytest.mark.parametrize(("kind", "given", "found"), TEXTS_WITHIN)
+@pytest.mark.parametrize("text", [pa.string(), pa.dictionary(pa.int32(), pa.string())])
+def test_texts_and_dictionaries_within_values_are_read_over_row_groups(
+    text: Any, kind: Any, given: Any, found: Any, rows: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"v": pa.array(given, kind(text)), "n": range(len(given))}), path, row_group_size=rows)
+    good, bad = read(path, column("n", types.INT), column("v", types.ANY))
+    assert ([row["v"] for row in good], bad) == (found or given, [])
+
+
+@pytest.mark.parametrize("block_bytes", [1, 4 << 20])
+@pytest.mark.parametrize(
+    ("kind", "given", "found"),
+    [
+        (pa.list_(pa.null()), [[None], [None, None], None, []] * 300, None),
+        (pa.map_(pa.string(), pa.null()), [[], [("k", None), ("l", None)]] * 600, [{}, {"k": None, "l": None}] * 600),
+        (
+            pa.list_(pa.struct([("p", pa.null()), ("q", pa.timestamp("s"))])),
+            [[{"p": None, "q": datetime(2024, 1, 2)}], [None, None], []] * 400,
+            None,
+        ),
+    ],
+)
+def test_nulls_without_a_type_within_values_are_nulls(
+    kind: Any, given: Any, found: Any, block_bytes: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"v": pa.array(given, kind)}), path)
+    good, bad = read(path, column("v", types.ANY), block_bytes=block_bytes)
+    assert ([row["v"] for row in good], bad) == (found or given, [])

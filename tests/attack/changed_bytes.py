@@ -6,8 +6,11 @@ import io
 import sys
 import time
 from dataclasses import dataclass, field, replace
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
+import fastavro
+import fastavro.write
 import pyarrow as pa
 from pyarrow import parquet
 
@@ -113,6 +116,28 @@ def _parquet() -> bytes:
     return sink.getvalue()
 
 
+def _avro(codec: str) -> bytes:
+    """A file of two blocks, with values of every shape in it."""
+    sink = io.BytesIO()
+    plain = [{"name": name, "type": ["null", kind]} for name, kind in (("a", "string"), ("f", "double"))]
+    nested = {"type": "map", "values": {"type": "array", "items": ["null", "long", "string"]}}
+    kind = {"type": "enum", "name": "k", "symbols": ["p", "q"]}
+    inner = {"type": "record", "name": "n", "fields": [{"name": "k", "type": kind}, {"name": "b", "type": "boolean"}]}
+    day = {"type": "int", "logicalType": "date"}
+    fields = [*plain, *({"name": name, "type": one} for name, one in zip("ixnd", ("long", nested, inner, day)))]
+    records = [
+        {"a": "é", "f": 0.5, "i": 1, "x": {"k": [1, None, "v"]}, "n": {"k": "p", "b": True}, "d": date(2024, 2, 29)},
+        {"a": None, "f": None, "i": 22, "x": {}, "n": {"k": "q", "b": False}, "d": date(1, 1, 1)},
+    ]
+    schema = fastavro.parse_schema({"type": "record", "name": "r", "fields": fields})
+    writer = fastavro.write.Writer(sink, schema, codec, sync_marker=b"0123456789abcdef")
+    for record in records:
+        writer.write(record)
+        writer.dump()
+    writer.flush()
+    return sink.getvalue()
+
+
 _LINES = 'a,i,f,d,b,x\nx,1,2.5,2024-02-29,true,é\n"q""\n,",22,,,no,\n,333,0.25,2024-03-01,,1\n'.encode()
 _KINDS = _layout(
     ("H", ({"name": "a", "start": 1, "width": 3}, {"name": "d", "start": 4, "width": 10})),
@@ -167,6 +192,8 @@ SAMPLES = {
         columns=_NUMBERED,
     ),
     "parquet": Sample("parquet", _parquet()),
+    "avro": Sample("avro", _avro("null")),
+    "avro, packed": Sample("avro", _avro("deflate")),
 }
 
 
@@ -189,8 +216,9 @@ def hold(sample: Sample, data: bytes, folder: Path) -> str:
     whole = _read(sample, folder / "whole", data, 1 << 30)
     for size in (7, 64):
         found = _read(sample, folder / "cut", data, size)
-        # Who reads a part asks the footer for more, and may meet another broken page first.
-        are_broken = sample.format == "parquet" and "refused" in (found[0], whole[0])
+        refused = [one[0] == "refused" for one in (found, whole)]
+        # Who reads a part asks the footer or the blocks for more, and may meet another broken place first.
+        are_broken = {"parquet": any, "avro": all}.get(sample.format, lambda _: False)(refused)
         assert are_broken or found == whole, f"{data!r} in splits of {size}: {found} instead of {whole}"
     took = time.process_time() - began
     assert took < _LIMIT_S, f"{took:.1f} s for {data!r}"

@@ -190,8 +190,8 @@ def _taken(records: Iterator[dict[str, Any]], most: int, block: container.Block,
     try:
         return [*itertools.islice(records, most)]
     except _UNREADABLE as problem:
-        reason = f"the block at byte {block.start} has no records of its schema: {problem or 'it ends too early'}"
-        raise container.broken(reason, name) from problem
+        why = "it ends too early" if isinstance(problem, EOFError) else problem
+        raise container.broken(f"the block at byte {block.start} has no records of its schema: {why}", name) from problem
 
 
 #: What the decoder raises for bytes that are not what the schema says.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import logging
 import os
@@ -11,9 +12,13 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # A shell that starts this in the background has it ignore interrupts, and what a test starts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -63,6 +68,7 @@ os.environ.update(
 )
 
 from tests.cluster import spark_cluster  # noqa: E402  # a fixture for whoever names it; Airflow's settings come first
+from tests.memory_folder import memory_folder  # noqa: E402
 
 __all__ = ["spark_cluster"]
 
@@ -78,6 +84,21 @@ _THOROUGH = (
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """The quick lane has its files in memory; on disks they are with the other lanes."""
+    if _leaves_out(config, "thorough") and (folder := memory_folder()):
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _memory_is_given_back(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    yield
+    made = tmp_path_factory.getbasetemp()
+    if request.session.testsfailed == 0 and (folder := memory_folder()) and made.is_relative_to(folder):
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long is left to those who have the time for a JVM as well."""
     for item in items:
@@ -87,7 +108,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("thorough")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The quick lane does not even import what it leaves out."""
+    if not _leaves_out(config, "thorough") or not collection_path.is_relative_to(REPOSITORY):
+        return None
+    name = collection_path.relative_to(REPOSITORY).as_posix()
+    return True if (name if collection_path.is_file() else f"{name}/").startswith(_THOROUGH) else None
+
+
+def pytest_collection_finish() -> None:
+    """All tests, and what they import, are here to stay: no collection of garbage needs to look at them again."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Two processes where no test needs a JVM or Airflow's database: those are there once."""
+    return min(2, os.cpu_count() or 1) if _leaves_out(config, "spark") and _leaves_out(config, "airflow") else 0
+
+
+def _leaves_out(config: pytest.Config, mark: str) -> bool:
+    """Whether the tests that were asked for are surely without those of a mark."""
     chosen = config.getoption("markexpr", "") or ""
-    return min(2, os.cpu_count() or 1) if "not spark" in chosen and "not airflow" in chosen else 0
+    return f"not {mark}" in chosen.split(" and ")

@@ -203,7 +203,7 @@ PIPELINES = [
     pytest.param(text, id=f"{shown(page)}-{number}")
     for page in PAGES
     for number, text in enumerate(blocks(page, "yaml"))
-    if isinstance(found := yaml.safe_load(text), dict) and {"pipeline", "nodes"} <= set(found)
+    if isinstance(found := yaml.load(text, yaml.CSafeLoader), dict) and {"pipeline", "nodes"} <= set(found)
 ]
 
 

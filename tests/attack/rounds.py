@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.memory_folder import memory_folder
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -89,16 +91,28 @@ def rounds(name: str, chosen: argparse.Namespace, one: Callable[[random.Random, 
 
         return in_its_own
 
-    return in_one_folder(name, chosen, of)
+    return in_one_folder(name, chosen, of, memory_folder())
 
 
-def in_one_folder(name: str, chosen: argparse.Namespace, of: Callable[[Path], Callable[[random.Random], str]]) -> int:
-    """Play the rounds that a command line asks for; `of` makes a round's function from the folder of all of them."""
+def in_one_folder(
+    name: str,
+    chosen: argparse.Namespace,
+    of: Callable[[Path], Callable[[random.Random], str]],
+    where: str | None = None,
+) -> int:
+    """Play the rounds that a command line asks for; `of` makes a round's function from the folder of all of them.
+
+    Args:
+        name: the attack's module.
+        chosen: the command line.
+        of: what makes a round's function.
+        where: the folder of the folder of all rounds, where that is not the system's for temporary files.
+    """
     logger = logging.getLogger("clinker")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     tally, began = Tally(name), time.monotonic()
-    root = Path(tempfile.mkdtemp(prefix=f"clinker-attack-{name}-"))
+    root = Path(tempfile.mkdtemp(prefix=f"clinker-attack-{name}-", dir=where))
     try:
         one = of(root)
         for number in range(chosen.first, chosen.first + chosen.count):

@@ -14,6 +14,7 @@ import pytest
 from spark_jobs import plan as planning
 from spark_jobs import result
 from spark_jobs.cli import clinker, run
+from spark_jobs.disk import volumes
 from spark_jobs.plan import planner
 from spark_jobs.plan.options import RunOptions
 from tests.execute import without_spark
@@ -21,6 +22,8 @@ from tests.execute import without_spark
 if TYPE_CHECKING:
     from spark_jobs.cli.report import Report
     from spark_jobs.plan.plan import Plan
+
+    Captured = pytest.CaptureFixture[str]
 
 GOOD = """
 pipeline: { name: shop }
@@ -136,7 +139,7 @@ def test_memory_is_written_as_in_a_pipeline(text: str, here: Path, executed: lis
     ids=" ".join,
 )
 def test_what_is_wrong_is_exit_1_and_says_so(
-    argv: list[str], here: Path, executed: list[tuple[Plan, RunOptions]], capsys: pytest.CaptureFixture[str]
+    argv: list[str], here: Path, executed: list[tuple[Plan, RunOptions]], capsys: Captured
 ) -> None:
     assert clinker.main(argv) == 1
     assert capsys.readouterr().err
@@ -165,7 +168,7 @@ def test_what_is_wrong_is_exit_1_and_says_so(
     ids=" ".join,
 )
 def test_what_is_right_is_exit_0_on_standard_output(
-    argv: list[str], here: Path, executed: list[tuple[Plan, RunOptions]], capsys: pytest.CaptureFixture[str]
+    argv: list[str], here: Path, executed: list[tuple[Plan, RunOptions]], capsys: Captured
 ) -> None:
     assert clinker.main(argv) == 0
     assert capsys.readouterr().out
@@ -174,7 +177,7 @@ def test_what_is_right_is_exit_0_on_standard_output(
 
 
 def test_a_dry_run_asks_for_inputs_and_a_run_leaves_that_to_execution(
-    here: Path, executed: list[tuple[Plan, RunOptions]], capsys: pytest.CaptureFixture[str]
+    here: Path, executed: list[tuple[Plan, RunOptions]], capsys: Captured
 ) -> None:
     (here / "orders.csv").unlink()
     assert clinker.main(["run", "good.yaml", "--dry-run"]) == 1
@@ -183,7 +186,7 @@ def test_a_dry_run_asks_for_inputs_and_a_run_leaves_that_to_execution(
     assert clinker.main(["run", "good.yaml"]) == 2
 
 
-def test_machines_get_reports(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_machines_get_reports(here: Path, capsys: Captured) -> None:
     assert clinker.main(["validate", "bad.yaml", "--diagnostics", "json"]) == 1
     (item,) = json.loads(capsys.readouterr().err)["diagnostics"]
     assert (item["code"], item["line"]) == ("E200", 5)
@@ -191,7 +194,7 @@ def test_machines_get_reports(here: Path, capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(capsys.readouterr().err)["version"] == "2.1.0"
 
 
-def test_init_makes_a_pipeline_that_is_valid(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_init_makes_a_pipeline_that_is_valid(here: Path, capsys: Captured) -> None:
     assert clinker.main(["init", "shop"]) == 0
     assert clinker.main(["validate", "shop/pipeline.yaml"]) == 0
     assert clinker.main(["init", "shop"]) == 1
@@ -203,7 +206,7 @@ def metrics(folder: Path, name: str, **values: object) -> None:
     (folder / f"{name}.json").write_text(json.dumps({"schema_version": 1, "execution_id": name, **values}))
 
 
-def test_collecting_appends_and_deletes_what_it_understands(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_collecting_appends_and_deletes_what_it_understands(here: Path, capsys: Captured) -> None:
     spool, archive = here / "spool", here / "deep" / "all.ndjson"
     metrics(spool, "b", pipeline_name="second")
     metrics(spool, "a", pipeline_name="first")
@@ -232,12 +235,12 @@ def test_collecting_never_glues_metrics_onto_a_torn_line(here: Path) -> None:
     assert json.loads((here / "all.ndjson").read_text().splitlines()[1])["execution_id"] == "a"
 
 
-def test_a_spool_folder_that_is_missing_is_exit_1(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_spool_folder_that_is_missing_is_exit_1(here: Path, capsys: Captured) -> None:
     assert clinker.main(["metrics", "collect", "--spool-dir", "gone", "--output-file", "a"]) == 1
     assert "gone" in capsys.readouterr().err
 
 
-def test_completion_scripts_are_valid_shell(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_scripts_are_valid_shell(here: Path, capsys: Captured) -> None:
     assert clinker.main(["completion", "bash"]) == 0
     script = capsys.readouterr().out
     subprocess.run(["bash", "-n"], input=script.encode(), check=True)
@@ -255,7 +258,7 @@ def test_run_tells_programs_everything_in_one_document(
     is_there: bool,
     here: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Captured,
 ) -> None:
     without_spark.install(monkeypatch)
     (here / "warned.yaml").write_text(WARNED)
@@ -268,7 +271,7 @@ def test_run_tells_programs_everything_in_one_document(
     assert all(item["file"] == "warned.yaml" for item in report["diagnostics"])
 
 
-def test_what_nobody_complains_about_is_an_empty_document(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_nobody_complains_about_is_an_empty_document(here: Path, capsys: Captured) -> None:
     for command in (
         ["run", "good.yaml", "--dry-run"],
         ["explain", "good.yaml", "--format", "text"],
@@ -278,9 +281,7 @@ def test_what_nobody_complains_about_is_an_empty_document(here: Path, capsys: py
         assert json.loads(capsys.readouterr().err)["diagnostics"] == []
 
 
-def test_an_interrupt_is_in_the_document(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_interrupt_is_in_the_document(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     monkeypatch.setattr(planning, "load", lambda *_: signal.raise_signal(signal.SIGTERM))
     assert clinker.main(["run", "good.yaml", "--diagnostics", "sarif"]) == 130
     (found,) = json.loads(capsys.readouterr().err)["runs"][0]["results"]
@@ -301,7 +302,7 @@ def test_sigterm_is_exit_130_in_every_command(argv: list[str], here: Path, monke
     [("bad.yaml", "E200", "bad.yaml:5:76"), ("pending.yaml", "E400", "pending.yaml:6:"), ("none.yaml", "E000", "")],
 )
 def test_a_run_that_ends_at_planning_leaves_its_record(
-    file: str, code: str, place: str, here: Path, capsys: pytest.CaptureFixture[str]
+    file: str, code: str, place: str, here: Path, capsys: Captured
 ) -> None:
     assert clinker.main(["run", file, "--work-dir", "work", "--execution-id", "x1"]) == 1
     record = result.read(Path("work"), "x1")
@@ -325,7 +326,7 @@ def test_a_run_that_is_interrupted_before_it_began_leaves_its_record(
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "é" * 101, "a" * 201, "a\nb"])
 def test_an_execution_id_has_to_name_a_file(
-    name: str, here: Path, executed: list[tuple[Plan, RunOptions]], capsys: pytest.CaptureFixture[str]
+    name: str, here: Path, executed: list[tuple[Plan, RunOptions]], capsys: Captured
 ) -> None:
     assert clinker.main(["run", "good.yaml", "--execution-id", name]) == 1
     assert "200 bytes" in capsys.readouterr().err
@@ -385,8 +386,9 @@ def test_starting_up_loads_little(statement: str, also: list[str]) -> None:
 
 
 def test_a_spill_folder_that_is_missing_stops_the_run_before_any_work(
-    here: Path, executed: list[tuple[Plan, RunOptions]], capsys: pytest.CaptureFixture[str]
+    here: Path, executed: list[tuple[Plan, RunOptions]], capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(volumes, "kind", lambda _: volumes.Kind.OTHER)  # wherever the tests have their files
     (here / "clinker.toml").write_text('[storage.spill]\ndir = "scratch"\n')
     assert clinker.main(["run", "good.yaml", "--explain"]) == 0
     assert "[storage.spill.dir]" in capsys.readouterr().out

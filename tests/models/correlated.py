@@ -52,7 +52,7 @@ class Model(Places):
     rounds: int = 0
 
     def __post_init__(self) -> None:
-        raw = yaml.safe_load(self.plan.path.read_text())
+        raw = yaml.load(self.plan.path.read_text(), yaml.CSafeLoader)
         super().__init__(self.plan, raw)
         for name, step in self.plan.sources.items():
             inputs.read(self.plan.base_dir, name, step, self.inputs)

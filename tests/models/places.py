@@ -17,7 +17,7 @@ class Places:
         self.plan = plan
         self.raw = {node["name"]: node for node in raw["nodes"]}
         for call in [node for node in raw["nodes"] if node["type"] == "composition"]:
-            body = yaml.safe_load((plan.base_dir / call["use"]).read_text())
+            body = yaml.load((plan.base_dir / call["use"]).read_text(), yaml.CSafeLoader)
             self.raw |= {f"{call['name']}/{node['name']}": node for node in body["nodes"]}
         self.order = {name: number for number, name in enumerate(self.raw)}
         self.keys = {name: step.correlation_key for name, step in plan.sources.items()}

@@ -18,7 +18,7 @@ from tests.execute import pipelines, without_spark
 CASES = [
     pytest.param(case, id=f"{path.stem}: {case['case']}")
     for path in sorted(Path(__file__).parent.glob("cases/*.yaml"))
-    for case in yaml.safe_load_all(path.read_text())
+    for case in yaml.load_all(path.read_text(), yaml.CSafeLoader)
 ]
 #: Dead letters without id and timestamp; the rest is compared to the letter.
 VOLATILE = 2

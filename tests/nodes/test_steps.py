@@ -5,15 +5,16 @@ from __future__ import annotations
 import importlib
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs import plan as planning
 from spark_jobs.nodes import node, operator
 from spark_jobs.nodes.node import Step
 from spark_jobs.nodes.terms.shape import Meet, Role
-from tests.nodes.test_descriptions import pipelines
+
+if TYPE_CHECKING:
+    from spark_jobs.plan.plan import Plan
 
 #: What a step can say beside its name; all but `kind` are neutral where a type says nothing.
 CAN_SAY = {
@@ -103,14 +104,9 @@ def test_what_each_step_says_is_known() -> None:
     assert {name: {say for say in CAN_SAY if say in vars(each)} for name, each in step_types().items()} == SAYS
 
 
-@pytest.fixture(scope="module")
-def steps(tmp_path_factory: pytest.TempPathFactory) -> list[Step]:
-    folder, found = tmp_path_factory.mktemp("steps"), []
-    for number, text in enumerate(pipelines()):
-        path = folder / f"pipeline_{number}.yaml"
-        path.write_text(text)
-        found += [planned.step for planned in planning.load(path).nodes if planned.step is not None]
-    return found
+@pytest.fixture
+def steps(plans: list[Plan]) -> list[Step]:
+    return [planned.step for plan in plans for planned in plan.nodes if planned.step is not None]
 
 
 def roles(step: Step) -> dict[Step, set[Role]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spark_jobs.cli import clinker
 from tests.execute import pipelines, without_spark
 from tests.execute.test_correlation import output, rows
 from tests.execute.test_retraction import HEAD, refusing, summed
@@ -198,3 +200,28 @@ def test_what_leaves_with_a_record_says_in_which_of_several_files_that_is(ran: A
             "path: in.csv": [("in.csv", "1", f"row 3: {why}")],
         }[path]
     )
+
+
+OWN_FILE = HEAD.replace(
+    "{path: out/dead.csv}", "{per_source: {s: {path: out/own.csv, max_rate: RATE, min_records: 1}}}"
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "rate", "exit_code", "counts"),
+    [("k3,a3,c,3\n", "0.1", 2, {}), ("k3,a3,b,?\n", "0.1", 3, {"s": 1}), ("k3,a3,b,?\n", "0.2", 2, {"s": 1})],
+)
+def test_the_row_of_an_aggregate_is_of_no_source_in_counts_rates_and_files(
+    here: Path, capsys: pytest.CaptureFixture[str], line: str, rate: str, exit_code: int, counts: dict[str, int]
+) -> None:
+    """Its entry says `<merged>`: it is in no file of a source, so the log names it, and counts for no source's rate."""
+    text = OWN_FILE.replace("RATE", rate) + summed("x", "s", "b") + refusing("c", "x", 5) + output("o", "c")
+    pipelines.write(here, {"pipeline.yaml": text, "in.csv": DATA + line})
+    assert clinker.main(["run", "pipeline.yaml", "--metrics-spool-dir", "spool"]) == exit_code
+    (spool,) = (here / "spool").iterdir()
+    figures = json.loads(spool.read_text())
+    assert (figures["per_source_dlq_counts"], figures["records_dlq"]) == (counts, 1)
+    assert (here / "out" / "own.csv").exists() == (exit_code == 2 and bool(counts))
+    told = [line for line in capsys.readouterr().err.splitlines() if "dropped" in line]
+    why = "row 6: field 'ok': conversion failed: cannot convert 'x' to Int (transform:c, type_coercion_failure)"
+    assert told == ([] if counts else [f"WARNING dropped an aggregated row that begins with in.csv, {why}"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_jobs.contract import MERGED
 from spark_jobs.execute import logs
 from spark_jobs.execute.letters import gather, runs
 
@@ -45,9 +46,12 @@ def _named(rows: Rows, reports: Sequence[Letters]) -> list[tuple[str, Reason]]:
     merged = runs.Merged(files, (-1, max(entry.dropped_splits[1] for entry in first)))
     for part in merged.parts():
         shown = rows.shown(part.slice(0, gather.NAMED - len(found)), merged.whys)
-        texts = (shown.files, shown.details(with_places=True), *map(shown.each, ("stage", "category", "field")))
-        for file, detail, stage, category, field in zip(*(column.to_pylist() for column in texts), strict=True):
-            found.append((f"dropped {file}, {detail} ({stage}, {category})", (stage, category, field or "")))
+        texts = (shown.sources, shown.files, shown.details(with_places=True))
+        reasons = map(shown.each, ("stage", "category", "field"))
+        columns = (column.to_pylist() for column in (*texts, *reasons))
+        for source, file, detail, stage, category, field in zip(*columns, strict=True):
+            what = "an aggregated row that begins with " if source == MERGED != file else ""
+            found.append((f"dropped {what}{file}, {detail} ({stage}, {category})", (stage, category, field or "")))
         if len(found) >= gather.NAMED:
             break
     return found

@@ -49,6 +49,8 @@ SCHEMA = pa.schema(
     ]
 )
 _ORDERED = ("source", "split", "row", "number", "cause_source", "cause_split", "cause_row", "at")
+#: Stands for the source of rows of aggregates, which are of none (decision 108).
+AGGREGATED = -2
 #: The file beside a file of entries that tells what is in its blocks.
 INDEX = ".index"
 #: So many dropped records are named one by one (decision 87).
@@ -141,7 +143,7 @@ class Gathered:
         )
         reason = numbers[failing.reason]
         self.count += len(failing)
-        sources = places[0].to_numpy()
+        sources = _of_sources(places[0], None if entries.marks is None else entries.marks.groups)
         count(sources, self.per_source)
         count(reason, self._per_why)
         is_filed = np.full(len(failing), True) if self._filed is None else np.isin(sources, list(self._filed))
@@ -165,7 +167,7 @@ class Gathered:
         reason = numbers[table.column("reason").to_numpy()]
         table = table.set_column(table.schema.get_field_index("reason"), SCHEMA.field("reason"), pa.array(reason))
         self.count += table.num_rows
-        sources = table.column("source").to_numpy()
+        sources = sources_of(table)
         count(sources, self.per_source)
         count(reason, self._per_why)
         if self._filed is None:
@@ -305,6 +307,16 @@ def is_sorted(table: pa.Table, more: tuple[str, ...] = ()) -> bool:
         if is_after.all():
             return True
     return bool((is_after | is_equal).all())
+
+
+def sources_of(table: pa.Table) -> np.ndarray:
+    """The sources of entries, as they are counted and filed."""
+    return _of_sources(table.column("source"), table.column("group"))
+
+
+def _of_sources(source: pa.Array | pa.ChunkedArray, group: pa.Array | pa.ChunkedArray | None) -> np.ndarray:
+    known: np.ndarray = source.to_numpy()
+    return known if group is None else np.where(group.to_numpy() == 0, known, AGGREGATED)
 
 
 def count(keys: Rows, counts: dict[int, int]) -> None:

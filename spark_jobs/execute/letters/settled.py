@@ -65,7 +65,7 @@ def _counted(_: RunSpec, letters: Sequence[report.Letters], splits: tuple[int, i
     per_reason: dict[int, int] = {}
     for part in merged.parts():
         found.count += part.num_rows
-        gather.count(part.column("source").to_numpy(), found.per_source)
+        gather.count(gather.sources_of(part), found.per_source)
         gather.count(part.column("reason").to_numpy(), per_reason)
     for reason, count in per_reason.items():
         category = merged.whys[reason].category

@@ -1,6 +1,7 @@
 """Sort keys as bytes: one binary value per record whose order as bytes is the order that a list of fields asks for.
 
-Whatever the fields are, sorting, merging and cutting at ranges then compare one column. Each field takes one byte that
+Whatever the fields are, sorting, merging and cutting at ranges then compare one column. Where several columns are
+compared as well, `columns` has the same order in numbers. Each field takes one byte that
 says where its nulls go, and the bytes of the value, inverted where the order is descending: numbers as 8 bytes, most
 significant first; texts in UTF-8 with an end mark. Values that carry their kind are ordered by kind first (see
 `_dynamic`). The rule is spec/exec.md 1.2.
@@ -41,7 +42,7 @@ def field(column: pa.Array, static: types.Type, *, descending: bool = False, nul
         descending: whether large values come first.
         nulls_first: whether nulls come before all values, else after them; `descending` has no part in it.
     """
-    if static.is_dynamic or static.kind is types.Kind.ARRAY:
+    if _has_kinds(static):
         body = _dynamic(column, static)
     elif static.kind is types.Kind.STRING:
         body = _text(column)
@@ -49,11 +50,54 @@ def field(column: pa.Array, static: types.Type, *, descending: bool = False, nul
         body = fixed(big_endian(number(column, static)))
     if descending:
         body = _inverted(body)
-    valid = column.is_valid().to_numpy(zero_copy_only=False)
-    marks = np.where(valid, _VALUE, _NULL_FIRST if nulls_first else _NULL_LAST).astype(np.uint8)
+    marks = _marks(column, nulls_first=nulls_first)
     if column.null_count:
-        body = pc.if_else(pa.array(valid), body, pa.scalar(b"", KEY))
+        body = pc.if_else(pa.array(marks == _VALUE), body, pa.scalar(b"", KEY))
     return joined([fixed(marks.reshape(len(column), 1)), body])
+
+
+def columns(
+    column: pa.Array, static: types.Type, *, descending: bool = False, nulls_first: bool = False
+) -> list[pa.Array]:
+    """The same order by columns of signed numbers and bytes without nulls, the most important one first.
+
+    They are made and compared in a part of the time of `field`, whose bytes are one value.
+    """
+    if _has_kinds(static):
+        return [field(column, static, descending=descending, nulls_first=nulls_first)]
+    body: pa.Array
+    if static.kind is not types.Kind.STRING:
+        signed = (number(column, static) ^ _SIGN).view(np.int64)
+        body = pa.array(~signed if descending else signed)
+    else:
+        body = _inverted(_text(column)) if descending else pc.cast(column.fill_null(""), pa.binary())
+    return [pa.array(_marks(column, nulls_first=nulls_first).astype(np.int8)), body]
+
+
+def ranks(column: pa.Array) -> np.ndarray:
+    """The ranks of texts or bytes, from 0; each value is compared once. Those of nulls mean nothing."""
+    encoded = column.dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    found = np.zeros(max(len(order), 1), np.int64)
+    found[order] = np.arange(len(order))
+    chosen: np.ndarray = found[encoded.indices.fill_null(0).to_numpy()]
+    return chosen
+
+
+def width(static: types.Type) -> int:
+    """How many columns these are."""
+    return 1 if _has_kinds(static) else 2
+
+
+def _has_kinds(static: types.Type) -> bool:
+    return static.is_dynamic or static.kind is types.Kind.ARRAY
+
+
+def _marks(column: pa.Array, *, nulls_first: bool) -> np.ndarray:
+    """Where nulls go, for each record."""
+    valid = column.is_valid().to_numpy(zero_copy_only=False)
+    found: np.ndarray = np.where(valid, _VALUE, _NULL_FIRST if nulls_first else _NULL_LAST).astype(np.uint8)
+    return found
 
 
 def joined(parts: Sequence[pa.Array]) -> pa.Array:

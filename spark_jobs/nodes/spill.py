@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.nodes import memory, partition, words
+from spark_jobs.nodes import memory, partition, sorting, words
 from spark_jobs.nodes.records import order
 
 if TYPE_CHECKING:
@@ -171,7 +171,14 @@ def sorted_rows(table: pa.Table, by: Sequence[str]) -> pa.Array:
     if len(by) == 1:
         column = table.column(by[0]).combine_chunks()
         return pa.array(words.order(column.to_numpy())) if pa.types.is_integer(column.type) else pc.sort_indices(column)
-    return pa.array(np.lexsort([table.column(name).to_numpy() for name in reversed(by)]))
+    return pa.array(words.order_of_all([_numbers(table.column(name)) for name in by]))
+
+
+def _numbers(column: pa.ChunkedArray) -> np.ndarray:
+    """Whole numbers, or the ranks of bytes."""
+    if pa.types.is_integer(column.type):
+        return column.to_numpy()
+    return sorting.ranks(column.combine_chunks())
 
 
 def rows_before(table: pa.Table, by: Sequence[str], bound: Sequence[Any], side: Literal["left", "right"]) -> int:
@@ -186,7 +193,8 @@ def rows_before(table: pa.Table, by: Sequence[str], bound: Sequence[Any], side: 
 def _before(column: pa.ChunkedArray, value: Any, side: Literal["left", "right"]) -> int:
     """The same for one column of numbers or bytes."""
     if isinstance(value, int):
-        return int(np.searchsorted(column.to_numpy(), value, side=side))
+        numbers = column.to_numpy()
+        return int(np.searchsorted(numbers, numbers.dtype.type(value), side=side))
     comes_before = pc.less if side == "left" else pc.less_equal
     return int(pc.sum(comes_before(column, pa.scalar(value, column.type)), min_count=0).as_py())
 

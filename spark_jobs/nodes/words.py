@@ -5,7 +5,12 @@ That takes a fraction of what a stable sort of positions takes, and equal number
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 #: Words up to here are not negative.
 MOST = 1 << 62
@@ -21,15 +26,35 @@ def order(numbers: np.ndarray) -> np.ndarray:
     count = len(numbers)
     if count < 2:
         return np.arange(count)
-    low, high = int(numbers.min()), int(numbers.max())
-    if not fits(high - low + 1, count):
+    low, size = _range(numbers)
+    if not fits(size, count):
         return np.argsort(numbers, kind="stable")
     bits = _bits(count)
-    # Unsigned numbers beyond 63 bits become small by the subtraction, and so do those that are far from zero.
-    words = (numbers - numbers.dtype.type(low)).astype(np.int64) << bits | np.arange(count)
+    words = _from_zero(numbers, low) << bits | np.arange(count)
     words.sort()
     found: np.ndarray = words & ((1 << bits) - 1)
     return found
+
+
+def order_of_all(columns: Sequence[np.ndarray]) -> np.ndarray:
+    """The positions of rows by whole numbers in the first column, equal ones by those in the second, and so on."""
+    waiting, count = list(columns), len(columns[0])
+    while waiting and _is_ascending(waiting[-1]):
+        # Rows that stand in this order keep it.
+        waiting.pop()
+    rows = np.arange(count)
+    while waiting and count:
+        numbers = waiting.pop()
+        low, size = _range(numbers)
+        if fits(size, count):
+            # As many columns at once as share a word.
+            numbers = _from_zero(numbers, low)
+            while waiting and fits(size * _range(waiting[-1])[1], count):
+                low, more = _range(waiting[-1])
+                numbers = _from_zero(waiting.pop(), low) * size + numbers
+                size *= more
+        rows = rows[order(numbers[rows])]
+    return rows
 
 
 def distinct(numbers: np.ndarray) -> np.ndarray:
@@ -43,3 +68,21 @@ def distinct(numbers: np.ndarray) -> np.ndarray:
 
 def _bits(count: int) -> int:
     return max(count - 1, 1).bit_length()
+
+
+def _is_ascending(numbers: np.ndarray) -> bool:
+    return bool(np.all(numbers[1:] >= numbers[:-1]))
+
+
+def _range(numbers: np.ndarray) -> tuple[int, int]:
+    """The least of some numbers, and how many there are from it to the greatest."""
+    low, high = int(numbers.min()), int(numbers.max())
+    return low, high - low + 1
+
+
+def _from_zero(numbers: np.ndarray, low: int) -> np.ndarray:
+    """Numbers less the least of them, of which words have room for the greatest."""
+    wide = numbers if numbers.dtype.itemsize == 8 else numbers.astype(np.int64)
+    # Unsigned numbers beyond 63 bits become small by the subtraction, and so do those that are far from zero.
+    found: np.ndarray = (wide - wide.dtype.type(low)).astype(np.int64, copy=False)
+    return found

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types, values
-from spark_jobs.nodes import sorting
+from spark_jobs.nodes import sorting, spill
 
 _INTS = st.integers(values.MIN_INT, values.MAX_INT)
 _FLOATS = st.floats(allow_nan=False)
@@ -34,6 +34,14 @@ def order(static: types.Type, column: list[Any], **how: bool) -> list[Any]:
     key = sorting.field(values.to_arrow(column, static), static, **how)
     places = sorting.fixed(sorting.big_endian(range(len(column))))
     return [column[i] for i in pc.sort_indices(sorting.joined([key, places])).to_pylist()]
+
+
+def order_by_columns(static: types.Type, column: list[Any], **how: bool) -> list[Any]:
+    found = sorting.columns(values.to_arrow(column, static), static, **how)
+    assert len(found) == sorting.width(static)
+    assert not any(each.null_count for each in found)
+    table = pa.table({str(i): each for i, each in enumerate(found)})
+    return [column[i] for i in spill.sorted_rows(table, table.schema.names).to_pylist()]
 
 
 def rank(value: Any) -> int:
@@ -68,6 +76,8 @@ def test_values_of_a_kind(
     @given(st.lists(items | st.none(), max_size=8))
     def check(column: list[Any]) -> None:
         found = order(static.or_null(), column, descending=descending, nulls_first=nulls_first)
+        assert repr(found) == repr(expected(column, descending, nulls_first))
+        found = order_by_columns(static.or_null(), column, descending=descending, nulls_first=nulls_first)
         assert repr(found) == repr(expected(column, descending, nulls_first))
 
     check()

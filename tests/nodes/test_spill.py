@@ -73,6 +73,25 @@ def test_places_come_back_in_order(parts: list[list[int]], share: int) -> None:
     assert found == sorted(place for part in parts for place in part)
 
 
+_WIDE = st.sampled_from([-(2**63), -1, 0, 1, 2**53, 2**53 + 1, 2**63 - 1])
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.binary(max_size=2), _WIDE), min_size=1, max_size=30), max_size=40),
+    st.integers(2_000, 20_000),
+)
+def test_bytes_and_numbers_order_rows_together(parts: list[list[tuple[bytes, int]]], share: int) -> None:
+    rows = spill.Ordered(_Room(share), "n", ("text", "number", order.AT))
+    wanted: list[tuple[bytes, int, int]] = []
+    for part in parts:
+        new = [(text, number, len(wanted) + i) for i, (text, number) in enumerate(part)]
+        wanted += new
+        texts, numbers, places = zip(*new, strict=True)
+        rows.add(pa.table({"text": pa.array(texts, pa.binary()), "number": pa.array(numbers), order.AT: places}))
+    found = [row for table in rows.tables() for row in zip(*(each.to_pylist() for each in table.columns), strict=True)]
+    assert found == sorted(wanted)
+
+
 @pytest.mark.slow
 def test_many_runs_are_merged_within_the_share() -> None:
     """More runs than are merged at once; no table that comes back is larger than what is held."""

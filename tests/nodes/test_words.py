@@ -32,3 +32,19 @@ def test_rows_by_several_codes_whose_sizes_share_no_word(rows: list[tuple[int, i
     parts = [codes.Codes(np.array([row[i] for row in rows], dtype=np.int64), size) for i, size in enumerate(sizes)]
     found = codes.order(parts, np.array(stand, dtype=np.int64))
     assert found.tolist() == sorted(stand, key=lambda row: rows[row])
+
+
+_COLUMN = st.tuples(
+    st.sampled_from([np.int8, np.int64, np.uint64]), st.sampled_from([(0, 0), (0, 1), (-3, 3), (-(2**63), 2**64 - 1)])
+)
+
+
+@given(st.lists(_COLUMN, min_size=1, max_size=4), st.integers(0, 12), st.data())
+def test_rows_by_several_columns(kinds: list[tuple[type, tuple[int, int]]], count: int, data: st.DataObject) -> None:
+    columns = []
+    for kind, (low, high) in kinds:
+        bounds = np.iinfo(kind)
+        numbers = st.integers(max(low, int(bounds.min)), min(high, int(bounds.max)))
+        columns.append(np.array(data.draw(st.lists(numbers, min_size=count, max_size=count)), dtype=kind))
+    found = words.order_of_all(columns)
+    assert found.tolist() == sorted(range(count), key=lambda row: [int(column[row]) for column in columns])

@@ -165,7 +165,9 @@ RANGED = Family(
     Fates(transform=Fate.MADE, meet=Fate.KEPT),
 )  # fmt: skip
 OWN = Family("$own.", "what a window's predicate reads of the record itself", "windows of a transform")
-SORTED = Family("$sorted", "bytes that have the order of a window's rows", "windows, on rows that are spilled")
+SORTED = Family(
+    "$sorted.", "a number or bytes by which a window's rows are ordered", "windows, on rows that are spilled"
+)
 HASHED = Family("$hashed.", "the same, as Arrow compares it", "departures", Fates(meet=Fate.GONE))
 MATCHED = Family("$match.", "a key of a combine, as Arrow compares it", "both sides of it", Fates(meet=Fate.GONE))
 ARGUMENT = Family("$arg.", "an argument of an aggregate function, for each record", "aggregates")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_jobs.cxl import types
 from spark_jobs.nodes import sorting, words
@@ -90,14 +89,8 @@ def _ranks(column: pa.Array, static: types.Type, valid: np.ndarray) -> Codes:
 
 
 def _texts(column: pa.Array) -> Codes:
-    """Ranks of texts, or of bytes; each is compared once."""
-    encoded = column.dictionary_encode()
-    order = pc.sort_indices(encoded.dictionary).to_numpy()
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.arange(len(order))
-    if not len(order):
-        return Codes(np.zeros(len(column), np.int64), 1)
-    return Codes(ranks[encoded.indices.fill_null(0).to_numpy()], len(order))
+    found = sorting.ranks(column)
+    return Codes(found, int(found.max(initial=0)) + 1)
 
 
 def joined(parts: Sequence[Codes], count: int) -> Codes:

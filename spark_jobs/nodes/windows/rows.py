@@ -1,4 +1,4 @@
-"""Rows on their way into sorted strips: by numbers in memory while they fit, by runs of bytes on disk beyond that."""
+"""Rows on their way into sorted strips: in memory while they fit, in runs on disk beyond that."""
 
 from __future__ import annotations
 
@@ -48,16 +48,29 @@ class Order:
             for f in self.fields
         ]
 
-    def group_bytes(self, rows: pa.RecordBatch) -> list[pa.Array]:
-        """Bytes for the partition of each row."""
-        return [sorting.field(rows.column(name), static) for name, static in self.keys]
+    def comparable(self, rows: pa.RecordBatch) -> dict[str, pa.Array]:
+        """Columns of numbers and bytes that have the order, by their names: first those of the keys."""
+        found = [column for name, static in self.keys for column in sorting.columns(rows.column(name), static)]
+        for f in self.fields:
+            found += sorting.columns(
+                rows.column(f.name), f.declared_type, descending=f.descending, nulls_first=f.nulls_first
+            )
+        return dict(zip((*self.key_names, *self.field_names), found, strict=True))
 
-    def field_bytes(self, rows: pa.RecordBatch) -> list[pa.Array]:
-        """Bytes for the values of each field."""
-        return [
-            sorting.field(rows.column(f.name), f.declared_type, descending=f.descending, nulls_first=f.nulls_first)
-            for f in self.fields
-        ]
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """The names of those of the keys."""
+        return tuple(SORTED.of(str(i)) for i in range(self._key_width))
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        """The names of those of the fields."""
+        count = sum(sorting.width(f.declared_type) for f in self.fields)
+        return tuple(SORTED.of(str(self._key_width + i)) for i in range(count))
+
+    @property
+    def _key_width(self) -> int:
+        return sum(sorting.width(static) for _, static in self.keys)
 
 
 @dataclass(frozen=True)
@@ -94,7 +107,8 @@ class Rows:
     _held: spill.Ordered = field(init=False)
 
     def __post_init__(self) -> None:
-        self._held = spill.Ordered(self.room, self.node, (SORTED.name,), self._keyed)
+        by = (*self.order.key_names, *self.order.field_names, order.AT)
+        self._held = spill.Ordered(self.room, self.node, by, self._keyed)
 
     def add(self, table: pa.Table) -> None:
         """Rows, with their places."""
@@ -143,26 +157,19 @@ class Rows:
     # ---- on disk ---------------------------------------------------------------------------------------------------
 
     def _keyed(self, table: pa.Table) -> pa.Table:
-        """The rows with bytes that have their order: the partition, the fields, the place."""
+        """The rows with what they are ordered by."""
         rows = batches.gather(table)
-        places = sorting.fixed(sorting.big_endian(rows.column(order.AT).to_numpy()))
-        parts = [*self.order.group_bytes(rows), *self.order.field_bytes(rows), places]
-        return pa.table(rows).append_column(SORTED.name, sorting.joined(parts))
+        return pa.table(batches.overlay(rows, self.order.comparable(rows)))
 
     def _merged(self) -> Iterator[Sorted]:
-        last: pa.RecordBatch | None = None
+        """Sorted rows, with where they change."""
+        last: pa.Table | None = None
         for table in self._held.tables():
-            rows = batches.gather(table.drop_columns([SORTED.name]))
-            if last is None:
-                yield self._marked(rows)
-            else:
-                yield self._marked(batches.gather(_one([last, rows]))).slice(1)
-            last = rows.slice(rows.num_rows - 1)
-
-    def _marked(self, rows: pa.RecordBatch) -> Sorted:
-        """Sorted rows, with where they change; the first begins a partition, unless it is there only to compare."""
-        starts = _any_change(self.order.group_bytes(rows), rows.num_rows)
-        return Sorted(rows, starts, starts | _any_change(self.order.field_bytes(rows), rows.num_rows))
+            starts = _any_change(table, self.order.key_names, last)
+            peers = starts | _any_change(table, self.order.field_names, last)
+            compared = [*self.order.key_names, *self.order.field_names]
+            last = table.select(compared).slice(table.num_rows - 1)
+            yield Sorted(batches.gather(table.drop_columns(compared)), starts, peers)
 
     def _cut(self, pieces: Iterator[Sorted]) -> Iterator[Strip]:
         """Strips of rows as they come off the disk; what has to be at hand with others waits for them."""
@@ -212,12 +219,15 @@ def _changes(numbers: np.ndarray) -> np.ndarray:
     return found
 
 
-def _any_change(columns: Sequence[pa.Array], count: int) -> np.ndarray:
-    """Where some column has other bytes than before; the first row is one."""
-    found = np.zeros(count, dtype=bool)
-    found[:1] = True
-    for column in columns:
-        found[1:] |= pc.not_equal(column.slice(1), column.slice(0, count - 1)).to_numpy(zero_copy_only=False)
+def _any_change(table: pa.Table, names: Sequence[str], before: pa.Table | None) -> np.ndarray:
+    """Where some of the columns has another value than the row before; a first row is one, with none before it."""
+    found = np.zeros(table.num_rows, dtype=bool)
+    found[0] = before is None
+    for name in names:
+        column = table.column(name)
+        found[1:] |= pc.not_equal(column.slice(1), column.slice(0, len(column) - 1)).to_numpy()
+        if before is not None:
+            found[0] |= column[0] != before.column(name)[0]
     return found
 
 

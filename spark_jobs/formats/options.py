@@ -11,11 +11,12 @@ import codecs
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
+from spark_jobs.cxl.types import Kind
 from spark_jobs.scan import compression
 from spark_jobs.scan.compression import Compression
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from spark_jobs.cxl.types import Type
 
@@ -94,6 +95,10 @@ class Options:
         """Whether a file that is written has the names of its columns, so that its encoding must have them."""
         return False
 
+    def takes_all(self, kinds: Iterable[Type]) -> bool:
+        """Whether columns of some types are surely written, whatever their values: no record fails for them."""
+        return False
+
     def type_problem(self, static: Type) -> str | None:
         """Why a column of some type cannot be written, whatever its values; None when it can."""
         return None
@@ -120,6 +125,17 @@ def encoding_problem(encoding: str) -> str | None:
     if not info._is_text_encoding or info.name in _NOT_FOR_FILES:
         return f"'{encoding}' is no encoding of text files"
     return None
+
+
+#: Encodings that have all characters.
+_COMPLETE = frozenset({"utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"})
+#: What every text format has a form for.
+_SCALARS = frozenset({Kind.NULL, Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.STRING, Kind.DATE, Kind.DATETIME})
+
+
+def are_plain(kinds: Iterable[Type], encoding: str) -> bool:
+    """Whether values of some types are scalars, and their texts can be written in an encoding."""
+    return codecs.lookup(encoding).name in _COMPLETE and all(each.kind in _SCALARS for each in kinds)
 
 
 def missing_character(text: str, encoding: str) -> str | None:

@@ -9,12 +9,12 @@ import numpy as np
 from spark_jobs.execute.tasks.facts import ROW_BITS, stored
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from spark_jobs.execute.run.inputs import Inputs
 
 
-def cursors(inputs: Inputs, records: Mapping[int, int], dead: Sequence[str], oversized: np.ndarray) -> dict[str, int]:
+def cursors(inputs: Inputs, records: Mapping[int, int], dead: str | None, oversized: np.ndarray) -> dict[str, int]:
     """The place in its source, from 1, of each source's last record that has not failed and was not taken back.
 
     A source that has none is not named. No cursor is behind the first record of a group that is too large.
@@ -22,7 +22,7 @@ def cursors(inputs: Inputs, records: Mapping[int, int], dead: Sequence[str], ove
     Args:
         inputs: what was read.
         records: how many records each split has.
-        dead: the files of records that have failed or were taken back.
+        dead: the file of records that have failed or were taken back; None: there are none.
         oversized: the numbers of the records of groups that are too large.
     """
     found: dict[str, int] = {}
@@ -46,14 +46,12 @@ def _first_of_each_split(numbers: np.ndarray) -> list[tuple[int, int]]:
     return list(zip(splits.tolist(), rows.tolist(), strict=True))
 
 
-def _dead_rows(split: int, dead: Sequence[str]) -> np.ndarray:
+def _dead_rows(split: int, dead: str | None) -> np.ndarray:
     """The rows of a split that are dead, ascending."""
-    parts = [np.empty(0, dtype=np.int64)]
-    for path in dead:
-        numbers = stored(path, "record").to_numpy()
-        low, high = np.searchsorted(numbers, [split << ROW_BITS, (split + 1) << ROW_BITS])
-        parts.append(numbers[low:high] - (split << ROW_BITS))
-    return np.unique(np.concatenate(parts))
+    numbers = np.empty(0, dtype=np.int64) if dead is None else stored(dead, "record").to_numpy()
+    low, high = np.searchsorted(numbers, [split << ROW_BITS, (split + 1) << ROW_BITS])
+    found: np.ndarray = numbers[low:high] - (split << ROW_BITS)
+    return found
 
 
 def _last(count: int, dead: np.ndarray) -> int:

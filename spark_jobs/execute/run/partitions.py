@@ -42,12 +42,14 @@ class Sizes:
         inputs: the files.
         memory_share: bytes that each task may hold.
         written: the sizes of what earlier jobs wrote down.
+        lays_all: whether the records of all sources are written down as they are read.
     """
 
     plan: plans.Plan
     inputs: Inputs
     memory_share: int
     written: Mapping[Need, Written]
+    lays_all: bool = False
 
     def of(self, name: str) -> int:
         """How many partitions a node's records are spread over."""
@@ -55,7 +57,9 @@ class Sizes:
 
     @property
     def laid(self) -> frozenset[str]:
-        """The sources with a large file that one task has to read: others go on with its records."""
+        """The sources with a large file that one task has to read: others go on with its records; or all sources."""
+        if self.lays_all:
+            return frozenset(self.plan.sources)
         found: dict[str, list[int]] = {}
         for name, place in self.inputs.splits:
             if place.file_plan.is_whole and place.limit is None:

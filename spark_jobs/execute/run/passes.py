@@ -11,14 +11,15 @@ from spark_jobs.execute.delivery import destination
 from spark_jobs.execute.delivery.local.depot import LocalDepot
 from spark_jobs.execute.letters import failed_record
 from spark_jobs.execute.run.partitions import Sizes, Written
-from spark_jobs.execute.run.products import Products
+from spark_jobs.execute.run.products import Laid, Products
 from spark_jobs.execute.spark import chain
 from spark_jobs.execute.tasks import roots, spec
 from spark_jobs.execute.tasks.facts import Known
 from spark_jobs.execute.tasks.kept import Kept
+from spark_jobs.nodes.output import shape
 from spark_jobs.nodes.source import record_origin as origins
 from spark_jobs.nodes.terms.shape import Role
-from spark_jobs.plan.physical import regions
+from spark_jobs.plan.physical import regions, trimming
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -44,6 +45,8 @@ class Pass:
         inputs: what is read, with what earlier passes have measured of it.
         values: what is known behind `$...`.
         known: what earlier passes have found of dead records and of rejected groups.
+        lays: whether the records of all sources are written down as they are read, and everybody goes on with that.
+        laid: what an earlier pass has written down of them, which is read instead of the sources then.
     """
 
     plan: plans.Plan
@@ -51,6 +54,8 @@ class Pass:
     inputs: Inputs
     values: Mapping[str, Any]
     known: Known = field(default_factory=Known)
+    lays: bool = False
+    laid: Laid | None = None
 
     def measure(self, spark: SparkSession) -> tuple[Inputs, Measures]:
         """Measure all splits; gives the inputs with their true borders, and what each split told."""
@@ -70,9 +75,14 @@ class Pass:
         written: dict[Need, list[Part]] = {}
         for index in range(len(self._jobs(written))):
             job = self._jobs(written)[index]  # planned anew: build sides that are small after all go to every task
-            with clock.phase(f"job {job.number}"):
-                reports = self._reports(spark, self._spec(job, products, written), products)
-            products.add(job.number, reports)
+            if self.lays and self.laid is not None and index == 0:
+                products.add_laid(self.laid, self.known)
+            else:
+                with clock.phase(f"job {job.number}"):
+                    reports = self._reports(spark, self._spec(job, products, written), products)
+                products.add(job.number, reports)
+                if self.lays and index == 0:
+                    products.laid = Laid(job.number, reports, self.known.dead)
             if products.is_useless:
                 return
             self._stop_when_broken(products)
@@ -91,14 +101,25 @@ class Pass:
 
     def _jobs(self, written: Mapping[Need, list[Part]]) -> tuple[regions.Job, ...]:
         sizes = self._sizes(written)
-        return regions.jobs(self.plan, sizes.of, sizes.laid)
+        unwanted = self._unwanted()
+        return tuple(trimming.without(job, unwanted) for job in regions.jobs(self.plan, sizes.of, sizes.laid))
+
+    def _unwanted(self) -> set[str]:
+        """The nodes at which the pass has nothing to find."""
+        run = self.run
+        if self.known.traced is not None and run.groups is not None:
+            return {name for name, each in run.groups.standings.items() if not each.mixes and not each.is_traced}
+        if self.known.settles and not self.known.is_looking:
+            outputs = self.plan.outputs.items()
+            return {name for name, step in outputs if shape.takes_all(step, run.widened[name], run.widened_type)}
+        return set()
 
     def _sizes(self, written: Mapping[Need, list[Part]]) -> Sizes:
         sizes = {
             rows: Written(sum(part.bytes for part in parts), sum(part.records for part in parts))
             for rows, parts in written.items()
         }
-        return Sizes(self.plan, self.inputs, self.run.memory_share, sizes)
+        return Sizes(self.plan, self.inputs, self.run.memory_share, sizes, lays_all=self.lays)
 
     def _spec(self, job: regions.Job, products: Products, written: Mapping[Need, list[Part]]) -> spec.JobSpec:
         loads = self._loads(job, products, written)

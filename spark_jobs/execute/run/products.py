@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.execute.run.measures import ByNumber, Measures
 from spark_jobs.execute.tally import Tally
+from spark_jobs.execute.tasks.facts import per_split
 from spark_jobs.nodes.records.ledger import Counters
 from spark_jobs.nodes.terms.needs import Rows
 
@@ -14,9 +15,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from spark_jobs.execute.run.inputs import Inputs
+    from spark_jobs.execute.tasks.facts import Known
     from spark_jobs.execute.tasks.reached import Bits
     from spark_jobs.execute.tasks.report import Letters, Part, TaskReport
     from spark_jobs.nodes.terms.needs import Need
+
+
+@dataclass(frozen=True)
+class Laid:
+    """What a pass has written down of all records as they were read, for later passes to go on with.
+
+    Args:
+        job: the number of the job that has.
+        reports: those of its tasks, as often as asked.
+        dead: the file of records that were known to be dead then: they are not in what was written.
+    """
+
+    job: int
+    reports: Iterable[TaskReport]
+    dead: str | None
 
 
 @dataclass
@@ -36,6 +53,7 @@ class Products:
         counted: what nodes had counted when what they look up was written down.
         unfolded: nodes whose short way does not hold: the pass is of no use.
         unnamed: sources with undeclared columns that were not known: the pass is of no use either.
+        laid: what it wrote down of all records as they were read, if it did.
     """
 
     inputs: Inputs
@@ -50,6 +68,7 @@ class Products:
     counted: dict[str, Counters] = field(default_factory=dict)
     unfolded: set[str] = field(default_factory=set)
     unnamed: set[str] = field(default_factory=set)
+    laid: Laid | None = None
 
     @property
     def is_useless(self) -> bool:
@@ -77,6 +96,18 @@ class Products:
                 self.reached.append(report.reached)
             self.dirty += report.dirty
             self.unfolded.update(report.unfolded)
+
+    def add_laid(self, laid: Laid, known: Known) -> None:
+        """Add what reading told in an earlier pass, as if it had known by then which records are dead now.
+
+        What failed there was told there, and holds (`spark_jobs/execute/run/rounds.py:Rounds`).
+        """
+        self.add(laid.job, (replace(report, letters=None, dirty=[]) for report in laid.reports))
+        before = per_split(laid.dead)
+        for split, count in per_split(known.dead).items():
+            counters, more = self.tally.counters[self.inputs.by_number[split][0]], count - before.get(split, 0)
+            counters.dead += more
+            counters.records_out -= more
 
     def written(self, need: Need) -> list[Part]:
         """The parts of what a later job needs, in record order.

@@ -33,6 +33,7 @@ from spark_jobs.execute.tasks.facts import (
     TRACED,
     Known,
     record_numbers,
+    stored,
 )
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.plan import plan as plans
@@ -124,7 +125,7 @@ class Rounds:
         is_same = np.array_equal(of_rows.column("group").to_numpy(), self._of_rows.column("group").to_numpy())
         is_same = is_same and np.array_equal(rows, self._rows)
         is_new = records.any() or rows_.any()
-        self.are_over = not is_new and is_same
+        self.are_over = not is_new and is_same and not self.known.settles
         self._idle = 0 if is_new else self._idle + 1
         if self.are_over:
             if self.known.oversized is None:
@@ -138,6 +139,8 @@ class Rounds:
             self._accept(facts.filter(pa.array(records)), products)
         elif rows_.any():
             self._unmake(facts.filter(pa.array(rows_)), products)
+        # When nothing is found any more, a pass writes what those before did not.
+        self.known = replace(self.known, settles=(is_new or not is_same) and self.retractions > 0)
         self._reject()
 
     def _first(self, facts: pa.Table, holds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -174,9 +177,9 @@ class Rounds:
 
     def _accept(self, facts: pa.Table, products: Products) -> None:
         """Records have failed, and rows that are made of records."""
-        self._bury(facts)
+        found = self._bury(facts)
         taken = int(facts.column("holds")[0].as_py())
-        holding = marks.Holding((taken,), records=self.known.dead[-1])
+        holding = marks.Holding((taken,), records=self._written("failing", pa.table([found], schema=DEAD)))
         self._letters.append(settled.Found(tuple(products.letters), holding))
         self._traced = findings.aggregated(facts)
         self.failed_rows.forgets = True
@@ -205,13 +208,14 @@ class Rounds:
             found, all_groups = self._firsts.column("group"), self._of_records.column("group")
             self._sought = np.setdiff1d(all_groups.to_numpy(), found.to_numpy())
 
-    def _bury(self, facts: pa.Table) -> int:
-        """Records count as never read from now on; gives how many these are."""
+    def _bury(self, facts: pa.Table) -> np.ndarray:
+        """Records count as never read from now on; gives these."""
         records = facts.column("record").to_numpy()
-        dead = np.unique(records[records >= 0])
-        path = self._written("dead", pa.table([dead], schema=DEAD))
-        self.known = replace(self.known, dead=(*self.known.dead, path))
-        return len(dead)
+        found: np.ndarray = np.unique(records[records >= 0])
+        before = self.known.dead
+        dead = found if before is None else np.union1d(stored(before, "record").to_numpy(), found)
+        self.known = replace(self.known, dead=self._written("dead", pa.table([dead], schema=DEAD)))
+        return found
 
     def _reject(self) -> None:
         """Groups are rejected from now on."""
@@ -267,7 +271,7 @@ class Rounds:
             self._reject()
         elif len(self._traced):
             facts = facts.filter(pa.array(holds == Holds.TRACED))
-            self.taken_back += self._bury(facts)
+            self.taken_back += len(self._bury(facts))
             self._traced = findings.aggregated(facts)  # groups of aggregates before: their records come next
             if self.failed_rows.forgets and not len(self._traced):
                 self._make_again()

@@ -191,8 +191,11 @@ class Work:
             found = Products(self.wanted.inputs)
             if looking is None:
                 self.products = found
-            wanted = self.wanted if looking is None else replace(self.wanted, known=looking)
-            wanted.over(spark, found, self.clock)
+            known = self.wanted.known if looking is None else looking
+            lays = known.is_one_of_many and self.preview is None
+            replace(self.wanted, known=known, lays=lays).over(spark, found, self.clock)
+            if found.laid is not None:
+                self.wanted = replace(self.wanted, laid=found.laid)
             if not found.unfolded or found.unnamed:
                 return found
             self.wanted = self.wanted.unfolded(found.unfolded)

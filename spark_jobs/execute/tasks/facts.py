@@ -50,7 +50,7 @@ class Known:
     """What earlier passes have found: files of sorted numbers.
 
     Args:
-        dead: the records that count as never read, pass by pass.
+        dead: the records that count as never read; None: there are none.
         rejected: the groups that are rejected, by the policy that rejects them.
         failed: the rows of aggregates that have failed in the last of them and take nothing back; None: there are none.
         unmade: the rows of aggregates that count as never made, because they have failed; the same.
@@ -61,9 +61,10 @@ class Known:
         keyless: the records whose groups are to be found; the same.
         keyless_rows: the rows of aggregates whose groups are to be found; the same.
         passes: how many these were.
+        settles: whether others are to follow in any case, so that outputs at which nothing fails need not be written.
     """
 
-    dead: tuple[str, ...] = ()
+    dead: str | None = None
     rejected: Mapping[str, str] = field(default_factory=dict)
     failed: str | None = None
     unmade: str | None = None
@@ -74,6 +75,7 @@ class Known:
     keyless: str | None = None
     keyless_rows: str | None = None
     passes: int = 0
+    settles: bool = False
 
     @property
     def is_looking(self) -> bool:
@@ -81,12 +83,33 @@ class Known:
         wanted = (self.traced, self.sought, self.counted, self.keyless, self.keyless_rows)
         return any(each is not None for each in wanted)
 
+    @property
+    def looks_at_sources(self) -> bool:
+        """Whether the pass finds what sources alone know, and no record goes on."""
+        return self.sought is not None or self.keyless is not None
+
+    @property
+    def is_one_of_many(self) -> bool:
+        """Whether others are likely to follow, so that reading the inputs anew for each of them is not worth it.
+
+        Behind a pass that looks for the records of aggregates' groups there is one at least without these records.
+        """
+        return not self.looks_at_sources and (self.traced is not None or self.passes > 1)
+
 
 @lru_cache(maxsize=64)
 def stored(path: str, name: str) -> pa.Array:
     """A column of a file in one piece, mapped."""
     found = part_file.mapped(path).read_all().column(name)
     return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
+
+
+def per_split(path: str | None) -> dict[int, int]:
+    """How many records of a file each split has, by its number."""
+    if path is None:
+        return {}
+    splits, counts = np.unique(stored(path, "record").to_numpy() >> ROW_BITS, return_counts=True)
+    return dict(zip(splits.tolist(), counts.tolist(), strict=True))
 
 
 def record_numbers(split: pa.Array | pa.ChunkedArray, row: pa.Array | pa.ChunkedArray) -> np.ndarray:

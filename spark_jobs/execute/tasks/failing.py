@@ -100,7 +100,7 @@ class Failing:
         if not self.spec.run.keep_texts:
             texts = None
         marks = None
-        if self.groups is not None and self._looks_at_sources:
+        if self.groups is not None and self.spec.known.looks_at_sources:
             self._look(operator_.step.name, keys or {}, places)
             return
         if self.groups is not None:
@@ -133,16 +133,11 @@ class Failing:
         """The rows of records that count as never read; None where there are none."""
         if self.groups is None:
             return None
-        places = batch.origin.of_rows(batch.rows)
-        if self._looks_at_sources:
+        places = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
+        if self.spec.known.looks_at_sources:
             self._look(operator_.step.name, self.groups.keys(operator_.step.name, batch), places)
             return np.ones(batch.count, dtype=bool)
         return self.groups.are_dead(places[1], places[2])
-
-    @property
-    def _looks_at_sources(self) -> bool:
-        """Whether the pass finds what sources alone know, and no record goes on."""
-        return self.spec.known.sought is not None or self.spec.known.keyless is not None
 
     def _look(self, source: str, keys: Mapping[str, pa.Array], places: gather.Places) -> None:
         assert self.groups is not None

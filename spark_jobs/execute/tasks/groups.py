@@ -51,12 +51,12 @@ class Groups:
 
     def are_dead(self, split: pa.Array, row: pa.Array) -> np.ndarray | None:
         """Which records count as never read; None where all are read."""
-        if not self._known.dead or not len(row):
+        if self._known.dead is None or not len(row):
             return None
-        records = record_numbers(split, row)
-        found = np.zeros(len(records), dtype=bool)
-        for path in self._known.dead:
-            found |= groups.among(records, stored(path, "record").to_numpy()) >= 0
+        records, dead = record_numbers(split, row), stored(self._known.dead, "record").to_numpy()
+        first, last = np.searchsorted(dead, [records.min(), records.max() + 1])
+        # Records stand together: few of the others can be among them.
+        found = np.isin(records, dead[first:last]) if first < last else np.zeros(0, dtype=bool)
         return found if found.any() else None
 
     def keys(self, name: str, batch: Batch) -> dict[str, pa.Array]:

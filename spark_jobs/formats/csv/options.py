@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from spark_jobs.formats.format import Format
-from spark_jobs.formats.options import Options, Packing, character_problem
+from spark_jobs.formats.options import Options, Packing, are_plain, character_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spark_jobs.cxl.types import Type
 
 
 class _CsvOptions(Options):
@@ -61,6 +67,10 @@ class CsvWrite(_CsvOptions):
     def writes_names(self, *, include_header: bool) -> bool:
         """The header has them."""
         return include_header
+
+    def takes_all(self, kinds: Iterable[Type]) -> bool:
+        """Scalars have texts."""
+        return are_plain(kinds, self.encoding)
 
 
 FORMAT = Format("csv", "CSV", chapter=3, read_options=CsvRead, write_options=CsvWrite, values_are_text=True)

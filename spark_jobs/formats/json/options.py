@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from spark_jobs.formats.format import Format, SectionPlace
-from spark_jobs.formats.options import Options, Packing, Words
+from spark_jobs.formats.options import Options, Packing, Words, are_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spark_jobs.cxl.types import Type
 
 
 class JsonLayout(StrEnum):
@@ -66,6 +71,10 @@ class JsonWrite(Options):
     def writes_names(self, *, include_header: bool) -> bool:
         """Each record has them."""
         return True
+
+    def takes_all(self, kinds: Iterable[Type]) -> bool:
+        """Scalars have texts."""
+        return are_plain(kinds, self.encoding)
 
 
 def _pointer_problem(pointer: str) -> str | None:

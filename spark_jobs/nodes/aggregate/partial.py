@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_jobs.nodes.aggregate.step import AggregateStep
+    from spark_jobs.nodes.terms.correlation import GroupPlan
 
 #: Raw records that a task groups at once; fewer make more partial groups, more cost memory.
 GROUP_ROWS = 1_048_576
@@ -143,6 +144,8 @@ class Partial(operator.Operator):
             return
         if self.context.is_tracing:
             self._trace(batch, prepared)
+            if not self.correlation.standings[self.step.name].is_traced:
+                return  # nobody looks for anything behind it
         lane = self.found.get(batch.lane)
         if lane is None:
             lane = self.found[batch.lane] = _Grouped(self.stream.rank(batch), batch.branch)
@@ -157,16 +160,21 @@ class Partial(operator.Operator):
 
     def _trace(self, batch: batches.Batch, prepared: dict[str, pa.Array]) -> None:
         """Tell which of the records are in groups that are taken back."""
-        assert self.context.correlation is not None
         if ORIGIN_NAMES[0] in prepared:
             _, split, row = (prepared[name] for name in ORIGIN_NAMES)
         else:
             _, split, row = batch.origin.of_rows(prepared[ORIGIN_NAMES[2]])
         count = len(row)
         inner = prepared.get(GROUP.name, pa.nulls(count, GROUP.type))
-        mixes = self.context.correlation.standings[self.step.name].mixes
+        mixes = self.correlation.standings[self.step.name].mixes
         keys_ = [prepared[name] for name in self.grouping.keys]
         self.context.trace(split, row, inner, correlated.of_aggregate(self.step.name, keys_, count, mixes=mixes))
+
+    @property
+    def correlation(self) -> GroupPlan:
+        """What is known of correlation groups, where records are looked for."""
+        assert self.context.correlation is not None
+        return self.context.correlation
 
     def _add_error(self, item: engine.RowFailure) -> engine.RowFailure:
         return group_error(self.step.name, item)

@@ -112,6 +112,12 @@ def written(step: OutputStep, widened: Sequence[str], kind: types.Type) -> list[
     return found
 
 
+def takes_all(step: OutputStep, widened: Sequence[str], kind: types.Type) -> bool:
+    """Whether every record that comes to an output is surely written: none fails there."""
+    found = written(step, widened, kind)
+    return all(one.shape is None for one in found) and step.options.takes_all([one.type for one in found])
+
+
 def left_out(step: OutputStep, widened: Sequence[str]) -> Iterator[tuple[str, str | None]]:
     """The columns that are not written because of undeclared ones in the files or beside them; see `taken`."""
     late, hidden = _undeclared(step, widened)

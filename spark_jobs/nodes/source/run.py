@@ -280,6 +280,14 @@ class Kept(keeping.Kept):
 
     def given(self, batch: batches.Batch) -> batches.Batch:
         """The columns that are read downstream; where all declared ones were kept, they show what fails."""
+        return self._alive(self._shown(batch))
+
+    def _alive(self, batch: batches.Batch) -> batches.Batch:
+        """The records, without those that passes saw fail since they were kept."""
+        dead = self.context.unread(self, batch)
+        return batch if dead is None else batch.take(pa.array(np.flatnonzero(~dead)))
+
+    def _shown(self, batch: batches.Batch) -> batches.Batch:
         names = batch.data.schema.names
         if not set(self.step.column_names) <= set(names):
             return batch

@@ -76,6 +76,8 @@ class Standing:
         depth: how often on the way here records depend on others: what fails where they do less is settled before.
         sources: those of its rows and records, those of build sides left out.
         swayed_by: the sources whose records say, by failing, what fails here.
+        is_traced: whether a node behind it makes rows of records of several groups: on the way there, records that are
+            taken back are looked for.
     """
 
     memberships: tuple[Membership, ...]
@@ -87,6 +89,7 @@ class Standing:
     depth: int = 0
     sources: frozenset[str] = frozenset()
     swayed_by: frozenset[str] = frozenset()
+    is_traced: bool = True
 
 
 @dataclass(frozen=True)

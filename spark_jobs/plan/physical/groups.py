@@ -38,8 +38,24 @@ def of(plan: Plan) -> GroupPlan | None:
     for name, swayed in sway.of(plan, known).items():
         sources = frozenset(known.nodes[name].sources)
         standings[name] = replace(standings[name], depth=swayed.depth, sources=sources, swayed_by=swayed.sources)
+    traced = _traced(plan, standings)
+    standings = {name: replace(standing, is_traced=name in traced) for name, standing in standings.items()}
     meet = sway.rows_meet(plan, known)
     return GroupPlan(standings, known.fields, tuple(columns), known.policies, known.limit, rows_meet=meet)
+
+
+def _traced(plan: Plan, standings: Mapping[str, Standing]) -> set[str]:
+    """The nodes behind which rows are made of records of several groups."""
+    found: set[str] = set()
+    waiting = [name for name, standing in standings.items() if standing.mixes]
+    while waiting:
+        planned = plan.by_name[waiting.pop()]
+        looked_at = planned.step.ranges_over if planned.step else None
+        above = {*(edge.node for edge in planned.inputs), *feeds.awaited(planned), *([looked_at] if looked_at else [])}
+        above -= found
+        found |= above
+        waiting += above
+    return found
 
 
 def _standing(

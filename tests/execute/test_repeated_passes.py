@@ -1,0 +1,110 @@
+"""Passes that are repeated read what one of them has written down, and leave out what they do not have to find."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_jobs.execute.run import passes
+from spark_jobs.execute.tasks.facts import Known
+from spark_jobs.nodes.terms.shape import Role
+from tests.execute import correlated_runs, pipelines, without_spark
+from tests.execute.test_correlation import output
+from tests.execute.test_retraction import HEAD, drawn, refusing, summed, text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spark_jobs.execute.tasks.spec import JobSpec
+
+#: Two aggregates that take records out of each other, until nothing fails; what is read shows its place and file.
+ROUNDS = (
+    HEAD
+    + "      - {type: transform, name: t, input: s, config: {cxl: emit w = v}}\n"
+    + summed("x", "t", "a")
+    + refusing("cx", "x", 240)
+    + summed("y", "t", "b")
+    + refusing("cy", "y", 300)
+    + output("ox", "cx")
+    + output("oy", "cy")
+    + output("o", "t", ", include_correlation_keys: true")
+)
+DATA = text(drawn(2))
+#: The same, with records that fail before.
+FAILING = {"pipeline.yaml": ROUNDS.replace("emit w = v", "emit w = 1 / (v - 7)"), "in.csv": DATA + "k1,a1,b1,?\n"}
+
+
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> list[JobSpec]:
+    """The jobs that runs consist of, as they come."""
+    seen: list[JobSpec] = []
+    without_spark.install(monkeypatch)
+
+    def run(spark: object, spec: JobSpec) -> Any:
+        seen.append(spec)
+        return without_spark.run_chain(spark, spec)
+
+    monkeypatch.setattr(passes.chain, "run", run)
+    return seen
+
+
+def _ran(folder: Path, files: dict[str, str]) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """The outputs, entries without their ids and times, and what metrics tell but times and how it came about."""
+    pipelines.write(folder, files)
+    outcome = pipelines.run(folder, force=True, metrics_spool_dir=str(folder / "metrics"))
+    assert (outcome.result.error, outcome.result.exit_code) == (None, 2)
+    found = pipelines.outputs(folder)
+    found["dead.csv"] = b"\n".join(line.split(b",", 2)[-1] for line in found["dead.csv"].splitlines())
+    (path,) = (folder / "metrics").iterdir()
+    told = json.loads(path.read_text())
+    path.unlink()
+    told["correlation"].pop("passes")
+    return found, {name: told[name] for name in ("correlation", "nodes", "records_ok", "dlq_count") if name in told}
+
+
+@pytest.mark.parametrize("splits", [1, 3])
+@pytest.mark.parametrize("name", ["retracted", "correlated"])
+def test_nothing_is_different_from_passes_that_read_and_write_everything(
+    tmp_path: Path, jobs: list[JobSpec], monkeypatch: pytest.MonkeyPatch, name: str, splits: int
+) -> None:
+    correlated = name == "correlated"
+    files = correlated_runs.files(160) if correlated else FAILING
+    pipelines.write(tmp_path, files)
+    pipelines.with_splits(monkeypatch, tmp_path, "lines.csv" if correlated else "in.csv", splits)
+    found = _ran(tmp_path, files)
+    assert any(spec.job.readers for spec in jobs)
+    with monkeypatch.context() as patched:
+        patched.setattr(Known, "is_one_of_many", property(lambda _: False))
+        patched.setattr(passes.Pass, "_unwanted", lambda _: set())
+        jobs.clear()
+        expected = _ran(tmp_path, files)
+    assert not any(any(box.role is Role.KEPT for box in spec.job.readers) for spec in jobs)
+    assert found[0] == expected[0]
+    assert found[1] == expected[1]
+
+
+def test_inputs_are_read_twice_however_many_passes_there_are(tmp_path: Path, jobs: list[JobSpec]) -> None:
+    _ran(tmp_path, {"pipeline.yaml": ROUNDS, "in.csv": DATA})
+    assert max(spec.known.passes for spec in jobs) >= 6
+    assert sum(bool(spec.job.sources) for spec in jobs) == 2
+
+
+def test_outputs_are_written_by_the_first_pass_and_by_the_last(tmp_path: Path, jobs: list[JobSpec]) -> None:
+    _ran(tmp_path, {"pipeline.yaml": ROUNDS, "in.csv": DATA})
+    writing = [_reaches(spec, "o") for spec in jobs]
+    assert (writing[0], writing[-1], sum(writing)) == (True, True, 2)
+
+
+def test_an_output_at_which_records_can_fail_is_written_by_all(tmp_path: Path, jobs: list[JobSpec]) -> None:
+    narrow = ROUNDS.replace("path: out/o.csv", "path: out/o.csv, options: {encoding: latin-1}")
+    assert narrow != ROUNDS
+    _ran(tmp_path, {"pipeline.yaml": narrow, "in.csv": DATA})
+    settling = [spec for spec in jobs if spec.known.settles and not spec.known.is_looking]
+    assert settling
+    assert all(_reaches(spec, "o") and not _reaches(spec, "ox") for spec in settling)
+
+
+def _reaches(spec: JobSpec, name: str) -> bool:
+    return any(target.box == name for box in spec.job.boxes.values() for target in box.targets)

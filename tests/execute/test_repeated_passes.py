@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs.execute.run import passes
+from spark_jobs.execute.run.rounds import Rounds
 from spark_jobs.execute.tasks.facts import Known
 from spark_jobs.nodes.terms.shape import Role
 from tests.execute import correlated_runs, pipelines, without_spark
@@ -108,3 +109,67 @@ def test_an_output_at_which_records_can_fail_is_written_by_all(tmp_path: Path, j
 
 def _reaches(spec: JobSpec, name: str) -> bool:
     return any(target.box == name for box in spec.job.boxes.values() for target in box.targets)
+
+
+#: Records that no others depend on: lines of orders, some of which do not convert, fail, or cannot be written.
+ALONE = """
+    pipeline: {name: p}
+    error_handling: {strategy: continue, dlq: {path: out/dead.csv}, MORE}
+    nodes:
+      - type: source
+        name: s
+        config: {type: csv, path: in.csv, correlation_key: k, schema: {k: string, v: int, t: string}}
+      - type: source
+        name: u
+        config: {type: csv, path: others.csv, correlation_key: [k, t], schema: {k: string, v: int, t: string}}
+      - {type: merge, name: m, inputs: [s, u]}
+      - {type: transform, name: c, input: m, config: {cxl: "filter v != 5\\nemit w = 1 / (v - 7)"}}
+      - {type: route, name: r, input: c, config: {conditions: {odd: v % 2 == 1}, default: rest}}
+      - {type: output, name: odd, input: r.odd, config: {type: csv, path: out/odd.csv, include_correlation_keys: true}}
+      - {type: output, name: rest, input: r.rest, config: {type: json, path: out/rest.json, sort_order: [t, v]}}
+      - {type: output, name: all, input: s, config: {type: csv, path: out/all.csv, options: {encoding: latin-1}}}
+"""
+
+
+def _lines(bad: dict[int, str], count: int = 400) -> str:
+    """Five lines for each order; some are others."""
+    lines = (bad.get(number, f"o{number // 5},{number % 6},t{number % 3}") for number in range(count))
+    return "k,v,t\n" + "".join(f"{line}\n" for line in lines)
+
+
+@pytest.mark.parametrize("more", ["max_group_buffer: 100", "max_group_buffer: 12", "correlation_fanout_policy: primary"])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {7: "o1,?,t1"},
+        {7: "o1,7,t1", 203: "o40,7,t1"},
+        {7: "o1,1,\u20ac", 8: ",?,t", 9: ",1,t"},
+        {number: f"o3,{number % 4},t1" for number in range(20, 31)} | {99: "o19,?,t"},
+    ],
+    ids=["read", "computed", "written", "large"],
+)
+def test_tasks_without_records_of_rejected_groups_are_not_run_again(
+    tmp_path: Path, jobs: list[JobSpec], monkeypatch: pytest.MonkeyPatch, bad: dict[int, str], more: str
+) -> None:
+    files = {"pipeline.yaml": ALONE.replace("MORE", more), "in.csv": _lines(bad), "others.csv": _lines({3: "o0,x,t"})}
+    pipelines.write(tmp_path, files)
+    pipelines.with_splits(monkeypatch, tmp_path, "in.csv", 12)
+    found = _ran(tmp_path, files)
+    writing = [len(spec.loads) for spec in jobs if not spec.known.is_looking]
+    assert writing[0] > 20
+    assert all(0 < loads < 12 for loads in writing[1:])
+    with monkeypatch.context() as patched:
+        patched.setattr(Rounds, "held", lambda *_: None)
+        assert _ran(tmp_path, files) == found
+
+
+def test_where_all_groups_are_rejected_all_tasks_are_run_again(
+    tmp_path: Path, jobs: list[JobSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = {number: f"o{number // 5},?,t" for number in range(0, 400, 5)}
+    files = {"pipeline.yaml": ALONE.replace(", MORE", ""), "in.csv": _lines(bad), "others.csv": _lines(bad)}
+    pipelines.write(tmp_path, files)
+    pipelines.with_splits(monkeypatch, tmp_path, "in.csv", 12)
+    found = _ran(tmp_path, files)[0]
+    assert found["all.csv"] == b"k,v,t\n"
+    assert len({len(spec.loads) for spec in jobs}) == 1

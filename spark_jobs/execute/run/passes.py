@@ -11,7 +11,7 @@ from spark_jobs.execute.delivery import destination
 from spark_jobs.execute.delivery.local.depot import LocalDepot
 from spark_jobs.execute.letters import failed_record
 from spark_jobs.execute.run.partitions import Sizes, Written
-from spark_jobs.execute.run.products import Laid, Products
+from spark_jobs.execute.run.products import Amended, Held, Laid, Products
 from spark_jobs.execute.spark import chain
 from spark_jobs.execute.tasks import roots, spec
 from spark_jobs.execute.tasks.facts import Known
@@ -47,6 +47,7 @@ class Pass:
         known: what earlier passes have found of dead records and of rejected groups.
         lays: whether the records of all sources are written down as they are read, and everybody goes on with that.
         laid: what an earlier pass has written down of them, which is read instead of the sources then.
+        held: the tasks of an earlier pass that would do the same again, where there is one job without exchanges.
     """
 
     plan: plans.Plan
@@ -56,6 +57,7 @@ class Pass:
     known: Known = field(default_factory=Known)
     lays: bool = False
     laid: Laid | None = None
+    held: Held | None = None
 
     def measure(self, spark: SparkSession) -> tuple[Inputs, Measures]:
         """Measure all splits; gives the inputs with their true borders, and what each split told."""
@@ -78,9 +80,12 @@ class Pass:
             if self.lays and self.laid is not None and index == 0:
                 products.add_laid(self.laid, self.known)
             else:
+                wanted = self._spec(job, products, written)
                 with clock.phase(f"job {job.number}"):
-                    reports = self._reports(spark, self._spec(job, products, written), products)
+                    reports = self._ran(spark, wanted, products)
                 products.add(job.number, reports)
+                if wanted.notes_groups:
+                    products.alone = reports
                 if self.lays and index == 0:
                     products.laid = Laid(job.number, reports, self.known.dead)
             if products.is_useless:
@@ -90,6 +95,14 @@ class Pass:
                 if box.tells is not None:
                     written[box.tells] = products.written(box.tells)
                     self._check(written[box.tells], box.step.name)
+
+    def _ran(self, spark: SparkSession, wanted: spec.JobSpec, products: Products) -> Iterable[TaskReport]:
+        """Run a job; its tasks that have done already what they would do are left as they are."""
+        if self.held is None:
+            return self._reports(spark, wanted, products)
+        loads = [load for load in wanted.loads if load.number not in self.held.numbers]
+        again = self._reports(spark, replace(wanted, loads=roots.provide(loads, self.run.scratch)), products)
+        return Amended(again, self.held)
 
     def unfolded(self, names: Collection[str]) -> Pass:
         """The pass with some nodes evaluated in order."""
@@ -122,7 +135,8 @@ class Pass:
         return Sizes(self.plan, self.inputs, self.run.memory_share, sizes, lays_all=self.lays)
 
     def _spec(self, job: regions.Job, products: Products, written: Mapping[Need, list[Part]]) -> spec.JobSpec:
-        loads = self._loads(job, products, written)
+        loads, jobs = self._loads(job, products, written), len(self._jobs(written))
+        is_alone = jobs == job.levels == 1 and not self.known.is_looking
         return spec.JobSpec(
             run=self.run,
             job=job,
@@ -133,7 +147,8 @@ class Pass:
             numbers=_numbers(job, loads),
             departing=_departing(job, loads),
             places=_places(job, products.inputs),
-            shares=products.share(_shares(job, loads, len(self._jobs(written)))),
+            shares=products.share(_shares(job, loads, jobs)),
+            notes_groups=is_alone and self.run.groups is not None,
             counted=_counted(job, products),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from spark_jobs.nodes.records.ledger import Counters
 from spark_jobs.nodes.terms.needs import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from spark_jobs.execute.run.inputs import Inputs
     from spark_jobs.execute.tasks.facts import Known
@@ -36,6 +37,37 @@ class Laid:
     dead: str | None
 
 
+@dataclass(frozen=True)
+class Held:
+    """The tasks of a pass that would do the same again, knowing more.
+
+    Args:
+        reports: of all tasks, as often as asked.
+        numbers: those of the tasks.
+    """
+
+    reports: Iterable[TaskReport]
+    numbers: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Amended:
+    """The reports of a job of which some tasks were run again, by number.
+
+    Args:
+        again: theirs.
+        held: the others.
+    """
+
+    again: Iterable[TaskReport]
+    held: Held
+
+    def __iter__(self) -> Iterator[TaskReport]:
+        """All of them."""
+        others = (report for report in self.held.reports if report.number in self.held.numbers)
+        return heapq.merge(self.again, others, key=lambda report: report.number)
+
+
 @dataclass
 class Products:
     """What the jobs of a pass have produced so far: counts and file names, never records.
@@ -54,6 +86,7 @@ class Products:
         unfolded: nodes whose short way does not hold: the pass is of no use.
         unnamed: sources with undeclared columns that were not known: the pass is of no use either.
         laid: what it wrote down of all records as they were read, if it did.
+        alone: the reports of its only job, where that has no exchanges: no record depends on those of other tasks.
     """
 
     inputs: Inputs
@@ -69,6 +102,7 @@ class Products:
     unfolded: set[str] = field(default_factory=set)
     unnamed: set[str] = field(default_factory=set)
     laid: Laid | None = None
+    alone: Iterable[TaskReport] | None = None
 
     @property
     def is_useless(self) -> bool:

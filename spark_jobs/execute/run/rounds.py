@@ -18,17 +18,20 @@ import pyarrow.compute as pc
 from spark_jobs.contract import ExitCode
 from spark_jobs.cxl.failure import Category
 from spark_jobs.execute import logs
-from spark_jobs.execute.correlation import findings, strata
+from spark_jobs.execute.correlation import findings, strata, untouched
 from spark_jobs.execute.correlation.failed_rows import FailedRows
 from spark_jobs.execute.letters import marks, settled
 from spark_jobs.execute.letters.marks import Holds
 from spark_jobs.execute.run import cursors
+from spark_jobs.execute.run.products import Held
 from spark_jobs.execute.tasks import part_file
 from spark_jobs.execute.tasks.facts import (
+    BUCKETS,
     DEAD,
     OVERSIZED,
     REJECTED,
     ROWS,
+    SIZES,
     SOUGHT,
     TRACED,
     Known,
@@ -232,6 +235,14 @@ class Rounds:
         failed = self._written("failed", pa.table([self._rows], schema=TRACED)) if len(self._rows) else None
         self.known = replace(self.known, rejected=rejected, failed=failed, passes=self.count)
 
+    def held(self, products: Products) -> Held | None:
+        """The tasks of a pass that would do the same again; None: there are none."""
+        if products.alone is None:
+            return None
+        buckets = self._buckets.column("record").to_numpy()
+        numbers = untouched.numbers(products.alone, self.known.dead, self._oversized, buckets)
+        return Held(products.alone, frozenset(numbers)) if numbers else None
+
     # ---- passes that look for something
     # -----------------------------------------------------------------------------
 
@@ -291,7 +302,8 @@ class Rounds:
         told = facts.column("group").to_numpy().astype(np.int64)
         failed, sizes = np.unique(self._failed_whole.column("group").to_numpy(), return_counts=True)
         are = np.isin(self._buckets.column("group").to_numpy(), failed[sizes > self.plan.limit // shares])
-        self._suspects = np.union1d(told, self._buckets.filter(pa.array(are)).column("record").to_numpy())
+        buckets = self._buckets.filter(pa.array(are)).column("record").to_numpy() // (BUCKETS // SIZES)
+        self._suspects = np.union1d(told, buckets)
 
     def _measure(self, facts: pa.Table) -> None:
         """Groups are too large that have more records, at outputs and failed, than they may."""

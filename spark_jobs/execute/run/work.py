@@ -183,17 +183,20 @@ class Work:
                 rounds.settle(spark, self.products)
                 return
             rounds.refuse_oversized()
-            self.wanted = replace(self.wanted, known=rounds.known)
+            self.wanted = replace(self.wanted, known=rounds.known, held=rounds.held(self.products))
 
     def _over(self, spark: SparkSession, looking: Known | None = None) -> Products:
         """Run the pass, again where folds of nodes do not hold; `looking`: what is known while it only looks."""
+        known, is_alone = looking or self.wanted.known, self.products.alone is not None
+        lays = known.is_one_of_many and self.preview is None and not is_alone
         while True:
             found = Products(self.wanted.inputs)
+            wanted = replace(self.wanted, known=known, lays=lays)
             if looking is None:
                 self.products = found
-            known = self.wanted.known if looking is None else looking
-            lays = known.is_one_of_many and self.preview is None
-            replace(self.wanted, known=known, lays=lays).over(spark, found, self.clock)
+            else:
+                wanted = replace(wanted, held=None)
+            wanted.over(spark, found, self.clock)
             if found.laid is not None:
                 self.wanted = replace(self.wanted, laid=found.laid)
             if not found.unfolded or found.unnamed:

@@ -39,8 +39,11 @@ TRACED = pa.schema([("number", pa.int64())])
 ROWS = pa.schema([("number", pa.int64()), ("record", pa.int64())])
 #: A file of groups that have too many records.
 OVERSIZED = pa.schema([("group", pa.uint64()), ("first", pa.int64()), ("why", pa.string())])
-#: Sizes of groups are counted by so many buckets: those of a bucket are together as large at least.
-BUCKETS = 1 << 18
+#: Keys are in so many buckets where it is enough to know of groups what is so of all in a bucket.
+BUCKETS = 1 << 23
+#: Sizes of groups are counted by so many, which are several of those each: the groups of a bucket are together as large
+#: as one of them at least.
+SIZES = 1 << 18
 #: In place of a bucket: the groups of a record that failed where its key was cut are still to be looked up.
 KEYLESS = -2
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from spark_jobs.cxl import failure, failures
 from spark_jobs.execute.letters import failed_record, gather
-from spark_jobs.execute.tasks import groups, report
+from spark_jobs.execute.tasks import groups, presence, report
 from spark_jobs.nodes import operator
 from spark_jobs.plan import plan as plans
 
@@ -52,6 +52,9 @@ class Failing:
         self.groups: groups.Groups | None = None
         if spec.run.groups is not None:
             self.groups = groups.Groups(spec.run.groups, spec.known, list(spec.run.steps))
+        #: Which groups were read, where the next pass may do some tasks again and leave others as they are.
+        self._presence = presence.Presence() if spec.notes_groups else None
+        self._present = os.path.join(spec.run.scratch, f"present-{name}")
         self.gathered = gather.Gathered(
             os.path.join(spec.run.scratch, f"letters-{name}.arrow"),
             # With correlation keys entries are sorted out when the last pass is done.
@@ -137,6 +140,8 @@ class Failing:
         if self.spec.known.looks_at_sources:
             self._look(operator_.step.name, self.groups.keys(operator_.step.name, batch), places)
             return np.ones(batch.count, dtype=bool)
+        if self._presence is not None:
+            self.groups.note_presence(self._presence, operator_.step.name, batch)
         return self.groups.are_dead(places[1], places[2])
 
     def _look(self, source: str, keys: Mapping[str, pa.Array], places: gather.Places) -> None:
@@ -236,6 +241,9 @@ class Failing:
             self.report.letters = report.letters(self.gathered)
         if self.groups is not None and self.groups.write(self._facts, self.spec.shares):
             self.report.dirty.append(self._facts)
+        if self._presence is not None:
+            self._presence.write(self._present)
+            self.report.present = self._present
 
 
 def _correlated(

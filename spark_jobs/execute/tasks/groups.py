@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.execute.letters.marks import Holds, Marks
-from spark_jobs.execute.tasks.facts import BUCKETS, FACTS, KEYLESS, Known, record_numbers, stored
+from spark_jobs.execute.tasks.facts import BUCKETS, FACTS, KEYLESS, SIZES, Known, record_numbers, stored
 from spark_jobs.execute.tasks.memberships import Memberships, identities, named
 from spark_jobs.nodes.records import groups
 from spark_jobs.nodes.terms.correlation import Bond
@@ -21,6 +21,7 @@ from spark_jobs.nodes.terms.correlation import Bond
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
+    from spark_jobs.execute.tasks.presence import Presence
     from spark_jobs.nodes.records.batches import Batch
     from spark_jobs.nodes.terms.correlation import GroupPlan
 
@@ -47,7 +48,7 @@ class Groups:
         self._facts: list[pa.Table] = []
         #: Where what is noted failed: the number of the node.
         self._node = 0
-        self._sizes = np.zeros(BUCKETS if plan.limit and not known.is_looking else 0, dtype=np.int64)
+        self._sizes = np.zeros(SIZES if plan.limit and not known.is_looking else 0, dtype=np.int64)
 
     def are_dead(self, split: pa.Array, row: pa.Array) -> np.ndarray | None:
         """Which records count as never read; None where all are read."""
@@ -58,6 +59,12 @@ class Groups:
         # Records stand together: few of the others can be among them.
         found = np.isin(records, dead[first:last]) if first < last else np.zeros(0, dtype=bool)
         return found if found.any() else None
+
+    def note_presence(self, presence: Presence, source: str, batch: Batch) -> None:
+        """Note of which groups a source's records are, however they are looked up anywhere."""
+        keys = self.keys(source, batch)
+        for view in self.plan.views.get(source, ()):
+            presence.add([keys[field] for field in view])
 
     def keys(self, name: str, batch: Batch) -> dict[str, pa.Array]:
         """The correlation keys of a batch at a node, field by field, as texts; empty where there is none."""
@@ -73,8 +80,8 @@ class Groups:
         """
         if batch.count and len(self._sizes):
             for keys, rows in self._memberships.by_fields(output, batch):
-                buckets = groups.buckets(list(keys.values()), BUCKETS)
-                self._sizes += np.bincount(buckets[rows & (buckets >= 0)], minlength=BUCKETS)
+                buckets = groups.buckets(list(keys.values()), SIZES)
+                self._sizes += np.bincount(buckets[rows & (buckets >= 0)], minlength=SIZES)
         if not batch.count or self._known.oversized is None:
             return None
         names, firsts = (stored(self._known.oversized, name).to_numpy() for name in ("group", "first"))
@@ -360,4 +367,4 @@ class Groups:
 def _whole(keys: Mapping[str, pa.Array], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The groups of rows over all sources and their buckets."""
     numbers = np.where(rows, groups.numbers(_ALL, list(keys), keys), groups.NONE)
-    return numbers, groups.buckets(list(keys.values()), BUCKETS)
+    return numbers, groups.buckets(list(keys.values()), SIZES)

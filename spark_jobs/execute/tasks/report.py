@@ -175,6 +175,8 @@ class TaskReport:
     reached: Bits | None = None
     #: Files with what this task found of correlation groups.
     dirty: list[str] = field(default_factory=list)
+    #: The file that says of which groups it read records (`presence.py`).
+    present: str | None = None
     #: Nodes whose short way does not hold for what this task has seen.
     unfolded: list[str] = field(default_factory=list)
     payload_bytes: int = 0

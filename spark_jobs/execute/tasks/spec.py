@@ -80,6 +80,7 @@ class JobSpec:
         departing: those of them whose records leave for an exchange: home partitions share them.
         places: what is known of splits by their numbers, for records that an exchange brought.
         shares: of what a group has anywhere, a task of the job or the records that died have this part at least.
+        notes_groups: whether tasks tell of which correlation groups they have read records.
         counted: what nodes counted in earlier jobs, as far as groups know of it and this job does not count it again.
     """
 
@@ -94,4 +95,5 @@ class JobSpec:
     departing: range = range(1)
     places: Places | None = None
     shares: int = 1
+    notes_groups: bool = False
     counted: Mapping[str, Counters] = field(default_factory=dict)

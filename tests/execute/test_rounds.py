@@ -30,7 +30,10 @@ def found(folder: Path, *rows: int) -> Any:
 
 @pytest.fixture
 def rounds(tmp_path: Path) -> Rounds:
-    run, plan = SimpleNamespace(scratch=str(tmp_path)), SimpleNamespace(policies={"o": "any"}, limit=0, rows_meet=False)
+    run, plan = (
+        SimpleNamespace(scratch=str(tmp_path)),
+        SimpleNamespace(policies={"o": "any"}, limit=0, rows_meet=False, standings={}),
+    )
     return Rounds(run, plan)  # type: ignore[arg-type]
 
 

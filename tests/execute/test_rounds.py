@@ -25,7 +25,8 @@ def found(folder: Path, *rows: int) -> Any:
     facts = pa.Table.from_pylist([blank | {"aggregated": row} for row in rows], schema=FACTS)
     with pa.ipc.new_file(path, FACTS) as file:
         file.write_table(facts)
-    return SimpleNamespace(dirty=[str(path)], rows_before={}, letters=[], shares=1)
+    inputs = SimpleNamespace(one_of_several=frozenset())
+    return SimpleNamespace(dirty=[str(path)], rows_before={}, letters=[], shares=1, inputs=inputs)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from spark_jobs.cxl.checking.scope import Mode, Scope
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes import tree
 from spark_jobs.nodes.binding import Bound, Feed, Flow, Wiring
-from spark_jobs.plan import paths, pending
+from spark_jobs.plan import paths, pending, ports
 from spark_jobs.plan.expanding.expand import Expansion
 from spark_jobs.plan.reading import reader
 from spark_jobs.plan.reading.yaml_tree import Scalar
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from spark_jobs.plan.expanding.variables import Variables
     from spark_jobs.plan.graph import Graph
     from spark_jobs.plan.reading.nodes import NodeSource
-    from spark_jobs.plan.reading.wiring import Reference
 
 
 @dataclass(frozen=True)
@@ -343,9 +342,9 @@ def _feeds(node: NodeSource, bindings: Bindings) -> tuple[Feed, ...] | None:
         flows = bindings.flows.get(reference.node)
         if flows is None:
             return None
-        port = port_of(reference, node.name, tuple(flows))
+        port = ports.of(reference, node.name, tuple(flows))
         if port is None:
-            bindings.found.add(_unknown_port(reference, node.name, tuple(flows)))
+            bindings.found.add(ports.unknown(reference, node.name, tuple(flows)))
             return None
         if not all(_port_fits(need, reference.node, flows[port], bindings) for need in reference.needs):
             return None
@@ -375,30 +374,3 @@ def _port_fits(key: str, upstream: str, flow: Flow, bindings: Bindings) -> bool:
             bindings.found.add(codes.E102.at(need.span, message))
     bindings.checked_ports[key] = fits
     return fits
-
-
-def port_of(reference: Reference, consumer: str, ports: tuple[str, ...]) -> str | None:
-    """The port that a reference means, None when it means none.
-
-    A bare reference to a node with several ports means the port that is called like the consumer.
-    """
-    if reference.port in ports:
-        return reference.port
-    if not reference.port and consumer in ports:
-        return consumer
-    return None
-
-
-def _unknown_port(reference: Reference, consumer: str, ports: tuple[str, ...]) -> Diagnostic:
-    named = [port for port in ports if port]
-    if not ports:
-        return codes.E004.at(reference.span, f"'{reference.node}' gives no records: nothing can read from it")
-    if not named:
-        message = f"'{reference.node}' has no ports, so '{reference.node}.{reference.port}' names nothing"
-        return codes.E004.at(reference.span, message, help=f"write `{reference.node}`")
-    listed = ", ".join(f"{reference.node}.{port}" for port in named)
-    if not reference.port:
-        message = f"'{reference.node}' has several ports; '{consumer}' must name one"
-        return codes.E004.at(reference.span, message, help=f"write one of {listed}")
-    message = f"'{reference.node}' has no port '{reference.port}'"
-    return codes.E004.at(reference.span, message, help=nearest.hint(reference.port, named) or f"its ports: {listed}")

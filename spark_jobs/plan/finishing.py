@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
-from spark_jobs.plan import binder, paths, settling
+from spark_jobs.plan import paths, ports, settling
 from spark_jobs.plan.checks import overlap
 from spark_jobs.plan.expanding import expand
 from spark_jobs.plan.options import PlanOptions, RunOptions
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.diagnostics.diagnostic import Diagnostics
     from spark_jobs.diagnostics.source import Span
+    from spark_jobs.plan import binder
     from spark_jobs.plan.reading import workspace, yaml_tree
     from spark_jobs.plan.reading.document import Document
     from spark_jobs.plan.reading.model import ErrorHandlingConfig
@@ -104,7 +105,7 @@ def _planned(bindings: binder.Bindings) -> Iterator[PlannedNode]:
         inputs = tuple(
             Input(
                 reference.node,
-                binder.port_of(reference, name, tuple(bindings.flows[reference.node])) or "",
+                ports.of(reference, name, tuple(bindings.flows[reference.node])) or "",
                 reference.qualifier,
             )
             for reference in bindings.graph.inputs[name]

@@ -137,7 +137,9 @@ def _lines(bad: dict[int, str], count: int = 400) -> str:
     return "k,v,t\n" + "".join(f"{line}\n" for line in lines)
 
 
-@pytest.mark.parametrize("more", ["max_group_buffer: 100", "max_group_buffer: 12", "correlation_fanout_policy: primary"])
+@pytest.mark.parametrize(
+    "more", ["max_group_buffer: 100", "max_group_buffer: 12", "correlation_fanout_policy: primary"]
+)
 @pytest.mark.parametrize(
     "bad",
     [

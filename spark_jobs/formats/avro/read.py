@@ -191,7 +191,9 @@ def _taken(records: Iterator[dict[str, Any]], most: int, block: container.Block,
         return [*itertools.islice(records, most)]
     except _UNREADABLE as problem:
         why = "it ends too early" if isinstance(problem, EOFError) else problem
-        raise container.broken(f"the block at byte {block.start} has no records of its schema: {why}", name) from problem
+        raise container.broken(
+            f"the block at byte {block.start} has no records of its schema: {why}", name
+        ) from problem
 
 
 #: What the decoder raises for bytes that are not what the schema says.

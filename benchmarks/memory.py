@@ -138,8 +138,9 @@ WORKLOADS = {
         _output("s", ", sort_order: [key]") + _aggregate("emit n = count(*)") + _output("a", name="p"), _unique
     ),
     "windows": Workload(
-        "  - {type: transform, name: w, input: s, config: {analytic_window: {group_by: [key], sort_by: [{field: text}]}, "
-        "cxl: 'emit nth = $window.row_number()'}}\n" + _output("w"),
+        "  - {type: transform, name: w, input: s, config: {"
+        "analytic_window: {group_by: [key], sort_by: [{field: text}]}, cxl: 'emit nth = $window.row_number()'}}\n"
+        + _output("w"),
         _skewed,
     ),
     "rows through": Workload(_output("s"), _unique),

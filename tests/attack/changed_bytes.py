@@ -124,7 +124,8 @@ def _avro(codec: str) -> bytes:
     kind = {"type": "enum", "name": "k", "symbols": ["p", "q"]}
     inner = {"type": "record", "name": "n", "fields": [{"name": "k", "type": kind}, {"name": "b", "type": "boolean"}]}
     day = {"type": "int", "logicalType": "date"}
-    fields = [*plain, *({"name": name, "type": one} for name, one in zip("ixnd", ("long", nested, inner, day)))]
+    others = zip("ixnd", ("long", nested, inner, day), strict=True)
+    fields = [*plain, *({"name": name, "type": one} for name, one in others)]
     records = [
         {"a": "é", "f": 0.5, "i": 1, "x": {"k": [1, None, "v"]}, "n": {"k": "p", "b": True}, "d": date(2024, 2, 29)},
         {"a": None, "f": None, "i": 22, "x": {}, "n": {"k": "q", "b": False}, "d": date(1, 1, 1)},

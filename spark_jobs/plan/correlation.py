@@ -96,7 +96,7 @@ class Correlation:
         nodes: every node, in topological order.
         regions: those of the retractable aggregates.
         policies: when each output rejects a group: `any`, `all` or `primary`.
-        limit: the most records that a group may have.
+        limit: the most records that a group may have; 0 for any number.
     """
 
     sources: Mapping[str, tuple[str, ...]]

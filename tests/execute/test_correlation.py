@@ -304,6 +304,13 @@ def test_a_group_with_more_records_than_may_be_leaves_with_its_failing_ones_coun
     assert told["_cxl_dlq_error_detail"] == why
 
 
+@pytest.mark.parametrize(("limit", "kept"), [(1, 0), (2, 0), (3, 114), (0, 114)])
+def test_no_group_is_too_large_where_the_limit_is_0(ran: Any, limit: int, kept: int) -> None:
+    found = ran(with_errors(f"max_group_buffer: {limit}") + CHECKED + output("o", "t"))
+    assert len(rows(found["o.csv"])) == kept
+    assert {entry[2] for entry in dead(found) if "size" in entry[2]} == ({"group_size_exceeded"} if not kept else set())
+
+
 def test_under_fail_fast_a_group_that_is_too_large_ends_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

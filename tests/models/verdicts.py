@@ -110,7 +110,7 @@ class _Court:
             members |= {record for record in self.model.records if self.model.is_of(record, key)}
         limit = self.model.plan.errors.max_group_buffer
         for key, members in self.sizes.items():
-            if len(members) > limit:
+            if limit and len(members) > limit:
                 mine = {row.identity: row for row in every for group in row.groups if _makes_larger(group, key)}
                 self.too_large[key] = sorted(mine, key=self._place)
 

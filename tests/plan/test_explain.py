@@ -109,6 +109,8 @@ def test_correlation_shows_the_keys_of_each_node_and_what_a_failure_takes_along(
     assert form["fanout_policies"] == dict.fromkeys(plan.outputs, "primary")
     assert form["nodes"]["sums"]["grouping"] == "relaxed"
     assert [region["producer"] for region in form["deferred_regions"]] == ["sums"]
+    boundless = planned(tmp_path, keyed.replace("max_group_buffer: 9", "max_group_buffer: 0"))
+    assert "\nGroups: of any size; a rejected group is dead letters\n" in explain.text(boundless)
 
 
 @pytest.mark.parametrize("carried", ["driver", "all"])

@@ -27,7 +27,8 @@ def lines(plan: Plan) -> list[str]:
     found = correlation.of(plan)
     if not found.is_active:
         return []
-    shown = [f"Groups: at most {found.limit} records; {_strategy(plan.errors.strategy)}"]
+    size = f"at most {found.limit} records" if found.limit else "of any size"
+    shown = [f"Groups: {size}; {_strategy(plan.errors.strategy)}"]
     for planned in plan.nodes:
         keys = found.nodes[planned.name]
         shown += ["", f"{planned.kind} '{planned.name}':"]

@@ -128,6 +128,6 @@ class ErrorHandlingConfig(Config):
     strategy: choice(Strategy, dead_letter_queue="continue") = Strategy.FAIL_FAST  # type: ignore[valid-type]
     dlq: DeadLetterConfig | None = None
     type_error_threshold: Annotated[Number, BeforeValidator(_share)] | None = None
-    max_group_buffer: Positive = 100_000
+    max_group_buffer: Natural = 100_000
     correlation_fanout_policy: choice(FanoutPolicy) = FanoutPolicy.ANY  # type: ignore[valid-type]
     correlation_key: Names | None = None

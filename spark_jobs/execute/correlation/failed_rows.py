@@ -18,6 +18,7 @@ from spark_jobs.execute.tasks.facts import REJECTED
 
 if TYPE_CHECKING:
     from spark_jobs.execute.letters import settled
+    from spark_jobs.execute.tasks.report import LogLine
 
 #: The groups of rows of aggregates.
 _GROUPS = pa.schema([("aggregated", pa.int64()), ("group", pa.uint64())])
@@ -32,19 +33,21 @@ class FailedRows:
         rejected: the groups that they reject.
         letters: their entries.
         forgets: whether all of them are to be made again, once what is taken back is found.
+        lines: what was logged of them.
     """
 
     numbers: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     rejected: pa.Table = field(default_factory=REJECTED.empty_table)
     letters: list[settled.Found] = field(default_factory=list)
     forgets: bool = False
+    lines: list[LogLine] = field(default_factory=list)
     #: The groups of rows that failed where their keys were not at hand; what they are does not change.
     _groups: pa.Table = field(default_factory=_GROUPS.empty_table)
     _known: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def forget(self) -> None:
         """All rows are made again."""
-        self.numbers, self.rejected, self.letters = self.numbers[:0], REJECTED.empty_table(), []
+        self.numbers, self.rejected, self.letters, self.lines = self.numbers[:0], REJECTED.empty_table(), [], []
         self.forgets = False
 
     def lacking(self, facts: pa.Table) -> np.ndarray:

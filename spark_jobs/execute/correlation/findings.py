@@ -14,7 +14,9 @@ from spark_jobs.execute.tasks import part_file
 from spark_jobs.execute.tasks.facts import FACTS, KEYLESS, REJECTED, record_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from spark_jobs.execute.tasks.report import LogLine
 
 #: Groups and records of which something is known.
 PAIRS = pa.schema([("group", pa.uint64()), ("record", pa.int64())])
@@ -113,6 +115,12 @@ def distinct(tables: Sequence[pa.Table]) -> pa.Table:
     whole = pa.concat_tables([table.cast(PAIRS) for table in tables])
     whole = whole.filter(pc.not_equal(whole.column("group"), pa.scalar(0, pa.uint64())))
     return whole.group_by(PAIRS.names).aggregate([]).select(PAIRS.names).combine_chunks()
+
+
+def lines_about(lines: Iterable[LogLine], records: np.ndarray, rows: np.ndarray) -> list[LogLine]:
+    """The log lines about some records, and about some rows of aggregates."""
+    known, made = set(records.tolist()), set(rows.tolist())
+    return [line for line in lines if line.record in known or line.group in made]
 
 
 def first_of_each(tables: Sequence[pa.Table]) -> pa.Table:

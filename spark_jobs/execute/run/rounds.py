@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_jobs.execute.run.products import Products
+    from spark_jobs.execute.tasks.report import LogLine
     from spark_jobs.execute.tasks.spec import RunSpec
     from spark_jobs.nodes.terms.correlation import GroupPlan
 
@@ -83,6 +84,8 @@ class Rounds:
     #: The groups that are too large.
     too_large: int = 0
     _letters: list[settled.Found] = field(default_factory=list)
+    #: What was logged of records that count as never read.
+    _lines: list[LogLine] = field(default_factory=list)
     #: The groups that records reject, and those that rows of aggregates reject in the last pass.
     _of_records: pa.Table = field(default_factory=REJECTED.empty_table)
     _of_rows: pa.Table = field(default_factory=REJECTED.empty_table)
@@ -169,7 +172,9 @@ class Rounds:
         mine = self.failed_rows
         mine.letters.append(settled.Found(tuple(products.letters), marks.Holding((Holds.ROW,), rows=rows)))
         mine.rejected = findings.joined([mine.rejected, self._rejected(facts, products)])
-        mine.numbers = np.union1d(mine.numbers, findings.aggregated(facts))
+        failed = findings.aggregated(facts)
+        mine.numbers = np.union1d(mine.numbers, failed)
+        mine.lines += findings.lines_about(products.tally.logs, failed[:0], failed)
         unmade = self._written("unmade", pa.table([mine.numbers], schema=TRACED))
         self.known = replace(self.known, unmade=unmade)
 
@@ -185,6 +190,7 @@ class Rounds:
         holding = marks.Holding((taken,), records=self._written("failing", pa.table([found], schema=DEAD)))
         self._letters.append(settled.Found(tuple(products.letters), holding))
         self._traced = findings.aggregated(facts)
+        self._lines += findings.lines_about(products.tally.logs, found, self._traced)
         self.failed_rows.forgets = True
         if not len(self._traced):
             self._make_again()
@@ -346,10 +352,11 @@ class Rounds:
             raise RunFailed(ExitCode.EVALUATION, str(Category.GROUP_SIZE), f"{why} (strategy {self.run.strategy})")
 
     def settle(self, spark: SparkSession, products: Products) -> None:
-        """The dead letters of all rounds become those of the last pass."""
+        """The dead letters of all rounds become those of the last pass, and so do log lines about their records."""
         last = settled.Found(tuple(products.letters), marks.Holding(_EVERYTHING))
         products.letters = settled.settle(spark, self.run, [*self._letters, *self.failed_rows.letters, last])
         products.tally.recount(products.letters)
+        products.tally.logs[:0] = [*self._lines, *self.failed_rows.lines]
         rejected = findings.joined([self._of_records, self._of_rows]).num_rows
         if rejected or self.retracted or self.too_large:
             logs.LOG.info("correlation: %s", self._summary(rejected))

@@ -147,13 +147,19 @@ def decode_counters(data: bytes) -> dict[str, Counters]:
 
 @dataclass
 class LogLine:
-    """A line for the run's log; one about a record has its source, split and row."""
+    """A line for the run's log; one about a record has its source, split and row, where it shows them.
+
+    With correlation keys `record` is the number of the record that a line is about, or `group` that of the aggregate's
+    row: passes that count it as never read have no such line.
+    """
 
     level: str
     text: str
     source: int = -1
     split: int = -1
     row: int = -1
+    record: int = -1
+    group: int = 0
 
 
 @dataclass

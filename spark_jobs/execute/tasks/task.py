@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from spark_jobs.disk import durable, refusals
 from spark_jobs.execute import logs
-from spark_jobs.execute.tasks import failing, kept, part_file, reached, report
+from spark_jobs.execute.tasks import facts, failing, kept, part_file, reached, report
 from spark_jobs.execute.tasks import spill as disk
 from spark_jobs.execute.tasks.outbox import Outbox
 from spark_jobs.execute.tasks.parcels import COUNTS, MESSAGE
 from spark_jobs.formats import reading
 from spark_jobs.nodes import memory, node, operator, spill
-from spark_jobs.nodes.records import batches, ledger, order
+from spark_jobs.nodes.records import batches, groups, ledger, order
 from spark_jobs.nodes.source import record_origin as origins
 from spark_jobs.nodes.terms.shape import Role
 from spark_jobs.scan.files import FormatError
@@ -79,14 +79,26 @@ class Task(failing.Failing):
         """What nodes counted at all levels before this one, as far as an aggregate of this level asks."""
         return self._counted
 
-    def log(self, level: str, line: str | Callable[[], str]) -> None:
+    def log(self, level: str, line: str | Callable[[], str], failing: tuple[batches.Batch, int] | None = None) -> None:
         """Give a line to the run's log; one that is left out is not even written."""
         if logs.LEVELS[level] < self.spec.run.log_level:
             return
         if len(self.report.logs) >= logs.LINES_PER_TASK:
             self.report.logs_left_out += 1
         else:
-            self._log(report.LogLine(level, line if isinstance(line, str) else line()))
+            about = {} if failing is None else self._about(*failing)
+            self._log(report.LogLine(level, line if isinstance(line, str) else line(), **about))
+
+    def _about(self, batch: batches.Batch, row: int) -> dict[str, int]:
+        """With correlation keys the number of a record, or of the row of an aggregate."""
+        if self.spec.run.groups is None:
+            return {}
+        one = batch.slice(row, 1)
+        (group,) = groups.aggregated(one).tolist()
+        if group:
+            return {"group": group}
+        _, split, place = one.origin.identify(one, pa.array([0], pa.int64()))
+        return {"record": int(facts.record_numbers(split, place)[0])}
 
     def _traced(self, level: str, line: str, position: int | None) -> None:
         """Take a line that a program wrote about a row of the batch it runs on; repeated work has none."""
@@ -96,7 +108,8 @@ class Task(failing.Failing):
             self._log(report.LogLine(level, line))
         elif len(self.report.logs) < logs.LINES_PER_TASK:
             places = self.running.origin.identify(self.running, pa.array([position], pa.int64()))
-            self._log(report.LogLine(level, line, *(column[0].as_py() for column in places)))
+            about = self._about(self.running, position)
+            self._log(report.LogLine(level, line, *(column[0].as_py() for column in places), **about))
         else:
             self.report.logs_left_out += 1
 

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.transform.step import LogDirective, TransformStep
 
 
-#: The level of a line, and what writes it: a run takes some lines of each task, and most are never written.
-Line: TypeAlias = "tuple[str, Callable[[], str]]"
+#: The level of a line, and what writes it: a run takes some lines of each task, and most are never written. Behind them
+#: stands the row of a batch that fails, where the line is about that.
+Line: TypeAlias = "tuple[str, Callable[[], str]] | tuple[str, Callable[[], str], tuple[Batch, int]]"
 
 
 class Logged(Protocol):
@@ -36,11 +37,11 @@ class Logged(Protocol):
         """What it logs."""
 
 
-def tell(operator: Operator, lines: Iterable[tuple[str, str | Callable[[], str]]]) -> None:
+def tell(operator: Operator, lines: Iterable[Line | tuple[str, str]]) -> None:
     """Give lines to the run's log, unless an earlier job has."""
     if not operator.silent:
-        for level, line in lines:
-            operator.context.log(level, line)
+        for line in lines:
+            operator.context.log(*line)
 
 
 def once(step: TransformStep, when: str, around: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -76,7 +77,8 @@ def on_error(
         for item in failures:
             for entry in entries:
                 shown = entry.made if are_made else entry.came
-                yield entry.level, partial(_line, entry, step, batch, around, item.row, shown, item.failure)
+                line = partial(_line, entry, step, batch, around, item.row, shown, item.failure)
+                yield entry.level, line, (batch, item.row)
 
 
 def _holding(operator: Operator, entry: LogDirective, batch: Batch, rows: list[int]) -> list[int]:

@@ -146,7 +146,8 @@ class Rounds:
         elif rows_.any():
             self._unmake(facts.filter(pa.array(rows_)), products)
         # When nothing is found any more, a pass writes what those before did not.
-        self.known = replace(self.known, settles=(is_new or not is_same) and self.retractions > 0)
+        settles = (is_new or not is_same) and self.retractions > 0
+        self.known = replace(self.known, rounds=self.known.rounds + 1, settles=settles)
         self._reject()
 
     def _first(self, facts: pa.Table, holds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -187,8 +187,8 @@ class Work:
 
     def _over(self, spark: SparkSession, looking: Known | None = None) -> Products:
         """Run the pass, again where folds of nodes do not hold; `looking`: what is known while it only looks."""
-        known, is_alone = looking or self.wanted.known, self.products.alone is not None
-        lays = known.is_one_of_many and self.preview is None and not is_alone
+        known = looking or self.wanted.known
+        lays = self._goes_on(known)
         while True:
             found = Products(self.wanted.inputs)
             wanted = replace(self.wanted, known=known, lays=lays)
@@ -202,6 +202,12 @@ class Work:
             if not found.unfolded or found.unnamed:
                 return found
             self.wanted = self.wanted.unfolded(found.unfolded)
+
+    def _goes_on(self, known: Known) -> bool:
+        """Whether a pass writes records down for later ones, or goes on with what one before has written."""
+        if known.looks_at_sources or self.preview is not None or self.products.alone is not None:
+            return False
+        return known.is_one_of_many or self.wanted.laid is not None
 
     def _reads_rows(self) -> bool:
         """Whether some program reads a record's position in its file or source, which must be known before the pass."""

@@ -64,6 +64,7 @@ class Known:
         keyless: the records whose groups are to be found; the same.
         keyless_rows: the rows of aggregates whose groups are to be found; the same.
         passes: how many these were.
+        rounds: how many of them found more than those before.
         settles: whether others are to follow in any case, so that outputs at which nothing fails need not be written.
     """
 
@@ -78,6 +79,7 @@ class Known:
     keyless: str | None = None
     keyless_rows: str | None = None
     passes: int = 0
+    rounds: int = 0
     settles: bool = False
 
     @property
@@ -97,7 +99,7 @@ class Known:
 
         Behind a pass that looks for the records of aggregates' groups there is one at least without these records.
         """
-        return not self.looks_at_sources and (self.traced is not None or self.passes > 1)
+        return self.traced is not None or self.rounds > 1
 
 
 @lru_cache(maxsize=64)

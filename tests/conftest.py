@@ -76,7 +76,8 @@ __all__ = ["spark_cluster"]
 #: What runs whole pipelines, or tries very much: the quick lane leaves it out.
 _THOROUGH = (
     "tests/attack/", "tests/execute/", "tests/formats/avro/test_reading_avro.py", "tests/formats/json/test_quick.py",
-    "tests/formats/json/test_ways.py", "tests/formats/parquet/test_passing_over.py", "tests/formats/test_long_lines.py",
+    "tests/formats/json/test_ways.py", "tests/formats/json/test_ways_of_arrays.py",
+    "tests/formats/parquet/test_passing_over.py", "tests/formats/test_long_lines.py",
     "tests/formats/test_wide_files.py", "tests/formats/xml/test_stretches.py", "tests/nodes/test_cases.py",
     "tests/nodes/test_state.py", "tests/plan/test_limits.py", "tests/scan/test_endless_servers.py",
     "tests/scan/test_matching.py", "tests/scan/test_unpacking.py", "tests/test_architecture.py",

@@ -1,6 +1,6 @@
 """What the driver does with very many splits: planning, telling tasks, tallying, ordering, putting parts together.
 
-    python benchmarks/scale.py [--splits 1000000] [--files 64] [--output-bytes 16] [--groups]
+    python benchmarks/scale.py [--splits 1000000] [--files 64] [--output-bytes 16] [--output groups|parts|split]
 
 The input is sparse files of the nominal size, so nothing is read but their heads. The tasks are not run: their reports
 are made up, and each of their parts is a file of a few bytes. Everything else is a run as it always is, in this
@@ -32,10 +32,12 @@ import pyarrow as pa
 from benchmarks import task
 from spark_jobs import plan
 from spark_jobs.execute import identity
+from spark_jobs.execute.delivery.local.depot import LocalDepot
 from spark_jobs.execute.run import executor, products
 from spark_jobs.execute.spark import chain, session, spread
 from spark_jobs.execute.tasks import report, roots
 from spark_jobs.formats import splits
+from spark_jobs.nodes.output import records
 from spark_jobs.nodes.records.ledger import Counters
 from spark_jobs.plan.options import RunOptions
 
@@ -50,18 +52,22 @@ nodes:
   - {type: source, name: s, config: {type: csv, glob: "in/*.csv", schema: {id: int, key: string}}}
   - {type: transform, name: t, input: s, config: {cxl: "emit double = id * 2"}}
 """
-_ROWS = "  - {type: output, name: o, input: t, config: {type: csv, path: out/o.csv}}\n"
-_GROUPS = """  - {type: aggregate, name: a, input: t, config: {group_by: [key], cxl: "emit n = count(*)"}}
+_OUTPUTS = {
+    "rows": "  - {type: output, name: o, input: t, config: {type: csv, path: out/o.csv}}\n",
+    "groups": """  - {type: aggregate, name: a, input: t, config: {group_by: [key], cxl: "emit n = count(*)"}}
   - {type: output, name: o, input: a, config: {type: csv, path: out/o.csv}}
-"""
+""",
+    "parts": "  - {type: output, name: o, input: t, config: {type: csv, path: out/o, parts: true}}\n",
+    "split": "  - {type: output, name: o, input: t, config: {type: csv, path: out/o.csv, split: {max_records: 4}}}\n",
+}
 _HEADER = b"id,key\n"
 #: What a made-up split has.
 _RECORDS = 500_000
 
 
-def write(folder: Path, count: int, files: int, *, groups: bool) -> None:
+def write(folder: Path, count: int, files: int, output: str) -> None:
     """A pipeline, and sparse files that are cut into about so many splits."""
-    (folder / "pipeline.yaml").write_text(_PIPELINE + (_GROUPS if groups else _ROWS))
+    (folder / "pipeline.yaml").write_text(_PIPELINE + _OUTPUTS[output])
     (folder / "in").mkdir()
     for number in range(files):
         path = folder / f"in/{number:05}.csv"
@@ -74,7 +80,8 @@ class Tasks:
     """Makes up what the tasks of a job tell, and the parts that they say they have written."""
 
     def __init__(self, output_bytes: int, clock: Clock) -> None:
-        self._bytes = b"1,a,2\n" * (output_bytes // 6 + 1)
+        self._records = output_bytes // 6 + 1
+        self._bytes = b"1,a,2\n" * self._records
         self._clock = clock
 
     def run(self, _: object, spec: JobSpec) -> report.Reports:
@@ -106,9 +113,14 @@ class Tasks:
         if spec.job.exchanges:
             return made
         made.counters["o"] = Counters(_RECORDS, _RECORDS)
-        path = f"{spec.run.staging['o']}/deadbeef-0-{number}-0-0-{number:08x}.part"
-        with open(path, "wb") as file:
-            file.write(self._bytes)
+        path = f"{spec.run.parts.folders['o']}/deadbeef-0-{number}-0-0-{number:08x}.part"
+        if spec.job.boxes["o"].step.is_indexed:
+            ends = np.arange(1, self._records + 1) * 6
+            file = records.IndexedFile(LocalDepot().create, path, ())
+            file.write(records.of(self._bytes, ends, b""), {})
+            file.close()
+        else:
+            Path(path).write_bytes(self._bytes)
         made.parts.append(report.Part("o", (), number, path, len(self._bytes), _RECORDS))
         return made
 
@@ -141,12 +153,12 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=1_000_000)
     parser.add_argument("--files", type=int, default=64)
     parser.add_argument("--output-bytes", type=int, default=16)
-    parser.add_argument("--groups", action="store_true", help="count groups instead of writing all records")
+    parser.add_argument("--output", choices=[*_OUTPUTS], default="rows", help="what is written (default rows)")
     arguments = parser.parse_args()
     clock = Clock()
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
-        write(folder, arguments.splits, arguments.files, groups=arguments.groups)
+        write(folder, arguments.splits, arguments.files, arguments.output)
         tasks = Tasks(arguments.output_bytes, clock)
         stack.enter_context(mock.patch.object(chain, "run", tasks.run))
         stack.enter_context(mock.patch.object(session, "open_session", return_value=task.NoSession()))

@@ -35,7 +35,7 @@ def whole(path: str, size: int) -> Piece:
     return Piece(path, 0, size)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Content:
     """What a file is put together of.
 

@@ -41,7 +41,7 @@ DRIVER_BYTES = 4 << 20
 _LEAST_RANGE_BYTES = 64 << 10
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Noted:
     """A part whose records are in their order, what is noted of it, and how many bytes its records are."""
 

@@ -6,6 +6,7 @@ import errno
 import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from importlib import metadata
 from typing import TYPE_CHECKING, cast
 
@@ -99,7 +100,7 @@ class _Assembly:
     draft: Draft
     is_shown: bool
     written: list[str] = field(default_factory=list)
-    #: The files, until all are known: those of a compressed output are compressed together.
+    #: The files of a compressed output, until all are known: they are compressed together.
     _files: dict[Path, Content] = field(default_factory=dict)
 
     def put_together(self, spark: SparkSession) -> None:
@@ -153,20 +154,25 @@ class _Assembly:
         made = iter(converting.convert(spark, depot, writer, alone, folder, moved=moved))
         return [[next(made)[0] for _ in own] for own in pieces]
 
-    @property
+    @cached_property
     def _writer(self) -> Writer:
         run = self.material.run
         return output_run.writer(self.target.step, run.widened[self.target.name], run.widened_type)
 
     def _put(self, path: Path, content: Content) -> None:
-        self._files[path] = content
         self.written.append(str(path))
+        if self.target.step.compression is Compression.NONE:
+            self.draft.assemble(path, content)
+        else:
+            self._files[path] = content
 
     def _deliver(self, spark: SparkSession) -> None:
+        """Give the draft the files that were held back."""
+        if not self._files:
+            return
         contents, compression = [*self._files.values()], self.target.step.compression
-        if compression is not Compression.NONE:
-            folder = self.draft.parts(self.target.first(self.target.deliveries[0]))
-            contents = packing.packed(spark, self.draft.depot, contents, compression, folder)
+        folder = self.draft.parts(self.target.first(self.target.deliveries[0]))
+        contents = packing.packed(spark, self.draft.depot, contents, compression, folder)
         for path, content in zip(self._files, contents, strict=True):
             self.draft.assemble(path, content)
 
@@ -217,13 +223,14 @@ class _Assembly:
 
     def _parts(self, folder: Path, own: Sequence[merging.Noted]) -> None:
         """A file for each part; those of an earlier run that are not written again go."""
-        step = self.target.step
-        pieces = [[part] for part in own] or [[]]  # without a record, a file that says so
-        names = [parts.named(folder, step, number) for number in range(len(pieces))]
-        for name, piece in zip(names, pieces, strict=True):
-            self._whole(name, piece)
-        for each in sorted({*parts.existing(self.there, folder)} - {*names}):
-            self.draft.remove(each)
+        step, names = self.target.step, set[str]()
+        for number in range(max(len(own), 1)):
+            path = parts.named(folder, step, number)
+            self._whole(path, own[number : number + 1])  # without a record, a file that says so
+            names.add(path.name)
+        for each in parts.existing(self.there, folder):
+            if each.name not in names:
+                self.draft.remove(each)
 
     def _sidecar(self, path: Path, parts: Sequence[Part]) -> None:
         """`<file>.meta.json` beside an output: the facts of the run that wrote it (spec/formats.md 11.8)."""

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 #: In every folder of a run that publishes: the path of the folder with the journal.
 POINTER = "journal.at"
-#: Bytes of a journal: some hundred thousand files. A file has some hundred.
-MOST_BYTES = 64 << 20
+#: Bytes of a journal: some million files. A file has less than a hundred, with a long name some hundred.
+MOST_BYTES = 256 << 20
 _LONGEST_PATH = 4096
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Rename:
     """A finished file and the name it gets; `source` None removes what is there (dead letters of an older run)."""
 
@@ -36,7 +36,7 @@ class Rename:
     target: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A rename as it is written down.
 
@@ -64,10 +64,13 @@ class Journal:
     def of(cls, renames: Sequence[Rename]) -> Journal:
         """The journal of some renames; their sources lie in draft folders beside their targets."""
         numbers: dict[str, int] = {}
+        real: dict[str, str] = {}
         entries = []
         for rename in renames:
             folder, name = os.path.split(rename.target)
-            number = numbers.setdefault(os.path.realpath(folder), len(numbers))
+            if folder not in real:
+                real[folder] = os.path.realpath(folder)
+            number = numbers.setdefault(real[folder], len(numbers))
             source = os.path.basename(rename.source) if rename.source else None
             entries.append(Entry(number, source, name, None if source else identity(rename.target)))
         return cls(tuple(numbers), tuple(entries))

@@ -34,6 +34,8 @@ class DraftFolders:
     run: str
     home: Path
     _known: dict[str, DraftFolder] = field(default_factory=dict)
+    #: The same, by the folders as they are spelled: very many files can be in one of them.
+    _spelled: dict[Path, DraftFolder] = field(default_factory=dict)
     _made: list[Path] = field(default_factory=list)
     #: A failed run could not take its renames back: the next one completes them, and needs what is here.
     _is_stuck: bool = False
@@ -62,12 +64,15 @@ class DraftFolders:
 
     def folder(self, beside: Path) -> Path:
         """The run's draft folder in a folder; missing folders are made."""
+        if beside in self._spelled:
+            return self._spelled[beside].path
         real = os.path.realpath(beside)  # one folder has one lock, however it is spelled
         if real not in self._known:
             self._made += [parent for parent in (beside, *beside.parents) if not parent.exists()]
             beside.mkdir(parents=True, exist_ok=True)
             recover(beside)
             self._known[real] = DraftFolder.make(beside, self.run)
+        self._spelled[beside] = self._known[real]
         return self._known[real].path
 
     def publish(self, renames: Sequence[Rename]) -> None:
@@ -78,9 +83,7 @@ class DraftFolders:
         """
         if not renames:
             return
-        for rename in renames:
-            if rename.source:
-                durable.sync(rename.source)
+        durable.sync_files([rename.source for rename in renames if rename.source])
         # Beside the files, not in the run's home: a scheduler may remove a folder that it made for one attempt.
         staged = [Path(rename.source).parent for rename in renames if rename.source]
         place = staged[0] if staged else self.home
@@ -120,6 +123,7 @@ class DraftFolders:
                 with suppress(OSError):  # something else is in it by now, or it is gone
                     made.rmdir()
         self._known.clear()
+        self._spelled.clear()
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -43,17 +43,34 @@ def of_bytes(data: bytes, ends: np.ndarray) -> pa.StringArray:
     return pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(data))
 
 
+def containers(array: pa.Array, static: Type) -> dict[int, list[Any] | dict[str, Any]]:
+    """The arrays and maps of a column of values of any kind, or of a column of arrays, by their rows."""
+    # Days and moments begin like maps.
+    begins = pc.or_(pc.starts_with(array, "["), pc.starts_with(array, "{")) if static.is_dynamic else array.is_valid()
+    rows = pc.indices_nonzero(begins)
+    found = zip(rows.to_pylist(), values.from_arrow(array.take(rows), static), strict=True)
+    return {row: value for row, value in found if isinstance(value, list | dict)}
+
+
 def _of_any_kind(column: pa.StringArray) -> pa.StringArray:
     """Dynamic values, which are tagged JSON: texts lose their quotes, floats are spelled in another way."""
-    is_text = pc.fill_null(pc.match_substring_regex(column, r'^"[^\\]*$'), False)
+    if b"\\" in characters(column):
+        is_text = pc.match_substring_regex(column, r'^"[^\\]*$')
+    else:
+        is_text = pc.starts_with(column, '"')
+    is_text = pc.fill_null(is_text, False)
+    found = column
+    if pc.any(is_text, min_count=0).as_py():
+        found = pc.if_else(
+            is_text, pc.binary_replace_slice(pc.binary_replace_slice(column, -1, _END, ""), 0, 1, ""), column
+        )
+    if pc.all(pc.or_(is_text, pc.fill_null(pc.ascii_is_decimal(column), True)), min_count=0).as_py():
+        return found
+    is_same = pc.or_(is_text, pc.fill_null(pc.match_substring_regex(column, r"^(-?[0-9]+|true|false)$"), True))
     is_float = pc.fill_null(pc.match_substring_regex(column, r"^-?[0-9]+\.[0-9]+$"), False)
-    is_same = pc.fill_null(pc.match_substring_regex(column, r"^(-?[0-9]+|true|false)$"), True)
-    found = pc.if_else(
-        is_text, pc.binary_replace_slice(pc.binary_replace_slice(column, -1, 1 << 30, ""), 0, 1, ""), column
-    )
     if pc.any(is_float, min_count=0).as_py():
         found = pc.replace_with_mask(found, is_float, _floats(pc.cast(column.filter(is_float), pa.float64())))
-    others = pc.invert(pc.or_(pc.or_(is_text, is_float), is_same))
+    others = pc.invert(pc.or_(is_same, is_float))
     if pc.any(others, min_count=0).as_py():
         exact = [values.text_of(values.decode(text)) for text in column.filter(others).to_pylist()]
         found = pc.replace_with_mask(found, others, pa.array(exact, pa.string()))

@@ -73,21 +73,12 @@ class CsvWriter:
 
     def _cells(self, column: Column, array: pa.Array, failures: list[RowFailure]) -> pa.StringArray:
         if column.type.is_dynamic:
-            return self._quoted(self._dynamic(column, array, failures))
+            # A map has no place in a cell.
+            maps = cell_text.containers(array, column.type).items()
+            failures += [RowFailure(row, _map_refused(column, map_)) for row, map_ in maps if isinstance(map_, dict)]
         is_text = column.type.kind is Kind.STRING
         text = cast("pa.StringArray", array) if is_text else cell_text.texts(array, column.type)
         return text if column.type.kind in self._plain_kinds else self._quoted(text)
-
-    def _dynamic(self, column: Column, array: pa.Array, failures: list[RowFailure]) -> pa.StringArray:
-        """Texts of values that carry their kind; a map has no place in a cell."""
-        texts: list[str | None] = []
-        for row, value in enumerate(values.from_arrow(array, column.type)):
-            if value.__class__ is dict:
-                failures.append(RowFailure(row, _map_refused(column, value)))
-                texts.append(None)
-            else:
-                texts.append(None if value is None else values.text_of(value))
-        return pa.array(texts, pa.string())
 
     def _quoted(self, text: pa.StringArray) -> pa.StringArray:
         """The texts with quotes around those that need them."""

@@ -175,13 +175,17 @@ class FixedWidthWriter:
 
     def _dynamic(self, field: Field, column: Column, array: pa.Array, failed: dict[int, Failure]) -> pa.StringArray:
         """Texts of values that carry their kind; a map has no place in a field, an array leaves it empty."""
-        texts: list[str | None] = []
-        for row, value in enumerate(values.from_arrow(array, column.type)):
-            texts.append(None if value is None or isinstance(value, dict | list) else values.text_of(value))
+        found = cell_text.texts(array, column.type)
+        containers = cell_text.containers(array, column.type)
+        for row, value in containers.items():
             if isinstance(value, dict):
                 detail = f"column '{column.name}': a map cannot be written as fixed width; {_MAP_HELP}"
                 failed.setdefault(row, Failure(detail, value=values.json_text(value), field=column.name))
-        return pa.array(texts, pa.string())
+        if not containers:
+            return found
+        is_container = np.zeros(len(array), dtype=np.bool_)
+        is_container[list(containers)] = True
+        return cast("pa.StringArray", pc.if_else(pa.array(is_container), None, found))
 
 
 def open_writer(

@@ -120,16 +120,14 @@ class _Texts:
 
     def _of_any_kind(self, column: Column, array: pa.Array, failures: dict[int, Failure]) -> pa.StringArray:
         """Texts of values that carry their kind; a list is its JSON text, a map has no place in XML."""
-        texts: list[str | None] = []
-        for row, value in enumerate(values.from_arrow(array, column.type)):
+        for row, value in cell_text.containers(array, column.type).items():
             if isinstance(value, list):
                 self.lists[row] = ["" if item is None else values.text_of(item) for item in value]
             inner = value if isinstance(value, list) else (value,)
             if any(isinstance(item, dict) for item in inner):
                 detail = f"column '{column.name}': a map cannot be written as XML; {_MAP_HELP}"
                 failures.setdefault(row, Failure(detail, value=values.json_text(value), field=column.name))
-            texts.append(None if value is None else values.text_of(value))
-        return pa.array(texts, pa.string())
+        return cell_text.texts(array, column.type)
 
     def take(self, rows: pa.Int64Array) -> None:
         """Keep some rows, ascending."""

@@ -48,10 +48,23 @@ def test_dynamic_values_as_json(found: list[Any]) -> None:
 
 @given(anything)
 @example(["", "a", "\\", '"', "é", 1.5, 1e16, 1e-9, 7, True, None, [1.0], {"a": "x"}])
+@example(["", "a", None, "é", "{", "[]", "1.5", "true"])
+@example([1, -7, None, True])
+@example([None, None])
+@example(["a", 1.5, date(2024, 1, 2)])
 def test_dynamic_values_as_cells(found: list[Any]) -> None:
     column = values.to_arrow(found, types.ANY)
     expected = [None if value is None else values.text_of(value) for value in found]
     assert cell_text.texts(column, types.ANY).to_pylist() == expected
+
+
+@given(anything)
+@example([{"$date": 1}, date(2024, 1, 2), "{", "[", [], {}, None, [None]])
+def test_arrays_and_maps_are_found_by_their_rows(found: list[Any]) -> None:
+    column = values.to_arrow(found, types.ANY)
+    expected = {row: values.json_text(value) for row, value in enumerate(found) if isinstance(value, list | dict)}
+    containers = cell_text.containers(column, types.ANY)
+    assert {row: values.json_text(value) for row, value in containers.items()} == expected
 
 
 @given(st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False), max_size=8), texts)

@@ -36,16 +36,11 @@ class Lines:
         if b"\r" in data:
             data = data.replace(b"\r\n", b"\n")
         self._data = data
-        borders = data.count(b"}\n{")
-        is_regular = (
-            data.startswith(b"{")
-            and data.endswith((b"}\n", b"}"))
-            and count_of(data, b"\n") - data.endswith(b"\n") == borders
-            and b"\r" not in data
-        )
-        if is_regular:
-            self.objects, self.places = data, np.arange(borders + 1)
-            self.count = len(self.places)
+        ends = line_ends(data)
+        if _are_objects(data, ends):
+            self.objects, self.places = data, np.arange(len(ends))
+            self.count = len(ends)
+            self._ends = ends
         else:
             stripped = [line.strip(b" \t") for line in self.singly]
             likely = [at for at, line in enumerate(stripped) if line[:1] == b"{" and line[-1:] == b"}"]
@@ -86,6 +81,14 @@ class Lines:
     def row(self, position: int) -> int:
         """In which line of `objects` a byte is."""
         return int(np.searchsorted(self._ends, position))
+
+
+def _are_objects(data: bytes, ends: Places) -> bool:
+    """Whether each line, of those that end there, begins with `{` and ends with `}`."""
+    if not data.startswith(b"{") or b"\r" in data:
+        return False
+    found = np.frombuffer(data, dtype=np.uint8)
+    return bool(np.all(found[ends - 1] == ord("}")) and np.all(found[ends[:-1] + 1] == ord("{")))
 
 
 def line_ends(text: bytes) -> Places:

@@ -30,7 +30,7 @@ def transform(cxl: str, name: str = "t", of: str = "c", more: str = "") -> str:
 def members(folder: Path, nodes: str) -> tuple[set[str] | None, set[str]]:
     """The members of arrays, and the columns that the orders carry."""
     plan = planned(folder, ORDERS + CUSTOMERS + COLLECT + nodes)
-    found = plan.by_name["c"].step.members  # type: ignore[union-attr]
+    ((_, found),) = plan.by_name["c"].step.members  # type: ignore[union-attr]
     return None if found is None else set(found), set(plan.by_name["orders"].step.live)  # type: ignore[union-attr]
 
 

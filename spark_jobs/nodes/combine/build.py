@@ -181,13 +181,13 @@ def combine_error(item: engine.RowFailure) -> engine.RowFailure:
 
 
 def is_found(step: CombineStep) -> bool:
-    """Whether build records are found and collected, and nothing is evaluated on them that could fail."""
-    return step.match is Match.COLLECT and step.rest is None
+    """Whether build records are found and collected, and nothing is evaluated on them that could fail, or leads on."""
+    return step.match is Match.COLLECT and step.rest is None and len(step.builds) == 1
 
 
 def kept_of(step: CombineStep, names: Sequence[str]) -> list[str]:
     """The columns of build records that are only found: those that arrays have of them, and those that ride along."""
-    read = {*step.collected.names, *(column for _, _, column in step.carried)}
+    read = {*step.collected(step.builds[0]).names, *(column for _, _, column in step.carried)}
     return [name for name in names if name in read]
 
 

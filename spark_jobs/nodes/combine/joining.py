@@ -65,7 +65,7 @@ class Joining(operator.Operator):
     @property
     def enough(self) -> int | None:
         """After how many matches no others are looked for; None where all are, or one behind them may fail."""
-        if self.step.match is Match.COLLECT and not self.residuals:
+        if self.step.match is Match.COLLECT and not self.residuals and len(self.step.builds) == 1:
             return collecting.LIMIT + 1
         return 1 if self.step.match is Match.FIRST else None
 
@@ -74,7 +74,7 @@ class Joining(operator.Operator):
         sides = [batch.data, *(table.records for table in self.tables.values())]
         width = sum(side.nbytes // max(side.num_rows, 1) for side in sides)
         if self.step.match is Match.COLLECT:
-            width += collecting.width(self.step.collected)
+            width += sum(collecting.width(self.step.collected(qualifier)) for qualifier in self.step.builds)
         return int(max(1, min(PAIR_ROWS, self.place.room // (_PAIR_FORMS * (width + _PAIR_BYTES)))))
 
     def keyed(self, qualifier: str, batch: batches.Batch) -> tuple[batches.Batch, list[pa.Array]]:
@@ -329,16 +329,17 @@ class Joining(operator.Operator):
             self.push(piece)
 
     def _collect(self, batch: batches.Batch, pairs: Pairs, broken: set[int]) -> None:
-        """One record per driver, with the matches of the build side as an array of maps."""
-        (qualifier,) = self.step.builds
-        taken, cut = collecting.first_matches(pairs.driver)
-        if cut:
-            told = f"truncated at {collecting.LIMIT} matches for {cut} records"
-            self.context.log("warn", f'combine "{self.step.name}" match: collect {told}')
-            pairs = pairs.take(taken)
-        records = self.tables[qualifier].records
-        texts = collecting.texts(records, self.step.collected, pa.array(pairs.builds[qualifier]))
+        """One record per driver, with the matches of each build side as an array of maps."""
         laid = self._riding(batch, riding.firsts(pairs, batch.count))
-        laid[qualifier] = collecting.arrays(batch.count, pairs.driver, texts)
+        for qualifier in self.step.builds:
+            found = pairs if len(self.step.builds) == 1 else pairs.of(qualifier)
+            taken, cut = collecting.first_matches(found.driver)
+            if cut:
+                told = f"truncated at {collecting.LIMIT} matches for {cut} records"
+                self.context.log("warn", f'combine "{self.step.name}" match: collect {told}')
+                found = found.take(taken)
+            records, columns = self.tables[qualifier].records, self.step.collected(qualifier)
+            texts = collecting.texts(records, columns, pa.array(found.builds[qualifier]))
+            laid[qualifier] = collecting.arrays(batch.count, found.driver, texts)
         whole = replace(batch, data=batches.overlay(batch.data, laid))
         self.give(whole.take(batches.indices_except(batch.count, sorted(broken))) if broken else whole)

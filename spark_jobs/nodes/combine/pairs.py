@@ -31,6 +31,15 @@ class Pairs:
         """The chains of all other driver records."""
         return self.take(np.flatnonzero(~np.isin(self.driver, list(drivers))))
 
+    def of(self, qualifier: str) -> Pairs:
+        """The records of one build side that are in some chain of each driver record, each once, in build order."""
+        rows = self.builds[qualifier]
+        order = np.lexsort((rows, self.driver))
+        driver, rows = self.driver[order], rows[order]
+        is_new = (np.diff(driver, prepend=-1) != 0) | (np.diff(rows, prepend=-1) != 0)
+        kept = np.flatnonzero(is_new & (rows >= 0))
+        return Pairs(driver[kept], {qualifier: rows[kept]})
+
     def first(self, *, is_complete: bool) -> Pairs:
         """One chain of each driver record: the first of those that have the most build records (decision 83).
 

@@ -108,8 +108,9 @@ class CombineStep(node.Step):
     undeclared: tuple[tuple[str, str], ...] = ()
     #: Those of `carried` by which results are of the correlation groups of build records as well (`propagate_ck`).
     bonds: tuple[tuple[str, str, str], ...] = ()
-    #: With `match: collect`, the fields that anything reads of the records in arrays; None where that may be all.
-    members: frozenset[str] | None = None
+    #: With `match: collect`, the fields that anything reads of records in arrays, by build side; None where that may
+    #: be all.
+    members: tuple[tuple[str, frozenset[str] | None], ...] = ()
 
     @property
     def module(self) -> str:
@@ -123,21 +124,19 @@ class CombineStep(node.Step):
 
     @property
     def is_chain_of_left_joins(self) -> bool:
-        """Whether each of several build sides may be missing by itself (decision 83)."""
-        return len(self.builds) > 1 and self.on_miss is OnMiss.NULL_FIELDS
+        """Whether each of several build sides may be missing by itself (decision 83); an array is empty then."""
+        return len(self.builds) > 1 and (self.on_miss is OnMiss.NULL_FIELDS or self.match is Match.COLLECT)
 
-    @property
-    def collected(self) -> schema.Schema:
-        """With `match: collect`, the columns that records have in arrays, as far as anything reads them."""
-        row = dict(self.schemas)[self.builds[0]]
-        known = row.user_columns
-        return schema.Schema(tuple(each for each in known if self.members is None or each.name in self.members))
+    def collected(self, qualifier: str) -> schema.Schema:
+        """With `match: collect`, the columns that records of a build side have in arrays, if anything reads them."""
+        known, members = dict(self.schemas)[qualifier].user_columns, dict(self.members).get(qualifier)
+        return schema.Schema(tuple(each for each in known if members is None or each.name in members))
 
     def asked(self, demand: Demand) -> CombineStep:
         """Records in arrays are made of the fields that anything reads of them."""
         if self.match is not Match.COLLECT:
             return self
-        return replace(self, members=demand.columns.members(self.builds[0]))
+        return replace(self, members=tuple((each, demand.columns.members(each)) for each in self.builds))
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -163,7 +162,7 @@ class CombineStep(node.Step):
         if not self.is_keyed:
             return 1
         # Texts with the names of all fields are larger than records.
-        is_larger = self.match is Match.COLLECT and self.collected.columns
+        is_larger = self.match is Match.COLLECT and self.collected(self.builds[0]).columns
         keys = sum(equality.build_qualifier == self.builds[0] for equality in self.equalities)
         pieces = sizes.pieces(self.build(self.builds[0]), 3 if is_larger else 1, INDEX_BYTES * keys)
         if pieces == 1:

@@ -109,9 +109,13 @@ class ExactRecords:
                     places, leaves = found.setdefault(name, ([], []))
                     places.append(at)
                     leaves.append(decoding.plain(value))
+            nothing = pa.nulls(len(records), pa.string())
             for name in self._reading.widened:
                 names.append(format.WIDENED + name)
-                places, leaves = found.get(name, ([], []))
+                if name not in found:
+                    arrays.append(nothing)
+                    continue
+                places, leaves = found[name]
                 texts = cast("pa.StringArray", values.to_arrow(leaves, WIDENED_TYPE))
                 arrays.append(spread(texts, np.array(places, np.int64), len(records)))
         if arrays:

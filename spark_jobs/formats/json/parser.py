@@ -71,6 +71,7 @@ class JsonParser:
         declared = [column.key for column in reading.columns]
         self._noticing = None if known is None else noticing.Noticing(declared, known)
         in_columns = quick.QuickRecords(reading, self._arrays, self._noticing)
+        self._in_columns = in_columns
         self._attempts = attempts.Attempts(in_columns) if in_columns.is_possible else None
 
     @property
@@ -178,7 +179,8 @@ class JsonParser:
         None where all of them must be objects and one is not.
         """
         first = stretch.records
-        taken = self._attempts.read(lines) if self._attempts else attempts.Taken()
+        is_quick = self._attempts is not None and self._in_columns.is_worth(lines)
+        taken = self._attempts.read(lines) if self._attempts and is_quick else attempts.Taken()
         left = taken.left(lines.count)
         if not left and len(taken.parts) == 1 and not self._arrays:
             return format.Block(first, lines.count, taken.parts[0][1].batch)

@@ -20,6 +20,7 @@ from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import coerce, format
 from spark_jobs.formats.json import arrow, contained, members, spreading
 from spark_jobs.formats.json.texts import decoding
+from spark_jobs.formats.json.texts.portions import count_of
 from spark_jobs.formats.typed import spelling
 
 if TYPE_CHECKING:
@@ -57,6 +58,9 @@ _ALSO: dict[Kind, tuple[type, ...]] = {
 }
 #: A column that no object has, for objects of which nothing is wanted.
 _NOTHING = pa.schema([pa.field("\0", pa.null())])
+#: Of so many columns each must have so many members in a portion, on the average, or records are read one by one.
+_MANY_COLUMNS = 256
+_LEAST_MEMBERS = 64
 #: Floats below are exact ints.
 _EXACT = float(1 << 53)
 
@@ -118,6 +122,12 @@ class QuickRecords:
         self._schema: pa.Schema | None = None
         self._retyped: set[str] = set()
         self._may_respread = True
+
+    def is_worth(self, lines: Lines) -> bool:
+        """Whether there is enough in a portion: each column costs something, and of many most may be empty."""
+        if len(self._leaves) < _MANY_COLUMNS:
+            return True
+        return count_of(lines.objects, b":") >= _LEAST_MEMBERS * len(self._leaves)
 
     def begin(self, lines: Lines) -> set[int]:
         """Begin a portion, in which each column may change its Arrow type once.

@@ -66,7 +66,12 @@ class JsonWriter:
         The first column without nulls needs no comma before it; those before it bring their comma behind, those after
         it in front.
         """
-        members = [self._member(column, array) for column, array in zip(self._columns, batch.columns, strict=True)]
+        # What no record has is written nowhere; of many columns most may be like that.
+        members = [
+            self._member(column, array)
+            for column, array in zip(self._columns, batch.columns, strict=True)
+            if self._preserve_nulls or array.null_count < len(array)
+        ]
         anchor = next((index for index, member in enumerate(members) if not member.value.null_count), None)
         if anchor is None:
             return self._lines_without_anchor(members, batch.num_rows)

@@ -21,7 +21,6 @@ import pytest
 
 from spark_jobs.cli import clinker
 from spark_jobs.execute.delivery.local import recovery
-from spark_jobs.execute.run import partitions, work
 from tests.attack import rounds
 from tests.execute import correlated_runs, pipelines, without_spark
 
@@ -202,8 +201,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--real", action="store_true", help="kill real runs on embedded Spark")
     chosen = parser.parse_args(arguments)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(work.SPLIT_BYTES_VARIABLE, "8000")
-        patch.setenv(partitions.PARTITION_BYTES_VARIABLE, "8000")
+        pipelines.cut_by(patch, 8000)
         if not chosen.real:
             without_spark.install(patch)
         about = {"rows": chosen.rows, "is_real": chosen.real, "is_correlated": chosen.correlated}

@@ -24,7 +24,7 @@ from spark_jobs.execute import identity
 from spark_jobs.execute.delivery import merging
 from spark_jobs.execute.letters import files as letter_files
 from spark_jobs.execute.letters import gather
-from spark_jobs.execute.run import executor, name_search, partitions, passes, work
+from spark_jobs.execute.run import executor, name_search, passes
 from spark_jobs.execute.tasks import level as levels
 from spark_jobs.execute.tasks import parcels, report
 from spark_jobs.formats.csv import parser as csv_parser
@@ -122,8 +122,7 @@ def run(chance: random.Random, folder: Path, way: Way) -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as patch:
         without_spark.install(patch)
         patch.setattr(passes.chain, "run", _any_order(chance))
-        patch.setenv(work.SPLIT_BYTES_VARIABLE, str(way.split_bytes))
-        patch.setenv(partitions.PARTITION_BYTES_VARIABLE, str(way.partition_bytes))
+        pipelines.cut_by(patch, way.split_bytes, way.partition_bytes)
         patch.setattr(plans, "LEAST_TASK_BYTES", 1000)
         if way.memory_bytes:
             patch.setattr(memory, "_LEAST_STEP", 500)

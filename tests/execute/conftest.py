@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spark_jobs.execute.run import passes
 from tests.execute import network_runs, without_spark
 from tests.execute.bad_runs import run, tree
 from tests.scan import web
@@ -13,6 +14,8 @@ from tests.scan import web
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from spark_jobs.execute.tasks.spec import JobSpec
 
 
 @pytest.fixture
@@ -42,6 +45,20 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     web.without_proxies(monkeypatch)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> list[JobSpec]:
+    """The jobs that runs consist of, as they come."""
+    seen: list[JobSpec] = []
+    without_spark.install(monkeypatch)
+
+    def run(spark: object, spec: JobSpec) -> Any:
+        seen.append(spec)
+        return without_spark.run_chain(spark, spec)
+
+    monkeypatch.setattr(passes.chain, "run", run)
+    return seen
 
 
 @pytest.fixture

@@ -42,8 +42,14 @@ def outputs(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(found)): p.read_bytes() for p in sorted(found.rglob("*")) if p.is_file()}
 
 
+def cut_by(monkeypatch: pytest.MonkeyPatch, split_bytes: int, partition_bytes: int | None = None) -> None:
+    """Have runs make splits of so many bytes, and partitions of as many or others."""
+    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(split_bytes))
+    monkeypatch.setenv(
+        partitions.PARTITION_BYTES_VARIABLE, str(split_bytes if partition_bytes is None else partition_bytes)
+    )
+
+
 def with_splits(monkeypatch: pytest.MonkeyPatch, folder: Path, data: str, splits: int) -> None:
     """Cut an input into about this many splits, and groups over several partitions when there is more than one."""
-    size = (folder / data).stat().st_size
-    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(max(size // splits, 1) + 1))
-    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, str(max(size // splits, 1) + 1))
+    cut_by(monkeypatch, max((folder / data).stat().st_size // splits, 1) + 1)

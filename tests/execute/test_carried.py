@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from spark_jobs.execute.run import partitions, work
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -104,8 +103,7 @@ def test_what_records_carry_does_not_depend_on_splits(
     pipelines.write(tmp_path, files)
     found = []
     for split_bytes, partition_bytes in ((10**9, 10**9), (40, 40), (70, 10**9), (10**9, 30)):
-        monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(split_bytes))
-        monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, str(partition_bytes))
+        pipelines.cut_by(monkeypatch, split_bytes, partition_bytes)
         outcome = pipelines.run(tmp_path).result
         assert outcome.exit_code in (0, 2), outcome.error
         found.append(_published(tmp_path))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from spark_jobs.execute.run import partitions, work
+from spark_jobs.execute.run import partitions
 from spark_jobs.nodes.merge import turns
 from tests.execute import pipelines, without_spark
 
@@ -161,8 +161,7 @@ def test_merged_records_are_those_of_a_plain_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     without_spark.install(monkeypatch)
-    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(split))
-    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, str(partition))
+    pipelines.cut_by(monkeypatch, split, partition)
     inputs = _inputs(sizes, width)
     files = {f"s{i}.csv": "id,text\n" + "".join(f"{n},{t}\n" for n, t in rows) for i, rows in enumerate(inputs)}
     pipeline = yaml.safe_dump(_pipeline(len(sizes), seed, limit), sort_keys=False)

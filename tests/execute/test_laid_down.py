@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gzip
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.execute.run import partitions, passes
-from tests.execute import pipelines, without_spark
+from spark_jobs.execute.run import partitions
+from tests.execute import pipelines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,20 +80,6 @@ FORMATS = {
     "xml": (_xml, "in.xml", "type: xml, options: { record_path: all/r }"),
     "packed": (_xml, "in.xml.gz", "type: xml, options: { record_path: all/r }"),
 }
-
-
-@pytest.fixture
-def jobs(monkeypatch: pytest.MonkeyPatch) -> list[JobSpec]:
-    """The jobs that runs consist of, as they come."""
-    seen: list[JobSpec] = []
-    without_spark.install(monkeypatch)
-
-    def run(spark: object, spec: JobSpec) -> Any:
-        seen.append(spec)
-        return without_spark.run_chain(spark, spec)
-
-    monkeypatch.setattr(passes.chain, "run", run)
-    return seen
 
 
 def _run(folder: Path, name: str, count: int = 150, *, row: str = "", keys: str = "") -> dict[str, bytes]:

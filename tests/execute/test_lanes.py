@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from spark_jobs.execute.run import partitions, work
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -43,8 +42,7 @@ def _routed(name: str, given: str, branches: int) -> tuple[dict[str, Any], list[
 
 def _run(folder: Path, nodes: list[Any], last: dict[str, Any], monkeypatch: pytest.MonkeyPatch, size: int) -> list[str]:
     without_spark.install(monkeypatch)
-    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(size))
-    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, str(size))
+    pipelines.cut_by(monkeypatch, size)
     if last is COMBINE:
         nodes = [*nodes, _source("names", "names.csv", {"branch": "int", "name": "string"})]
     output = {

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.execute.run import partitions, work
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -44,8 +43,7 @@ def test_late_records_do_not_change_counters_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split_bytes: int, partition_bytes: int
 ) -> None:
     without_spark.install(monkeypatch)
-    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(split_bytes))
-    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, str(partition_bytes))
+    pipelines.cut_by(monkeypatch, split_bytes, partition_bytes)
     records = [f"{n},{'xyz'[n % 3]},2024-01-01T00:00:{n % 60:02}\n" for n in range(30)]
     records[7] = "seven,x,2024-01-01T00:00:07\n"
     # Behind a record of the same split, and of others.

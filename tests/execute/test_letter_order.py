@@ -107,8 +107,7 @@ def test_letters_come_in_the_order_of_children(
     between: str, split_bytes: int, rows: int, is_native: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_spark.install(monkeypatch)
-    monkeypatch.setenv("CLINKER_SPLIT_BYTES", str(split_bytes))
-    monkeypatch.setenv("CLINKER_PARTITION_BYTES", str(split_bytes))
+    pipelines.cut_by(monkeypatch, split_bytes)
     monkeypatch.setattr(batches.Batch.slices, "__defaults__", (rows,))
     monkeypatch.setattr(combine_run, "PROBE_ROWS", rows)
     monkeypatch.setattr(meeting, "DEPARTURE_ROWS", rows)
@@ -127,8 +126,7 @@ def test_what_fails_before_a_distinct_comes_before_what_fails_behind_it(
     split_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_spark.install(monkeypatch)
-    monkeypatch.setenv("CLINKER_SPLIT_BYTES", str(split_bytes))
-    monkeypatch.setenv("CLINKER_PARTITION_BYTES", str(split_bytes))
+    pipelines.cut_by(monkeypatch, split_bytes)
     text = HEAD + CHECKED.format(above="words").replace(
         "cxl: emit n = v.to_int()", 'cxl: "emit n = v.to_int()\\ndistinct"'
     )

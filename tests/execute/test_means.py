@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_jobs.execute.run import partitions, work
 from spark_jobs.nodes.aggregate import exact
 from tests.execute import pipelines, without_spark
 
@@ -39,8 +38,7 @@ nodes:
 @pytest.mark.parametrize("size", [10**9, 4000])
 def test_means_are_the_nearest_doubles(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)
-    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(size))
-    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, str(size))
+    pipelines.cut_by(monkeypatch, size)
     chance = random.Random(3)
     draws = (lambda: chance.randrange(-(2**62), 2**62), lambda: chance.randrange(2**53, 2**55), lambda: 7)
     rows = [(g, chance.choice(draws)()) for g in range(200) for _ in range(chance.randint(1, 7))]

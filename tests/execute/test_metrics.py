@@ -11,7 +11,7 @@ import pytest
 
 from spark_jobs.cli import clinker
 from spark_jobs.execute import tolerance
-from spark_jobs.execute.run import partitions, work
+from spark_jobs.execute.run import work
 from spark_jobs.nodes.records.ledger import Counters
 from spark_jobs.plan import plan as plans
 from tests.execute import pipelines, without_spark
@@ -102,8 +102,7 @@ def inputs() -> dict[str, str]:
 )
 def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     without_spark.install(monkeypatch)
-    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(request.param))
-    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, str(request.param))
+    pipelines.cut_by(monkeypatch, request.param)
     pipelines.write(tmp_path, {**inputs(), "pipeline.yaml": PIPELINE.replace("STRATEGY", "continue")})
     return tmp_path
 

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.execute import ok_records
-from spark_jobs.execute.run import partitions, work
 from spark_jobs.execute.spark import spread
 from spark_jobs.execute.tasks import reached
 from spark_jobs.execute.tasks.reached import Reached
@@ -49,8 +48,7 @@ def result(folder: Path, nodes: str = "", **files: str) -> tuple[int, int, int]:
 def cut(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)
     if request.param == "cut":
-        monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, "12")
-        monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, "12")
+        pipelines.cut_by(monkeypatch, 12)
 
 
 def test_a_record_whose_children_fail_in_part_is_ok_once(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs import plan as planning
-from spark_jobs.execute.run import partitions, work
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -28,8 +27,7 @@ nodes:
 @pytest.fixture(params=[10**9, 12], ids=["one split", "many splits"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     without_spark.install(monkeypatch)
-    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(request.param))
-    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, str(request.param))
+    pipelines.cut_by(monkeypatch, request.param)
     files = {"in/x.csv": "id\n1\nbad\n2\n3\n", "in/y.csv": "id\n4\n5\n", "b.json": '{"id": 7}\n{"id": 8}\n'}
     pipelines.write(tmp_path, files)
     return tmp_path

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from spark_jobs.execute.run import partitions, work
 from spark_jobs.nodes.combine import joining, predicate
 from tests.execute import pipelines, without_spark
 
@@ -113,8 +112,7 @@ def test_matches_by_ranges_are_those_of_a_plain_model(
     where: str, conjuncts: Any, kind: str, match: str, split: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_spark.install(monkeypatch)
-    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(split))
-    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, str(split))
+    pipelines.cut_by(monkeypatch, split)
     numbers = random.Random(f"{where} {kind}")
     drivers, builds = _rows(kind, 2, 70, numbers), _rows(kind, 2, 40, numbers)
     miss = "skip" if split > 400 else "null_fields"
@@ -197,8 +195,7 @@ def test_ranges_whose_sides_fail_are_those_of_a_loop_over_all_pairs(
     monkeypatch.setattr(joining, "_MANY", 1)
     assert run() == wanted
     monkeypatch.setattr(joining, "PAIR_ROWS", 7)
-    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, "200")
-    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, "200")
+    pipelines.cut_by(monkeypatch, 200)
     assert run() == wanted
 
 

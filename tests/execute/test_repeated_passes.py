@@ -11,7 +11,7 @@ from spark_jobs.execute.run import passes
 from spark_jobs.execute.run.rounds import Rounds
 from spark_jobs.execute.tasks.facts import Known
 from spark_jobs.nodes.terms.shape import Role
-from tests.execute import correlated_runs, pipelines, without_spark
+from tests.execute import correlated_runs, pipelines
 from tests.execute.test_correlation import output
 from tests.execute.test_retraction import HEAD, drawn, refusing, summed, text
 
@@ -35,20 +35,6 @@ ROUNDS = (
 DATA = text(drawn(2))
 #: The same, with records that fail before.
 FAILING = {"pipeline.yaml": ROUNDS.replace("emit w = v", "emit w = 1 / (v - 7)"), "in.csv": DATA + "k1,a1,b1,?\n"}
-
-
-@pytest.fixture
-def jobs(monkeypatch: pytest.MonkeyPatch) -> list[JobSpec]:
-    """The jobs that runs consist of, as they come."""
-    seen: list[JobSpec] = []
-    without_spark.install(monkeypatch)
-
-    def run(spark: object, spec: JobSpec) -> Any:
-        seen.append(spec)
-        return without_spark.run_chain(spark, spec)
-
-    monkeypatch.setattr(passes.chain, "run", run)
-    return seen
 
 
 def _ran(folder: Path, files: dict[str, str]) -> tuple[dict[str, bytes], dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.execute.run import partitions, passes, work
+from spark_jobs.execute.run import partitions, passes
 from spark_jobs.execute.spark import chain
 from spark_jobs.nodes.combine import collecting, joining
 from spark_jobs.nodes.combine import shuffled as shuffled_combine
@@ -38,8 +38,7 @@ def test_bytes_are_those_of_a_small_build_side(
     assert not shuffled
     wanted = pipelines.outputs(tmp_path)
     size = (tmp_path / "orders.csv").stat().st_size
-    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(size // splits + 1))
-    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, "600")
+    pipelines.cut_by(monkeypatch, size // splits + 1, 600)
     large = pipelines.run(tmp_path, force=True)
     assert large.result.error is None
     assert shuffled == ["c"]
@@ -144,8 +143,7 @@ def test_a_key_that_most_records_have_is_looked_up_by_all_tasks(
         count(probe, records)
 
     monkeypatch.setattr(Probe, "enter", counted)
-    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, "4000")
-    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, "600")
+    pipelines.cut_by(monkeypatch, 4000, 600)
     targets = []
     for rows in (10**9, 50):
         monkeypatch.setattr(shuffled_combine, "CROWDED_ROWS", rows)
@@ -208,8 +206,7 @@ def test_partitions_meet_on_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert pipelines.run(tmp_path).result.error is None
     wanted = pipelines.outputs(tmp_path)["o.csv"]
     shuffled = _watch(monkeypatch)
-    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, "2500")
-    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, "600")
+    pipelines.cut_by(monkeypatch, 2500, 600)
     large = pipelines.run(tmp_path, force=True, memory_limit_bytes=8 << 20).result
     assert large.error is None
     assert shuffled == ["c"]

@@ -28,8 +28,7 @@ VOLATILE = 2
 @pytest.mark.parametrize("case", CASES)
 def test_case(case: dict[str, Any], split_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)
-    monkeypatch.setenv("CLINKER_SPLIT_BYTES", str(split_bytes))
-    monkeypatch.setenv("CLINKER_PARTITION_BYTES", str(split_bytes))
+    pipelines.cut_by(monkeypatch, split_bytes)
     nodes = case["nodes"]
     head = {"name": "case", "vars": case.get("vars", {})}
     pipeline = {"pipeline": head, "nodes": nodes, "error_handling": case.get("errors", {})}

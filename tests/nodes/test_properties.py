@@ -47,8 +47,7 @@ def file_of(rows: list[Row]) -> str:
 def run(monkeypatch: pytest.MonkeyPatch, nodes: str, inputs: dict[str, list[Row]], split: int) -> list[list[str]]:
     """The rows of `out/o.csv`."""
     without_spark.install(monkeypatch)
-    monkeypatch.setenv("CLINKER_SPLIT_BYTES", str(split))
-    monkeypatch.setenv("CLINKER_PARTITION_BYTES", str(split))
+    pipelines.cut_by(monkeypatch, split)
     folder = Path(tempfile.mkdtemp(prefix="clinker-property-"))
     try:
         sources = "".join(SOURCE.format(name) for name in inputs)

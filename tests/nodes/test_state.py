@@ -156,8 +156,7 @@ def compare(records: list[Record], nodes: list[Node], monkeypatch: pytest.Monkey
     wanted, dead = expected(nodes, records)
     without_spark.install(monkeypatch)
     for size in (10**9, 24, 7):
-        monkeypatch.setenv("CLINKER_SPLIT_BYTES", str(size))
-        monkeypatch.setenv("CLINKER_PARTITION_BYTES", str(size))
+        pipelines.cut_by(monkeypatch, size)
         folder = Path(tempfile.mkdtemp(prefix="clinker-state-"))
         try:
             document = yaml.safe_dump(pipeline(nodes), sort_keys=False)

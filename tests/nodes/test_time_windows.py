@@ -181,8 +181,7 @@ def test_a_session_that_never_ends_needs_no_more_memory_than_there_is(
 ) -> None:
     """Its records come in disorder; the first and the last of them are known by their places."""
     without_spark.install(monkeypatch)
-    monkeypatch.setenv("CLINKER_SPLIT_BYTES", "300000")
-    monkeypatch.setenv("CLINKER_PARTITION_BYTES", "300000")
+    pipelines.cut_by(monkeypatch, 300000)
     text = f"""
     pipeline: {{name: p, memory: {{limit: 8MB}}}}
     nodes:

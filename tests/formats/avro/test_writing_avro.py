@@ -91,8 +91,7 @@ def test_a_file_does_not_depend_on_splits_and_memory(
     whole = pipelines.outputs(tmp_path)
     for split, options in (("64", {}), ("101", {"threads": 3}), ("900", {"memory_limit_bytes": 8 << 20}), ("4000", {})):
         monkeypatch.setattr(converting, "DRIVER_BYTES", 0 if options else 1 << 20)
-        monkeypatch.setenv("CLINKER_SPLIT_BYTES", split)
-        monkeypatch.setenv("CLINKER_PARTITION_BYTES", split)
+        pipelines.cut_by(monkeypatch, int(split))
         assert run(tmp_path, CSV, "in.csv", "o.avro", write=written, **options).exit_code == 0
         assert pipelines.outputs(tmp_path) == whole
     for name, data in whole.items():

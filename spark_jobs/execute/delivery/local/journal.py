@@ -81,10 +81,11 @@ class Journal:
         Raises:
             OSError: it cannot be written, or is too long to be read again.
         """
-        entries = [[e.folder, e.source, e.target, e.identity] for e in self.entries]
-        data = json.dumps({"folders": self.folders, "entries": entries}, separators=(",", ":")).encode()
+        # One by one: of a million files, lists of all would take more than their texts.
+        entries = ",".join(_told([e.folder, e.source, e.target, e.identity]) for e in self.entries)
+        data = f'{{"folders":{_told(self.folders)},"entries":[{entries}]}}'.encode()
         if len(data) > MOST_BYTES:
-            text = f"the journal of {len(entries)} files would have {len(data)} bytes, more than {MOST_BYTES}"
+            text = f"the journal of {len(self.entries)} files would have {len(data)} bytes, more than {MOST_BYTES}"
             raise OSError(errno.EFBIG, f"{text}: write fewer files in one run", str(place / JOURNAL))
         durable.write_down(place / JOURNAL, data)
 
@@ -140,6 +141,10 @@ def identity(path: str, folder: int | None = None) -> tuple[int, int, int] | Non
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino, found.st_mtime_ns
+
+
+#: As short as JSON can be.
+_told = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def _folder(known: Any) -> str:

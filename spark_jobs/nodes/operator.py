@@ -116,10 +116,17 @@ class Context(Protocol):
         `inner` has the number of the group that a record is itself, where it is one (`records/groups.py`).
         """
 
-    def log(self, level: str, line: str | Callable[[], str], failing: tuple[Batch, int] | None = None) -> None:
+    def log(
+        self,
+        level: str,
+        line: str | Callable[[], str],
+        about: tuple[Batch, int] | None = None,
+        *,
+        shows_place: bool = False,
+    ) -> None:
         """Give a line, or what writes it, to the run's log; the driver writes lines in the order of the records.
 
-        `failing` is the row of a batch that the line is about, where that one fails.
+        `about` is the row of a batch that the line is about, where that one fails, or is to be named by its place.
         """
 
     def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:

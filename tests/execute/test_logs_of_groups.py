@@ -73,3 +73,16 @@ def test_the_row_of_an_aggregate_that_fails_is_logged_once(told: Any, by: str, d
     text = HEAD + summed("x", "s", by) + checked("c", "x", f"emit z = 1 / ({divisor})", message=f"{{{by}}} ")
     lines = told(text + summed("y", "c", "", "count(*)") + output("o", "y"))
     assert sorted(lines) == [f"WARNING c {row} division by zero" for row in rows]
+
+
+@pytest.mark.parametrize("key", ["k", ""])
+def test_a_warning_of_a_check_names_the_record_also_one_that_fails_behind_it(told: Any, key: str) -> None:
+    head = HEAD.replace("correlation_key: k, ", "" if not key else "correlation_key: k, ")
+    checks = "validations: [{check: v > 1, severity: warn, message: small}, {check: v < 9, severity: warn}]"
+    text = head + f"      - {{type: transform, name: w, input: s, config: {{cxl: emit n = v, {checks}}}}}\n"
+    lines = told(text + checked("c", "w", "emit x = 9 / v", message="{a} ") + output("o", "c"))
+    place = "WARNING source_row={} source_file=in.csv: transform:w: "
+    assert sorted(lines) == sorted([
+        *(f"{place.format(row)}small" for row in (2, 3, 6)), f"{place.format(7)}validation 'v < 9' failed",
+        "WARNING c a2 division by zero", "WARNING c a4 division by zero",
+    ])  # fmt: skip

@@ -79,15 +79,24 @@ class Task(failing.Failing):
         """What nodes counted at all levels before this one, as far as an aggregate of this level asks."""
         return self._counted
 
-    def log(self, level: str, line: str | Callable[[], str], failing: tuple[batches.Batch, int] | None = None) -> None:
+    def log(
+        self,
+        level: str,
+        line: str | Callable[[], str],
+        about: tuple[batches.Batch, int] | None = None,
+        *,
+        shows_place: bool = False,
+    ) -> None:
         """Give a line to the run's log; one that is left out is not even written."""
         if logs.LEVELS[level] < self.spec.run.log_level:
             return
         if len(self.report.logs) >= logs.LINES_PER_TASK:
             self.report.logs_left_out += 1
-        else:
-            about = {} if failing is None else self._about(*failing)
-            self._log(report.LogLine(level, line if isinstance(line, str) else line(), **about))
+            return
+        known = {} if about is None else self._about(*about)
+        if about is not None and shows_place:
+            known |= _place(*about)
+        self._log(report.LogLine(level, line if isinstance(line, str) else line(), **known))
 
     def _about(self, batch: batches.Batch, row: int) -> dict[str, int]:
         """With correlation keys the number of a record, or of the row of an aggregate."""
@@ -107,9 +116,8 @@ class Task(failing.Failing):
         if position is None:
             self._log(report.LogLine(level, line))
         elif len(self.report.logs) < logs.LINES_PER_TASK:
-            places = self.running.origin.identify(self.running, pa.array([position], pa.int64()))
-            about = self._about(self.running, position)
-            self._log(report.LogLine(level, line, *(column[0].as_py() for column in places), **about))
+            known = self._about(self.running, position) | _place(self.running, position)
+            self._log(report.LogLine(level, line, **known))
         else:
             self.report.logs_left_out += 1
 
@@ -358,3 +366,9 @@ class Task(failing.Failing):
         """Whether all that is done with the records of a box is writing them down."""
         behind = [self.spec.job.boxes[target.box] for target in box.targets]
         return bool(behind) and all(each.role is Role.KEEP for each in behind)
+
+
+def _place(batch: batches.Batch, row: int) -> dict[str, int]:
+    """Where a record was read, or the first of an aggregate's row."""
+    places = batch.origin.identify(batch, pa.array([row], pa.int64()))
+    return dict(zip(("source", "split", "row"), (column[0].as_py() for column in places), strict=True))

@@ -56,6 +56,10 @@ class Transform(operator.Operator):
             self.seen += output.count
         self.push(output)
 
+    def _warn(self, batch: batches.Batch, check: Validation, rows: list[int]) -> None:
+        for row in () if self.silent else rows:
+            self.context.log("warn", f"{self.step.stage}: {check.message}", (batch, row), shows_place=True)
+
     def _validate(self, batch: batches.Batch, check: Validation, program: engine.BatchProgram) -> batches.Batch:
         """Only false fails, null passes (decision 63); a check that itself fails counts as a failure of the record."""
         result = self.run(program, batch, engine.Surroundings())
@@ -69,7 +73,7 @@ class Transform(operator.Operator):
             reason = failures.Reason(failure.Category.VALIDATION, None, check.message, expression=expression)
             failing = failures.joined([failing, failures.alike(false, reason)])
         else:
-            directives.tell(self, (("warn", f"{self.step.stage}: {check.message}") for _ in range(len(false))))
+            self._warn(batch, check, false.tolist())
         if not len(failing):
             return batch
         directives.tell(self, directives.on_error(self, self.step, batch, failing, are_made=True))

@@ -228,3 +228,16 @@ def test_the_entry_of_a_row_shows_its_columns_whether_anything_reads_them(ran: A
     assert [(row["k"], row["a"], row["b"], row["v"]) for row in rows(found["dead.csv"])] == [
         ("", "a1", "b1", "10"), ("", "a2", "b3", "7"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", ["k1,a3,b3,7\n", ""])
+def test_a_record_that_is_taken_back_is_the_first_of_no_group(ran: Any, line: str) -> None:
+    """Under `primary`: of k1 the next record fails, before or after that; of k2 the next one is good."""
+    data = "k,a,b,v\nk1,a1,b1,1\nk2,a1,b1,2\nk1,a2,b2,0\nk2,a2,b3,9\nk2,a2,b3,0\n"
+    primary = HEAD.replace("strategy: continue,", "strategy: continue, correlation_fanout_policy: primary,")
+    divided = "      - {type: transform, name: d, input: s, config: {cxl: emit x = 1 / v}}\n"
+    found = ran(primary + summed("x", "s", "b") + refusing("c", "x", 4) + divided + output("o", "d") + output("p", "c"),
+                data + line)  # fmt: skip
+    assert [row["v"] for row in rows(found["o.csv"])] == ["9"]
+    told = [(row["_cxl_dlq_source_name"], row["_cxl_dlq_source_row"]) for row in rows(found["dead.csv"])]
+    assert told == [("<merged>", "1"), ("s", "3"), ("s", "5"), *([("s", "6")] if line else [])]

@@ -20,6 +20,7 @@ from spark_jobs.cxl.failure import Category
 from spark_jobs.execute import logs
 from spark_jobs.execute.correlation import findings, strata, untouched
 from spark_jobs.execute.correlation.failed_rows import FailedRows
+from spark_jobs.execute.correlation.firsts import Firsts
 from spark_jobs.execute.letters import marks, settled
 from spark_jobs.execute.letters.marks import Holds
 from spark_jobs.execute.run import cursors
@@ -94,16 +95,15 @@ class Rounds:
     #: Which records reject which groups, those over all sources with them, and the first records of rejected groups.
     _failed: pa.Table = field(default_factory=findings.PAIRS.empty_table)
     _failed_whole: pa.Table = field(default_factory=findings.PAIRS.empty_table)
-    _firsts: pa.Table = field(default_factory=findings.PAIRS.empty_table)
+    _firsts: Firsts = field(default_factory=Firsts)
     #: The records of groups that are too large.
     _oversized: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     #: The buckets of groups over all sources.
     _buckets: pa.Table = field(default_factory=findings.PAIRS.empty_table)
     #: Failures of which the groups of some are still to be found, and the pass that they are of.
     _keyless: tuple[pa.Table, Products] | None = None
-    #: What is to be looked for: the records of groups, the first records of groups, the sizes in buckets.
+    #: What is to be looked for: the records of groups, the sizes in buckets.
     _traced: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    _sought: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     _suspects: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     #: What a pass has found of which the groups of some rows are still to be found, and these rows.
     _waiting: tuple[pa.Table, Products, np.ndarray] | None = None
@@ -215,8 +215,7 @@ class Rounds:
         self._failed_whole = findings.distinct([self._failed_whole, whole])
         if "primary" in self.plan.policies.values():
             self._failed = findings.distinct([self._failed, facts.select(findings.PAIRS.names)])
-            found, all_groups = self._firsts.column("group"), self._of_records.column("group")
-            self._sought = np.setdiff1d(all_groups.to_numpy(), found.to_numpy())
+            self._firsts.seek(self._of_records.column("group").to_numpy())
 
     def _bury(self, facts: pa.Table) -> np.ndarray:
         """Records count as never read from now on; gives these."""
@@ -232,7 +231,7 @@ class Rounds:
         rejected = {"any": self._written("rejected", findings.joined([self._of_records, self._of_rows]))}
         if "primary" in self.plan.policies.values():
             known = (
-                pa.concat_tables([self._firsts, self._failed])
+                pa.concat_tables([self._firsts.pairs, self._failed])
                 .group_by(findings.PAIRS.names)
                 .aggregate([([], "count_all")])
             )
@@ -265,9 +264,10 @@ class Rounds:
             return replace(self.known, keyless=self._written("keyless", sought))
         if len(self._traced):
             return replace(self.known, traced=self._written("traced", pa.table([self._traced], schema=TRACED)))
-        if len(self._sought):
-            sought = pa.table([self._sought], schema=SOUGHT)
-            return replace(self.known, sought=self._written("sought", sought))
+        if len(self._firsts.sought):
+            where = self._written("sought", pa.table([self._firsts.sought], schema=SOUGHT))
+            taken = self._written("taken", pa.table([self._firsts.taken], schema=DEAD))
+            return replace(self.known, sought=where, taken=taken)
         if len(self._suspects):
             return replace(self.known, counted=self._written("counted", pa.table([self._suspects], schema=TRACED)))
         return None
@@ -289,13 +289,14 @@ class Rounds:
             self._reject()
         elif len(self._traced):
             facts = facts.filter(pa.array(holds == Holds.TRACED))
-            self.taken_back += len(self._bury(facts))
+            found = self._bury(facts)
+            self.taken_back += len(found)
+            self._firsts.take_back(found, self._of_records.column("group").to_numpy())
             self._traced = findings.aggregated(facts)  # groups of aggregates before: their records come next
             if self.failed_rows.forgets and not len(self._traced):
                 self._make_again()
-        elif len(self._sought):
-            self._sought = self._sought[:0]
-            self._firsts = findings.first_of_each([self._firsts, facts.filter(pa.array(holds == Holds.FIRST))])
+        elif len(self._firsts.sought):
+            self._firsts.learn(facts.filter(pa.array(holds == Holds.FIRST)))
             self._reject()
         else:
             self._suspects = self._suspects[:0]

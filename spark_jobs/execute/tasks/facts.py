@@ -60,6 +60,7 @@ class Known:
         oversized: the groups that have too many records, with the first of these; None where there are none.
         traced: the groups of aggregates whose records are to be found; None in passes that find other things.
         sought: the groups whose first records are to be found; the same.
+        taken: the records that were taken back, and are the first of no group; None in passes that find other things.
         counted: the buckets of groups whose records are to be counted; the same.
         keyless: the records whose groups are to be found; the same.
         keyless_rows: the rows of aggregates whose groups are to be found; the same.
@@ -75,6 +76,7 @@ class Known:
     oversized: str | None = None
     traced: str | None = None
     sought: str | None = None
+    taken: str | None = None
     counted: str | None = None
     keyless: str | None = None
     keyless_rows: str | None = None

@@ -257,9 +257,12 @@ class Groups:
         assert self._known.sought is not None
         sought = stored(self._known.sought, "group").to_numpy()
         records = record_numbers(places[1], places[2])
+        are_read = np.ones(len(records), dtype=bool)
+        if self._known.taken is not None:
+            are_read = groups.among(records, stored(self._known.taken, "record").to_numpy()) < 0
         for view in self._views(source, list(keys)):
             numbers = groups.numbers(source, view, keys)
-            rows = np.flatnonzero(groups.among(numbers, sought) >= 0)
+            rows = np.flatnonzero((groups.among(numbers, sought) >= 0) & are_read)
             rows = rows[np.unique(numbers[rows], return_index=True)[1]]
             self._found(Holds.FIRST, records[rows], numbers[rows], places, rows)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import warnings
 from typing import TYPE_CHECKING
 
 import pytest
@@ -126,6 +127,72 @@ def test_pyx12_reads_what_we_write() -> None:
     assert tags == ["ISA", "GS", "ST", "BGM", "LIN", "SE", "ST", "BGM", "SE", "GE", "IEA"]
     reader.cleanup()
     assert reader.pop_errors() == []
+
+
+#: Neither parser takes line ends in elements, and both cut off components without text at their ends.
+PLAIN = st.none() | st.text(st.sampled_from("aé日^ \"&,;/?+'|"), min_size=1, max_size=5) | st.just("D:96A:UN")
+
+
+@given(data=st.data())
+def test_pydifact_reads_whatever_we_write(data: st.DataObject) -> None:
+    parsers = pytest.importorskip("pydifact.parser")
+    found = data.draw(messages(EDIFACT))
+    newline, advice = data.draw(st.booleans()), data.draw(st.booleans())
+    text = in_parts(EDIFACT, cut(data.draw, found), segment_newline=newline, write_una=advice)  # type: ignore[arg-type]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of empty segments, and of directories that it does not have
+        segments = [
+            [each.tag, *(":".join(one) if isinstance(one, list) else one for one in each.elements)]
+            for each in parsers.Parser().parse(text.decode())
+            if each.tag != "UNA"
+        ]
+    assert [each for each in segments if each[0] not in EDIFACT.services] == as_segments(found)
+    closing = [each for each in segments if each[0] in ("UNT", "UNZ")]
+    assert [each[0] for each in closing] == ["UNT"] * (len(closing) - 1) + ["UNZ"]
+    assert closing[-1][1] == str(len(closing) - 1)
+    assert sum(int(each[1]) - 2 for each in closing[:-1]) == len(as_segments(found))
+
+
+@given(data=st.data())
+def test_pyx12_reads_whatever_we_write(data: st.DataObject) -> None:
+    x12file = pytest.importorskip("pyx12.x12file")
+    found = data.draw(messages(X12))
+    text = in_parts(X12, cut(data.draw, found), segment_newline=data.draw(st.booleans()))  # type: ignore[arg-type]
+    reader = x12file.X12Reader(io.StringIO(text.decode()))
+    segments = [
+        [each.get_seg_id(), *(each.get_value(f"{place + 1:02}") or "" for place in range(len(each)))] for each in reader
+    ]
+    reader.cleanup()
+    # It asks for numbers that no two sets share, and says of segments without elements that they are empty.
+    told = [each for each in reader.pop_errors() if "unique" not in each[2] and "empty" not in each[2].lower()]
+    assert told == []
+    assert [each for each in segments if each[0] not in X12.services] == as_segments(found)
+
+
+@st.composite
+def messages(draw: st.DrawFn, spelling: Spelling) -> list[Record]:
+    """Records of whole messages, at least one."""
+    found: list[Record] = []
+    for number in range(1, draw(st.integers(2, 5))):
+        shared: Record = {spelling.reference: f"{number:04}", spelling.kind: "ORDERS:D:96A:UN"}
+        found.append({"seg_id": spelling.opening, **shared, "e01": None, "e02": None, "e04": None})
+        found += [
+            {"seg_id": tag, **shared, "e01": draw(PLAIN), "e02": draw(PLAIN), "e04": draw(PLAIN)}
+            for tag in draw(st.lists(st.sampled_from(["BGM", "LIN", "FTX"]), max_size=4))
+        ]
+    return found
+
+
+def as_segments(found: Sequence[Record]) -> list[list[str]]:
+    """The segments of records, as long as they have elements."""
+    made = []
+    for record in found:
+        if record["seg_id"] not in (EDIFACT.opening, X12.opening):
+            cells = [record["seg_id"], record["e01"], record["e02"], None, record["e04"]]
+            while not cells[-1]:
+                cells.pop()
+            made.append([cell or "" for cell in cells])
+    return made
 
 
 def sample(spelling: Spelling, text: str) -> list[Record]:

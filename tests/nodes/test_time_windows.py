@@ -141,6 +141,7 @@ def test_pieces_without_keys_come_back_session_by_session(pieces: list[tuple[int
     assert sum(map(len, bounds)) == len(set(plain))
 
 
+@pytest.mark.thorough
 def test_sessions_without_keys_need_no_more_memory_than_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +176,7 @@ def test_sessions_without_keys_need_no_more_memory_than_there_is(
     assert rows[1:] == [f"1,{number}" for number in np.argsort(seconds)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("group_by", ["[]", "[k]"])
 def test_a_session_that_never_ends_needs_no_more_memory_than_there_is(
     group_by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

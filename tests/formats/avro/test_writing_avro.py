@@ -80,6 +80,7 @@ def test_what_is_written_is_read(tmp_path: Path, codec: str, split: str, monkeyp
     assert (tmp_path / "out/again.csv").read_text() == (tmp_path / "out/plain.csv").read_text()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("write", ["", ", sort_order: [{ field: v }]", ", split: { max_records: 70 }"])
 def test_a_file_does_not_depend_on_splits_and_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str

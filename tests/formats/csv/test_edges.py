@@ -105,6 +105,7 @@ def test_where_nothing_is_declared_the_first_whole_record_gives_the_width(tmp_pa
     assert [failure[0] for failure in got.failures] == [0, 2]
 
 
+@pytest.mark.thorough
 def test_a_file_of_broken_records_alone_can_be_read(tmp_path: Path) -> None:
     assert len(headerless(tmp_path, b"\xff\n\xfe\n", {}).failures) == 2
     assert len(headerless(tmp_path, b"x\n" * 1100).failures) == 1100

@@ -94,6 +94,7 @@ def test_every_segment_of_every_message_is_a_record(
     assert result.records == [each for one in found for each in one.records]
 
 
+@pytest.mark.thorough
 def test_any_broken_byte_ends_the_run_or_leaves_other_records_and_does_so_whatever_the_blocks(tmp_path: Path) -> None:
     data = b"UNA:#.! ~UNB#UNOA:1#A#B#1#R1~UNH#1#T~FTX#a!#b!!#!~~UNT#3#1~\r\nUNZ#1#R1~" + SMALL
     whole = read("edifact", tmp_path / "in", data, max_elements=3)

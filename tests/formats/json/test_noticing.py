@@ -117,6 +117,7 @@ def test_a_last_record_brings_news(tmp_path: Path, layout: JsonLayout, last: str
         assert read(path, FLAT, ("extra",), JsonRead(layout), live)[1] is has_news
 
 
+@pytest.mark.thorough
 def test_what_is_known_is_looked_for_in_no_other_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[Lines] = []
     monkeypatch.setattr(undeclared.Names, "add", lambda self, lines: looked.append(lines))
@@ -127,6 +128,7 @@ def test_what_is_known_is_looked_for_in_no_other_way(tmp_path: Path, monkeypatch
         assert looked == []
 
 
+@pytest.mark.thorough
 def test_members_that_change_their_kind_are_tried_a_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
     real = arrow.read

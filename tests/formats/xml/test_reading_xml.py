@@ -126,6 +126,7 @@ def test_texts_are_trimmed_but_for_cdata(tmp_path: Path) -> None:
         assert [record["t"] for record in got.records] == expected
 
 
+@pytest.mark.thorough
 def test_a_text_in_very_many_pieces_takes_little_time(tmp_path: Path) -> None:
     began = time.process_time()
     for piece, text in (("t<b/>", "t"), ("<![CDATA[t]]>", "t")):
@@ -300,6 +301,7 @@ def test_missing_columns_are_told(tmp_path: Path) -> None:
         XmlReader(ROWS).plan(("k", "line"), inputs, OnUnmapped.REJECT)
 
 
+@pytest.mark.thorough
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     peaks = []
     for count in (6_000, 24_000):

@@ -75,7 +75,7 @@ def test_the_keys_of_a_rule_stand_under_those_of_the_directive(
         ("[{log_rule: a}]", "rules: {a: {level: loud}}", "rules.yaml:1:20", "E007 log rules: `level`"),
         ("[{log_rule: a}]", "rules: {a: {levle: info}}", "rules.yaml:1:13", "E005 log rules: unknown key `levle`"),
         ("[{log_rule: a}]", "rules: {a: {log_rule: a}}", "rules.yaml:1:13", "E005 log rules: unknown key `log_rule`"),
-        ("[{log_rule: a}]", "[a]", "rules.yaml:1:1", "E007 log rules: `log_rules`: expected a mapping"),
+        ("[{log_rule: a}]", "[a]", "rules.yaml:1:1", "E007 log rules: a file of log rules is a mapping"),
         (
             "[{log_rule: a, level: info, message: m}]",
             "rules: {a: {when: per_record, condition: m > 1}}",

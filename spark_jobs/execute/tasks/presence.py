@@ -43,7 +43,7 @@ class Presence:
         least = max(_SPARSE * int(self._bits.sum()), _FEWEST)
         shared = max(BUCKETS >> (least - 1).bit_length(), 1)
         bits = np.logical_or.reduce(self._bits.reshape(-1, shared), axis=1)
-        with open(path, "xb") as file:
+        with open(path, "wb") as file:
             file.write(np.packbits(bits).data)
 
 

@@ -123,6 +123,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """What is left is collected: libraries count their objects when the process ends."""
+    gc.unfreeze()
+
+
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Two processes where no test needs a JVM or Airflow's database: those are there once."""
     return min(2, os.cpu_count() or 1) if _leaves_out(config, "spark") and _leaves_out(config, "airflow") else 0

@@ -90,7 +90,7 @@ def test_other_tools_agree(tmp_path: Path) -> None:
     assert duckdb.sql(f"select * from '{tmp_path}/a.parquet'").fetchall() == expected
     found = pd.read_parquet(tmp_path / "a.parquet")
     assert found["t"].tolist() == [row["t"] for row in rows]
-    assert found["m"].dt.to_pydatetime().tolist() == [row["m"] for row in rows]
+    assert [each.to_pydatetime() for each in found["m"]] == [row["m"] for row in rows]
 
 
 @pytest.mark.parametrize("compression", ["snappy", "zstd", "gzip", "lz4", "none"])

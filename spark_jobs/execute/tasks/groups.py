@@ -56,8 +56,7 @@ class Groups:
             return None
         records, dead = record_numbers(split, row), stored(self._known.dead, "record").to_numpy()
         first, last = np.searchsorted(dead, [records.min(), records.max() + 1])
-        # Records stand together: few of the others can be among them.
-        found = np.isin(records, dead[first:last]) if first < last else np.zeros(0, dtype=bool)
+        found = groups.among(records, dead[first:last]) >= 0  # records stand together: few can be among them
         return found if found.any() else None
 
     def note_presence(self, presence: Presence, source: str, batch: Batch) -> None:

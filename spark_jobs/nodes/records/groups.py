@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 #: The number of no group.
 NONE = np.uint64(0)
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+#: Up to so many numbers are told apart from most others by their last bits, of which there are so many kinds.
+_FEW, _ENDS = 4096, 1 << 18
 
 
 def numbers(source: str, fields: Sequence[str], keys: Mapping[str, pa.Array]) -> np.ndarray:
@@ -109,10 +111,18 @@ def joined(batch: Batch) -> np.ndarray:
 
 def among(wanted: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Where each number stands among some that are sorted; -1 where it does not."""
-    if not len(known):
-        return np.full(len(wanted), -1, dtype=np.int64)
-    at = np.searchsorted(known, wanted).clip(max=len(known) - 1)
-    found: np.ndarray = np.where(known[at] == wanted, at, -1)
+    found = np.full(len(wanted), -1, dtype=np.int64)
+    if not len(known) or not len(wanted):
+        return found
+    likely: np.ndarray | slice = slice(None)
+    if len(known) <= _FEW < len(wanted):
+        # Most are not there, and their last bits say so in a part of the time of a search.
+        is_end = np.zeros(_ENDS, dtype=bool)
+        is_end[known & known.dtype.type(_ENDS - 1)] = True
+        likely = np.flatnonzero(is_end[wanted & wanted.dtype.type(_ENDS - 1)])
+    looked_up = wanted[likely]
+    at = np.searchsorted(known, looked_up).clip(max=len(known) - 1)
+    found[likely] = np.where(known[at] == looked_up, at, -1)
     return found
 
 

@@ -161,3 +161,13 @@ def test_where_all_groups_are_rejected_all_tasks_are_run_again(
     found = _ran(tmp_path, files)[0]
     assert found["all.csv"] == b"k,v,t\n"
     assert len({len(spec.loads) for spec in jobs}) == 1
+
+
+def test_records_of_rows_are_looked_for_without_an_exchange(tmp_path: Path, jobs: list[JobSpec]) -> None:
+    nested = ROUNDS.replace("input: cx,", "input: cz,") + summed("z", "cx", "", "count(*)") + refusing("cz", "z", 3)
+    for text_, is_short in ((ROUNDS, True), (nested, False)):
+        jobs.clear()
+        _ran(tmp_path, {"pipeline.yaml": text_, "in.csv": DATA})
+        looking = [spec.job for spec in jobs if spec.known.traced is not None and not spec.job.sources]
+        assert looking
+        assert all((job.levels == 1) is is_short for job in looking)

@@ -114,8 +114,16 @@ class Pass:
 
     def _jobs(self, written: Mapping[Need, list[Part]]) -> tuple[regions.Job, ...]:
         sizes = self._sizes(written)
-        unwanted = self._unwanted()
-        return tuple(trimming.without(job, unwanted) for job in regions.jobs(self.plan, sizes.of, sizes.laid))
+        jobs, unwanted = regions.jobs(self.plan, sizes.of, sizes.laid), self._unwanted()
+        if self.known.traced is not None:
+            jobs = tuple(trimming.short(job, self._silent) for job in jobs)
+        return tuple(trimming.without(job, unwanted) for job in jobs)
+
+    @property
+    def _silent(self) -> set[str]:
+        """The aggregates that only tell which of their records are taken back, while these are looked for."""
+        standings = self.run.groups.standings if self.run.groups is not None else {}
+        return {name for name, each in standings.items() if each.mixes and not each.is_traced}
 
     def _unwanted(self) -> set[str]:
         """The nodes at which the pass has nothing to find."""

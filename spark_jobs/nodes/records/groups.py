@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 #: The number of no group.
 NONE = np.uint64(0)
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-#: Up to so many numbers are told apart from most others by their last bits, of which there are so many kinds.
-_FEW, _ENDS = 4096, 1 << 18
+#: Up to so many numbers are told apart from most others by their last bits, of which so many kinds are for each.
+_FEW, _SPARSE = 1 << 16, 32
 
 
 def numbers(source: str, fields: Sequence[str], keys: Mapping[str, pa.Array]) -> np.ndarray:
@@ -115,11 +115,12 @@ def among(wanted: np.ndarray, known: np.ndarray) -> np.ndarray:
     if not len(known) or not len(wanted):
         return found
     likely: np.ndarray | slice = slice(None)
-    if len(known) <= _FEW < len(wanted):
+    if len(known) <= min(_FEW, len(wanted)):
         # Most are not there, and their last bits say so in a part of the time of a search.
-        is_end = np.zeros(_ENDS, dtype=bool)
-        is_end[known & known.dtype.type(_ENDS - 1)] = True
-        likely = np.flatnonzero(is_end[wanted & wanted.dtype.type(_ENDS - 1)])
+        ends = 1 << (_SPARSE * len(known)).bit_length()
+        is_end = np.zeros(ends, dtype=bool)
+        is_end[known & known.dtype.type(ends - 1)] = True
+        likely = np.flatnonzero(is_end[wanted & wanted.dtype.type(ends - 1)])
     looked_up = wanted[likely]
     at = np.searchsorted(known, looked_up).clip(max=len(known) - 1)
     found[likely] = np.where(known[at] == looked_up, at, -1)

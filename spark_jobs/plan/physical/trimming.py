@@ -31,3 +31,11 @@ def without(job: Job, unwanted: Container[str]) -> Job:
         return replace(box, targets=tuple(each for each in box.targets if not is_idle(each.box)))
 
     return replace(job, boxes={name: trimmed(box) for name, box in job.boxes.items()})
+
+
+def short(job: Job, silent: Container[str]) -> Job:
+    """The job without its exchanges, where nobody sends to them but nodes that keep silent; else as it is."""
+    if not all(box.step.name in silent for box in job.boxes.values() if box.exchange is not None):
+        return job
+    boxes = {name: replace(box, exchange=None) for name, box in job.boxes.items()}
+    return replace(job, boxes=boxes, exchanges=())

@@ -45,6 +45,7 @@ def test_what_was_registered_for_the_end_is_done() -> None:
     assert (status, out) == (0, "tidied\n")
 
 
+@pytest.mark.thorough
 def test_what_hangs_at_the_end_is_left() -> None:
     status, _, _, seconds = ended(PREAMBLE + "atexit.register(time.sleep, 600)\nending.run(lambda: 4)")
     assert status == 4

@@ -135,6 +135,7 @@ def test_a_key_comes_back_once_with_all_its_rows(parts: list[list[int | None]], 
     assert dict(found) == wanted
 
 
+@pytest.mark.thorough
 def test_spilled_keys_are_split_again_where_they_do_not_fit() -> None:
     room = _Room(6_000)
     rows = spill.Keyed(room, "n", ["key"], _listed)

@@ -119,6 +119,7 @@ def test_without_records_there_is_nothing_to_read(tmp_path: Path, data: bytes) -
 # ---- the longest record --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @FEW
 @example(
     lengths=[3, 3, 3, 10, 61, 10, 10],

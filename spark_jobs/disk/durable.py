@@ -58,8 +58,7 @@ def sync_files(paths: Sequence[str]) -> None:
         return
     with ThreadPoolExecutor(_THREADS) as pool:
         for first in range(0, len(paths), _PORTION):
-            for _ in pool.map(sync, paths[first : first + _PORTION]):
-                pass
+            list(pool.map(sync, paths[first : first + _PORTION]))  # the first that fails is raised
 
 
 def sync_folder(path: str | Path) -> None:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 
 import pytest
 from pyspark import daemon
 
 from spark_jobs.execute.spark import worker_daemon
 
+#: Runs the daemon as far as its first fork.
+_TELLS_FROZEN = """
+import gc
+from pyspark import daemon
+from spark_jobs.execute.spark import worker_daemon
+daemon.manager = lambda: print(gc.get_freeze_count(), len(gc.get_objects()))
+worker_daemon.main()
+"""
 
 def test_the_zip_of_an_installed_pyspark_is_left_out(tmp_path):
     site = tmp_path / "site-packages"
@@ -53,3 +63,12 @@ def test_other_errors_of_a_worker_are_told() -> None:
 
     with pytest.raises(ValueError, match="mine"):
         worker_daemon.quiet(worker)(None, True)
+
+
+def test_workers_do_not_look_for_garbage_among_what_is_imported_ahead() -> None:
+    """Spark's daemon has each worker look for garbage behind every task."""
+    told = subprocess.run(
+        [sys.executable, "-c", _TELLS_FROZEN], capture_output=True, text=True, check=True, timeout=120
+    ).stdout
+    frozen, looked_through = map(int, told.split())
+    assert frozen > 1000 * looked_through

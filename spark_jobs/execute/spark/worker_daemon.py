@@ -7,6 +7,7 @@ modules have no compiled form and would be compiled anew.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -65,6 +66,10 @@ def main() -> None:
 
     for format in registry.formats().values():
         format.load()
+    # A worker looks for garbage behind each task, and would go through all that is imported here, for as long as a
+    # small task takes.
+    gc.collect()
+    gc.freeze()
     from pyspark import daemon
 
     daemon.worker = quiet(daemon.worker)

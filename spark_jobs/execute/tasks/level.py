@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import uuid
+from functools import cache
 from typing import TYPE_CHECKING, assert_never
 
 from spark_jobs.execute.spark import spread
@@ -35,12 +37,20 @@ def run_level(pickled: bytes, level: int, batches: Iterator[pa.RecordBatch]) -> 
 
     spec = unpickled(pickled)
     context = TaskContext.get()
+    if context:
+        _freeze()
     number = context.partitionId() if context else 0
     attempt = f"{context.attemptNumber() if context else 0}-{uuid.uuid4().hex[:8]}"
     if level == 0:
         yield from read_loads(spec, spread.numbers_in(batches), attempt)
         return
     yield from open_parcels(spec, level, number, attempt, batches)
+
+
+@cache
+def _freeze() -> None:
+    """Spare a worker of Spark's from looking for garbage among all that is imported, which it does behind each task."""
+    gc.freeze()
 
 
 def read_loads(spec: JobSpec, numbers: Iterable[int], attempt: str) -> Iterator[pa.RecordBatch]:

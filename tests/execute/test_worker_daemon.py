@@ -20,6 +20,7 @@ daemon.manager = lambda: print(gc.get_freeze_count(), len(gc.get_objects()))
 worker_daemon.main()
 """
 
+
 def test_the_zip_of_an_installed_pyspark_is_left_out(tmp_path):
     site = tmp_path / "site-packages"
     archive = site / "pyspark" / "python" / "lib" / "pyspark.zip"

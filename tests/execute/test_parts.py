@@ -78,6 +78,7 @@ def test_parts_of_an_earlier_run_go(tmp_path: Path) -> None:
     before = pipelines.outputs(tmp_path)
     refused = run(tmp_path, "type: csv, path: out/rows", "id,v\n1,a\n")
     assert (refused.exit_code, refused.error.code) == (4, "E902")
+    assert f"out/rows/part-00002.csv and {len(before) - 3} more exists already" in refused.error.message
     assert pipelines.outputs(tmp_path) == before
     run(tmp_path, "type: csv, path: out/rows, if_exists: overwrite", "id,v\n1,a\n")
     assert pipelines.outputs(tmp_path) == {"rows/part-00000.csv": b"id,v\n1,a\n"}
@@ -102,6 +103,33 @@ def test_what_is_no_part_is_never_replaced(tmp_path: Path, name: str, says: str)
     assert (refused.exit_code, refused.error.code) == (4, "E902")
     assert says in refused.error.message
     assert (tmp_path / name).read_text() == "id,v\n7,x\n"
+
+
+def test_a_link_that_leads_nowhere_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/rows").symlink_to("gone")
+    refused = run(tmp_path, "type: csv, path: out/rows", force=True)
+    assert (refused.exit_code, refused.error.code) == (4, "E902")
+    assert "out/rows is no regular file: a folder of parts cannot be written there" in refused.error.message
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("out/rows/", "rows/part-00000.csv"), ("out/rows.gz//", "rows.gz/part-00000.csv.gz"), ("out/.", "part-00000.csv")],
+)
+def test_a_path_may_end_as_that_of_a_folder(path: str, name: str, tmp_path: Path) -> None:
+    result = run(tmp_path, f"type: csv, path: {path}", "id,v\n1,a\n")
+    assert result.error is None
+    assert [*pipelines.outputs(tmp_path)] == [name]
+    assert result.output_files == (str(tmp_path / "out" / name),)
+
+
+def test_two_spellings_of_a_folder_are_one(tmp_path: Path) -> None:
+    more = "  - { type: output, name: p, input: rows, config: { type: csv, path: out/rows"
+    pipelines.write(
+        tmp_path, {"in/a.csv": CSV, "p.yaml": PIPELINE.format(write=f"type: csv, path: out/rows/ }} }}\n{more}")}
+    )
+    assert "E322" in [problem.code.id for problem in plan.validate(tmp_path / "p.yaml", base_dir=tmp_path)]
 
 
 def test_marks_of_other_tools_stay(tmp_path: Path) -> None:

@@ -42,8 +42,9 @@ def refuse_others(there: Destination, folder: Path, step: OutputStep) -> None:
     Raises:
         RunFailed: that is so; no consent covers it.
     """
-    if there.standing(folder) in (Standing.FILE, Standing.OTHER):
-        raise RunFailed(ExitCode.IO, "E902", f"{folder} is a file: a folder of parts cannot be written there")
+    standing = there.standing(folder)
+    if standing in (Standing.FILE, Standing.OTHER):
+        raise RunFailed(ExitCode.IO, "E902", f"{folder} is {standing.value}: a folder of parts cannot be written there")
     others = [path.name for path in existing(there, folder) if not _NAME.fullmatch(path.name)]
     if others:
         text = f"{folder} has {', '.join(others[:3])}, which is no part: readers of the folder would read it as well"

@@ -16,7 +16,7 @@ from spark_jobs.plan import paths
 from spark_jobs.scan.files import RealPaths, network_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from spark_jobs.execute.delivery.destination import Destination
     from spark_jobs.execute.identity import Identity
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.output.step import OutputStep
     from spark_jobs.plan import plan as plans
     from spark_jobs.plan.options import RunOptions
+
+#: A message names so many paths.
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,12 @@ class OutputFiles:
             return _standing(there, self.paths)
         chunked = [path for each in self.deliveries for path in chunks.existing(there, each.path, split.naming)]
         return chunked + _standing(there, self.sidecars)
+
+
+def _told(found: Sequence[str]) -> str:
+    """The first of some paths, and how many more there are: a folder may have a million parts."""
+    more = len(found) - _SHOWN
+    return ", ".join(found[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _standing(there: Destination, paths: Iterable[Path]) -> list[Path]:
@@ -256,12 +265,12 @@ def refuse_existing(targets: Targets, options: RunOptions) -> None:
     strict = [target for target in targets.outputs if target.step.if_exists is IfExists.ERROR]
     blocked = [str(path) for target in strict for path in target.in_the_way(targets.there)]
     if blocked:
-        text = f"{', '.join(blocked)} exists already: use --force, or if_exists: overwrite in the output's config"
+        text = f"{_told(blocked)} exists already: use --force, or if_exists: overwrite in the output's config"
         raise RunFailed(ExitCode.IO, "E902", text)
     letters = [str(path) for path in targets.letters_in_the_way()]
     if letters and not all(target.step.if_exists is IfExists.OVERWRITE for target in targets.outputs):
         text = (
-            f"{', '.join(letters)} exists already, with the dead letters of an earlier run: use --force, or "
+            f"{_told(letters)} exists already, with the dead letters of an earlier run: use --force, or "
             "if_exists: overwrite in the config of every output"
         )
         raise RunFailed(ExitCode.IO, "E902", text)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from spark_jobs.formats.xml.document import BLANKS, MOST_DEPTH, Broken, local
 from spark_jobs.formats.xml.mixed import MixedText
-from spark_jobs.formats.xml.options import TEXT
+from spark_jobs.formats.xml.options import DECLARATION, TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -101,7 +101,7 @@ class _Attributes(dict[str, "Column | None"]):
 
 def is_declaration(name: str) -> bool:
     """Whether an attribute declares a namespace."""
-    return name.startswith("xmlns") and (len(name) == 5 or name[5] == ":")
+    return name == DECLARATION or name.startswith(f"{DECLARATION}:")
 
 
 class FlatRecords:

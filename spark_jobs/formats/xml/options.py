@@ -18,6 +18,8 @@ _NAME = re.compile(f"[{_LETTER}][{_LETTER}0-9.\u00b7\u0300-\u036f\u203f-\u2040-]
 TEXT = "#text"
 #: What stands before the names of attributes, where nothing else is asked for.
 ATTRIBUTE_PREFIX = "@"
+#: What looks like an attribute and declares a namespace.
+DECLARATION = "xmlns"
 
 
 class Namespaces(StrEnum):
@@ -107,6 +109,8 @@ class XmlWrite(Options):
     def name_problem(self, name: str) -> str | None:
         """`a.b` is the element `b` in `a`, `a.@b` an attribute of it, and `a.#text` its text."""
         *parts, last = name.split(".")
+        if last == f"{ATTRIBUTE_PREFIX}{DECLARATION}":
+            return f"'{name}' would declare a namespace, which is no attribute for who reads it"
         if last != TEXT:
             parts.append(last.removeprefix(ATTRIBUTE_PREFIX))
         return next((problem for part in parts if (problem := name_problem(part))), None)

@@ -147,6 +147,8 @@ def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
     """The step of an output."""
     flow = scope.feeds[0].flow
     path, by_file = scope.output_path(config.path, "config", "path")
+    if config.parts:
+        path = path.rstrip("/") or path
     _check_fields(config, scope, flow)
     undeclared = _unused(config, scope, flow)
     options = formats.frozen(registry.named(config.type).write_options, scope.part("options"), scope.part("schema"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
@@ -35,12 +35,16 @@ _LITERAL = (("pipeline", "rules_path"), ("pipeline", "log_rules"), ("pipeline", 
 
 @dataclass(frozen=True)
 class _Written:
-    """A path as it is written; `target` names the writer, for messages, where it is a file to write, with tokens."""
+    """A path as it is written.
+
+    `target` names the writer, for messages, where it is something to write, with tokens: a file, or a folder of parts.
+    """
 
     text: str
     place: Span
     kind: paths.Kind
     target: str = ""
+    is_folder: bool = False
 
 
 def check(read: Document, bindings: Bindings, options: PlanOptions) -> None:
@@ -70,7 +74,7 @@ def check(read: Document, bindings: Bindings, options: PlanOptions) -> None:
                 found.add(codes.E_SEC_001.at(written.place, problem[0], help=problem[1]))
                 break
         else:
-            if written.target and rendered.rpartition("/")[2] in ("", "."):
+            if written.target and not written.is_folder and rendered.rpartition("/")[2] in ("", "."):
                 message = f'{written.target}: path "{written.text}" names a folder, not a file'
                 found.add(codes.E007.at(written.place, message, help="add the name of the file"))
 
@@ -93,7 +97,11 @@ def _all(read: Document, bindings: Bindings) -> Iterator[_Written]:
         for key, kind in _NODE_PATHS.get(node.kind, {}).items():
             yield from _texts(node.tree, ("config", key), kind)
         if node.kind == "output":
-            yield from _texts(node.tree, ("config", "path"), paths.Kind.TEMPLATE, f'output "{node.name}"')
+            parts, _, depth = reader.locate(node.tree, ("config", "parts"))
+            is_folder = depth == 2 and isinstance(parts, yaml_tree.Scalar) and parts.value is True
+            target = f'output "{node.name}"'
+            for each in _texts(node.tree, ("config", "path"), paths.Kind.TEMPLATE, target):
+                yield replace(each, is_folder=is_folder)
     for setting in _LITERAL:
         yield from _texts(read.tree, setting, paths.Kind.LITERAL)
     yield from _texts(read.tree, (*_LETTERS, "path"), paths.Kind.TEMPLATE, "error_handling.dlq.path")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import duckdb
-
 from benchmarks import data
 
 if TYPE_CHECKING:
@@ -109,4 +107,6 @@ def _summary(folder: Path, name: str, columns: dict[str, str]) -> tuple[int, int
 
 
 def _first(query: str) -> tuple[Any, ...]:
+    import duckdb
+
     return duckdb.connect().execute(query).fetchall()[0]

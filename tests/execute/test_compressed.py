@@ -9,7 +9,6 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pandas as pd
 import pytest
 
@@ -18,9 +17,12 @@ from spark_jobs.nodes.output.packed import pack
 from spark_jobs.scan import files, unpacking
 from spark_jobs.scan.compression import Compression
 from tests.execute import pipelines, without_spark
+from tests.lazily import LazyModule
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+duckdb = LazyModule("duckdb")
 
 PIPELINE = """
 pipeline: {{ name: p }}

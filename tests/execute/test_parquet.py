@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs.execute.delivery import converting
 from tests.execute import pipelines, without_spark
+from tests.lazily import LazyModule
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+duckdb = LazyModule("duckdb")
 
 PIPELINE = """
 pipeline: {{ name: p }}

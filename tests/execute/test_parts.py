@@ -6,14 +6,16 @@ import gzip
 import json
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pytest
 
 from spark_jobs import plan
 from tests.execute import pipelines, without_spark
+from tests.lazily import LazyModule
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+duckdb = LazyModule("duckdb")
 
 PIPELINE = """
 pipeline: {{ name: p }}

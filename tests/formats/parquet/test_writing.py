@@ -7,7 +7,6 @@ import math
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,10 +19,13 @@ from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.formats import registry
 from spark_jobs.formats.typed import write as typed_write
 from tests.formats.parquet.test_reading import column, read
+from tests.lazily import LazyModule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+duckdb = LazyModule("duckdb")
 
 FORMAT = registry.named("parquet")
 KINDS = {

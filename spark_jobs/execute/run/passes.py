@@ -11,9 +11,9 @@ from spark_jobs.execute.delivery import destination
 from spark_jobs.execute.delivery.local.depot import LocalDepot
 from spark_jobs.execute.letters import failed_record
 from spark_jobs.execute.run.partitions import Sizes, Written
-from spark_jobs.execute.run.products import Amended, Held, Laid, Products
+from spark_jobs.execute.run.products import Amended, Done, Held, Laid, Products
 from spark_jobs.execute.spark import chain
-from spark_jobs.execute.tasks import roots, spec
+from spark_jobs.execute.tasks import facts, roots, spec
 from spark_jobs.execute.tasks.facts import Known
 from spark_jobs.execute.tasks.kept import Kept
 from spark_jobs.nodes.output import shape
@@ -47,7 +47,8 @@ class Pass:
         known: what earlier passes have found of dead records and of rejected groups.
         lays: whether the records of all sources are written down as they are read, and everybody goes on with that.
         laid: what an earlier pass has written down of them, which is read instead of the sources then.
-        held: the tasks of an earlier pass that would do the same again, where there is one job without exchanges.
+        done: the jobs of the pass before that this one may leave as they are, by their numbers.
+        held: the tasks of the last job of that pass that would do the same again, if all jobs before it do.
     """
 
     plan: plans.Plan
@@ -57,6 +58,7 @@ class Pass:
     known: Known = field(default_factory=Known)
     lays: bool = False
     laid: Laid | None = None
+    done: Mapping[int, Done] = field(default_factory=dict)
     held: Held | None = None
 
     def measure(self, spark: SparkSession) -> tuple[Inputs, Measures]:
@@ -75,19 +77,27 @@ class Pass:
         It ends early where it is of no use.
         """
         written: dict[Need, list[Part]] = {}
+        stands = True  # whether all jobs so far are as they were in the pass before
         for index in range(len(self._jobs(written))):
             job = self._jobs(written)[index]  # planned anew: build sides that are small after all go to every task
+            done = self._done(job, products) if stands else None
             if self.lays and self.laid is not None and index == 0:
                 products.add_laid(self.laid, self.known)
+            elif done is not None:
+                products.add(job.number, done.reports)
+                products.done[job.number] = done
             else:
                 wanted = self._spec(job, products, written)
                 with clock.phase(f"job {job.number}"):
-                    reports = self._ran(spark, wanted, products)
+                    reports = self._ran(spark, wanted, products, self.held if stands else None)
+                stands = False
                 products.add(job.number, reports)
                 if wanted.notes_groups:
                     products.alone = reports
                 if self.lays and index == 0:
                     products.laid = Laid(job.number, reports, self.known.dead)
+                elif self._is_apart(job) and not self.known.is_looking:
+                    products.done[job.number] = Done(job.boxes, reports, self.known.dead)
             if products.is_useless:
                 return
             self._stop_when_broken(products)
@@ -96,13 +106,41 @@ class Pass:
                     written[box.tells] = products.written(box.tells)
                     self._check(written[box.tells], box.step.name)
 
-    def _ran(self, spark: SparkSession, wanted: spec.JobSpec, products: Products) -> Iterable[TaskReport]:
+    def _ran(
+        self, spark: SparkSession, wanted: spec.JobSpec, products: Products, held: Held | None
+    ) -> Iterable[TaskReport]:
         """Run a job; its tasks that have done already what they would do are left as they are."""
-        if self.held is None:
+        if held is None or not wanted.notes_groups:
             return self._reports(spark, wanted, products)
-        loads = [load for load in wanted.loads if load.number not in self.held.numbers]
+        loads = [load for load in wanted.loads if load.number not in held.numbers]
         again = self._reports(spark, replace(wanted, loads=roots.provide(loads, self.run.scratch)), products)
-        return Amended(again, self.held)
+        return Amended(again, held)
+
+    def _done(self, job: regions.Job, products: Products) -> Done | None:
+        """The job as it was in the pass before, if it would do the same again; all jobs before it do."""
+        done = self.done.get(job.number)
+        if done is None or done.boxes != job.boxes or self.known.looks_at_sources:
+            return None
+        read = {*job.sources, *(rows.node for box in job.readers for rows in box.reads)}
+        before, now = facts.per_split(done.dead), facts.per_split(self.known.dead)
+        more = {products.inputs.by_number[split][0] for split in now if now[split] != before.get(split)}
+        return done if more.isdisjoint(read) else None
+
+    def _is_apart(self, job: regions.Job) -> bool:
+        """Whether rejected groups and rows of aggregates are nothing to a job, and its records depend on none."""
+        steps = [box.step for box in job.boxes.values()]
+        return job.levels == 1 and not any(
+            each.groups_by is not None or each.name in self.plan.outputs for each in steps
+        )
+
+    def _is_alone(self, job: regions.Job, jobs: Sequence[regions.Job]) -> bool:
+        """Whether a job makes all outputs, of records that it reads itself and that do not depend on one another."""
+        if self.run.groups is None or self.known.is_looking or job.number != jobs[-1].number:
+            return False
+        standings = [self.run.groups.standings[name] for name in self.plan.outputs]
+        groups = {source for each in standings for member in each.memberships for source in member.domain}
+        is_whole = job.levels == 1 and not job.readers and groups <= set(job.sources)
+        return is_whole and all(self._is_apart(each) for each in jobs[:-1])
 
     def unfolded(self, names: Collection[str]) -> Pass:
         """The pass with some nodes evaluated in order."""
@@ -143,8 +181,7 @@ class Pass:
         return Sizes(self.plan, self.inputs, self.run.memory_share, sizes, lays_all=self.lays)
 
     def _spec(self, job: regions.Job, products: Products, written: Mapping[Need, list[Part]]) -> spec.JobSpec:
-        loads, jobs = self._loads(job, products, written), len(self._jobs(written))
-        is_alone = jobs == job.levels == 1 and not self.known.is_looking
+        loads, jobs = self._loads(job, products, written), self._jobs(written)
         return spec.JobSpec(
             run=self.run,
             job=job,
@@ -155,8 +192,8 @@ class Pass:
             numbers=_numbers(job, loads),
             departing=_departing(job, loads),
             places=_places(job, products.inputs),
-            shares=products.share(_shares(job, loads, jobs)),
-            notes_groups=is_alone and self.run.groups is not None,
+            shares=products.share(_shares(job, loads, len(jobs))),
+            notes_groups=self._is_alone(job, jobs),
             counted=_counted(job, products),
         )
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.tasks.reached import Bits
     from spark_jobs.execute.tasks.report import Letters, Part, TaskReport
     from spark_jobs.nodes.terms.needs import Need
+    from spark_jobs.plan.physical.regions import Box
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,23 @@ class Laid:
     """
 
     job: int
+    reports: Iterable[TaskReport]
+    dead: str | None
+
+
+@dataclass(frozen=True)
+class Done:
+    """A job of an earlier pass whose records pass through on their own, to be written down for later jobs.
+
+    It would do the same again, unless more records of its sources are dead.
+
+    Args:
+        boxes: what it consisted of.
+        reports: those of its tasks, as often as asked.
+        dead: the file of records that were known to be dead then.
+    """
+
+    boxes: Mapping[str, Box]
     reports: Iterable[TaskReport]
     dead: str | None
 
@@ -86,7 +104,9 @@ class Products:
         unfolded: nodes whose short way does not hold: the pass is of no use.
         unnamed: sources with undeclared columns that were not known: the pass is of no use either.
         laid: what it wrote down of all records as they were read, if it did.
-        alone: the reports of its only job, where that has no exchanges: no record depends on those of other tasks.
+        done: the jobs before others that later passes may leave as they are, by their numbers.
+        alone: the reports of its last job, where that makes all outputs and no record of it depends on those of other
+            tasks.
     """
 
     inputs: Inputs
@@ -102,6 +122,7 @@ class Products:
     unfolded: set[str] = field(default_factory=set)
     unnamed: set[str] = field(default_factory=set)
     laid: Laid | None = None
+    done: dict[int, Done] = field(default_factory=dict)
     alone: Iterable[TaskReport] | None = None
 
     @property

@@ -200,6 +200,8 @@ class Work:
             if found.laid is not None:
                 self.wanted = replace(self.wanted, laid=found.laid)
             if not found.unfolded or found.unnamed:
+                if looking is None:
+                    self.wanted = replace(self.wanted, done=found.done)
                 return found
             self.wanted = self.wanted.unfolded(found.unfolded)
 

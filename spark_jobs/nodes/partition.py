@@ -51,10 +51,10 @@ def cut(table: pa.Table, chosen: np.ndarray) -> Iterator[tuple[int, pa.Table]]:
     narrow = chosen.astype(np.uint16) if chosen.min() >= 0 and chosen.max() <= _MOST_NARROW else chosen
     order = np.argsort(narrow, kind="stable")
     table = table.take(pa.array(order))
-    present, starts = np.unique(chosen[order], return_index=True)
-    ends = [*starts[1:], len(order)]
-    for number, start, end in zip(present, starts, ends, strict=True):
-        yield int(number), table.slice(start, end - start)
+    ascending = narrow[order]
+    borders = np.flatnonzero(ascending[1:] != ascending[:-1]) + 1
+    for start, end in zip([0, *borders], [*borders, len(order)], strict=True):
+        yield int(chosen[order[start]]), table.slice(start, end - start)
 
 
 def _mix(bits: np.ndarray) -> np.ndarray:

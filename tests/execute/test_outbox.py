@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_jobs.execute.tasks import outbox, parcels, spill
+from spark_jobs.execute.tasks import outbox, parcels, spill, wire
 from spark_jobs.nodes import memory
 from spark_jobs.nodes.terms import shape
 from spark_jobs.plan.physical import regions
@@ -41,7 +41,7 @@ def test_wide_rows_make_small_payloads(tmp_path: Path) -> None:
     rows = _sent(box)
     most = memory.step_bytes(1 << 30)
     assert len(rows) > table.nbytes // most > 1
-    parts = [pa.ipc.open_stream(row["payload"]).read_all() for row in sorted(rows, key=lambda row: row["ordinal"])]
+    parts = [wire.opened(row["payload"]) for row in sorted(rows, key=lambda row: row["ordinal"])]
     assert max(part.nbytes for part in parts) <= most
     assert pa.concat_tables(parts) == table
     assert space.spilled == {}
@@ -53,7 +53,7 @@ def test_what_is_sent_with_one_ordinal_keeps_its_order_on_disk_too(tmp_path: Pat
         box.send(0, i % 4, 2, pa.table({"i": [i]}))
     box.send(0, 0, 1, pa.table({"i": [-1]}))
     rows = sorted(_sent(box), key=lambda row: row["ordinal"])
-    assert [pa.ipc.open_stream(row["payload"]).read_all()["i"][0].as_py() for row in rows] == [-1, *range(50)]
+    assert [wire.opened(row["payload"])["i"][0].as_py() for row in rows] == [-1, *range(50)]
     assert space.spilled["g"] > 3000
     assert list(tmp_path.iterdir()) == []
     space.close()

@@ -201,7 +201,7 @@ def test_a_key_larger_than_memory_ends_the_run(tmp_path: Path, monkeypatch: pyte
 def test_blocks_are_compressed_as_wanted(tmp_path: Path) -> None:
     import pyarrow as pa
 
-    table = pa.table({"x": pa.array([1] * 5000)})
+    table = pa.table({"x": pa.array([f"{number} is a number, as all others are" for number in range(5000)])})
     sizes = {}
     for mode in ("on", "off", "auto"):
         space = spill.Space(spill.Settings(str(tmp_path), None, mode))
@@ -210,5 +210,5 @@ def test_blocks_are_compressed_as_wanted(tmp_path: Path) -> None:
         assert few.read() == table.slice(0, 10)
         sizes[mode] = (whole.length, few.length)
         space.close()
-    assert sizes["on"][0] == sizes["auto"][0] < sizes["off"][0] / 4
-    assert sizes["off"][1] == sizes["auto"][1]
+    assert sizes["on"][0] == sizes["auto"][0] < sizes["off"][0] / 2
+    assert sizes["on"][1] < sizes["auto"][1] < sizes["off"][1]

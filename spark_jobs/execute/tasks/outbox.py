@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from spark_jobs.execute.tasks import parcels
+from spark_jobs.execute.tasks import parcels, wire
 from spark_jobs.nodes import memory, spill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
 
     from spark_jobs.execute.tasks.spill import Space, SpilledBytes
     from spark_jobs.plan.physical import regions
 
 #: How many payloads a task sends at most, as a number of bits.
 _SEQUENCE_BITS = 24
-_LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 class Outbox:
@@ -47,10 +46,7 @@ class Outbox:
         """Rows for a partition of an exchange; tables with one ordinal keep their order. Gives the payloads' bytes."""
         total = 0
         for piece in spill.pieces(table, self._payload_bytes):
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, table.schema, options=_LZ4) as stream:
-                stream.write_table(piece)
-            payload = sink.getvalue().to_pybytes()
+            payload = wire.packed(piece)
             total += len(payload)
             self.add(exchange, partition, ordinal << _SEQUENCE_BITS | self._sent, payload)
             self._sent += 1

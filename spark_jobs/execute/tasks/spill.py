@@ -16,22 +16,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from spark_jobs import ownership
 from spark_jobs.disk import durable, locks, refusals, volumes
 from spark_jobs.disk.spill_folder import SpillFolder
 from spark_jobs.execute import logs
+from spark_jobs.execute.tasks import wire
 from spark_jobs.nodes import spill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.plan.reading.workspace import Storage
+    import pyarrow as pa
 
-#: Below this size or number of rows, compressing costs more than it saves (the book, `storage.spill.compress`).
-_WORTH_BYTES, _WORTH_ROWS = 4096, 1024
-_LZ4, _RAW = pa.ipc.IpcWriteOptions(compression="lz4"), pa.ipc.IpcWriteOptions()
+    from spark_jobs.plan.reading.workspace import Storage
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,7 @@ class SpilledBytes:
 
     def read(self) -> pa.Table:
         """The rows that were written."""
-        return pa.ipc.open_stream(self.bytes()).read_all()
+        return wire.opened(self.bytes())
 
 
 class Space:
@@ -96,15 +93,9 @@ class Space:
 
     def put_rows(self, node: str, table: pa.Table) -> SpilledBytes:
         """Write rows down. Raises `Exhausted`."""
-        mode = self._settings.compress
-        small = table.nbytes < _WORTH_BYTES or table.num_rows < _WORTH_ROWS
-        options = _RAW if mode == "off" or (mode == "auto" and small) else _LZ4
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
-            stream.write_table(table)
-        return self.put(node, sink.getvalue())
+        return self.put(node, wire.packed(table, self._settings.compress))
 
-    def put(self, node: str, data: bytes | pa.Buffer) -> SpilledBytes:
+    def put(self, node: str, data: bytes) -> SpilledBytes:
         """Write bytes down. Raises `Exhausted`."""
         size = len(data)
         folder = self._folder

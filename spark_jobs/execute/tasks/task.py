@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from spark_jobs.disk import durable, refusals
 from spark_jobs.execute import logs
-from spark_jobs.execute.tasks import facts, failing, kept, part_file, reached, report
+from spark_jobs.execute.tasks import facts, failing, kept, part_file, reached, report, wire
 from spark_jobs.execute.tasks import spill as disk
 from spark_jobs.execute.tasks.outbox import Outbox
 from spark_jobs.execute.tasks.parcels import COUNTS, MESSAGE
@@ -254,7 +254,7 @@ class Task(failing.Failing):
                 elif ordinal == MESSAGE:
                     root.hear(payload)
                 else:
-                    root.receive(pa.ipc.open_stream(payload).read_all())
+                    root.receive(wire.opened(payload))
             self._finish(operators)
         self.report.seconds += time.perf_counter() - started
 

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.edi.segments import Signs
 
+#: What is enough to know the delimiters of an interchange; shorter ones end the file.
+HEAD_BYTES = 1024
+
 
 class Broken(Exception):
     """A service segment, or another one in its place, that does not fit; the message says why."""

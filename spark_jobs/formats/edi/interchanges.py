@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 from spark_jobs.cxl import failures
 from spark_jobs.formats import encoding, names, reader, reading, stretch
 from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped
-from spark_jobs.formats.edi import portions
 from spark_jobs.formats.edi.documents import Documents
-from spark_jobs.formats.edi.envelope import Broken
+from spark_jobs.formats.edi.envelope import HEAD_BYTES, Broken
 from spark_jobs.formats.edi.portions import BrokenFile, InterchangeFile, Window
 from spark_jobs.formats.records import RecordShape
 from spark_jobs.scan import changes
@@ -87,7 +86,7 @@ class InterchangeReader(reader.Reader):
             edges = raw.edges()
             is_utf8 = encoding.is_utf8(charset)
             stream: ByteStream = raw if is_utf8 else encoding.Utf8Stream(raw, charset)
-            head = Window(stream, 0).look(portions.HEAD_BYTES)
+            head = Window(stream, 0).look(HEAD_BYTES)
         start = stretch.records_start(head, is_marked=is_utf8 or not encoding.takes_mark(charset))
         try:
             if head[start:]:

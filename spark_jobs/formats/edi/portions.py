@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_jobs.formats.edi import segments
-from spark_jobs.formats.edi.envelope import Broken, Message
+from spark_jobs.formats.edi.envelope import HEAD_BYTES, Broken, Message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 _WINDOW_BYTES = 1 << 20
 #: Where delimiters have changed, they may soon do so again.
 _FIRST_WINDOW_BYTES = 8 << 10
-#: What is enough to know the delimiters of an interchange.
-HEAD_BYTES = 1024
 
 
 @dataclass(frozen=True)

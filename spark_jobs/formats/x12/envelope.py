@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_jobs.formats.edi import envelope
-from spark_jobs.formats.edi.envelope import Broken, Message, element
+from spark_jobs.formats.edi import envelope, segments
+from spark_jobs.formats.edi.envelope import HEAD_BYTES, Broken, Message, element
 from spark_jobs.formats.edi.segments import Signs
 
 if TYPE_CHECKING:
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 _TAG = b"ISA"
 _ELEMENTS = 16
-_HEADER_BYTES = 106
+_HELP = (
+    f"a header has {_ELEMENTS} elements, the last of one character, and the character behind that ends segments: "
+    "mend it"
+)
 
 
 class X12Envelope(envelope.Envelope):
@@ -36,13 +39,23 @@ class X12Envelope(envelope.Envelope):
         """The header tells them by its elements: what is behind the tag, and what is behind the sixteenth element."""
         if not head.startswith(_TAG):
             raise Broken(f"expected ISA, found {head[:3].decode('ascii', 'backslashreplace')!r}")
-        if len(head) < _HEADER_BYTES:
-            raise Broken(f"the ISA header has {_HEADER_BYTES} bytes, and the file ends before: it is truncated")
-        separator = head[len(_TAG)]
-        parts = head.split(bytes([separator]), _ELEMENTS)
+        separator = head[len(_TAG) : len(_TAG) + 1]
+        parts = head.split(separator or b"*", _ELEMENTS)
         if len(parts) <= _ELEMENTS or len(parts[-1]) < 2:
-            raise Broken(f"the ISA header has {len(parts) - 1} elements instead of {_ELEMENTS}")
-        return envelope.check_signs(Signs(separator, parts[-1][1])), 0
+            # Elements that are not padded make a header as short as they are.
+            elements = f"{len(parts) - 1} of its {_ELEMENTS} elements"
+            if len(head) < HEAD_BYTES:
+                raise Broken(f"the file ends within the ISA header, behind {elements}: it is truncated")
+            raise Broken(f"the ISA header has {elements} within {HEAD_BYTES} bytes")
+        try:
+            signs = envelope.check_signs(Signs(separator[0], parts[-1][1]))
+        except Broken as problem:
+            raise Broken(f"{problem}; {_HELP}") from None
+        following = parts[-1][2:].lstrip(segments.LINE_ENDS)
+        if following and not following[:1].isalpha():
+            found = following[:3].decode("ascii", "backslashreplace")
+            raise Broken(f"no segment follows on the ISA header, but {found!r}; {_HELP}")
+        return signs, 0
 
     def goes_on(self, signs: Signs, segment: Sequence[str]) -> bool:
         """A header that has its elements where they belong has the same delimiters."""

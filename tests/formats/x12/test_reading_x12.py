@@ -27,7 +27,9 @@ def header(signs: str = "*:~", control: str = "000000001") -> str:
 
 ISA = header().encode()
 GS = b"GS*PO*A*B*1*1*7*X*1~"
+HELP = "a header has 16 elements, the last of one character, and the character behind that ends segments: mend it"
 SMALL = ISA + GS + b"ST*850*01~REF*a~SE*3*01~GE*1*7~IEA*1*000000001~"
+BARE = b"ISA*00**00**ZZ*A*ZZ*B*240501*0900*U*00401*000000001*0*P*:~"
 
 
 @dataclass
@@ -86,10 +88,18 @@ def test_every_segment_of_every_transaction_set_is_a_record(
 
 BROKEN = [
     (b"UNB+1'", "segment 1 at byte 0: expected ISA, found 'UNB'"),
-    (ISA[:105], "segment 1 at byte 0: the ISA header has 106 bytes, and the file ends before: it is truncated"),
-    (ISA.replace(b"*U*", b"-U*") + GS[:20].replace(b"*", b"-"), "segment 1 at byte 0: the ISA header has 15 elements "
-     "instead of 16"),
-    (ISA[:-1] + b"*", "segment 1 at byte 0: '*' cannot be a delimiter"),
+    (b"ISA", "segment 1 at byte 0: the file ends within the ISA header, behind 0 of its 16 elements: it is truncated"),
+    (ISA[:105], "segment 1 at byte 0: the file ends within the ISA header, behind 16 of its 16 elements: it is "
+     "truncated"),
+    (ISA.replace(b"*U*", b"-U*") + GS[:20].replace(b"*", b"-"), "segment 1 at byte 0: the file ends within the ISA "
+     "header, behind 15 of its 16 elements: it is truncated"),
+    (b"ISA*" + b"x" * 2000, "segment 1 at byte 0: the ISA header has 1 of its 16 elements within 1024 bytes"),
+    (ISA[:-1] + b"*", f"segment 1 at byte 0: '*' cannot be a delimiter; {HELP}"),
+    (ISA.replace(b"*P*:", b"*P") + GS, f"segment 1 at byte 0: 'O' cannot be a delimiter; {HELP}"),
+    (ISA.replace(b"*P*:", b"*P*") + GS, f"segment 1 at byte 0: 'G' cannot be a delimiter; {HELP}"),
+    (ISA.replace(b":", b"::") + b"\n" + GS, "segment 1 at byte 0: no segment follows on the ISA header, but "
+     f"'~\\nG'; {HELP}"),
+    (ISA.replace(b":", b": ") + GS, f"segment 1 at byte 0: no segment follows on the ISA header, but '~GS'; {HELP}"),
     (ISA, "segment 2 at byte 106: the file ends without IEA: it is truncated"),
     (ISA + ISA, "segment 2 (ISA) at byte 106: the interchange before it has no IEA"),
     (ISA + b"TA1*1~", "segment 2 (TA1) at byte 106: the segment is outside of a transaction set, which ST opens"),
@@ -140,8 +150,23 @@ def test_blank_lines_are_nothing_where_segments_are_lines(tmp_path: Path) -> Non
 
 
 def test_the_delimiters_are_found_by_the_elements_of_a_header_that_is_not_padded_as_it_should(tmp_path: Path) -> None:
-    data = SMALL.replace(b"A              ", b"A")
-    assert read("x12", tmp_path / "in", data) == read("x12", tmp_path / "in", SMALL)
+    assert len(BARE) < 100
+    for data in (SMALL.replace(b"A              ", b"A"), BARE + SMALL[106:], BARE + b"\r\n" + SMALL[106:]):
+        assert read("x12", tmp_path / "in", data) == read("x12", tmp_path / "in", SMALL)
+    wide = SMALL.replace(b"A              ", b"A" * 300)
+    assert read("x12", tmp_path / "in", wide) == read("x12", tmp_path / "in", SMALL)
+
+
+def test_a_file_may_be_shorter_than_a_header_of_full_width(tmp_path: Path) -> None:
+    result = read("x12", tmp_path / "in", BARE + b"IEA*0*000000001~")
+    assert (result.problem, result.records) == (None, [])
+
+
+def test_a_header_without_its_last_element_is_found_at_the_next_trailer(tmp_path: Path) -> None:
+    """The sign of segments is then what separates components, and line ends are what ends segments."""
+    data = SMALL.replace(b":~", b"~").replace(b"~", b"~\n")
+    problem = read("x12", tmp_path / "in", data).problem or ""
+    assert "the control number of the functional group is '7~', but '7' was opened" in problem
 
 
 def test_many_interchanges_with_changing_delimiters_are_read(tmp_path: Path) -> None:

@@ -191,9 +191,18 @@ class _Assembly:
         elif self.target.step.is_indexed:
             trailing = len(writer.separator)
             content = Content(tuple(parts), writer.start, end=writer.end, trailing=trailing, uses_up=True)
+        elif self.target.step.begins_parts:
+            content = self._of_begun(parts)
         else:
             content = Content(tuple(parts), writer.start, writer.separator, writer.end, uses_up=True)
         self._put(path, content)
+
+    def _of_begun(self, parts: Sequence[Piece]) -> Content:
+        """A file of a part that begins as the file does; several are joined where they are only looked at."""
+        first, *others = parts
+        begun = len(self._writer.start)
+        rest = [replace(part, start=begun, size=part.size - begun) for part in others]
+        return Content((first, *rest), b"", self._writer.separator, self._writer.end, uses_up=not rest)
 
     def _chunks(self, spark: SparkSession, path: Path, parts: Sequence[Piece], split: Chunking) -> None:
         """Numbered files; those of an earlier run that are not written again go (decision 54)."""

@@ -105,6 +105,8 @@ class Output(operator.Operator):
             part = self.part(batch.lane, file, _opened)
             if part.records:
                 part.write(self.writer.separator)
+            elif self.step.begins_parts:
+                part.write(self.writer.start)
             part.write(encoded.data)
             part.records += encoded.rows
 

@@ -133,6 +133,12 @@ class OutputStep(node.Step):
         return bool(self.sort_order) or self.split is not None
 
     @property
+    def begins_parts(self) -> bool:
+        """Whether tasks write what stands before records into each part: it becomes a file, and need not be copied."""
+        format = registry.named(self.format)
+        return self.parts and not (self.is_indexed or format.is_typed or format.is_framed)
+
+    @property
     def module(self) -> str:
         """Parts with an index have operators of their own, and so have those with a frame."""
         if self.is_indexed:

@@ -85,7 +85,7 @@ def sync_folders(paths: Iterable[str]) -> None:
         sync_folder(path)
 
 
-def write_down(path: Path, data: bytes) -> None:
+def write_down(path: Path, data: bytes | bytearray) -> None:
     """A file that is there as a whole or not at all, also after a loss of power."""
     partial = path.with_name(f"{path.name}.partial")
     with about(partial), partial.open("wb") as file:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.execute import logs
 from spark_jobs.execute.delivery.local import journal, publish, recovery
 from tests.attack import rounds
+from tests.memory_folder import memory_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -176,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     points = range(sys.maxsize) if chosen.point is None else range(chosen.point, chosen.point + 1)
     steps = None if chosen.step is None else range(chosen.step, chosen.step + 1)
     tally, began = rounds.Tally("crash_points"), time.monotonic()
-    folder = Path(tempfile.mkdtemp(prefix="clinker-attack-crash-"))
+    folder = Path(tempfile.mkdtemp(prefix="clinker-attack-crash-", dir=memory_folder()))
     try:
         for has_links in (False,) if chosen.no_links else (True, False):
             run(folder / "files", tally, has_links=has_links, points=points, steps=steps, stride=chosen.stride)

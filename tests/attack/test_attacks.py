@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.execute.delivery.local import publish, recovery
+from spark_jobs.execute.delivery.local import journal, recovery
 from tests.attack import (
     changed_bytes,
     correlated_pipelines,
@@ -90,7 +90,7 @@ def test_a_recovery_that_does_nothing_is_noticed(
 
 
 def test_renames_without_a_journal_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish.Journal, "write", lambda self, place: None)
+    monkeypatch.setattr(journal, "write_down", lambda renames, place: None)
     tally = rounds.Tally("crash_points")
     crash_points.run(tmp_path / "files", tally, has_links=True, points=range(30, 1000, 8), stride=200)
     assert tally.findings > 0

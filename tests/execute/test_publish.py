@@ -8,11 +8,13 @@ import logging
 import os
 import shutil
 import threading
+import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_jobs.disk import durable
 from spark_jobs.execute.delivery.destination import Content, Piece, whole
 from spark_jobs.execute.delivery.local import draft_folder, joining, journal, publish, recovery
 
@@ -267,6 +269,53 @@ def test_tasks_that_still_write_do_not_keep_a_folder_alive(tmp_path: Path, monke
     draft_folder.remove(folder)
     assert late == []
     assert not folder.exists()
+
+
+def test_a_journal_that_nobody_could_read_again_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    draft, renames = two_files(tmp_path)
+    monkeypatch.setattr(journal, "MOST_BYTES", 100)
+    with pytest.raises(OSError, match=r"the journal of 3 files would have \d+ bytes, more than 100: write fewer"):
+        draft.publish(renames)
+    draft.close(failed=True)
+    assert contents(tmp_path) == {"a": "old", "b": "old"}
+
+
+def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
+    names = ["out/a", "other/b \N{BULLET}", "out/c,]}", "out/gone"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    draft = publish.DraftFolders.open("one", tmp_path / "out", [tmp_path / "other"])
+    renames = [journal.Rename(f"/staged/{number}", str(tmp_path / name)) for number, name in enumerate(names[:3])]
+    journal.write_down([*renames, journal.Rename(None, str(tmp_path / names[3]))], draft.home)
+    opened = os.open(draft.home, os.O_RDONLY)
+    known = journal.Journal.read(opened)
+    os.close(opened)
+    draft.close(failed=True)
+    assert known is not None
+    found = journal.identity(str(tmp_path / "out/gone"))
+    assert [(known.folders[each.folder], each.source, each.target, each.identity) for each in known.entries] == [
+        (str(tmp_path / "out"), "0", "a", None),
+        (str(tmp_path / "other"), "1", "b \N{BULLET}", None),
+        (str(tmp_path / "out"), "2", "c,]}", None),
+        (str(tmp_path / "out"), None, "gone", found),
+    ]
+
+
+def test_publishing_holds_little_of_each_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run may have a million of them."""
+    count = 2000
+    monkeypatch.setattr(durable, "_PORTION", 50)  # what is held of each portion counts once
+    draft = publish.DraftFolders.open("one", tmp_path)
+    renames = [journal.Rename(staged(draft, f"{n}", b""), str(tmp_path / f"{n}.csv")) for n in range(count)]
+    draft.publish(renames[:50])  # what is made once
+    tracemalloc.start()
+    draft.publish(renames[50:])
+    held = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    draft.close(failed=False)
+    assert len(contents(tmp_path)) == count
+    assert held / count < 150
 
 
 def two_files(folder: Path) -> tuple[publish.DraftFolders, list[journal.Rename]]:

@@ -61,7 +61,7 @@ def _without_sequence(path: Path, naming: str) -> str:
     return re.sub(r"\{stem\}|\{ext\}", lambda found: known[found.group()], naming)
 
 
-@dataclass
+@dataclass(slots=True)
 class Chunk:
     """A file: its pieces, and how many records and bytes they have (`start` bytes before the first record too)."""
 

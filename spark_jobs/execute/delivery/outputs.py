@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from spark_jobs.contract import ExitCode
@@ -24,7 +25,6 @@ from spark_jobs.scan.compression import Compression
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -90,6 +90,18 @@ def assemble(
     return tuple(written)
 
 
+@dataclass(frozen=True)
+class _Sums:
+    """What tasks told of the parts of a file."""
+
+    records: int
+    bytes: int
+
+    @classmethod
+    def of(cls, parts: Sequence[Part]) -> _Sums:
+        return cls(sum(part.records for part in parts), sum(part.bytes for part in parts))
+
+
 @dataclass
 class _Assembly:
     """One output's files on their way."""
@@ -101,25 +113,15 @@ class _Assembly:
     is_shown: bool
     written: list[str] = field(default_factory=list)
     #: The files of a compressed output, until all are known: they are compressed together.
-    _files: dict[Path, Content] = field(default_factory=dict)
+    _files: dict[str, Content] = field(default_factory=dict)
 
     def put_together(self, spark: SparkSession) -> None:
         """Write all files of the output, and note their names."""
-        found = [part for part in self.material.products.parts_of(self.target.name) if part.bytes or part.records]
-        of_file: dict[str | None, list[Part]] = {each.source_file: [] for each in self.target.deliveries}
-        for part in found:
-            of_file.setdefault(part.source_file, []).append(part)
-        of_each = [of_file.pop(each.source_file) for each in self.target.deliveries]
-        if of_file:
-            text = f"output '{self.target.name}': records of {', '.join(map(str, of_file))} have no file to go to"
-            raise verdict.RunFailed(ExitCode.EVALUATION, "E903", f"{text}; nothing is published")
-        if not of_each:
+        pieces, sums = self._pieces()
+        if not pieces:
             return  # There is a file for each input file, and there was none.
-        pieces = [
-            [merging.Noted(destination.whole(part.path, part.bytes), part.note) for part in parts] for parts in of_each
-        ]
         step, share = self.target.step, self.material.run.memory_share
-        if step.sort_order and found:
+        if step.sort_order and any(pieces):
             columns = [records.GROUP] if step.split and step.split.group_key else []
             most = min(share // 4, work.split_bytes())
             folder = self.draft.parts(self.target.first(self.target.deliveries[0]))
@@ -128,7 +130,7 @@ class _Assembly:
         if self._is_converted and not self.is_shown and not step.split:
             made = self._converted(spark, [[each.piece for each in own] for own in pieces])
             pieces = [[merging.Noted(piece) for piece in own] for own in made]
-        for delivery, own, written in zip(self.target.deliveries, pieces, of_each, strict=True):
+        for delivery, own, written in zip(self.target.deliveries, pieces, sums, strict=True):
             if step.split and not self.is_shown:
                 self._chunks(spark, delivery.path, [each.piece for each in own], step.split)
             elif step.parts and not self.is_shown:
@@ -138,6 +140,21 @@ class _Assembly:
             if step.write_meta:
                 self._sidecar(delivery.path, written)
         self._deliver(spark)
+
+    def _pieces(self) -> tuple[list[list[merging.Noted]], list[_Sums]]:
+        """The pieces of each file, and what their tasks told of them; of very many parts nothing else is kept."""
+        of_file: dict[str | None, list[Part]] = {each.source_file: [] for each in self.target.deliveries}
+        for part in self.material.products.take(self.target.name):
+            if part.bytes or part.records:
+                of_file.setdefault(part.source_file, []).append(part)
+        of_each = [of_file.pop(each.source_file) for each in self.target.deliveries]
+        if of_file:
+            text = f"output '{self.target.name}': records of {', '.join(map(str, of_file))} have no file to go to"
+            raise verdict.RunFailed(ExitCode.EVALUATION, "E903", f"{text}; nothing is published")
+        pieces = [
+            [merging.Noted(destination.whole(part.path, part.bytes), part.note) for part in parts] for parts in of_each
+        ]
+        return pieces, [_Sums.of(parts) for parts in of_each]
 
     @property
     def _is_converted(self) -> bool:
@@ -164,7 +181,7 @@ class _Assembly:
         if self.target.step.compression is Compression.NONE:
             self.draft.assemble(path, content)
         else:
-            self._files[path] = content
+            self._files[str(path)] = content
 
     def _deliver(self, spark: SparkSession) -> None:
         """Give the draft the files that were held back."""
@@ -174,7 +191,7 @@ class _Assembly:
         folder = self.draft.parts(self.target.first(self.target.deliveries[0]))
         contents = packing.packed(spark, self.draft.depot, contents, compression, folder)
         for path, content in zip(self._files, contents, strict=True):
-            self.draft.assemble(path, content)
+            self.draft.assemble(Path(path), content)
 
     def _whole(self, path: Path, noted: Sequence[merging.Noted]) -> None:
         writer, frame = self._writer, self.target.step.frame
@@ -213,12 +230,13 @@ class _Assembly:
         made = self._converted(spark, [chunk.pieces for chunk in found]) if self._is_converted else None
         for warning in warnings:
             logs.LOG.warning("output '%s': %s", self.target.name, warning)
-        taken: set[Path] = set()
+        taken = set[str]()
+        stale = {each.name for each in chunks.existing(self.there, path, split.naming)}
         for number, chunk in enumerate(found, 1):
             final = chunks.named(path, split.naming, number)
             if step.if_exists is IfExists.UNIQUE_SUFFIX:
                 final = targets.free(self.there, final, step, taken)
-            taken.add(final)
+            stale.discard(final.name)
             content = Content(start=writer.empty)
             if chunk.records and made is not None:
                 content = Content(tuple(made[number - 1]), uses_up=True)
@@ -227,21 +245,20 @@ class _Assembly:
                 content = Content(tuple(chunk.pieces), start, end=writer.end, trailing=len(writer.separator))
             self._put(final, content)
         if step.if_exists is not IfExists.UNIQUE_SUFFIX:
-            for each in sorted(set(chunks.existing(self.there, path, split.naming)) - taken):
-                self.draft.remove(each)
+            for name in sorted(stale):
+                self.draft.remove(path.with_name(name))
 
     def _parts(self, folder: Path, own: Sequence[merging.Noted]) -> None:
         """A file for each part; those of an earlier run that are not written again go."""
-        step, names = self.target.step, set[str]()
+        stale = {each.name for each in parts.existing(self.there, folder)}
         for number in range(max(len(own), 1)):
-            path = parts.named(folder, step, number)
+            path = parts.named(folder, self.target.step, number)
             self._whole(path, own[number : number + 1])  # without a record, a file that says so
-            names.add(path.name)
-        for each in parts.existing(self.there, folder):
-            if each.name not in names:
-                self.draft.remove(each)
+            stale.discard(path.name)
+        for name in sorted(stale):
+            self.draft.remove(folder / name)
 
-    def _sidecar(self, path: Path, parts: Sequence[Part]) -> None:
+    def _sidecar(self, path: Path, written: _Sums) -> None:
         """`<file>.meta.json` beside an output: the facts of the run that wrote it (spec/formats.md 11.8)."""
         plan, identity, now = self.material.plan, self.material.identity, datetime.now(UTC)
         facts = {
@@ -256,8 +273,8 @@ class _Assembly:
             "batch_id": identity.batch_id,
             "output_name": self.target.step.label or self.target.name,
             "resolved_path": str(path),
-            "record_count": sum(part.records for part in parts),
-            "bytes_written": sum(part.bytes for part in parts),
+            "record_count": written.records,
+            "bytes_written": written.bytes,
             "dlq_counts": self.material.products.tally.dead_per_category,
         }
         self.draft.assemble(targets.sidecar(path), Content(start=(json.dumps(facts, indent=2) + "\n").encode()))

@@ -131,7 +131,7 @@ def resolve(
         "timestamp": identity.started.strftime("%Y-%m-%dT%H-%M-%SZ"),
     }
     outputs: list[OutputFiles] = []
-    taken: set[Path] = set()
+    taken = set[str]()
     for name, step in plan.outputs.items():
         deliveries = [
             Delivery(Path(plan.base_dir, paths.render(step.path, {**values, **tokens})), file)
@@ -172,14 +172,14 @@ def _files(step: OutputStep, found: Inputs | None) -> Iterable[tuple[str | None,
     return [(name, {"source_file": Path(name).stem, "source_path": name.lstrip("/")}) for name in names]
 
 
-def free(there: Destination, path: Path, step: OutputStep, taken: set[Path]) -> Path:
+def free(there: Destination, path: Path, step: OutputStep, taken: set[str]) -> Path:
     """The path, or the first free one with `-1`, `-2`, … before the extension (spec/formats.md 11.7)."""
     candidate, number = path, 0
     stem, ending = chunks.stem_and_ending(path)
-    while _is_taken(there, candidate, step) or candidate in taken:
+    while _is_taken(there, candidate, step) or str(candidate) in taken:
         number += 1
         candidate = path.with_name(f"{stem}-{number:0{step.unique_suffix_width}d}{ending}")
-    taken.add(candidate)
+    taken.add(str(candidate))
     return candidate
 
 

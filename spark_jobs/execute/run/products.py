@@ -175,7 +175,11 @@ class Products:
 
     def parts_of(self, box: str | Need) -> list[Part]:
         """The parts of an output, or of what a later job needs, in record order."""
-        return sorted(self.parts.get(box, ()), key=lambda part: (part.lane, part.number))
+        return _ordered(self.parts.get(box, ()))
+
+    def take(self, output: str) -> list[Part]:
+        """The parts of an output, in record order: they are put together now, and nobody asks for them again."""
+        return _ordered(self.parts.pop(output, ()))
 
     @property
     def records(self) -> Mapping[int, int]:
@@ -199,3 +203,7 @@ class Products:
     def rows_before(self) -> Mapping[int, int]:
         """The records of each split's file before the split, by its number; known after the pass."""
         return ByNumber((number, start.in_file) for number, start in self.inputs.starts(self.records))
+
+
+def _ordered(parts: Iterable[Part]) -> list[Part]:
+    return sorted(parts, key=lambda part: (part.lane, part.number))

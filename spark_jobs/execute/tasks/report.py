@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import zlib
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -216,7 +217,9 @@ class TaskReport:
 
 def _part(told: dict[str, Any]) -> Part:
     box = told["box"]
-    if not isinstance(box, str):
+    if isinstance(box, str):
+        box = sys.intern(box)  # once for all parts of an output
+    else:
         box = Rows(**box) if "input" in box else Values(**box)
     return Part(**{**told, "lane": tuple(told["lane"]), "box": box})
 

@@ -61,35 +61,6 @@ class Journal:
     entries: tuple[Entry, ...]
 
     @classmethod
-    def of(cls, renames: Sequence[Rename]) -> Journal:
-        """The journal of some renames; their sources lie in draft folders beside their targets."""
-        numbers: dict[str, int] = {}
-        real: dict[str, str] = {}
-        entries = []
-        for rename in renames:
-            folder, name = os.path.split(rename.target)
-            if folder not in real:
-                real[folder] = os.path.realpath(folder)
-            number = numbers.setdefault(real[folder], len(numbers))
-            source = os.path.basename(rename.source) if rename.source else None
-            entries.append(Entry(number, source, name, None if source else identity(rename.target)))
-        return cls(tuple(numbers), tuple(entries))
-
-    def write(self, place: Path) -> None:
-        """Write it down in a draft folder.
-
-        Raises:
-            OSError: it cannot be written, or is too long to be read again.
-        """
-        # One by one: of a million files, lists of all would take more than their texts.
-        entries = ",".join(_told([e.folder, e.source, e.target, e.identity]) for e in self.entries)
-        data = f'{{"folders":{_told(self.folders)},"entries":[{entries}]}}'.encode()
-        if len(data) > MOST_BYTES:
-            text = f"the journal of {len(self.entries)} files would have {len(data)} bytes, more than {MOST_BYTES}"
-            raise OSError(errno.EFBIG, f"{text}: write fewer files in one run", str(place / JOURNAL))
-        durable.write_down(place / JOURNAL, data)
-
-    @classmethod
     def read(cls, folder: int) -> Journal | None:
         """The journal in an open draft folder; None when there is none.
 
@@ -107,6 +78,30 @@ class Journal:
             return cls(tuple(_folder(each) for each in known["folders"]), entries)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise ownership.NotOwnError(JOURNAL, "is no journal of a run") from error
+
+
+def write_down(renames: Sequence[Rename], place: Path) -> None:
+    """Write down in a draft folder what is to be renamed; all sources lie in draft folders beside their targets.
+
+    Raises:
+        OSError: it cannot be written, or is too long to be read again.
+    """
+    # One by one: entries of a million files, or their texts, would take several times as much as what is written.
+    data, numbers, real = bytearray(b'{"entries":['), dict[str, int](), dict[str, str]()
+    for position, rename in enumerate(renames):
+        folder, name = os.path.split(rename.target)
+        if folder not in real:
+            real[folder] = os.path.realpath(folder)
+        number = numbers.setdefault(real[folder], len(numbers))
+        source = os.path.basename(rename.source) if rename.source else None
+        if position:
+            data += b","
+        data += _told([number, source, name, None if source else identity(rename.target)]).encode()
+    data += f'],"folders":{_told([*numbers])}}}'.encode()
+    if len(data) > MOST_BYTES:
+        text = f"the journal of {len(renames)} files would have {len(data)} bytes, more than {MOST_BYTES}"
+        raise OSError(errno.EFBIG, f"{text}: write fewer files in one run", str(place / JOURNAL))
+    durable.write_down(place / JOURNAL, data)
 
 
 def point(folder: Path, place: str) -> None:

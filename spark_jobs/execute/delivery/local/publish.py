@@ -20,11 +20,12 @@ from spark_jobs.disk import durable, locks
 from spark_jobs.execute import logs
 from spark_jobs.execute.delivery.local import journal
 from spark_jobs.execute.delivery.local.draft_folder import JOURNAL, DraftFolder
-from spark_jobs.execute.delivery.local.journal import Journal, Rename
 from spark_jobs.execute.delivery.local.recovery import recover
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from spark_jobs.execute.delivery.local.journal import Rename
 
 
 @dataclass
@@ -85,12 +86,12 @@ class DraftFolders:
             return
         durable.sync_files([rename.source for rename in renames if rename.source])
         # Beside the files, not in the run's home: a scheduler may remove a folder that it made for one attempt.
-        staged = [Path(rename.source).parent for rename in renames if rename.source]
-        place = staged[0] if staged else self.home
+        staged = next((rename.source for rename in renames if rename.source), None)
+        place = Path(staged).parent if staged else self.home
         try:
             for folder in self.folders:
                 journal.point(folder, os.path.realpath(place))
-            Journal.of(renames).write(place)
+            journal.write_down(renames, place)
             _rename_or_restore(renames)
         except BaseException as error:
             self._give_up(place, error)

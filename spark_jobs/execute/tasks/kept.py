@@ -13,6 +13,10 @@ from spark_jobs.nodes import operator
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+#: What a process has touched of a mapped file counts as its memory. Behind so much the file is mapped anew, and the old
+#: mapping goes with the last of its records.
+_TOUCHED_BYTES = 32 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -44,11 +48,14 @@ def records(files: Sequence[Kept], start: int, end: int) -> Iterator[pa.Table]:
     for each in files:
         if first < end and first + each.records > start:
             with part_file.unchanged(each.path):
-                file = part_file.mapped(each.path)
+                file, touched = part_file.mapped(each.path), 0
                 for number in range(file.num_record_batches):
+                    if touched > _TOUCHED_BYTES:
+                        file, touched = part_file.mapped(each.path), 0
                     batch = file.get_batch(number)
                     low, high = max(start - first, 0), min(end - first, batch.num_rows)
                     if low < high:
+                        touched += batch.nbytes
                         yield pa.Table.from_batches([batch.slice(low, high - low)])
                     first += batch.num_rows
                     if first >= end:

@@ -1,0 +1,63 @@
+"""Records that were written down are read in little memory, however many there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_jobs.execute.tasks import kept
+
+_MAPS = Path("/proc/self/smaps")
+_BATCHES = 64
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[kept.Kept]:
+    """Two files of batches of 128 KiB."""
+    found = []
+    for name in ("a", "b"):
+        path = str(tmp_path / name)
+        schema = pa.schema([("n", pa.int64())])
+        with pa.ipc.new_file(path, schema) as file:
+            for batch in range(_BATCHES):
+                file.write_batch(pa.record_batch([np.arange(batch << 14, (batch + 1) << 14)], schema=schema))
+        found.append(kept.Kept(path, _BATCHES << 14))
+    return found
+
+
+def resident(path: str) -> int:
+    """What of a file is mapped and counts as memory of this process, in bytes."""
+    found, is_file = 0, False
+    for line in _MAPS.read_text().splitlines():
+        name, *values = line.split()
+        if not name.endswith(":"):
+            is_file = values[-1] == path
+        elif is_file and name == "Rss:":
+            found += int(values[0]) << 10
+    return found
+
+
+@pytest.mark.skipif(not _MAPS.exists(), reason="the system does not tell what is mapped")
+def test_what_was_read_is_let_go(files: list[kept.Kept], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "_TOUCHED_BYTES", 1 << 20)
+    most = 0
+    for table in kept.records(files, 0, files[0].records):
+        assert table.column("n").to_numpy().sum() > 0
+        most = max(most, resident(files[0].path))
+    assert 0 < most < 4 << 20
+
+
+@pytest.mark.parametrize("touched", [0, 1 << 20, 1 << 30])
+def test_records_are_those_that_were_asked_for(
+    touched: int, files: list[kept.Kept], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept, "_TOUCHED_BYTES", touched)
+    count = files[0].records
+    everything = np.concatenate([np.arange(count)] * 2)
+    for start, end in ((0, 2 * count), (5, 6), (count - 3, count + 70_000), (2 * count - 1, 2 * count), (7, 7)):
+        tables = [*kept.records(files, start, end)]
+        values = [each.column("n").to_numpy() for each in tables] or [np.array([], dtype=np.int64)]
+        assert np.array_equal(np.concatenate(values), everything[start:end])

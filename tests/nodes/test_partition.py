@@ -29,6 +29,14 @@ def test_equal_texts_meet(texts: list[str | None], partitions: int) -> None:
             assert homes.setdefault(key, number) == number
 
 
+@given(st.lists(st.integers(-3, 70_000) | st.integers(0, 3), max_size=40), st.booleans())
+def test_rows_are_cut_by_their_numbers_and_keep_their_order(numbers: list[int], is_sorted: bool) -> None:
+    chosen = sorted(numbers) if is_sorted else numbers
+    table = pa.table({"row": np.arange(len(chosen))})
+    found = [(number, part.column("row").to_pylist()) for number, part in partition.cut(table, np.array(chosen, int))]
+    assert found == [(one, [row for row, other in enumerate(chosen) if other == one]) for one in sorted(set(chosen))]
+
+
 @pytest.mark.parametrize(
     "values",
     [[1, 2, None, -5, 2**62], [1.5, -0.5, None, 1e300], [True, False, None], [datetime.date(2024, 2, 29), None]],

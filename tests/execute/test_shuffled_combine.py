@@ -10,7 +10,8 @@ import pytest
 
 from spark_jobs.execute.run import partitions, passes
 from spark_jobs.execute.spark import chain
-from spark_jobs.nodes.combine import collecting, joining
+from spark_jobs.nodes import spill
+from spark_jobs.nodes.combine import build, collecting, joining
 from spark_jobs.nodes.combine import shuffled as shuffled_combine
 from spark_jobs.nodes.combine.shuffled import Probe
 from spark_jobs.nodes.meeting import Home
@@ -126,10 +127,13 @@ def _skewed(folder: Path, body: str) -> None:
     (folder / "orders.csv").write_text("id,key,amount,extra\n" + "\n".join(orders) + "\n")
 
 
+@pytest.mark.parametrize("hosts", [2, 1 << 60], ids=["as they come", "when the task is done"])
 @pytest.mark.parametrize("shape", ["all", "first", "a range beside the key", "collect", "three inputs"])
 def test_a_key_that_most_records_have_is_looked_up_by_all_tasks(
-    shape: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shape: str, hosts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Guests are looked up at once where the build records of their partition fit beside others, or have to wait."""
+    monkeypatch.setattr(shuffled_combine, "HOSTS", hosts)
     without_spark.install(monkeypatch)
     _skewed(tmp_path, combines.SHAPES[shape])
     small = pipelines.run(tmp_path)
@@ -143,6 +147,15 @@ def test_a_key_that_most_records_have_is_looked_up_by_all_tasks(
         count(probe, records)
 
     monkeypatch.setattr(Probe, "enter", counted)
+    waited: list[int] = []
+    add = spill.Ordered.add
+
+    def noted(held: spill.Ordered, table: pa.Table) -> None:
+        if build.key_name(0) in table.column_names:
+            waited.append(table.num_rows)
+        add(held, table)
+
+    monkeypatch.setattr(spill.Ordered, "add", noted)
     pipelines.cut_by(monkeypatch, 4000, 600)
     targets = []
     for rows in (10**9, 50):
@@ -156,6 +169,7 @@ def test_a_key_that_most_records_have_is_looked_up_by_all_tasks(
         assert combines.dead(found.get("dead.csv", b"")) == combines.dead(wanted.get("dead.csv", b""))
         assert {n: dict(node) for n, node in large.nodes.items()} == {n: dict(node) for n, node in small.nodes.items()}
     assert targets[1] > 2 * targets[0], "records of the one key go to all tasks"
+    assert bool(waited) == (hosts > 2)
 
 
 def test_grace_hash_asks_for_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

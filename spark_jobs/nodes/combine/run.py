@@ -42,6 +42,8 @@ class Combine(Joining):
         super().open()
         self.waiting: list[batches.Batch] = []
         self.waiting_rows = 0
+        #: How many operators of the node gather records in this task.
+        self.sharing = 1
         #: The bytes that build sides need which are indexed.
         self.needed: dict[str, int] = {}
         #: The build side, where it is alone and too large to be indexed at once.
@@ -56,7 +58,7 @@ class Combine(Joining):
         self.waiting.append(batch)
         self.waiting_rows += batch.count
         self.place.add(batch.data.nbytes)
-        if self.waiting_rows >= PROBE_ROWS or self.place.bytes > self.context.account.limit:
+        if self.waiting_rows >= PROBE_ROWS or self.place.bytes > self.context.account.limit // self.sharing:
             self._probe()
 
     def finish(self) -> None:
@@ -115,9 +117,9 @@ class Combine(Joining):
 
     def is_large(self, qualifier: str, table: pa.Table) -> bool:
         """Whether driver records meet a build side in chunks: it is too large for a lookup, and the only one."""
-        return len(self.step.builds) == 1 and self._needed(qualifier, table) > self.most_needed
+        return len(self.step.builds) == 1 and self.needed_by(qualifier, table) > self.most_needed
 
-    def _needed(self, qualifier: str, table: pa.Table) -> int:
+    def needed_by(self, qualifier: str, table: pa.Table) -> int:
         """The bytes that records of a build side need while they are looked up."""
         looked_up = len(self.key_programs[qualifier]) + len(self.range_programs[qualifier])
         return table.nbytes + table.num_rows * INDEX_BYTES * looked_up
@@ -133,14 +135,14 @@ class Combine(Joining):
         room = self.context.account.share // _CHUNK
         start, size = 0, table.num_rows
         while start < table.num_rows:
-            while size > 1 and self._needed(qualifier, table.slice(start, size)) > room:
+            while size > 1 and self.needed_by(qualifier, table.slice(start, size)) > room:
                 size = -(-size // 2)
             yield start, table.slice(start, size)
             start += size
 
     def indexed(self, qualifier: str, table: pa.Table) -> BuildTable:
         """Records of a build side that can be looked up; they have to fit into the task's memory."""
-        needed = self._needed(qualifier, table)
+        needed = self.needed_by(qualifier, table)
         if needed > self.most_needed:
             raise spill.Exhausted(
                 "E310",

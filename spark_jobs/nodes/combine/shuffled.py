@@ -7,7 +7,9 @@ With several build sides the others are read whole by each task.
 A key that very many driver records have would keep one task at work when all others are done. So a task that sends
 much more to one partition than to others sends these records to all of them, by their position: as *guests*, with the
 number of the partition that they belong to. Whoever gets them looks them up in the build records of that partition,
-which so are read by several tasks; the way home puts all results into order, wherever they were made.
+which so are read by several tasks; the way home puts all results into order, wherever they were made. Where there is
+room for the build records of both partitions, guests are looked up as they come; others wait until the task is done
+with its own partition.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 #: Records of a partition are spread when it gets so many times its share of what is sent at once, and so many.
 _CROWDED = 1.5
 CROWDED_ROWS = 4_096
+#: Of a task's share, the build records of all partitions that it looks records up in at the same time.
+HOSTS = 2
 #: The number of the partition that a guest belongs to.
 _HOST = columns.MATCHED.of("partition")
 
@@ -85,8 +89,10 @@ class Probe(meeting.Meeting, Combine):
         self.received: list[pa.Table] = []
         self.received_bytes = 0
         self.arrived = self.joined = 0
-        #: The partition whose build records are looked up, and the records that belong to others, by their partitions.
+        #: The partition whose build records are looked up.
         self.partition = self.number_of_partition
+        #: Who looks records up that belong to other partitions, and those that wait for it, by these partitions.
+        self.hosts: dict[int, Probe] = {}
         self.guests: dict[int, spill.Ordered] = {}
 
     def receive(self, table: pa.Table) -> None:
@@ -94,10 +100,29 @@ class Probe(meeting.Meeting, Combine):
         self.enter(table.num_rows)
         if _HOST in table.schema.names:
             number = table.column(_HOST)[0].as_py()
-            guests = self.guests.setdefault(number, spill.Ordered(self.context, self.step.name))
-            guests.add(table.drop_columns([_HOST]))
+            table = table.drop_columns([_HOST])
+            if self._can_host(number):
+                self.hosts[number]._take_in(table)
+                return
+            self.guests.setdefault(number, spill.Ordered(self.context, self.step.name)).add(table)
             return
         self._take_in(table)
+
+    def _can_host(self, number: int) -> bool:
+        """Whether records of another partition are looked up as they come."""
+        if number not in self.hosts and number not in self.guests:
+            together = [self._side_bytes(each) for each in (self.number_of_partition, *self.hosts, number)]
+            if sum(together) <= self.context.account.share // HOSTS:
+                host = self.hosts[number] = replace(self)
+                host.partition = number
+                for each in (self, *self.hosts.values()):
+                    each.sharing = 1 + len(self.hosts)
+        return number in self.hosts
+
+    def _side_bytes(self, number: int) -> int:
+        """What the build records need in which records of a partition are looked up."""
+        sides = {name: self._side(name, number) for name in self.step.builds}
+        return sum(self.needed_by(name, table) for name, table in sides.items())
 
     def _take_in(self, table: pa.Table) -> None:
         self.received.append(table)
@@ -118,6 +143,8 @@ class Probe(meeting.Meeting, Combine):
     def finish(self) -> None:
         """Look up the rest, then the guests, partition by partition."""
         self._finish_partition()
+        for number in sorted(self.hosts):
+            self.hosts[number]._finish_partition()
         for number in sorted(self.guests):
             self.partition = number
             for table in self.guests.pop(number).tables():
@@ -133,8 +160,11 @@ class Probe(meeting.Meeting, Combine):
 
     def build_side(self, qualifier: str) -> pa.Table:
         """The first build side has partitions."""
-        number = self.partition if qualifier == self.step.builds[0] else None
-        return self.context.materialized(self.step.build(qualifier), number)
+        return self._side(qualifier, self.partition)
+
+    def _side(self, qualifier: str, number: int) -> pa.Table:
+        part = number if qualifier == self.step.builds[0] else None
+        return self.context.materialized(self.step.build(qualifier), part)
 
     def keyed(self, qualifier: str, batch: batches.Batch) -> tuple[batches.Batch, list[pa.Array]]:
         """The keys came with the records."""

@@ -58,6 +58,7 @@ def written(folder: Path, config: str) -> Path:
         (REST + ", auth: { scheme: bearer, token: a, name: b } }", "E005 the key `name` has no meaning"),
         (REST + ", auth: { scheme: header, name: 'a b', value: c } }", "E007 `name`: is no name of a header"),
         (REST + " }\nmin_size: 5", "E219 source 'orders': `min_size` chooses among files"),
+        (REST + " }\noptions: { compression: gzip }", "E007 source 'orders': `compression` says how files are packed"),
         (REST + " }\npath: a.json", "E219 source 'orders': rest transport declares file matcher(s) (path)"),
     ],
 )

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 #: What a process has touched of a mapped file counts as its memory. Behind so much the file is mapped anew, and the old
 #: mapping goes with the last of its records.
-_TOUCHED_BYTES = 32 << 20
+_TOUCHED_BYTES = 8 << 20
+#: Of a batch that is passed over a page is looked at, and the system maps so much around it.
+_AROUND_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,8 @@ def records(files: Sequence[Kept], start: int, end: int) -> Iterator[pa.Table]:
                         file, touched = part_file.mapped(each.path), 0
                     batch = file.get_batch(number)
                     low, high = max(start - first, 0), min(end - first, batch.num_rows)
+                    touched += batch.nbytes if low < high else _AROUND_BYTES
                     if low < high:
-                        touched += batch.nbytes
                         yield pa.Table.from_batches([batch.slice(low, high - low)])
                     first += batch.num_rows
                     if first >= end:

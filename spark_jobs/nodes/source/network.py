@@ -47,6 +47,11 @@ def problems(config: SourceConfig, name: str) -> Iterator[Problem]:
         if key in config.model_fields_set:
             message = f"source '{name}': `{key}` chooses among files, and rest transport has none"
             yield codes.E219, message, (key,), f"remove `{key}:`"
+    if "compression" in (config.options or {}):
+        message = (
+            f"source '{name}': `compression` says how files are packed; a response says so in its Content-Encoding"
+        )
+        yield codes.E007, message, ("options", "compression"), "remove `compression:`"
     if not registry.named(config.type).comes_in_pages:
         possible = " or ".join(each.name for each in registry.formats().values() if each.comes_in_pages)
         message = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,6 +56,7 @@ def stem_and_ending(path: Path) -> tuple[str, str]:
     return stem, point + last + path.name[end:]
 
 
+@lru_cache(maxsize=16)  # an output may be very many chunks
 def _without_sequence(path: Path, naming: str) -> str:
     stem, ending = stem_and_ending(path)
     known = {"{stem}": stem or _STEM, "{ext}": ending[1:] or _EXTENSION}

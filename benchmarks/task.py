@@ -93,7 +93,7 @@ def main() -> None:
     arguments = parser.parse_args()
     options = RunOptions(allow_absolute_paths=True, force=True)
     loaded = plan.load(arguments.pipeline, options)
-    profile = cProfile.Profile()
+    profile = cProfile.Profile(time.process_time)
     with (
         mock.patch.object(chain, "run", run_chain),
         mock.patch.object(spread, "_answers", answers),

@@ -58,7 +58,12 @@ def quiet(worker: Callable[[socket.socket, bool], int]) -> Callable[[socket.sock
 
 
 def main() -> None:
-    """Import ahead, then serve Spark."""
+    """Import ahead, then serve Spark.
+
+    A worker looks for garbage behind each task, and would go through all that is imported here, for longer than a small
+    task takes.
+    """
+    gc.disable()
     sys.path[:] = without_zip(sys.path)
     for name in ahead():
         importlib.import_module(name)
@@ -66,10 +71,8 @@ def main() -> None:
 
     for format in registry.formats().values():
         format.load()
-    # A worker looks for garbage behind each task, and would go through all that is imported here, for as long as a
-    # small task takes.
-    gc.collect()
     gc.freeze()
+    gc.enable()
     from pyspark import daemon
 
     daemon.worker = quiet(daemon.worker)

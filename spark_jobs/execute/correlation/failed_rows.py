@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.execute.correlation import findings
+from spark_jobs.execute.correlation import ascending, findings
 from spark_jobs.execute.tasks.facts import REJECTED
 
 if TYPE_CHECKING:
@@ -53,12 +53,11 @@ class FailedRows:
     def lacking(self, facts: pa.Table) -> np.ndarray:
         """The rows that failed where their keys were not at hand, and whose groups are not known yet."""
         keyless = facts.filter(_are_keyless_rows(facts))
-        found: np.ndarray = np.setdiff1d(keyless.column("aggregated").to_numpy(), self._known)
-        return found
+        return ascending.without(keyless.column("aggregated").to_numpy(), self._known)
 
     def learn(self, sought: np.ndarray, keyed: pa.Table) -> None:
         """Take in the groups of rows; those without any are of none."""
-        self._known = np.union1d(self._known, sought)
+        self._known = ascending.united(self._known, sought)
         found = pa.concat_tables([self._groups, keyed.select(_GROUPS.names)])
         self._groups = found.group_by(_GROUPS.names).aggregate([]).select(_GROUPS.names).combine_chunks()
 

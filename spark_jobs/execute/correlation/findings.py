@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.execute.correlation import ascending
 from spark_jobs.execute.letters.marks import Holds
 from spark_jobs.execute.tasks import part_file
 from spark_jobs.execute.tasks.facts import FACTS, KEYLESS, REJECTED, record_numbers
@@ -20,12 +21,18 @@ if TYPE_CHECKING:
 
 #: Groups and records of which something is known.
 PAIRS = pa.schema([("group", pa.uint64()), ("record", pa.int64())])
+#: So many files are open at a time, and of so many groups words are put together.
+_MOST_OPEN = 256
+_AT_ONCE = 1 << 16
 
 
 def facts(files: Sequence[str]) -> pa.Table:
-    """The facts of all tasks of a pass."""
-    tables = [part_file.mapped(path).read_all() for path in files]
-    return pa.concat_tables(tables).combine_chunks() if tables else FACTS.empty_table()
+    """The facts of all tasks of a pass; of their files some hundred are open at a time."""
+    found = [FACTS.empty_table()]
+    for first in range(0, len(files), _MOST_OPEN):
+        tables = [part_file.mapped(path).read_all() for path in files[first : first + _MOST_OPEN]]
+        found.append(pa.concat_tables(tables).combine_chunks())
+    return pa.concat_tables(found)
 
 
 def are_keyless(facts: pa.Table) -> pa.ChunkedArray:
@@ -55,9 +62,8 @@ def in_order(facts: pa.Table) -> np.ndarray:
 
 def aggregated(facts: pa.Table) -> np.ndarray:
     """The groups of aggregates that are named, each once."""
-    numbers = np.unique(facts.column("aggregated").to_numpy())
-    found: np.ndarray = numbers[numbers != 0]
-    return found
+    found = facts.column("aggregated").to_numpy()
+    return ascending.each_once(found[found != 0])
 
 
 @dataclass(frozen=True)
@@ -77,12 +83,17 @@ class Names:
 
 def rejected(facts: pa.Table, names: Names) -> pa.Table:
     """The groups that facts reject, each with what comes first in the order of records."""
-    facts = facts.filter(pc.not_equal(facts.column("group"), pa.scalar(0, pa.uint64())))
-    facts = facts.sort_by([("group", "ascending"), *((name, "ascending") for name in ("source", "split", "row"))])
-    group = facts.column("group").to_numpy()
-    is_first = np.ones(len(group), dtype=bool)
-    is_first[1:] = group[1:] != group[:-1]
-    first = facts.filter(pa.array(is_first))
+    order = np.lexsort([facts.column(name).to_numpy() for name in ("row", "split", "source", "group")])
+    group = facts.column("group").to_numpy()[order]
+    is_first = group != 0
+    is_first[1:] &= group[1:] != group[:-1]
+    first = pa.array(order[is_first])
+    parts = [_told(facts.take(first.slice(at, _AT_ONCE)), names) for at in range(0, len(first), _AT_ONCE)]
+    return pa.concat_tables([REJECTED.empty_table(), *parts])
+
+
+def _told(first: pa.Table, names: Names) -> pa.Table:
+    """Groups with what people read of their first failures."""
     splits, of = np.unique(first.column("split").to_numpy(), return_inverse=True)
     before = np.array([names.rows_before.get(int(split), 0) for split in splits], dtype=np.int64)
     files = pa.array([names.file_of(int(split)) for split in splits], pa.string()).take(pa.array(of))
@@ -118,9 +129,10 @@ def distinct(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def lines_about(lines: Iterable[LogLine], records: np.ndarray, rows: np.ndarray) -> list[LogLine]:
-    """The log lines about some records, and about some rows of aggregates."""
+    """The log lines about some records, and about some rows of aggregates; the numbers of both ascend."""
     told = [*lines]  # few for each task, where records may be millions
-    are_about = np.isin([line.record for line in told], records) | np.isin([line.group for line in told], rows)
+    of, groups = (np.array(each, dtype=np.int64) for each in ([x.record for x in told], [x.group for x in told]))
+    are_about = ascending.are_among(of, records) | ascending.are_among(groups, rows)
     return [told[place] for place in np.flatnonzero(are_about).tolist()]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.execute.correlation import findings
+from spark_jobs.execute.correlation import ascending, findings
 
 
 @dataclass
@@ -15,7 +15,7 @@ class Firsts:
     """What is known of them, and what is to be found.
 
     Args:
-        pairs: groups with their first records.
+        pairs: groups with their first records, by groups.
         sought: the groups of which the first record is to be found, ascending.
         taken: the records that were taken back, ascending: they are the first of no group.
     """
@@ -26,7 +26,7 @@ class Firsts:
 
     def seek(self, groups: np.ndarray) -> None:
         """Of these groups the first records are to be known."""
-        self.sought = np.setdiff1d(groups, self.pairs.column("group").to_numpy())
+        self.sought = ascending.without(groups, self.pairs.column("group").to_numpy())
 
     def learn(self, found: pa.Table) -> None:
         """The first records that tasks have seen."""
@@ -35,8 +35,8 @@ class Firsts:
 
     def take_back(self, records: np.ndarray, groups: np.ndarray) -> None:
         """Records are taken back: others are the first of their groups from now on."""
-        self.taken = np.union1d(self.taken, records)
-        is_taken = np.isin(self.pairs.column("record").to_numpy(), self.taken)
+        self.taken = ascending.united(self.taken, records)
+        is_taken = ascending.are_among(self.pairs.column("record").to_numpy(), self.taken)
         if is_taken.any():
             self.pairs = self.pairs.filter(pa.array(~is_taken))
             self.seek(groups)

@@ -32,7 +32,7 @@ def first(facts: pa.Table, plan: GroupPlan, sources: Sequence[str]) -> np.ndarra
     standings = list(plan.standings.values())
     node, source, holds = (facts.column(name).to_numpy() for name in ("node", "source", "holds"))
     causes: dict[int, set[str]] = {}
-    for where, of, held in np.unique(np.stack([node, source, holds]), axis=1).T.tolist():
+    for where, of, held in _combinations(node, source, holds):
         mine = standings[where].sources if held == Holds.ROW else {sources[of]}
         causes.setdefault(where, set()).update(mine)
     ready = [
@@ -45,3 +45,11 @@ def first(facts: pa.Table, plan: GroupPlan, sources: Sequence[str]) -> np.ndarra
     ]
     found: np.ndarray = np.isin(node, ready)
     return found
+
+
+def _combinations(*columns: np.ndarray) -> list[tuple[int, ...]]:
+    """Which small numbers come together, in order."""
+    sizes = [int(column.max(initial=0)) + 1 for column in columns]
+    codes = np.ravel_multi_index([column.astype(np.int64) for column in columns], sizes)
+    come = np.flatnonzero(np.bincount(codes, minlength=1))
+    return list(zip(*(each.tolist() for each in np.unravel_index(come, sizes)), strict=True))

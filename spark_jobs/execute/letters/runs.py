@@ -6,6 +6,7 @@ import bisect
 import heapq
 import json
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _IDENTITY = ("split", "row", "group", "cause_split", "cause_row")
 #: The columns of entries that have no texts.
 _NAMES = tuple(at for at, field in enumerate(gather.SCHEMA) if pa.types.is_integer(field.type))
+_MOST_OPEN = 64
 #: The run of an entry while runs are merged.
 _RUN = pa.field("run", pa.int32())
 
@@ -35,7 +37,6 @@ class SortedBlock:
     """A sorted block of a file: its first key, and the reasons that its entries name."""
 
     path: str
-    file: pa.ipc.RecordBatchFileReader
     number: int
     first: tuple[int, ...]
     whys: tuple[Why, ...]
@@ -73,6 +74,8 @@ class Merged:
         self._known: dict[Why, int] = {}
         self._fields = _NAMES if names_only else None
         self._once = _Once() if self._holding else None
+        #: Files are opened when their blocks come: there may be more than a process can have open.
+        self._opened = lru_cache(maxsize=_MOST_OPEN)(partial(part_file.mapped, fields=self._fields))
 
     @property
     def whys(self) -> list[Why]:
@@ -108,7 +111,6 @@ class Merged:
         """The blocks that may name the splits, run by run."""
         found: list[list[SortedBlock]] = []
         for path in self._files:
-            blocks = part_file.mapped(path, self._fields)
             with part_file.unchanged(path), open(path + gather.INDEX, encoding="utf-8") as file:
                 told = json.load(file)
             runs: dict[int, list[SortedBlock]] = {}
@@ -116,9 +118,7 @@ class Merged:
                 low, high = block["splits"]
                 if low <= self._splits[1] and high >= self._splits[0]:
                     whys = tuple(Why(**why) for why in block["whys"])
-                    runs.setdefault(block["run"], []).append(
-                        SortedBlock(path, blocks, number, tuple(block["first"]), whys)
-                    )
+                    runs.setdefault(block["run"], []).append(SortedBlock(path, number, tuple(block["first"]), whys))
             found += runs.values()
         return found
 
@@ -126,7 +126,7 @@ class Merged:
         """A block with reasons as all blocks count them."""
         numbers = np.array([self._known.setdefault(why, len(self._known)) for why in block.whys], dtype=np.int32)
         with part_file.unchanged(block.path):
-            table = pa.Table.from_batches([block.file.get_batch(block.number)])
+            table = pa.Table.from_batches([self._opened(block.path).get_batch(block.number)])
         if block.path in self._holding:
             table = table.filter(pa.array(self._holding[block.path].of(table)))
         reason = pa.array(numbers[table.column("reason").to_numpy()])

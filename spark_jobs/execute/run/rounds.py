@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from spark_jobs.contract import ExitCode
 from spark_jobs.cxl.failure import Category
 from spark_jobs.execute import logs
-from spark_jobs.execute.correlation import findings, strata, untouched
+from spark_jobs.execute.correlation import ascending, findings, strata, untouched
 from spark_jobs.execute.correlation.failed_rows import FailedRows
 from spark_jobs.execute.correlation.firsts import Firsts
 from spark_jobs.execute.letters import marks, settled
@@ -127,7 +127,7 @@ class Rounds:
         records, rows_ = self._first(facts, holds)
         in_last = facts.filter(pa.array(np.isin(holds, (Holds.IN_LAST, Holds.ROW))))
         of_rows = findings.joined([self.failed_rows.rejected, self._rejected(in_last, products)])
-        rows = np.union1d(self.failed_rows.numbers, findings.aggregated(in_last))
+        rows = ascending.united(self.failed_rows.numbers, findings.aggregated(in_last))
         is_same = np.array_equal(of_rows.column("group").to_numpy(), self._of_rows.column("group").to_numpy())
         is_same = is_same and np.array_equal(rows, self._rows)
         is_new = records.any() or rows_.any()
@@ -142,7 +142,7 @@ class Rounds:
         self.count += 1
         self._of_rows, self._rows = of_rows, rows
         if records.any():
-            self._accept(facts.filter(pa.array(records)), products)
+            self._accept(facts if records.all() else facts.filter(pa.array(records)), products)
         elif rows_.any():
             self._unmake(facts.filter(pa.array(rows_)), products)
         # When nothing is found any more, a pass writes what those before did not.
@@ -174,7 +174,7 @@ class Rounds:
         mine.letters.append(settled.Found(tuple(products.letters), marks.Holding((Holds.ROW,), rows=rows)))
         mine.rejected = findings.joined([mine.rejected, self._rejected(facts, products)])
         failed = findings.aggregated(facts)
-        mine.numbers = np.union1d(mine.numbers, failed)
+        mine.numbers = ascending.united(mine.numbers, failed)
         mine.lines += findings.lines_about(products.tally.logs, failed[:0], failed)
         unmade = self._written("unmade", pa.table([mine.numbers], schema=TRACED))
         self.known = replace(self.known, unmade=unmade)
@@ -220,9 +220,9 @@ class Rounds:
     def _bury(self, facts: pa.Table) -> np.ndarray:
         """Records count as never read from now on; gives these."""
         records = facts.column("record").to_numpy()
-        found: np.ndarray = np.unique(records[records >= 0])
+        found = ascending.each_once(records[records >= 0])
         before = self.known.dead
-        dead = found if before is None else np.union1d(stored(before, "record").to_numpy(), found)
+        dead = found if before is None else ascending.united(stored(before, "record").to_numpy(), found)
         self.known = replace(self.known, dead=self._written("dead", pa.table([dead], schema=DEAD)))
         return found
 
@@ -235,8 +235,10 @@ class Rounds:
                 .group_by(findings.PAIRS.names)
                 .aggregate([([], "count_all")])
             )
-            both = known.filter(pc.equal(known.column("count_all"), 2)).column("group").to_numpy()
-            primary = self._of_records.filter(pa.array(np.isin(self._of_records.column("group").to_numpy(), both)))
+            both = np.sort(known.filter(pc.equal(known.column("count_all"), 2)).column("group").to_numpy())
+            primary = self._of_records.filter(
+                pa.array(ascending.are_among(self._of_records.column("group").to_numpy(), both))
+            )
             rejected["primary"] = self._written("primary", findings.joined([primary, self._of_rows]))
         failed = self._written("failed", pa.table([self._rows], schema=TRACED)) if len(self._rows) else None
         self.known = replace(self.known, rejected=rejected, failed=failed, passes=self.count)
@@ -260,7 +262,7 @@ class Rounds:
             return replace(self.known, keyless_rows=self._written("keyless-rows", sought))
         if self._keyless is not None:
             records = self._keyless[0].filter(findings.are_keyless(self._keyless[0])).column("record").to_numpy()
-            sought = pa.table([np.unique(records)], schema=DEAD)
+            sought = pa.table([ascending.each_once(records)], schema=DEAD)
             return replace(self.known, keyless=self._written("keyless", sought))
         if len(self._traced):
             return replace(self.known, traced=self._written("traced", pa.table([self._traced], schema=TRACED)))
@@ -309,9 +311,9 @@ class Rounds:
             return
         told = facts.column("group").to_numpy().astype(np.int64)
         failed, sizes = np.unique(self._failed_whole.column("group").to_numpy(), return_counts=True)
-        are = np.isin(self._buckets.column("group").to_numpy(), failed[sizes > self.plan.limit // shares])
+        are = ascending.are_among(self._buckets.column("group").to_numpy(), failed[sizes > self.plan.limit // shares])
         buckets = self._buckets.filter(pa.array(are)).column("record").to_numpy() // (BUCKETS // SIZES)
-        self._suspects = np.union1d(told, buckets)
+        self._suspects = ascending.each_once(np.concatenate([told, buckets]))
 
     def _measure(self, facts: pa.Table) -> None:
         """Groups are too large that have more records, at outputs and failed, than they may."""
@@ -324,7 +326,7 @@ class Rounds:
         known, starts = np.unique(group, return_index=True)
         order = np.argsort(numbers)
         numbers, counts = numbers[order], counts[order]
-        is_there = np.isin(numbers, known) & (numbers != 0)
+        is_there = ascending.are_among(numbers, known) & (numbers != 0)
         numbers, counts = numbers[is_there], counts[is_there]
         if not len(numbers):
             return
@@ -335,8 +337,10 @@ class Rounds:
         )
         limit = f"is larger than max_group_buffer {self.plan.limit}"
         whys = [f"group {name} of {count} records {limit}" for name, count in zip(names, counts, strict=True)]
-        members = record_numbers(came.column("split"), came.column("row"))[np.isin(group, numbers)]
-        failed = self._failed_whole.filter(pa.array(np.isin(self._failed_whole.column("group").to_numpy(), numbers)))
+        members = record_numbers(came.column("split"), came.column("row"))[ascending.are_among(group, numbers)]
+        failed = self._failed_whole.filter(
+            pa.array(ascending.are_among(self._failed_whole.column("group").to_numpy(), numbers))
+        )
         self._oversized = np.concatenate([members[members >= 0], failed.column("record").to_numpy()])
         self.too_large = len(numbers)
         path = self._written("oversized", pa.table([numbers, first, whys], schema=OVERSIZED))

@@ -20,6 +20,10 @@ _TOUCHED_BYTES = 8 << 20
 _AROUND_BYTES = 64 << 10
 
 
+#: More files are not mapped at a time: a process may have some thousand open.
+_MOST_OPEN = 256
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
     """A file of records, and how many it has."""
@@ -29,10 +33,14 @@ class Kept:
 
 
 def whole(files: Sequence[Kept], partition: int | None = None) -> pa.Table:
-    """All records, or those of a partition; mapped where the file system allows it.
+    """All records, or those of a partition; mapped where the file system allows it, and copied where files are many.
 
     What the records of some lane or file lack is null there.
     """
+    if len(files) > _MOST_OPEN:
+        starts = range(0, len(files), _MOST_OPEN)
+        copies = [whole(files[start : start + _MOST_OPEN], partition).combine_chunks() for start in starts]
+        return pa.concat_tables(copies, promote_options="default")
     opened = [part_file.mapped(each.path) for each in files]
     if partition is None:
         tables = [file.read_all() for file in opened]

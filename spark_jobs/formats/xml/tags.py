@@ -257,7 +257,8 @@ class Tags:
         names, codes = _numbered([piece.attribute for piece in self.pieces], self.codes[pieces])
         begins = self.piece_ends[pieces]
         ends = self.piece_begins[pieces + 1]
-        if len(np.unique(tags * len(names) + codes)) != len(tags):
+        each = np.sort(tags * len(names) + codes)
+        if (each[1:] == each[:-1]).any():
             raise Irregular
         at = self._inside(self.controls)[0]
         value = np.searchsorted(begins, at, side="right") - 1

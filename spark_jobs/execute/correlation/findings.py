@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: Groups and records of which something is known.
 PAIRS = pa.schema([("group", pa.uint64()), ("record", pa.int64())])
 #: So many files are open at a time, and of so many groups words are put together.
-_MOST_OPEN = 256
+_MOST_OPEN = 128
 _AT_ONCE = 1 << 16
 
 

@@ -21,7 +21,7 @@ _AROUND_BYTES = 64 << 10
 
 
 #: More files are not mapped at a time: a process may have some thousand open.
-_MOST_OPEN = 256
+_MOST_OPEN = 128
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,8 @@ class Element:
 def record(name: str, columns: Sequence[str]) -> Element:
     """A record's element: `a.b` is `b` in `a`, all columns below `a` stand in one `a` where the first of them is.
 
-    `a` and `a.b` are two elements, for a column has text alone; attributes (`a.@c`) go to the one with the text.
+    `a` and `a.b` are two elements, for a column has text alone, and so are `a` and `a.#text`; attributes (`a.@c`) go to
+    the former.
     """
     root = Element(name)
     holders = {"": root}
@@ -42,7 +43,7 @@ def record(name: str, columns: Sequence[str]) -> Element:
         if column in plain:
             _leaf(column, holders, leaves).text = place
         elif last == TEXT:
-            (_leaf(path, holders, leaves) if path in plain else _holder(path, holders)).text = place
+            _holder(path, holders).text = place
         else:
             element = _leaf(path, holders, leaves) if path in plain else _holder(path, holders)
             element.attributes.append((last.removeprefix(ATTRIBUTE_PREFIX), place))

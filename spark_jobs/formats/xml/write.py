@@ -226,9 +226,9 @@ class _Lines:
             return [f"<{name}>", text, f"</{name}>"]
         whole: pa.Array = pc.binary_join_element_wise(f"<{name}>", text, f"</{name}>", "")
         whole = pc.if_else(pc.equal(text, ""), empty, whole)
-        if column.lists:
-            whole = _with_lists(name, column.lists, whole)
-        return [pc.fill_null(whole, empty) if self._preserve_nulls else whole]
+        if self._preserve_nulls:
+            whole = pc.fill_null(whole, empty)
+        return [_with_lists(name, column.lists, whole) if column.lists else whole]
 
     def _around(self, name: str, inner: list[Any]) -> list[Any]:
         """An element around others; it is left out where all of them are."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -97,7 +97,11 @@ def test_lxml_reads_what_we_write(data: st.DataObject, encoding: str, preserve_n
             if value is None and preserve_nulls:
                 expected = [""]
             found = values_at(record, name)
-            if name.endswith("#text") or (name == "p" and "p.@b" in names):
+            if name in ("p", "p.#text") and {"p", "p.#text"} <= {*names}:
+                # An element for each of them.
+                either = [each for column in ("p", "p.#text") for each in flat(table[column][1][row])]
+                found, expected = sorted(filter(None, values_at(record, "p.#text"))), sorted(filter(None, either))
+            elif name.endswith("#text") or (name == "p" and "p.@b" in names):
                 # An element that is there for its attributes has an empty text, or none.
                 found, expected = [*filter(None, found)], [*filter(None, expected)]
             assert found == expected, (name, written)
@@ -172,6 +176,8 @@ def test_we_read_what_lxml_writes(
     written = etree.tostring(
         root, encoding=encoding, xml_declaration=True, pretty_print=pretty, standalone=is_standalone
     )
+    # Some take the bytes of a backslash and a tilde for a yen sign and an overline there.
+    assume(encoding != "shift_jis" or not {*b"\\~"} & {*written})
     again = etree.fromstring(written, etree.XMLParser(strip_cdata=False))
     expected = []
     for record in again:

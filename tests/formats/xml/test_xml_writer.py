@@ -82,6 +82,17 @@ def test_dotted_names_nest_and_attributes_belong_to_their_element() -> None:
     )
 
 
+def test_two_columns_that_are_the_text_of_an_element_are_two_elements() -> None:
+    both: Table = {"p.#text": (types.STRING, ["2", None]), "p": (types.STRING, ["1", "1"])}
+    assert records(both) == "<p>2</p><p>1</p>|<p>1</p>"
+    attributes: Table = {"p.@a": (types.STRING, ["x", "x"])}
+    assert records(both | attributes) == '<p>2</p><p a="x">1</p>|<p a="x">1</p>'
+
+
+def test_an_empty_array_is_no_element_where_nulls_are_kept() -> None:
+    assert records({"l": (types.ARRAY, [[], None, ["a"]])}, preserve_nulls=True) == "|<l/>|<l>a</l>"
+
+
 def test_arrays_are_repeated_elements() -> None:
     table: Table = {"t": (types.ARRAY, [["a&", None, 1, [2]], [], None]), "u": (types.ANY, ["x", ["y"], None])}
     assert records(table) == "<t>a&amp;</t><t/><t>1</t><t>[2]</t><u>x</u>|<u>y</u>|"

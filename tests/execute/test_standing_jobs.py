@@ -114,3 +114,32 @@ def test_groups_of_joined_records_reject_rows_of_any_task(ran: Any) -> None:
     assert b"ann" not in found["prices.csv"]
     assert [number for number, _ in came] == [0, 1, 0, 1, 0, 1, 2], "the third writes all records down for others"
     assert len(came[1][1]) == len(came[3][1])
+
+
+def test_groups_of_records_that_are_joined_to_others_of_their_source_reject_rows_of_any_task(ran: Any) -> None:
+    """A row stands with the order that was joined to it, which another task has read."""
+    files = _files()
+    files["pipeline.yaml"] = (
+        PIPELINE.split("  - type: source\n    name: customers")[0].format()
+        + """
+  - type: combine
+    name: pairs
+    input: {o: orders, n: orders}
+    config:
+      where: o.customer == n.customer
+      match: first
+      propagate_ck: all
+      cxl: |
+        emit ord = o.ord
+        emit next = n.ord
+        emit amount = o.amount
+  - {type: transform, name: parsed, input: pairs, config: {cxl: "emit amount = amount.to_int()"}}
+  - {type: output, name: prices, input: parsed, config: {type: csv, path: out/prices.csv}}
+"""
+    )
+    lines = ["3,0,0", *files["orders.csv"].splitlines()[1:]]
+    files["orders.csv"] = "\n".join(["ord,customer,amount", *lines, ""])
+    found, _ = ran(files)
+    # The first record of customer 0 is of the rejected order, and was joined to all others of that customer.
+    amounts = [int(line.split(b",")[-1]) for line in found["prices.csv"].splitlines()[1:]]
+    assert {amount % 3 for amount in amounts} == {1, 2}

@@ -18,6 +18,7 @@ from spark_jobs.execute.tasks.facts import Known
 from spark_jobs.execute.tasks.kept import Kept
 from spark_jobs.nodes.output import shape
 from spark_jobs.nodes.source import record_origin as origins
+from spark_jobs.nodes.terms.correlation import Bond
 from spark_jobs.nodes.terms.shape import Role
 from spark_jobs.plan.physical import regions, trimming
 
@@ -138,8 +139,9 @@ class Pass:
         if self.run.groups is None or self.known.is_looking or job.number != jobs[-1].number:
             return False
         standings = [self.run.groups.standings[name] for name in self.plan.outputs]
-        groups = {source for each in standings for member in each.memberships for source in member.domain}
-        is_whole = job.levels == 1 and not job.readers and groups <= set(job.sources)
+        # What was joined to a row may be of a group of which the task has read no record.
+        is_own = all(member.bond is Bond.OWN for each in standings for member in each.memberships)
+        is_whole = job.levels == 1 and not job.readers and is_own
         return is_whole and all(self._is_apart(each) for each in jobs[:-1])
 
     def unfolded(self, names: Collection[str]) -> Pass:

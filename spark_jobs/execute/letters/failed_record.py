@@ -58,7 +58,10 @@ def first(entries: Entries, site: Site, data: pa.RecordBatch | None) -> FirstFai
 
 
 def at_hand(data: pa.RecordBatch | pa.Table, row: int) -> list[tuple[str, str | None]]:
-    """A record of a batch as messages show it; what the engine has beside its columns is left out."""
+    """A record of a batch as messages show it; what the engine has beside its columns is left out.
+
+    So is what is undeclared and null: batches have the undeclared columns of those records that are in them.
+    """
     found: list[tuple[str, str | None]] = []
     values_of: Sequence[pa.Array | pa.ChunkedArray] = data.columns
     for name, column in zip(data.schema.names, values_of, strict=True):
@@ -68,6 +71,8 @@ def at_hand(data: pa.RecordBatch | pa.Table, row: int) -> list[tuple[str, str | 
         if len(found) == _MOST_COLUMNS:
             break
         value = column[row].as_py()
+        if value is None and shown != name:
+            continue
         found.append((shown, None if value is None else values.text_of(value)[: _MOST_CHARACTERS + 1]))
     return found
 

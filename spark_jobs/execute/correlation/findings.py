@@ -21,16 +21,15 @@ if TYPE_CHECKING:
 
 #: Groups and records of which something is known.
 PAIRS = pa.schema([("group", pa.uint64()), ("record", pa.int64())])
-#: So many files are open at a time, and of so many groups words are put together.
-_MOST_OPEN = 128
+#: Of so many groups words are put together at a time.
 _AT_ONCE = 1 << 16
 
 
 def facts(files: Sequence[str]) -> pa.Table:
     """The facts of all tasks of a pass; of their files some hundred are open at a time."""
     found = [FACTS.empty_table()]
-    for first in range(0, len(files), _MOST_OPEN):
-        tables = [part_file.mapped(path).read_all() for path in files[first : first + _MOST_OPEN]]
+    for first in range(0, len(files), part_file.MOST_OPEN):
+        tables = [part_file.mapped(path).read_all() for path in files[first : first + part_file.MOST_OPEN]]
         found.append(pa.concat_tables(tables).combine_chunks())
     return pa.concat_tables(found)
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 _IDENTITY = ("split", "row", "group", "cause_split", "cause_row")
 #: The columns of entries that have no texts.
 _NAMES = tuple(at for at, field in enumerate(gather.SCHEMA) if pa.types.is_integer(field.type))
-_MOST_OPEN = 64
 #: The run of an entry while runs are merged.
 _RUN = pa.field("run", pa.int32())
 
@@ -75,7 +74,7 @@ class Merged:
         self._fields = _NAMES if names_only else None
         self._once = _Once() if self._holding else None
         #: Files are opened when their blocks come: there may be more than a process can have open.
-        self._opened = lru_cache(maxsize=_MOST_OPEN)(partial(part_file.mapped, fields=self._fields))
+        self._opened = lru_cache(maxsize=part_file.MOST_OPEN)(partial(part_file.mapped, fields=self._fields))
 
     @property
     def whys(self) -> list[Why]:

@@ -20,10 +20,6 @@ _TOUCHED_BYTES = 8 << 20
 _AROUND_BYTES = 64 << 10
 
 
-#: More files are not mapped at a time: a process may have some thousand open.
-_MOST_OPEN = 128
-
-
 @dataclass(frozen=True, slots=True)
 class Kept:
     """A file of records, and how many it has."""
@@ -37,9 +33,9 @@ def whole(files: Sequence[Kept], partition: int | None = None) -> pa.Table:
 
     What the records of some lane or file lack is null there.
     """
-    if len(files) > _MOST_OPEN:
-        starts = range(0, len(files), _MOST_OPEN)
-        copies = [whole(files[start : start + _MOST_OPEN], partition).combine_chunks() for start in starts]
+    if len(files) > part_file.MOST_OPEN:
+        starts = range(0, len(files), part_file.MOST_OPEN)
+        copies = [whole(files[start : start + part_file.MOST_OPEN], partition).combine_chunks() for start in starts]
         return pa.concat_tables(copies, promote_options="default")
     opened = [part_file.mapped(each.path) for each in files]
     if partition is None:

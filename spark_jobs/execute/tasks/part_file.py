@@ -12,6 +12,9 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+#: So many parts are mapped at a time: a process may have some thousand files open, a run more parts.
+MOST_OPEN = 128
+
 
 class PartFile:
     """A part file whose failures name it: the system does not when a write fails."""

@@ -119,3 +119,8 @@ def test_what_was_opened_keeps_nothing_else() -> None:
     before = pa.total_allocated_bytes()
     kept = wire.opened(data).select(["text"])
     assert pa.total_allocated_bytes() - before < 2 * kept.nbytes
+
+
+@pytest.mark.parametrize("mode", ["auto", "on", "off"])
+def test_rows_without_columns_are_counted(mode: str) -> None:
+    assert wire.opened(wire.packed(pa.table({"a": [1, 2, 3]}).select([]), mode)).num_rows == 3

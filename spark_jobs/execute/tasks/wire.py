@@ -54,7 +54,8 @@ class _Packing:
         """The bytes."""
         layout = [self._column(column) for column in table.columns]
         left = [number for number, how in enumerate(layout) if how is None]
-        others = self._stream(table.select(left)) if left else None
+        # Without columns Arrow's stream alone keeps how many rows there are.
+        others = self._stream(table.select(left)) if left or not layout else None
         sizes = [(len(memoryview(data)), size) for data, size in self._buffers]
         told = {"rows": table.num_rows, "columns": layout, "others": others, "buffers": sizes}
         schema = table.schema.serialize().to_pybytes()
@@ -144,6 +145,8 @@ def opened(data: bytes) -> pa.Table:
         buffers.append(piece if stored == size else pa.decompress(piece, size, codec=_CODEC))
         at += stored + len(_gap(stored))
     left = layout["others"]
+    if not layout["columns"]:
+        return pa.ipc.open_stream(buffers[left]).read_all()
     others = iter([] if left is None else pa.ipc.open_stream(buffers[left]).read_all().columns)
     columns = [
         next(others) if how is None else _column(field.type, layout["rows"], how, buffers)

@@ -1,139 +1,193 @@
-"""Rows per second of reading, converting and writing, beside pyarrow's own CSV reader and writer.
+"""Megabytes that one core reads and writes in a second, of each format.
 
-    python benchmarks/formats.py [rows]
+    python benchmarks/formats.py [--rows 500000] [format ...]
 
-Prints one line per step: the best of several rounds on one core, and the ratio to the time that
-`pyarrow.csv.read_csv` takes with declared types.
+The tasks of two pipelines run in this process, one after another and without Spark: one reads and converts each record
+and writes none, the other writes each of them in the format again. Time is processor time, and that of writing is
+what the second took more than the first; the start of a run, as an empty file shows it, does not count.
+`benchmarks/file_formats.py` measures whole runs on all cores.
 """
 
 from __future__ import annotations
 
+import argparse
+import io
 import sys
 import tempfile
 import time
+from contextlib import redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-from pyarrow import csv
+if __name__ == "__main__":
+    # This file is run as a script: its package is found from here.
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from spark_jobs.cxl import types, values
-from spark_jobs.cxl.schema import Column, Schema
-from spark_jobs.formats import columns, reading, splits
-from spark_jobs.formats.csv.options import CsvRead, CsvWrite
-from spark_jobs.formats.csv.read import CsvReader
-from spark_jobs.formats.csv.write import CsvWriter
-from spark_jobs.formats.format import Reading, SourceColumn
-from spark_jobs.formats.json.options import JsonLayout, JsonRead, JsonWrite
-from spark_jobs.formats.json.read import JsonReader
-from spark_jobs.formats.json.write import JsonWriter
-from spark_jobs.scan import files
+import duckdb
+
+from benchmarks import task
+from spark_jobs import plan
+from spark_jobs.execute import identity
+from spark_jobs.execute.run import executor
+from spark_jobs.plan.options import RunOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-COLUMNS = {
-    "id": types.INT,
-    "customer": types.STRING,
-    "day": types.DATE,
-    "price": types.FLOAT,
-    "note": types.STRING,
-    "paid": types.BOOL,
-    "total": types.INT,
-}
-ROUNDS = 5
+_COLUMNS = "{id: int, customer: string, day: date, price: float, note: string, paid: bool, total: int}"
+_QUERY = """
+select range as id, 'cust' || (range % 5000) as customer, date '2024-01-01' + (range % 365)::int as day,
+    (range % 100000) / 100.0::double as price, 'note ' || (range % 977) as note, range % 3 = 0 as paid,
+    range * 7 as total
+from range({rows})
+"""
+_POSITIONS = """{fields: [
+    {name: id, type: int, start: 0, width: 9}, {name: customer, type: string, start: 9, width: 10},
+    {name: day, type: date, start: 19, width: 10}, {name: price, type: float, start: 29, width: 9},
+    {name: note, type: string, start: 38, width: 9}, {name: paid, type: bool, start: 47, width: 5},
+    {name: total, type: int, start: 52, width: 10}]}"""
+_PIPELINE = """
+pipeline: {{name: formats}}
+nodes:
+  - type: source
+    name: s
+    config: {{type: {name}, path: {path}, schema: {columns}{source}}}
+  - type: transform
+    name: kept
+    input: s
+    config: {{cxl: 'filter {condition}'}}
+  - {{type: output, name: o, input: kept, config: {{type: {written}}}}}
+"""
+_COUNTED = "csv, path: out.csv"
 
 
-def generate(path: Path, rows: int, *, quoted: bool = False, bad: int = 0) -> None:
-    """Orders, with a quoted note in each when asked, and every `bad`-th price unreadable."""
-    mark = '"' if quoted else ""
-    with path.open("w") as out:
-        out.write(",".join(COLUMNS) + "\n")
-        for i in range(rows):
-            price = "n/a" if bad and i % bad == 0 else f"{i % 1000}.{i % 100:02}"
-            day = f"2024-{i % 12 + 1:02}-{i % 28 + 1:02}"
-            out.write(f"{i},cust{i % 5000},{day},{price},{mark}note {i % 977}{mark},true,{i * 7}\n")
+@dataclass(frozen=True)
+class Case:
+    """A format.
+
+    Args:
+        source: what the source says beside its columns.
+        output: what the output says.
+        write: writes a file of so many records; None leaves that to the output, from CSV.
+        columns: what the source declares.
+        nothing: what no record passes, and no statistics tell that.
+    """
+
+    source: str = ""
+    output: str = ""
+    write: Callable[[Path, int], None] | None = None
+    columns: str = _COLUMNS
+    nothing: str = "id % 7 == 9"
 
 
-def best(work: Callable[[], Any]) -> float:
-    times = []
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
+def _csv(path: Path, rows: int) -> None:
+    duckdb.sql(f"copy ({_QUERY.format(rows=rows)}) to '{path}' (format csv, header)")
 
 
-def read_typed(path: Path) -> pa.Table:
-    kinds = {name: values.arrow_type(static) for name, static in COLUMNS.items()}
-    return csv.read_csv(
-        path,
-        read_options=csv.ReadOptions(use_threads=False),
-        convert_options=csv.ConvertOptions(column_types=kinds),
-    )
+def _x12(path: Path, rows: int) -> None:
+    """Claims of two segments each, a hundred to a transaction set."""
+    with path.open("w") as file:
+        file.write(f"ISA*{'*'.join(_ISA)}*:~\nGS*HC*A*B*20260501*0900*1*X*005010X222A1~\n")
+        sets = range(0, max(rows // 2, 1), 100)
+        for number, first in enumerate(sets, 1):
+            claims = [
+                f"CLM*A-{i}*{i % 9999}.5***11:B:1~\nNM1*85*2*CLINIC {i % 977}~\n" for i in range(first, first + 100)
+            ]
+            file.write(f"ST*837*{number:04}~\n{''.join(claims)}SE*202*{number:04}~\n")
+        file.write(f"GE*{len(sets)}*1~\nIEA*1*000000042~\n")
 
 
-def read_blocks(path: Path, live: frozenset[str] | None = None, *, texts: bool = False) -> list[pa.RecordBatch]:
-    file = files.describe(str(path), path.name)
-    reader = CsvReader(CsvRead())
-    scan = reader.plan(tuple(COLUMNS), [file])
-    want = Reading(
-        tuple(SourceColumn(name, static) for name, static in COLUMNS.items()), live=live, failure_texts=texts
-    )
-    batches = []
-    for split in splits.plan(scan.files):
-        outcome = reading.SplitOutcome()
-        batches += [block.batch for block in reader.read(split, scan.files[0], want, outcome)]
-        assert outcome.is_consistent
-    return batches
+def _edifact(path: Path, rows: int) -> None:
+    """Orders of two segments a line, a hundred to a message."""
+    with path.open("w") as file:
+        file.write("UNB+UNOC:3+A+B+260501:0930+A42'\n")
+        messages = range(0, max(rows // 2, 1), 100)
+        for number, first in enumerate(messages, 1):
+            lines = [f"LIN+{i}++{i * 7}:EN'\nIMD+F++:::NOTE {i % 977}'\n" for i in range(first, first + 100)]
+            file.write(f"UNH+{number}+ORDERS:D:96A:UN'\n{''.join(lines)}UNT+202+{number}'\n")
+        file.write(f"UNZ+{len(messages)}+A42'\n")
 
 
-def read_lines(path: Path) -> list[pa.RecordBatch]:
-    """The same records from NDJSON; the kinds of its values decide the path through the reader."""
-    options = JsonRead(format=JsonLayout.NDJSON)
-    file = files.describe(str(path), path.name)
-    reader = JsonReader(options)
-    scan = reader.plan(tuple(COLUMNS), [file], columns.OnUnmapped.DROP)
-    want = Reading(tuple(SourceColumn(name, static) for name, static in COLUMNS.items()))
-    return [
-        block.batch
-        for split in splits.plan(scan.files)
-        for block in reader.read(split, scan.files[0], want, reading.SplitOutcome())
-    ]
+_ISA = ["00", " " * 10, "00", " " * 10, "ZZ", "A".ljust(15), "ZZ", "B".ljust(15)]
+_ISA += ["260501", "0900", "U", "00501", "000000042", "0", "P"]
+_X12 = ", ".join(f'"{element}"' for element in (*_ISA, ":"))
+_ELEMENTS = "e01: string, e02: string, e03: string, e04: string, e05: string, e06: string"
+CASES = {
+    "csv": Case(write=_csv),
+    "json": Case(output=", options: {format: ndjson}"),
+    "json array": Case(),
+    "xml": Case(", options: {record_path: Root/Record}"),
+    "fixed_width": Case(f", format_schema: {_POSITIONS}", f", schema: {_POSITIONS}"),
+    "x12": Case(
+        output=f', exclude: [set_ref], options: {{interchange: [{_X12}], group_header: [HC, A, B, "20260501", "0900",'
+        ' "1", X, "005010X222A1"], set_type: "837"}',
+        write=_x12,
+        columns=f"{{seg_id: string, set_ref: string, set_type: string, {_ELEMENTS}}}",
+        nothing='seg_id == "none"',
+    ),
+    "edifact": Case(
+        output=', options: {interchange: ["UNOC:3", A, B, "260501:0930", A42]}',
+        write=_edifact,
+        columns=f"{{seg_id: string, msg_ref: string, msg_type: string, {_ELEMENTS}}}",
+        nothing='seg_id == "none"',
+    ),
+    "parquet": Case(),
+    "avro": Case(),
+}  # fmt: skip
+
+
+def processor_seconds(folder: Path, path: str, name: str, case: Case, written: str, condition: str) -> float:
+    """Run a pipeline over a file of the folder."""
+    pipeline = folder / "pipeline.yaml"
+    texts = {"path": path, "columns": case.columns, "source": case.source, "condition": condition, "written": written}
+    pipeline.write_text(_PIPELINE.format(name=name, **texts))
+    options = RunOptions(force=True, threads=1)
+    with task.without_spark(), redirect_stdout(io.StringIO()):
+        loaded = plan.load(pipeline, options)
+        started = time.process_time()
+        outcome = executor.execute(loaded, options, identity.Identity.new(None, None))
+    if outcome.result.exit_code:
+        raise SystemExit(f"{name}: {outcome.result.error}")
+    return time.process_time() - started
+
+
+def compare(title: str, rows: int) -> tuple[float, float, float]:
+    """The size of a file in megabytes, and the processor seconds that reading it and writing it take."""
+    name, case = title.split()[0], CASES[title]
+    written = f"{name}, path: again{case.output}"
+    with tempfile.TemporaryDirectory(prefix="clinker-formats-") as path:
+        folder = Path(path)
+        for file, count in (("small", 200), ("large", rows)):
+            if case.write is not None:
+                case.write(folder / file, count)
+            else:
+                _csv(folder / "in.csv", count)
+                processor_seconds(folder, "in.csv", "csv", CASES["csv"], f"{name}, path: {file}{case.output}", "true")
+        # The first runs import what all of them need.
+        for _ in range(2):
+            start, read, both = (
+                processor_seconds(folder, file, name, case, *how)
+                for file, *how in (
+                    ("small", written, "true"),
+                    ("large", _COUNTED, case.nothing),
+                    ("large", written, "true"),
+                )
+            )
+        return (folder / "large").stat().st_size / 1e6, read - start, both - read
 
 
 def main() -> None:
-    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    schema = Schema(tuple(Column(name, static) for name, static in COLUMNS.items()))
-    with tempfile.TemporaryDirectory() as folder:
-        plain, quoted, bad = (Path(folder) / f"{name}.csv" for name in ("plain", "quoted", "bad"))
-        generate(plain, rows)
-        generate(quoted, rows, quoted=True)
-        generate(bad, rows, bad=1000)
-        base = best(lambda: read_typed(plain))
-
-        def show(name: str, seconds: float) -> None:
-            print(f"{name:44} {seconds:7.3f} s  {rows / seconds / 1e6:6.2f} M rows/s  {seconds / base:5.2f} x")
-
-        print(f"{rows} rows, {plain.stat().st_size / 1e6:.0f} MB")
-        show("pyarrow.csv typed read", base)
-        show("read and convert", best(lambda: read_blocks(plain)))
-        show("read and convert, 2 of 7 columns live", best(lambda: read_blocks(plain, frozenset({"id", "total"}))))
-        show("read and convert, quoted cells", best(lambda: read_blocks(quoted)))
-        show("read and convert, 0.1 % bad, with texts", best(lambda: read_blocks(bad, texts=True)))
-        batches = read_blocks(plain)
-        whole = pa.Table.from_batches(batches)
-        lines = Path(folder) / "lines.ndjson"
-        with lines.open("wb") as out:
-            for batch in batches:
-                out.write(JsonWriter(schema, JsonWrite(format=JsonLayout.NDJSON)).encode(batch).data)
-        show("read and convert NDJSON", best(lambda: read_lines(lines)))
-        show("pyarrow.csv write", best(lambda: csv.write_csv(whole, Path(folder) / "out.csv")))
-        for name, writer in (
-            ("write CSV", CsvWriter(schema, CsvWrite())),
-            ("write NDJSON", JsonWriter(schema, JsonWrite(format=JsonLayout.NDJSON))),
-        ):
-            show(name, best(lambda writer=writer: [writer.encode(batch) for batch in batches]))  # type: ignore[misc]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("format", nargs="*", help=f"of {', '.join(CASES)}; all unless some are named")
+    parser.add_argument("--rows", type=int, default=500_000)
+    arguments = parser.parse_args()
+    for title in arguments.format or CASES:
+        size, reading, writing = compare(title, arguments.rows)
+        print(
+            f"{title:12} {size:6.1f} MB  reading {size / reading:7.1f} MB/s  writing {size / writing:7.1f} MB/s",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 if __name__ == "__main__":
     # This file is run as a script: its package is found from here.
@@ -30,7 +29,6 @@ from benchmarks import task
 from spark_jobs import plan
 from spark_jobs.execute import identity
 from spark_jobs.execute.run import executor
-from spark_jobs.execute.spark import chain, session, spread
 from spark_jobs.plan.options import RunOptions
 
 if TYPE_CHECKING:
@@ -196,16 +194,9 @@ def write(folder: Path, name: str, rows: int) -> None:
 def run(folder: Path, name: str, limit: int) -> Result:
     """Run a workload that was written down; the peak is that of this process."""
     options = RunOptions(force=True, memory_limit_bytes=limit, threads=THREADS)
-    with (
-        mock.patch.object(chain, "run", task.run_chain),
-        mock.patch.object(spread, "spread", lambda _, function, items, **__: [function(item) for item in items]),
-        mock.patch.object(session, "open_session", return_value=task.NoSession()),
-        mock.patch.object(session, "describe", return_value={}),
-    ):
-        told = io.StringIO()
-        with redirect_stdout(told):
-            loaded = plan.load(folder / "pipeline.yaml", options)
-            outcome = executor.execute(loaded, options, identity.Identity.new(None, None))
+    with task.without_spark(), redirect_stdout(io.StringIO()):
+        loaded = plan.load(folder / "pipeline.yaml", options)
+        outcome = executor.execute(loaded, options, identity.Identity.new(None, None))
     metrics: dict[str, Any] = outcome.result.metrics
     error = outcome.result.error
     return Result(

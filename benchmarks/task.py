@@ -15,6 +15,7 @@ import pstats
 import sys
 import time
 from collections import defaultdict
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -34,7 +35,7 @@ from spark_jobs.execute.tasks import parcels, report
 from spark_jobs.plan.options import RunOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from spark_jobs.execute.tasks.spec import JobSpec
 
@@ -86,6 +87,18 @@ def _timed(name: str, batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]
     return rows
 
 
+@contextmanager
+def without_spark() -> Iterator[None]:
+    """Runs within it are tasks of this process."""
+    with (
+        mock.patch.object(chain, "run", run_chain),
+        mock.patch.object(spread, "_answers", answers),
+        mock.patch.object(session, "open_session", return_value=NoSession()),
+        mock.patch.object(session, "describe", return_value={}),
+    ):
+        yield
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Run a pipeline's tasks in this process.")
     parser.add_argument("pipeline", type=Path)
@@ -94,12 +107,7 @@ def main() -> None:
     options = RunOptions(allow_absolute_paths=True, force=True)
     loaded = plan.load(arguments.pipeline, options)
     profile = cProfile.Profile(time.process_time)
-    with (
-        mock.patch.object(chain, "run", run_chain),
-        mock.patch.object(spread, "_answers", answers),
-        mock.patch.object(session, "open_session", return_value=NoSession()),
-        mock.patch.object(session, "describe", return_value={}),
-    ):
+    with without_spark():
         started = time.process_time()
         if arguments.profile:
             profile.enable()

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import data, equality, measure, run
+from benchmarks import data, equality, file_formats, formats, measure, run, task
 from spark_jobs import plan
-from spark_jobs.plan.options import PlanOptions
+from spark_jobs.execute import identity
+from spark_jobs.execute.run import executor
+from spark_jobs.plan.options import PlanOptions, RunOptions
 
 pytestmark = pytest.mark.slow
 
@@ -117,6 +119,23 @@ def test_duckdb_computes_each_workload(workload, tmp_path, monkeypatch):
     for statement in baseline.duckdb(str(tmp_path)):
         connection.execute(statement)
     assert equality.differences(workload, tmp_path, tmp_path) == []
+
+
+@pytest.mark.parametrize("title", formats.CASES)
+def test_each_format_is_read_and_written(title):
+    size, _, _ = formats.compare(title, 300)
+    assert size > 0
+
+
+@pytest.mark.parametrize("name", file_formats.FORMATS)
+def test_half_of_the_records_of_each_format_pass(name, tmp_path):
+    file_formats.prepare(tmp_path, 100_000, file_formats.FORMATS[name])
+    options = RunOptions(force=True, threads=1)
+    with task.without_spark():
+        loaded = plan.load(tmp_path / "pipeline.yaml", options)
+        outcome = executor.execute(loaded, options, identity.Identity.new(None, None))
+    assert outcome.result.exit_code == 0
+    assert outcome.result.metrics["records_written"] == 49_999
 
 
 def test_different_results_are_told(tmp_path):

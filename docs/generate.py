@@ -12,15 +12,18 @@ import argparse
 import ast
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from docs import generate_formats
 from docs.generate_cxl import cxl
 from docs.generate_nodes import nodes
 from spark_jobs.cli import clinker
 from spark_jobs.cli.cxl import command as cxl_command
 from spark_jobs.diagnostics import codes as codes_module
 from spark_jobs.diagnostics import pages
+from spark_jobs.formats import registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -136,6 +139,7 @@ def modules() -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "reference/cxl.md": cxl,
     "reference/nodes.md": nodes,
+    **{f"reference/formats/{name}.md": partial(generate_formats.page, name) for name in registry.formats()},
     "reference/cli.md": cli,
     "reference/diagnostics.md": diagnostics,
     "reference/modules.md": modules,

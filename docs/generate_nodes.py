@@ -164,7 +164,8 @@ def _title(name: str) -> str:
     return " ".join(re.findall(r"[A-Z][a-z0-9]*", name.removesuffix("Config"))).lower()
 
 
-def _table(name: str, hidden: frozenset[str] = frozenset()) -> str:
+def table(name: str, hidden: frozenset[str] = frozenset()) -> str:
+    """The keys of a configuration model, each with its values, its default and its meaning."""
     found = _definitions()[name]
     rows = ["| key | value | default | meaning |", "|---|---|---|---|"]
     for key, inner in found["properties"].items():
@@ -196,7 +197,7 @@ def _node(kind: NodeType) -> str:
     if example := _example(kind.kind):
         lines.append(f"```yaml\n{example}\n```")
     if kind.config.__name__ in documented():
-        lines.append(_table(kind.config.__name__))
+        lines.append(table(kind.config.__name__))
     return "\n\n".join(lines)
 
 
@@ -209,31 +210,25 @@ def _formats() -> Iterator[str]:
     )
     verdict = f"Read are {read}, written {written}; the others are checked only."
     yield f"The `options:` of sources and outputs depend on their `type`. {verdict}"
-    for one in known:
-        yield f"### {one.name}"
-        for verb, options in (("read", one.read_options), ("written", one.write_options)):
-            has_some = bool(fields(options))
-            about = f"Options of a {one.name} file that is {verb}"
-            yield f"{about}:\n\n{_table(options.__name__)}" if has_some else f"{about}: none."
+    rows = [f"| [`{one.name}`](formats/{one.name}.md) | {one.title} |" for one in known]
+    yield "\n".join(["| `type` | |", "|---|---|", *rows])
     yield "### layout"
     yield "A format schema, under `format_schema:` of a source or `schema:` of an output, or in a file of its own."
-    yield _table("Layout")
+    yield table("Layout")
 
 
 def nodes() -> str:
     """The blocks and nodes of pipeline files, key by key."""
     kinds = list(registry.node_types().values())
     parts = [_NODES.strip()]
-    parts += [f"## pipeline\n\n{_table('PipelineConfig')}", f"## error_handling\n\n{_table('ErrorHandlingConfig')}"]
+    parts += [f"## pipeline\n\n{table('PipelineConfig')}", f"## error_handling\n\n{table('ErrorHandlingConfig')}"]
     parts += map(_node, kinds)
     parts += _formats()
-    parts.append(_COMPOSITIONS + _table("ComposeConfig"))
-    parts.append(_WORKSPACE + _table("StorageConfig") + "\n\nUnder `[channels]`:\n\n" + _table("ChannelsConfig"))
+    parts.append(_COMPOSITIONS + table("ComposeConfig"))
+    parts.append(_WORKSPACE + table("StorageConfig") + "\n\nUnder `[channels]`:\n\n" + table("ChannelsConfig"))
     parts.append("## Mappings inside\n\nIn the order of their names; the keys above say where each belongs.")
     roots = ["PipelineConfig", "ErrorHandlingConfig", "Layout", "ComposeConfig", "StorageConfig"]
     roots += [kind.config.__name__ for kind in kinds]
     inner = sorted({name for root in roots for name in _inside(root)}, key=_title)
-    parts += [
-        f"### {_title(name)}\n\n{_definitions()[name].get('description', '')}\n\n{_table(name)}" for name in inner
-    ]
+    parts += [f"### {_title(name)}\n\n{_definitions()[name].get('description', '')}\n\n{table(name)}" for name in inner]
     return "\n\n".join(parts) + "\n"

@@ -1,0 +1,111 @@
+"""The examples of the formats' reference: each option is in one, and each gives what the page shows."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+import yaml
+from pyarrow import parquet
+
+from docs import generate_formats
+from spark_jobs import plan
+from spark_jobs.execute import identity
+from spark_jobs.execute.run import executor
+from spark_jobs.formats import registry
+from spark_jobs.plan.options import RunOptions
+from tests.execute import without_spark
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EXAMPLES = [
+    pytest.param(name, direction, example, id=f"{name}-{direction}-{number}")
+    for name in registry.formats()
+    for direction in ("read", "write")
+    for number, example in enumerate(generate_formats.examples(name)[direction])
+]
+
+
+def packed(name: str, options: dict[str, Any], text: str) -> bytes:
+    """The bytes of a file that the page shows."""
+    rows = [json.loads(line) for line in text.splitlines()] if name in ("parquet", "avro") else []
+    sink = io.BytesIO()
+    if name == "parquet":
+        parquet.write_table(pa.Table.from_pylist(rows), sink)
+        return sink.getvalue()
+    if name == "avro":
+        kinds = {int: "long", str: "string"}
+        fields = [{"name": key, "type": kinds[type(value)]} for key, value in rows[0].items()]
+        fastavro.writer(sink, {"type": "record", "name": "row", "fields": fields}, rows)
+        return sink.getvalue()
+    data = text.encode(options.get("encoding", "utf-8"))
+    if "compression" not in options:
+        return data
+    buffer = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(buffer, options["compression"]) as stream:
+        stream.write(data)
+    found: bytes = buffer.getvalue().to_pybytes()
+    return found
+
+
+def shown(name: str, options: dict[str, Any], data: bytes) -> str:
+    """What the page shows of a file."""
+    if name == "parquet":
+        table = parquet.ParquetFile(io.BytesIO(data))
+        assert table.metadata.row_group(0).column(0).compression == options["compression"].upper()
+        return "".join(json.dumps(row, default=str) + "\n" for row in table.read().to_pylist())
+    if name == "avro":
+        found = fastavro.reader(io.BytesIO(data))
+        assert found.codec == options["compression"]
+        return "".join(json.dumps(row, default=str) + "\n" for row in found)
+    with pa.input_stream(io.BytesIO(data), compression=options.get("compression")) as stream:
+        text: str = stream.read().decode(options.get("encoding", "utf-8"))
+    return text
+
+
+def played(folder: Path, source: dict[str, Any], output: dict[str, Any], data: bytes) -> bytes:
+    """What a pipeline of a source and an output writes."""
+    (folder / "in").write_bytes(data)
+    nodes = [
+        {"type": "source", "name": "s", "config": {"path": "in", **source}},
+        {"type": "output", "name": "o", "input": "s", "config": {"path": "out", **output}},
+    ]
+    (folder / "pipeline.yaml").write_text(
+        yaml.safe_dump({"pipeline": {"name": "example"}, "nodes": nodes}, sort_keys=False)
+    )
+    options = RunOptions(force=True, threads=1)
+    loaded = plan.load(folder / "pipeline.yaml", options)
+    outcome = executor.execute(loaded, options, identity.Identity.new(None, None))
+    assert outcome.result.exit_code == 0, outcome.result.error
+    return (folder / "out").read_bytes()
+
+
+@pytest.mark.parametrize(("name", "direction", "example"), EXAMPLES)
+def test_an_example_gives_what_it_shows(
+    name: str, direction: str, example: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_spark.install(monkeypatch)
+    mine = generate_formats.config(name, direction, example)
+    lines = {"options": {"format": "ndjson"}, "type": "json"}
+    if direction == "read":
+        output = {**lines, "preserve_nulls": True}
+        data = packed(name, example["options"], example["file"])
+        assert played(tmp_path, mine, output, data).decode() == example["records"]
+    else:
+        source = example.get("from") or {**lines, "schema": example["schema"]}
+        assert (
+            shown(name, example["options"], played(tmp_path, source, mine, example["records"].encode()))
+            == example["file"]
+        )
+
+
+@pytest.mark.parametrize("name", registry.formats())
+@pytest.mark.parametrize("direction", ["read", "write"])
+def test_each_option_has_an_example(name: str, direction: str) -> None:
+    there = {option for example in generate_formats.examples(name)[direction] for option in example["options"]}
+    assert there == generate_formats.options(name, direction)

@@ -53,7 +53,11 @@ def config(name: str, direction: str, example: dict[str, Any]) -> dict[str, Any]
 def page(name: str) -> str:
     """The page of a format."""
     known = registry.named(name)
-    parts = [_PAGE.format(title=known.title[:1].upper() + known.title[1:], name=name, about=examples(name)["about"].strip()).strip()]
+    parts = [
+        _PAGE.format(
+            title=known.title[:1].upper() + known.title[1:], name=name, about=examples(name)["about"].strip()
+        ).strip()
+    ]
     for direction, title in (("read", "Reading"), ("write", "Writing")):
         has_some = bool(options(name, direction))
         parts.append(

@@ -90,18 +90,22 @@ def _exactly(stream: Stream, size: int) -> bytes:
 
 def _groups(footer: dict[int, Any]) -> list[Group]:
     orders = [1 in order for order in footer.get(7, ())]
-    return [_group(found, orders) for found in footer[4]]
+    # What has a type is a column of values, all else has others in it.
+    kinds = [element[1] for element in footer[2] if 1 in element]
+    return [_group(found, kinds, orders) for found in footer[4]]
 
 
-def _group(found: dict[int, Any], orders: list[bool]) -> Group:
+def _group(found: dict[int, Any], kinds: list[int], orders: list[bool]) -> Group:
     chunks: dict[str, Chunk] = {}
-    for place, column in enumerate(found[1]):
+    for place, (column, kind) in enumerate(zip(found[1], kinds, strict=True)):
         about = column.get(3)
+        if about is not None and about.get(1) != kind:
+            raise _Unclear  # Arrow refuses such a file, if it is read.
         if about is None or len(about[3]) != 1:
             continue
         # Only where the order of values is that of their type, lowest and highest are what they seem to be.
         is_ordered = place < len(orders) and orders[place]
-        chunks[about[3][0].decode()] = _chunk(about.get(1), about.get(12, {}), is_ordered=is_ordered)
+        chunks[about[3][0].decode()] = _chunk(kind, about.get(12, {}), is_ordered=is_ordered)
     return Group(_count(found[3]), chunks)
 
 

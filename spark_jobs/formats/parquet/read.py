@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -76,28 +77,21 @@ def _told(file: InputFile) -> Iterator[None]:
 
 
 def _batches(
-    opened: parquet.ParquetFile, file: InputFile, rows: int, groups: list[int], names: list[str]
+    opened: parquet.ParquetFile, file: InputFile, fields: Sequence[pa.Field], block_bytes: int, group: int
 ) -> Iterator[pa.RecordBatch]:
-    """Some columns of some row groups."""
-    if any(_has_dictionary(field.type) for field in opened.schema_arrow if field.name in names):
-        # Arrow cannot join the dictionaries of several row groups within lists, maps and structures.
-        for group in groups:
-            yield from _batches_of(opened, file, rows, [group], names)
-    else:
-        yield from _batches_of(opened, file, rows, groups, names)
+    """Some columns of a row group; how they are cut depends on nothing else.
 
+    Arrow compares what the footer says of columns with the schema in the first row group of a call only, and it cannot
+    join the dictionaries of several row groups within lists, maps and structures: so each is a call.
 
-def _has_dictionary(kind: pa.DataType) -> bool:
-    """Whether a type has dictionaries within other values."""
-    inner = [kind.field(at).type for at in range(kind.num_fields)]
-    return any(pa.types.is_dictionary(one) or _has_dictionary(one) for one in inner)
-
-
-def _batches_of(
-    opened: parquet.ParquetFile, file: InputFile, rows: int, groups: list[int], names: list[str]
-) -> Iterator[pa.RecordBatch]:
+    Raises:
+        FormatError: the row group is broken, or has other columns or records than the footer says.
+    """
+    names, kinds = [field.name for field in fields], [field.type for field in fields]
+    rows = _rows_of_a_block(opened.metadata, [group], block_bytes)
+    count = 0
     with _told(file):
-        found = iter(opened.iter_batches(rows, groups, columns=names, use_threads=False))
+        found = iter(opened.iter_batches(rows, [group], columns=names, use_threads=False))
     while True:
         with _told(file):
             batch = next(found, None)
@@ -105,8 +99,31 @@ def _batches_of(
                 # Arrow takes texts as they are, and what is no text would break whatever reads it.
                 batch.validate(full=True)
         if batch is None:
-            return
+            break
+        if batch.schema.types != kinds:
+            raise FormatError("is no Parquet file that can be read: its columns are not as its footer says", file.name)
+        count += batch.num_rows
         yield batch
+    if count != (known := _rows(opened.metadata, [group])):
+        _refuse_count(file, known, count, f" in row group {group + 1}")
+
+
+def _joined(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer batches, of so many rows at most: each costs the same, and row groups may have few."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        rows += batch.num_rows
+        if held and rows > most:
+            yield from _as_few(held)
+            held, rows = [], batch.num_rows
+        held.append(batch)
+    yield from _as_few(held)
+
+
+def _as_few(held: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """One batch, or several where Arrow's texts would become too long."""
+    return pa.Table.from_batches(held).combine_chunks().to_batches() if len(held) > 1 else held
 
 
 @dataclass(frozen=True)
@@ -159,13 +176,13 @@ class ParquetReader(reader.Reader):
         outcome.start, outcome.end = split.start, split.end
         shape = TypedShape(wanted, file_plan.columns)
         needed = _needed(wanted, file_plan)
-        name = file_plan.file.name
         with _with_stream(file_plan.file) as (stream, opened):
             groups = _groups(split, opened.metadata, file_plan.file.size)
             spared = _spared(opened, stream, file_plan, wanted, self.declared) if wanted.passes else frozenset()
             chosen = _top_level(opened.schema_arrow, needed, self.declared)
             fields = [field for field in opened.schema_arrow if field.name in chosen]
             places = [at for at, (top, _) in enumerate(_with_tops(opened.schema_arrow, self.declared)) if top in chosen]
+            read = partial(_batches, opened, file_plan.file, fields, wanted.block_bytes)
             rows = _rows_of_a_block(opened.metadata, groups, wanted.block_bytes)
             for is_spared, some in itertools.groupby(groups, spared.__contains__):
                 run = list(some)
@@ -174,19 +191,13 @@ class ParquetReader(reader.Reader):
                     outcome.records += count
                     yield Block(first, count, _NOTHING, passed_over=len(run))
                     continue
-                for batch in _batches(opened, file_plan.file, rows, run, list(chosen)):
-                    if batch.schema.types != [field.type for field in fields]:
-                        raise FormatError(
-                            "is no Parquet file that can be read: its columns are not as its footer says", name
-                        )
+                for batch in _joined(itertools.chain.from_iterable(map(read, run)), rows):
                     arrays = natural.arrays(batch.columns, fields, self.declared)
                     found = {
                         at: natural.natural(array) for at, array in zip(places, arrays, strict=True) if at in needed
                     }
                     first, outcome.records = outcome.records, outcome.records + batch.num_rows
                     yield shape.block(first, batch.num_rows, found)
-            if outcome.records != (known := _rows(opened.metadata, groups)):
-                _refuse_count(file_plan.file, known, outcome.records)
 
     def counts(self, split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> bool:
         """The footer has the numbers."""
@@ -224,8 +235,8 @@ def _rows(metadata: parquet.FileMetaData, groups: Iterable[int]) -> int:
     return sum(metadata.row_group(number).num_rows for number in groups)
 
 
-def _refuse_count(file: InputFile, promised: int, found: int) -> None:
-    text = f"is no Parquet file that can be read: its footer tells of {promised} records, and there are {found}"
+def _refuse_count(file: InputFile, promised: int, found: int, where: str = "") -> None:
+    text = f"is no Parquet file that can be read: its footer tells of {promised} records{where}, and there are {found}"
     raise FormatError(text, file.name)
 
 
@@ -277,10 +288,10 @@ def _groups(split: Split, metadata: parquet.FileMetaData, file_size: int) -> lis
 
 
 def _rows_of_a_block(metadata: parquet.FileMetaData, groups: list[int], block_bytes: int) -> int:
-    """So many rows that they are about as large as a block."""
+    """So many rows of some row groups that they are about as large as a block."""
     rows = _rows(metadata, groups)
     size = sum(metadata.row_group(number).total_byte_size for number in groups)
-    return max(1024, min(1 << 17, rows * block_bytes // max(size, 1))) if rows else 1024
+    return max(1024, min(1 << 17, rows * block_bytes // max(size, 1)))
 
 
 def open_reader(options: Any, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> ParquetReader:

@@ -295,6 +295,18 @@ def test_the_footer_is_read_as_arrow_reads_it() -> None:
             )
 
 
+def test_a_column_of_another_type_than_the_schema_says_is_read_to_be_refused() -> None:
+    """Its lowest and highest values would be taken for others."""
+    sink = io.BytesIO()
+    pq.write_table(ROWS.select(["a"]), sink, row_group_size=5, compression="none", store_schema=False)
+    data = sink.getvalue()
+    assert [group["a"].lowest for group in parts(data)] == [0, 5, 10, 15, 20, 25]
+    begins = b"\x15\x04\x195\x00\x06\x10\x19\x18\x01a"  # Int64, its encodings, its path
+    assert data.count(begins) == 6
+    place = data.rindex(begins) + 1
+    assert [*parts(data[:place] + b"\x0a" + data[place + 1 :])] == []
+
+
 def test_a_broken_footer_says_nothing_or_something_and_is_read_soon() -> None:
     sink = io.BytesIO()
     pq.write_table(ROWS, sink, row_group_size=5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_jobs import contract, result
 from spark_jobs.cli import report, streams
@@ -13,8 +13,6 @@ from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.visible import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.execute.run.metrics import Outcome
     from spark_jobs.plan.options import RunOptions
@@ -93,13 +91,14 @@ def _record(record: result.RunResult, options: RunOptions) -> None:
 def _tell(outcome: Outcome, options: RunOptions) -> None:
     """The summary for people, and the record as a line."""
     if not options.quiet and options.preview is None:
-        sys.stdout.write(_summary(outcome.result, outcome.nodes))
+        sys.stdout.write(_summary(outcome))
     if options.work_dir:
         sys.stdout.write(result.sentinel_line(outcome.result) + "\n")
 
 
-def _summary(outcome: result.RunResult, nodes: Mapping[str, Mapping[str, Any]]) -> str:
+def _summary(ended: Outcome) -> str:
     """The book's line, then what each node did with its records."""
+    outcome, nodes = ended.result, ended.nodes
     if outcome.exit_code not in (contract.ExitCode.SUCCESS, contract.ExitCode.DEAD_LETTERS):
         return ""
     counts = outcome.records
@@ -113,8 +112,7 @@ def _summary(outcome: result.RunResult, nodes: Mapping[str, Mapping[str, Any]]) 
         for name, node in nodes.items():
             lines.append("  ".join([f"  {visible(name):<{width}}", *(f"{node[key]:>10}" for key in _FIGURES.values())]))
     lines += [f"  wrote {visible(path)}" for path in outcome.output_files]
-    if outcome.dlq_path:
-        lines.append(f"  dead letters in {visible(outcome.dlq_path)}")
+    lines += [f"  dead letters in {visible(path)}" for path in ended.dlq_files]
     if spilled := {name: node["spilled_bytes"] for name, node in nodes.items() if node.get("spilled_bytes")}:
         lines.append("=== Spill Volume (actual, per stage) ===")
         lines += [f"  {name} → {size} bytes" for name, size in spilled.items()]

@@ -48,7 +48,7 @@ def judge(errors: plans.ErrorHandling, products: Products, error_threshold: int 
         raise RunFailed(
             ExitCode.EVALUATION,
             "E316",
-            f"{tally.dead} of {total} records failed, more than type_error_threshold {limit}",
+            f"{tally.dead} dead letters of {total} records, more than type_error_threshold {limit}",
         )
 
 
@@ -66,6 +66,6 @@ def _check_rate(what: str, target: plans.DeadLetterTarget, dead: int, total: int
         raise RunFailed(
             ExitCode.EVALUATION,
             "E316",
-            f"the dead-letter rate of {what} is {dead / total:.4f} ({dead}/{total} records), "
+            f"the dead-letter rate of {what} is {dead / total:.4f} ({dead} dead letters, {total} records), "
             f"max_rate is {target.max_rate}",
         )

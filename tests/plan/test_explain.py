@@ -103,7 +103,7 @@ def test_correlation_shows_the_keys_of_each_node_and_what_a_failure_takes_along(
     assert "takes along the records of its source with the same key (orders by id)" in found["source 'orders'"]
     assert "retractable: group_by leaves out id, so a row mixes correlation groups" in found["aggregate 'sums'"]
     assert "takes the row's records back out of every output and aggregate" in found["output 'large'"]
-    assert "fan-out: primary: a group is rejected when its first record fails" in found["output 'large'"]
+    assert "fan-out: primary: of no effect: its rows are of no group" in found["output 'large'"]
     form = json.loads(explain.as_json(plan))["correlation"]
     assert form["sources"] == {"orders": ["id"]}
     assert form["fanout_policies"] == dict.fromkeys(plan.outputs, "primary")
@@ -150,10 +150,42 @@ def test_a_failure_is_said_to_take_along_what_it_does(tmp_path: Path) -> None:
         == "of a row of 'sums': takes along the correlation group of the row, of all sources of its records"
     )
     assert (
-        found["other"]
-        == "takes along the records of its source with the same key (a by id); of 'b', without key: alone"
+        found["other"] == "takes along the records of its source with the same key (a by id, but at 'other' none); "
+        "of 'b', without key: alone"
     )
     assert said(a, out("a"), strategy="fail_fast")["out"] == "ends the run"
+
+
+def test_a_failure_is_said_to_take_along_what_has_less_of_its_key(tmp_path: Path) -> None:
+    """Behind a merge, or a combine with `named`, rows are of larger groups: by what is left of the key."""
+    wide, narrow = test_correlation.source("a", ["id", "reg"]), test_correlation.source("b", "id")
+    cut = test_correlation.combine("c", {"x": "a", "y": "b"}, propagate_ck={"named": ["reg"]})
+    nodes = [
+        wide,
+        narrow,
+        test_correlation.node("merge", "m", ["a", "b"]),
+        test_correlation.total("sums", "m", ["id"]),
+        cut,
+        *(test_correlation.output(given, f"to_{given}") for given in ("a", "b", "m", "sums", "c")),
+    ]
+    plan = test_correlation.planned(tmp_path, *nodes, strategy="continue")
+    found = {name: node["failure"] for name, node in json.loads(explain.as_json(plan))["correlation"]["nodes"].items()}
+    of_a = "a by id, reg, but at 'to_m', 'to_sums' by id alone, but at 'to_c' by reg alone"
+    along = "takes along the records of its source with the same key"
+    assert found["a"] == found["to_a"] == found["c"] == f"{along} ({of_a})"
+    assert found["b"] == found["to_b"] == f"{along} (b by id)"
+    assert found["m"] == f"{along} ({of_a}; b by id)"
+    assert explain.text(plan).count(of_a) == 6
+
+
+def test_no_policy_decides_of_rows_without_groups(tmp_path: Path) -> None:
+    a, b = test_correlation.source("a", "id"), test_correlation.source("b")
+    mixed = test_correlation.total("sums", "a", ["reg"])
+    out = test_correlation.output
+    plan = test_correlation.planned(tmp_path, a, b, mixed, out("a", "x"), out("b", "y"), out("sums", "z"))
+    lines = [line for line in explain.text(plan).splitlines() if line.startswith("  fan-out: ")]
+    nothing = "  fan-out: any: of no effect: its rows are of no group"
+    assert lines == ["  fan-out: any: a group is rejected when any of its records fails", nothing, nothing]
 
 
 def test_windows_behind_a_retractable_aggregate_are_computed_again(tmp_path: Path) -> None:

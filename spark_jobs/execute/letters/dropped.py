@@ -1,4 +1,4 @@
-"""Records without a dead-letter file: the first are named in the log, the others counted by reason (decision 87)."""
+"""Dead letters without a file: the first are named in the log, the others counted by reason (decision 87)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ from spark_jobs.execute import logs
 from spark_jobs.execute.letters import gather, runs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    import pyarrow as pa
+
+    from spark_jobs.execute.letters.gather import Why
     from spark_jobs.execute.letters.rows import Rows
     from spark_jobs.execute.tasks.report import Letters
 
     #: Stage, category and field.
     Reason = tuple[str, str, str]
+
+#: So many entries are named whose file is not published.
+UNPUBLISHED = 20
 
 
 def tell(rows: Rows, reports: Sequence[Letters]) -> None:
@@ -35,6 +41,28 @@ def tell(rows: Rows, reports: Sequence[Letters]) -> None:
             logs.LOG.warning("%s", f"{records} dropped: {place}{stage}, {category}")
 
 
+def tell_unpublished(rows: Rows, reports: Sequence[Letters], dead: int) -> None:
+    """Write warnings about the first dead letters of a run that has more than it may: it publishes no file of them.
+
+    `dead` is the number of all.
+    """
+    filed = [each for each in reports if each.path]
+    if not filed:
+        return  # those that have no file are told of anyway
+    splits = (min(each.splits[0] for each in filed), max(each.splits[1] for each in filed))
+    merged = runs.of_letters(filed, splits)
+    left = dead - sum(count for each in reports for *_, count in each.dropped)
+    told = 0
+    for part in merged.parts():
+        for line, _ in _lines(rows, part.slice(0, UNPUBLISHED - told), merged.whys):
+            logs.LOG.warning("dead letter: %s", line)
+            told += 1
+        if told >= UNPUBLISHED:
+            break
+    if left > told:
+        logs.LOG.warning("%s", f"{left - told} more dead letters; a run that fails writes no file of them")
+
+
 def _named(rows: Rows, reports: Sequence[Letters]) -> list[tuple[str, Reason]]:
     """The first records with their places and what was wrong with them."""
     # Each file has an entry of its first split: what comes behind a hundred files comes behind a hundred entries.
@@ -45,13 +73,19 @@ def _named(rows: Rows, reports: Sequence[Letters]) -> list[tuple[str, Reason]]:
     found: list[tuple[str, Reason]] = []
     merged = runs.Merged(files, (-1, max(entry.dropped_splits[1] for entry in first)))
     for part in merged.parts():
-        shown = rows.shown(part.slice(0, gather.NAMED - len(found)), merged.whys)
-        texts = (shown.sources, shown.files, shown.details(with_places=True))
-        reasons = map(shown.each, ("stage", "category", "field"))
-        columns = (column.to_pylist() for column in (*texts, *reasons))
-        for source, file, detail, stage, category, field in zip(*columns, strict=True):
-            what = "an aggregated row that begins with " if source == MERGED != file else ""
-            found.append((f"dropped {what}{file}, {detail} ({stage}, {category})", (stage, category, field or "")))
+        some = part.slice(0, gather.NAMED - len(found))
+        found += [(f"dropped {line}", reason) for line, reason in _lines(rows, some, merged.whys)]
         if len(found) >= gather.NAMED:
             break
     return found
+
+
+def _lines(rows: Rows, part: pa.Table, whys: Sequence[Why]) -> Iterator[tuple[str, Reason]]:
+    """What is said of some entries."""
+    shown = rows.shown(part, whys)
+    texts = (shown.sources, shown.files, shown.details(with_places=True))
+    reasons = map(shown.each, ("stage", "category", "field"))
+    columns = (column.to_pylist() for column in (*texts, *reasons))
+    for source, file, detail, stage, category, field in zip(*columns, strict=True):
+        what = "an aggregated row that begins with " if source == MERGED != file else ""
+        yield f"{what}{file}, {detail} ({stage}, {category})", (stage, category, field or "")

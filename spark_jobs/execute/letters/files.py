@@ -41,8 +41,10 @@ class EntryRange:
 
 def deliver(
     spark: SparkSession, made: Rows, letters: Sequence[Letters], paths: Mapping[str, str], draft: Draft
-) -> str | None:
-    """The dead-letter files of a run, in place of an older run's; gives the path of the first, the common one if it is.
+) -> tuple[str, ...]:
+    """The dead-letter files of a run, in place of an older run's; gives the paths of those that have entries.
+
+    The common one is the first.
 
     Args:
         spark: runs tasks, where there is much to write.
@@ -61,7 +63,7 @@ def deliver(
             written.append(box.path)
         else:
             draft.remove(Path(box.path))
-    return paths[""] if paths.get("") in written else next(iter(written), None)
+    return tuple(sorted(written, key=lambda path: path != paths.get("")))
 
 
 def write(

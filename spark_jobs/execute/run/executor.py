@@ -54,7 +54,7 @@ class _Run:
     source_staging: SourceStaging | None = None
     application: dict[str, str | None] = field(default_factory=dict)
     output_files: tuple[str, ...] = ()
-    dlq_path: str | None = None
+    dlq_files: tuple[str, ...] = ()
     is_published: bool = False
     #: How an earlier attempt has ended, which did all of this.
     before: metrics.Outcome | None = None
@@ -92,7 +92,7 @@ class _Run:
             application=self.application,
             phases=self.clock.seconds,
             output_files=self.output_files if self.is_published else (),
-            dlq_path=self.dlq_path if self.is_published else None,
+            dlq_files=self.dlq_files if self.is_published else (),
             rounds=self.work.products.rounds if self.work else {},
             watermarks=self.work.products.watermarks if self.work else {},
         )
@@ -100,7 +100,7 @@ class _Run:
     @property
     def promised(self) -> metrics.Outcome:
         """How it ends once it has published."""
-        facts = replace(self.facts, output_files=self.output_files, dlq_path=self.dlq_path)
+        facts = replace(self.facts, output_files=self.output_files, dlq_files=self.dlq_files)
         return metrics.outcome(facts, datetime.now(UTC), self.exit_code)
 
 
@@ -177,7 +177,7 @@ def _publishing(run: _Run) -> ExitCode:
             material = outputs.Material(run.plan, run.identity, done.wanted.run, products)
             run.output_files = outputs.assemble(material, spark, wanted, draft)
             letters = _rows(run.plan, products)
-            run.dlq_path = files.deliver(spark, letters, products.letters, wanted.letter_paths, draft)
+            run.dlq_files = files.deliver(spark, letters, products.letters, wanted.letter_paths, draft)
             for warning in inputs.still_there(run.plan, run.inputs):
                 logs.LOG.warning("%s", warning)
             if asked is not None:
@@ -293,7 +293,11 @@ def _work(run: _Run, opening: _SessionOpening, wanted: targets.Targets, draft: D
     products = run.work.products
     dropped.tell(_rows(run.plan, products), products.letters)
     _log_around(run, transform.AFTER)
-    tolerance.judge(run.plan.errors, products, run.options.error_threshold)
+    try:
+        tolerance.judge(run.plan.errors, products, run.options.error_threshold)
+    except RunFailed:
+        dropped.tell_unpublished(_rows(run.plan, products), products.letters, products.tally.dead)
+        raise
     return spark, run.work
 
 

@@ -34,6 +34,8 @@ class Outcome:
 
     result: result.RunResult
     nodes: Mapping[str, Mapping[str, Any]]
+    #: The dead-letter files that it has published.
+    dlq_files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Facts:
         application: the Spark application.
         phases: the seconds of its phases.
         output_files: the published files.
-        dlq_path: the dead-letter file.
+        dlq_files: the published dead-letter files, the common one first.
     """
 
     plan: plans.Plan
@@ -60,11 +62,16 @@ class Facts:
     application: Mapping[str, str | None]
     phases: Mapping[str, float]
     output_files: tuple[str, ...]
-    dlq_path: str | None
+    dlq_files: tuple[str, ...]
     #: What is told of the passes of a run with correlation keys.
     rounds: Mapping[str, Any] = field(default_factory=dict)
     #: How far the files of sources have come, see `Products.watermarks`.
     watermarks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    @property
+    def dlq_path(self) -> str | None:
+        """The dead-letter file: the common one, or the first where only sources have theirs."""
+        return next(iter(self.dlq_files), None)
 
 
 def conclude(run: Facts, folder: str | None, exit_code: ExitCode, error: result.RunError | None) -> Outcome:
@@ -104,7 +111,7 @@ def outcome(
         application_id=run.application.get("application_id"),
         error=error,
     )
-    return Outcome(record, _nodes(run))
+    return Outcome(record, _nodes(run), run.dlq_files)
 
 
 def counts(plan: plans.Plan, tally: Tally) -> dict[str, int]:
@@ -164,6 +171,7 @@ def _document(run: Facts, finished: datetime, exit_code: ExitCode, error: result
         "scans": {name: scan.facts() for name, scan in scans.items()},
         "output_files": run.output_files,
         "dlq_path": run.dlq_path,
+        "dlq_files": list(run.dlq_files),
         "per_source_record_counts": {name: nodes[name]["records_in"] for name in numbers},
         "per_source_dlq_counts": {
             name: run.tally.dead_per_source[number]

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.nodes.records.columns import CORRELATION, numbered
 from spark_jobs.plan import correlation
 from spark_jobs.plan.correlation import Grouping
+from spark_jobs.plan.physical import groups
 from spark_jobs.plan.plan import Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from spark_jobs.plan.correlation import Correlation, NodeKeys
     from spark_jobs.plan.plan import Plan
+
+    #: By which fields of its key a failing record of each source takes others along, in words.
+    Reach = Mapping[str, str]
 
 _POLICIES = {
     "any": "a group is rejected when any of its records fails",
@@ -27,12 +31,13 @@ def lines(plan: Plan) -> list[str]:
     found = correlation.of(plan)
     if not found.is_active:
         return []
+    reach = _reach(plan, found)
     size = f"at most {found.limit} records" if found.limit else "of any size"
     shown = [f"Groups: {size}; {_strategy(plan.errors.strategy)}"]
     for planned in plan.nodes:
         keys = found.nodes[planned.name]
         shown += ["", f"{planned.kind} '{planned.name}':"]
-        shown += [f"  {title}: {text}" for title, text in _said(plan, found, keys)]
+        shown += [f"  {title}: {text}" for title, text in _said(plan, found, keys, reach)]
     return shown
 
 
@@ -44,7 +49,7 @@ def _strategy(strategy: Strategy) -> str:
     }[strategy]
 
 
-def _said(plan: Plan, found: Correlation, keys: NodeKeys) -> Iterator[tuple[str, str]]:
+def _said(plan: Plan, found: Correlation, keys: NodeKeys, reach: Reach) -> Iterator[tuple[str, str]]:
     yield "keys", _listed(keys.columns) or _without(keys)
     if keys.left_out:
         yield "ends here", ", ".join(map(_shown, keys.left_out))
@@ -56,9 +61,9 @@ def _said(plan: Plan, found: Correlation, keys: NodeKeys) -> Iterator[tuple[str,
         yield "deferred", f"computed again when records are taken back out of {_quoted(keys.behind)}"
     if keys.name in found.policies:
         policy = found.policies[keys.name]
-        yield "fan-out", f"{policy}: {_POLICIES[policy]}"
+        yield "fan-out", f"{policy}: {_POLICIES[policy] if keys.fields else 'of no effect: its rows are of no group'}"
     if plan.errors.strategy is not Strategy.FAIL_FAST:
-        yield "a failure", failure(found, keys)
+        yield "a failure", failure(found, keys, reach)
 
 
 def _without(keys: NodeKeys) -> str:
@@ -74,11 +79,38 @@ def _grouping(keys: NodeKeys) -> str:
     }[keys.grouping or Grouping.STRICT]
 
 
-def failure(found: Correlation, keys: NodeKeys) -> str:
+def _reach(plan: Plan, found: Correlation) -> Reach:
+    """By which fields a failing record of each source takes others along.
+
+    It is of the group that it was read with. Rows that have lost fields of the key are of groups by those that are
+    left, of none where nothing is: at the outputs that they come to it takes these along, or nothing.
+    """
+    known = groups.of(plan)
+    assert known is not None  # some source has a key
+    reach = {}
+    for source, key in found.sources.items():
+        views: dict[tuple[str, ...], dict[str, None]] = {}
+        for output in plan.outputs:
+            of_source = [each.fields for each in known.standings[output].memberships if source in each.domain]
+            if not of_source and source in found.nodes[output].records_of:
+                of_source = [()]
+            for fields in of_source:
+                if set(fields) < set(key):
+                    views.setdefault(fields, {})[output] = None
+        less = (f", but at {_quoted(names)} {_by(view)}" for view, names in views.items())
+        reach[source] = f"{source} by {', '.join(key)}{''.join(less)}"
+    return reach
+
+
+def _by(view: tuple[str, ...]) -> str:
+    return f"by {', '.join(view)} alone" if view else "none"
+
+
+def failure(found: Correlation, keys: NodeKeys, reach: Reach) -> str:
     """What a failing record, or row, of a node takes along."""
     clauses = []
     keyed = [name for name in keys.records_of if name in found.sources]
-    if own := [f"{name} by {', '.join(found.sources[name])}" for name in keyed]:
+    if own := [reach[name] for name in keyed]:
         clauses.append(f"takes along the records of its source with the same key ({'; '.join(own)})")
     clauses += [_of_row(found, name) for name in keys.rows_of]
     if alone := [name for name in keys.records_of if name not in found.sources]:
@@ -117,11 +149,12 @@ def record(plan: Plan) -> dict[str, Any] | None:
     found = correlation.of(plan)
     if not found.is_active:
         return None
+    reach = _reach(plan, found)
     return {
         "sources": {name: list(key) for name, key in found.sources.items()},
         "max_group_buffer": found.limit,
         "fanout_policies": dict(found.policies),
-        "nodes": {name: _record(plan, found, keys) for name, keys in found.nodes.items()},
+        "nodes": {name: _record(plan, found, keys, reach) for name, keys in found.nodes.items()},
         "deferred_regions": [
             {
                 "producer": region.producer,
@@ -134,7 +167,7 @@ def record(plan: Plan) -> dict[str, Any] | None:
     }
 
 
-def _record(plan: Plan, found: Correlation, keys: NodeKeys) -> dict[str, Any]:
+def _record(plan: Plan, found: Correlation, keys: NodeKeys, reach: Reach) -> dict[str, Any]:
     return {
         "keys": list(keys.columns),
         "left_out": [CORRELATION.of(field) for field in keys.left_out],
@@ -142,5 +175,5 @@ def _record(plan: Plan, found: Correlation, keys: NodeKeys) -> dict[str, Any]:
         "rows_of": list(keys.rows_of),
         "behind": list(keys.behind),
         "joined": list(keys.joined),
-        "failure": failure(found, keys) if plan.errors.strategy is not Strategy.FAIL_FAST else "ends the run",
+        "failure": failure(found, keys, reach) if plan.errors.strategy is not Strategy.FAIL_FAST else "ends the run",
     }

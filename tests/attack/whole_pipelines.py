@@ -21,6 +21,7 @@ import yaml
 from spark_jobs import plan as planning
 from spark_jobs.diagnostics.diagnostic import DiagnosticError
 from spark_jobs.execute import identity
+from spark_jobs.execute.correlation import stored
 from spark_jobs.execute.delivery import merging
 from spark_jobs.execute.letters import files as letter_files
 from spark_jobs.execute.letters import gather
@@ -61,6 +62,7 @@ _SMALL: list[tuple[Any, str, Any]] = [
     (records, "_WRITTEN_ROWS", 7), (portions, "PORTION_BYTES", 100), (portions, "MOST_LINES", 3),
     (json_parser, "_BLOCK_RECORDS", 3), (csv_parser, "_CAREFUL_BYTES", 60), (gather, "BLOCK_ROWS", 2),
     (gather, "_SLICE_ROWS", 3), (gather, "_MOST_TABLES", 2), (spill, "MOST_RUNS", 2), (spill, "FAN_OUT", 3),
+    (stored, "MOST_ROWS", 3),
 ]  # fmt: skip
 _FIGURES = (
     "exit_code", "records_total", "records_ok", "records_written", "records_filtered", "records_deduplicated",

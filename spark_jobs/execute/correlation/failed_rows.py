@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from spark_jobs.execute.correlation import ascending, findings
-from spark_jobs.execute.tasks.facts import REJECTED
+from spark_jobs.execute.correlation import ascending, findings, noted, ordered
+from spark_jobs.execute.tasks.facts import KEYLESS, REJECTED
 
 if TYPE_CHECKING:
+    from spark_jobs.execute.correlation.noted import Facts
     from spark_jobs.execute.letters import settled
     from spark_jobs.execute.tasks.report import LogLine
 
@@ -29,6 +29,7 @@ class FailedRows:
     """The rows that count as never made, and what is known of rows.
 
     Args:
+        folder: for what is long.
         numbers: the rows, ascending.
         rejected: the groups that they reject.
         letters: their entries.
@@ -36,12 +37,13 @@ class FailedRows:
         lines: what was logged of them.
     """
 
+    folder: str
     numbers: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     rejected: pa.Table = field(default_factory=REJECTED.empty_table)
     letters: list[settled.Found] = field(default_factory=list)
     forgets: bool = False
     lines: list[LogLine] = field(default_factory=list)
-    #: The groups of rows that failed where their keys were not at hand; what they are does not change.
+    #: The groups of rows that failed where their keys were not at hand, in order; what they are does not change.
     _groups: pa.Table = field(default_factory=_GROUPS.empty_table)
     _known: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
@@ -50,31 +52,41 @@ class FailedRows:
         self.numbers, self.rejected, self.letters, self.lines = self.numbers[:0], REJECTED.empty_table(), [], []
         self.forgets = False
 
-    def lacking(self, facts: pa.Table) -> np.ndarray:
+    def lacking(self, facts: Facts) -> np.ndarray:
         """The rows that failed where their keys were not at hand, and whose groups are not known yet."""
-        keyless = facts.filter(_are_keyless_rows(facts))
-        return ascending.without(keyless.column("aggregated").to_numpy(), self._known)
+        keyless = facts.where("bucket", "aggregated", are=_are_keyless_rows)
+        return ascending.without(findings.aggregated(keyless, self.folder), self._known)
 
-    def learn(self, sought: np.ndarray, keyed: pa.Table) -> None:
+    def learn(self, sought: np.ndarray, keyed: Facts) -> None:
         """Take in the groups of rows; those without any are of none."""
         self._known = ascending.united(self._known, sought)
-        found = pa.concat_tables([self._groups, keyed.select(_GROUPS.names)])
-        self._groups = found.group_by(_GROUPS.names).aggregate([]).select(_GROUPS.names).combine_chunks()
+        found = keyed.portions(*_GROUPS.names)
+        self._groups = ordered.once(self.folder, _GROUPS, found, _GROUPS.names, before=self._groups)
 
-    def with_groups(self, facts: pa.Table) -> pa.Table:
+    def with_groups(self, facts: Facts) -> Facts:
         """Failures, those of such rows with the groups that they are of."""
-        is_mine = _are_keyless_rows(facts)
-        mine = facts.filter(is_mine)
-        if not mine.num_rows:
+        mine = facts.where("bucket", "aggregated", are=_are_keyless_rows)
+        if not mine.any():
             return facts
-        none = pa.repeat(pa.scalar(0, pa.int64()), mine.num_rows)
-        mine = mine.set_column(mine.schema.get_field_index("bucket"), "bucket", none)
-        joined = mine.drop_columns(["group"]).join(self._groups, "aggregated", join_type="inner")
-        rest = facts.filter(pc.invert(is_mine))
-        return pa.concat_tables([rest, mine, joined.select(facts.schema.names).cast(facts.schema)]).combine_chunks()
+        rest = facts.where("bucket", "aggregated", are=lambda portion: ~_are_keyless_rows(portion))
+        return noted.together(rest, mine.each(self._without_bucket), mine.each(self._with_groups))
+
+    def _with_groups(self, mine: pa.Table) -> pa.Table:
+        """Rows once for each group that is known of them."""
+        rows, known = mine.column("aggregated").to_numpy(), self._groups.column("aggregated").to_numpy()
+        at, of = ordered.rows_of(known, rows)
+        place = mine.schema.get_field_index("group")
+        found = self._groups.column("group").take(pa.array(at))
+        return self._without_bucket(mine.take(pa.array(of)).set_column(place, mine.schema.field(place), found))
+
+    def _without_bucket(self, mine: pa.Table) -> pa.Table:
+        place = mine.schema.get_field_index("bucket")
+        none = np.zeros(mine.num_rows, dtype=np.int64)
+        return mine.set_column(place, mine.schema.field(place), pa.array(none)).combine_chunks()
 
 
-def _are_keyless_rows(facts: pa.Table) -> pa.ChunkedArray:
+def _are_keyless_rows(facts: pa.Table) -> np.ndarray:
     """Which rows, not records, failed where their keys were not at hand."""
-    found: pa.ChunkedArray = pc.and_(findings.are_keyless(facts), pc.not_equal(facts.column("aggregated"), 0))
+    bucket, aggregated = (facts.column(name).to_numpy() for name in ("bucket", "aggregated"))
+    found: np.ndarray = (bucket == KEYLESS) & (aggregated != 0)
     return found

@@ -1,4 +1,7 @@
-"""What passes with correlation keys have found, as tables: groups and records, put together and put into order."""
+"""What passes with correlation keys have found, as tables: groups and records, put together and put into order.
+
+Each function takes facts a portion at a time; `folder` is for tables that are long.
+"""
 
 from __future__ import annotations
 
@@ -9,60 +12,75 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.execute.correlation import ascending
+from spark_jobs.execute.correlation import ascending, noted, ordered, stored
 from spark_jobs.execute.letters.marks import Holds
-from spark_jobs.execute.tasks import part_file
-from spark_jobs.execute.tasks.facts import FACTS, KEYLESS, REJECTED, record_numbers
+from spark_jobs.execute.tasks.facts import DEAD, KEYLESS, REJECTED, TRACED
+from spark_jobs.nodes.records import groups
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from spark_jobs.execute.correlation.noted import Facts
     from spark_jobs.execute.tasks.report import LogLine
 
 #: Groups and records of which something is known.
 PAIRS = pa.schema([("group", pa.uint64()), ("record", pa.int64())])
+#: What is read of a failure that may be the first of its group, and what comes first.
+_FIRST = ("group", "source", "split", "row", "holds", "node", "why")
+_PLACE = ("source", "split", "row")
+_WHYS = pa.schema([noted.SCHEMA.field("record"), noted.SCHEMA.field("why")])
 #: Of so many groups words are put together at a time.
 _AT_ONCE = 1 << 16
 
 
-def facts(files: Sequence[str]) -> pa.Table:
-    """The facts of all tasks of a pass; of their files some hundred are open at a time."""
-    found = [FACTS.empty_table()]
-    for first in range(0, len(files), part_file.MOST_OPEN):
-        tables = [part_file.mapped(path).read_all() for path in files[first : first + part_file.MOST_OPEN]]
-        found.append(pa.concat_tables(tables).combine_chunks())
-    return pa.concat_tables(found)
+def keyless(facts: Facts) -> Facts:
+    """The failures of records, and of rows, whose key was not at hand where they failed."""
+    return facts.where("bucket", are=lambda portion: portion.column("bucket").to_numpy() == KEYLESS)
 
 
-def are_keyless(facts: pa.Table) -> pa.ChunkedArray:
-    """Which records failed where their key was not at hand."""
-    found: pa.ChunkedArray = pc.equal(facts.column("bucket"), KEYLESS)
-    return found
+def not_keyless(facts: Facts) -> Facts:
+    """The other failures."""
+    return facts.where("bucket", are=lambda portion: portion.column("bucket").to_numpy() != KEYLESS)
 
 
-def with_keys(failed: pa.Table, keyed: pa.Table) -> pa.Table:
+def with_keys(failed: Facts, keyed: Facts, folder: str) -> Facts:
     """Failures with the groups that were found for records which had none, each for the reason that is known."""
-    is_keyless = are_keyless(failed)
-    lacking = failed.filter(is_keyless).select(["record", "why"]).group_by("record").aggregate([("why", "min")])
-    at = pc.index_in(keyed.column("record").combine_chunks(), lacking.column("record").combine_chunks())
-    whys = lacking.column("why_min").take(at)
-    place = keyed.schema.get_field_index("why")
-    return pa.concat_tables([failed.filter(pc.invert(is_keyless)), keyed.set_column(place, "why", whys)])
+    found = ordered.runs(folder, keyless(failed).portions(*_WHYS.names), _least_whys)
+    whys = stored.kept(folder, _WHYS, ordered.merged(found, ["record"], _least_whys))
+    records = whys.column("record").to_numpy()
+    place = noted.SCHEMA.get_field_index("why")
+
+    def told(portion: pa.Table) -> pa.Table:
+        at = groups.among(portion.column("record").to_numpy(), records)
+        return portion.set_column(place, noted.SCHEMA.field(place), whys.column("why").take(pa.array(at, mask=at < 0)))
+
+    return noted.together(not_keyless(failed), keyed.each(told))
 
 
-def in_order(facts: pa.Table) -> np.ndarray:
-    """What came to outputs by groups and places: records before rows that begin with them, these by their outputs."""
-    columns = [facts.column(name).to_numpy() for name in ("aggregated", "record", "row", "split", "group")]
-    output, record, row, split, group = columns
-    is_row = record != record_numbers(facts.column("split"), facts.column("row"))
-    found: np.ndarray = np.lexsort((output, is_row, row, split, group))
+def _least_whys(table: pa.Table) -> pa.Table:
+    found = table.group_by("record").aggregate([("why", "min")]).rename_columns(_WHYS.names)
+    return found.sort_by("record").cast(_WHYS).combine_chunks()
+
+
+def records(facts: Facts, folder: str) -> pa.Table:
+    """The records among what failed, ascending."""
+    return _numbers(folder, DEAD, (found[found >= 0] for found in _column(facts, "record")))
+
+
+def aggregated(facts: Facts, folder: str) -> np.ndarray:
+    """The groups of aggregates that are named, each once."""
+    table = _numbers(folder, TRACED, (each[each != 0] for each in _column(facts, "aggregated")))
+    found: np.ndarray = table.column("number").to_numpy()
     return found
 
 
-def aggregated(facts: pa.Table) -> np.ndarray:
-    """The groups of aggregates that are named, each once."""
-    found = facts.column("aggregated").to_numpy()
-    return ascending.each_once(found[found != 0])
+def _column(facts: Facts, name: str) -> Iterator[np.ndarray]:
+    return (portion.column(name).to_numpy() for portion in facts.portions(name))
+
+
+def _numbers(folder: str, schema: pa.Schema, parts: Iterable[np.ndarray]) -> pa.Table:
+    tables = (pa.table([part], schema=schema) for part in parts)
+    return ordered.once(folder, schema, tables, schema.names)
 
 
 @dataclass(frozen=True)
@@ -80,15 +98,12 @@ class Names:
     nodes: Sequence[str]
 
 
-def rejected(facts: pa.Table, names: Names) -> pa.Table:
+def rejected(facts: Facts, names: Names, folder: str) -> pa.Table:
     """The groups that facts reject, each with what comes first in the order of records."""
-    order = np.lexsort([facts.column(name).to_numpy() for name in ("row", "split", "source", "group")])
-    group = facts.column("group").to_numpy()[order]
-    is_first = group != 0
-    is_first[1:] &= group[1:] != group[:-1]
-    first = pa.array(order[is_first])
-    parts = [_told(facts.take(first.slice(at, _AT_ONCE)), names) for at in range(0, len(first), _AT_ONCE)]
-    return pa.concat_tables([REJECTED.empty_table(), *parts])
+    of_groups = facts.where("group", are=lambda portion: portion.column("group").to_numpy() != groups.NONE)
+    schema = pa.schema([noted.SCHEMA.field(name) for name in _FIRST])
+    first = ordered.once(folder, schema, of_groups.portions(*_FIRST), ["group"], _PLACE)
+    return stored.kept(folder, REJECTED, (_told(some, names) for some in stored.slices(first, _AT_ONCE)))
 
 
 def _told(first: pa.Table, names: Names) -> pa.Table:
@@ -106,39 +121,38 @@ def _told(first: pa.Table, names: Names) -> pa.Table:
     of_row = pc.binary_join_element_wise(" (an aggregated row, at '", failed_at, "'", "")
     in_file = pc.binary_join_element_wise(pc.if_else(is_row, "; in ", " (in "), files, "")
     row_texts = pa.array(rows).cast(pa.string())
-    whys = pc.binary_join_element_wise(
-        "row ", row_texts, ": ", why, pc.if_else(is_row, of_row, ""), pc.if_else(has_file, in_file, ""),
-        pc.if_else(pc.or_(is_row, has_file), ")", ""), "",
-    )  # fmt: skip
+    begin = pc.binary_join_element_wise("row ", row_texts, ": ", "")
+    closing = pc.if_else(pc.or_(is_row, has_file), ")", "")
+    end = pc.binary_join_element_wise(pc.if_else(is_row, of_row, ""), pc.if_else(has_file, in_file, ""), closing, "")
+    texts = [begin.cast(why.type), why, end.cast(why.type)]
+    whys = pc.binary_join_element_wise(*texts, pa.scalar("", why.type))
     return pa.table([number, whys, source], schema=REJECTED)
 
 
-def joined(tables: Sequence[pa.Table]) -> pa.Table:
+def joined(tables: Sequence[pa.Table], folder: str) -> pa.Table:
     """Rejected groups, each once, with what is said first of it."""
-    whole = pa.concat_tables(tables).combine_chunks()
-    _, first = np.unique(whole.column("group").to_numpy(), return_index=True)
-    return whole.take(pa.array(first))
+    return ordered.united(folder, REJECTED, tables, ["group"])
 
 
-def distinct(tables: Sequence[pa.Table]) -> pa.Table:
-    """Pairs of groups and records, each once; those without a group or a record are none."""
-    whole = pa.concat_tables([table.cast(PAIRS) for table in tables])
-    whole = whole.filter(pc.not_equal(whole.column("group"), pa.scalar(0, pa.uint64())))
-    return whole.group_by(PAIRS.names).aggregate([]).select(PAIRS.names).combine_chunks()
+def pairs(facts: Facts, names: tuple[str, str], known: pa.Table, folder: str) -> pa.Table:
+    """Pairs that are known and those of two columns of facts, each once; what is of no group is none."""
+
+    def of(portion: pa.Table) -> pa.Table:
+        found = portion.rename_columns(PAIRS.names).cast(PAIRS)
+        is_one = found.column("group").to_numpy() != groups.NONE
+        return found if is_one.all() else found.filter(pa.array(is_one))
+
+    return ordered.once(folder, PAIRS, map(of, facts.portions(*names)), PAIRS.names, before=known)
 
 
 def lines_about(lines: Iterable[LogLine], records: np.ndarray, rows: np.ndarray) -> list[LogLine]:
     """The log lines about some records, and about some rows of aggregates; the numbers of both ascend."""
     told = [*lines]  # few for each task, where records may be millions
-    of, groups = (np.array(each, dtype=np.int64) for each in ([x.record for x in told], [x.group for x in told]))
-    are_about = ascending.are_among(of, records) | ascending.are_among(groups, rows)
+    of, grouped = (np.array(each, dtype=np.int64) for each in ([x.record for x in told], [x.group for x in told]))
+    are_about = ascending.are_among(of, records) | ascending.are_among(grouped, rows)
     return [told[place] for place in np.flatnonzero(are_about).tolist()]
 
 
-def first_of_each(tables: Sequence[pa.Table]) -> pa.Table:
-    """The first record of each group."""
-    whole = pa.concat_tables([table.select(PAIRS.names) for table in tables]).sort_by(
-        [("group", "ascending"), ("record", "ascending")]
-    )
-    _, first = np.unique(whole.column("group").to_numpy(), return_index=True)
-    return whole.take(pa.array(first))
+def first_of_each(facts: Facts, known: pa.Table, folder: str) -> pa.Table:
+    """The first record of each group, of those that are known and those of facts."""
+    return ordered.once(folder, PAIRS, facts.portions(*PAIRS.names), ["group"], ["record"], before=known)

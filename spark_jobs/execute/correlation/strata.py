@@ -7,49 +7,60 @@ these themselves depend on fewer (`spark_jobs/plan/physical/sway.py`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from spark_jobs.execute.letters.marks import Holds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
-    import pyarrow as pa
-
+    from spark_jobs.execute.correlation.noted import Facts
     from spark_jobs.nodes.terms.correlation import GroupPlan
 
 
-def first(facts: pa.Table, plan: GroupPlan, sources: Sequence[str]) -> np.ndarray:
-    """Which of some failures, of records and of rows, wait for no others.
+class Kind(NamedTuple):
+    """What failures have in common: the numbers of the node and of the source, and in which passes they count."""
+
+    node: int
+    source: int
+    holds: int
+
+
+def kinds(facts: Facts) -> list[Kind]:
+    """Of which kinds there are facts, in order."""
+    found: set[Kind] = set()
+    for portion in facts.portions(*Kind._fields):
+        columns = [portion.column(name).to_numpy().astype(np.int64) for name in Kind._fields]
+        # A row of no records is of no source: its number is less than 0.
+        least = [int(column.min(initial=0)) for column in columns]
+        codes = [column - low for column, low in zip(columns, least, strict=True)]
+        sizes = [int(code.max(initial=0)) + 1 for code in codes]
+        come = np.unravel_index(np.flatnonzero(np.bincount(np.ravel_multi_index(codes, sizes), minlength=1)), sizes)
+        numbers = [(code + low).tolist() for code, low in zip(come, least, strict=True)]
+        found |= {Kind(*each) for each in zip(*numbers, strict=True)}
+    return sorted(found)
+
+
+def first(some: Collection[Kind], plan: GroupPlan, sources: Sequence[str]) -> set[int]:
+    """The nodes whose failures wait for no others, of some failures of records and of rows.
 
     Args:
-        facts: what failed.
+        some: the kinds of these.
         plan: what records depend on.
         sources: the names of the sources by their numbers.
     """
     standings = list(plan.standings.values())
-    node, source, holds = (facts.column(name).to_numpy() for name in ("node", "source", "holds"))
     causes: dict[int, set[str]] = {}
-    for where, of, held in _combinations(node, source, holds):
+    for where, of, held in some:
         mine = standings[where].sources if held == Holds.ROW else {sources[of]}
         causes.setdefault(where, set()).update(mine)
-    ready = [
+    return {
         where
         for where in causes
         if not any(
             standings[other].depth < standings[where].depth and standings[where].swayed_by & those
             for other, those in causes.items()
         )
-    ]
-    found: np.ndarray = np.isin(node, ready)
-    return found
-
-
-def _combinations(*columns: np.ndarray) -> list[tuple[int, ...]]:
-    """Which small numbers come together, in order."""
-    sizes = [int(column.max(initial=0)) + 1 for column in columns]
-    codes = np.ravel_multi_index([column.astype(np.int64) for column in columns], sizes)
-    come = np.flatnonzero(np.bincount(codes, minlength=1))
-    return list(zip(*(each.tolist() for each in np.unravel_index(come, sizes)), strict=True))
+    }

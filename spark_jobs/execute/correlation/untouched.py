@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_jobs.execute.correlation import ascending
 from spark_jobs.execute.tasks import presence
 from spark_jobs.execute.tasks.facts import ROW_BITS, per_split
 
@@ -32,7 +33,7 @@ def numbers(reports: Iterable[TaskReport], dead: str | None, oversized: np.ndarr
     """
     if len(groups) > _MOST_BUCKETS:
         return set()
-    splits = {*per_split(dead), *(oversized >> ROW_BITS).tolist()}
+    splits = {*per_split(dead), *ascending.each_once(oversized >> ROW_BITS).tolist()}
 
     def is_untouched(report: TaskReport) -> bool:
         if report.present is None or not splits.isdisjoint(each.number for each in report.splits):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,7 +34,7 @@ def cursors(inputs: Inputs, records: Mapping[int, int], dead: str | None, oversi
         before = starts[place.number].in_source
         if place.number in first:
             floors.setdefault(name, before + first[place.number] + 1)
-        if (last := _last(records[place.number], _dead_rows(place.number, dead))) >= 0:
+        if (last := _last(place.number, records[place.number], _dead_records(place.number, dead))) >= 0:
             found[name] = before + last + 1
     return {name: min(row, floors.get(name, row)) for name, row in found.items()}
 
@@ -46,16 +47,17 @@ def _first_of_each_split(numbers: np.ndarray) -> list[tuple[int, int]]:
     return list(zip(splits.tolist(), rows.tolist(), strict=True))
 
 
-def _dead_rows(split: int, dead: str | None) -> np.ndarray:
-    """The rows of a split that are dead, ascending."""
+def _dead_records(split: int, dead: str | None) -> np.ndarray:
+    """The records of a split that are dead, ascending."""
     numbers = np.empty(0, dtype=np.int64) if dead is None else stored(dead, "record").to_numpy()
     low, high = np.searchsorted(numbers, [split << ROW_BITS, (split + 1) << ROW_BITS])
-    found: np.ndarray = numbers[low:high] - (split << ROW_BITS)
+    found: np.ndarray = numbers[low:high]
     return found
 
 
-def _last(count: int, dead: np.ndarray) -> int:
-    """The last of so many rows that is not dead; -1: there is none."""
-    ends = count - 1 - np.arange(len(dead))
-    are_dead = dead[::-1] == ends
-    return int(count - 1 - (len(dead) if are_dead.all() else np.argmin(are_dead)))
+def _last(split: int, count: int, dead: np.ndarray) -> int:
+    """The last of a split's rows that is not dead; -1: there is none."""
+    # Of a dead record with as many before it that are not dead as there are at all, none behind it is read either.
+    alive, before = count - len(dead), split << ROW_BITS
+    first = bisect.bisect_left(range(len(dead)), alive, key=lambda place: int(dead[place]) - before - place)
+    return count - 1 - (len(dead) - first)

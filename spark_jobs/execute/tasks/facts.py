@@ -27,8 +27,9 @@ FACTS = pa.schema([
     ("source", pa.int32()), ("split", pa.int32()), ("row", pa.int64()), ("why", pa.string()), ("whole", pa.uint64()),
     ("bucket", pa.int64()), ("node", pa.int32()),
 ])  # fmt: skip
-#: A file of rejected groups: their numbers, ascending, what failed first in them, and of which source that was.
-REJECTED = pa.schema([("group", pa.uint64()), ("why", pa.string()), ("source", pa.int32())])
+#: A file of rejected groups: their numbers, ascending, what failed first in them, and of which source that was. The
+#: texts of all are one piece, which may be long.
+REJECTED = pa.schema([("group", pa.uint64()), ("why", pa.large_string()), ("source", pa.int32())])
 #: A file of groups whose first records are to be found, ascending.
 SOUGHT = pa.schema([("group", pa.uint64())])
 #: A file of dead records, ascending.
@@ -115,8 +116,14 @@ def per_split(path: str | None) -> dict[int, int]:
     """How many records of a file each split has, by its number."""
     if path is None:
         return {}
-    splits, counts = np.unique(stored(path, "record").to_numpy() >> ROW_BITS, return_counts=True)
-    return dict(zip(splits.tolist(), counts.tolist(), strict=True))
+    records = stored(path, "record").to_numpy()
+    found: dict[int, int] = {}
+    start = 0
+    while start < len(records):
+        split = int(records[start] >> ROW_BITS)
+        end = int(np.searchsorted(records, (split + 1) << ROW_BITS))
+        found[split], start = end - start, end
+    return found
 
 
 def record_numbers(split: pa.Array | pa.ChunkedArray, row: pa.Array | pa.ChunkedArray) -> np.ndarray:

@@ -136,7 +136,7 @@ class Groups:
 
     def _told(self, path: str, places: pa.Array, batch: Batch, rows: np.ndarray) -> pa.StringArray:
         """What failed first in the groups of rows: of which source where the rows are not of that one."""
-        whys: pa.StringArray = stored(path, "why").take(places)  # type: ignore[assignment]
+        whys: pa.StringArray = stored(path, "why").take(places).cast(pa.string())
         if len(self._sources) == 1:
             return whys
         failed = stored(path, "source").take(places)

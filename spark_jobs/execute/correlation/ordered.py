@@ -1,0 +1,184 @@
+"""Tables in the order of their keys, larger than memory: sorted in runs, and merged by ranges of the keys.
+
+A run is some rows in order, each key once. Borders are drawn from the runs themselves, so that ranges have about as
+many rows, whatever the keys are; what is between two borders is put into order in memory, and goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.execute.correlation import ascending, stored
+from spark_jobs.execute.tasks import part_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    #: Puts rows into the order of their keys, each key once.
+    Reduce = Callable[[pa.Table], pa.Table]
+
+
+def once(
+    folder: str,
+    schema: pa.Schema,
+    parts: Iterable[pa.Table],
+    keys: Sequence[str],
+    then: Sequence[str] = (),
+    before: pa.Table | None = None,
+) -> pa.Table:
+    """Rows in the order of their keys, of each key the first.
+
+    Args:
+        folder: for files, where there are many rows.
+        schema: of all parts.
+        parts: the rows.
+        keys: numbers.
+        then: what tells the first row of a key; of rows that are equal in this too the earlier one is.
+        before: more rows, in this order and each key once; they are earlier than all others.
+    """
+    reduce = partial(first_of_each, keys=keys, then=then)
+    found = runs(folder, parts, reduce)
+    return united(folder, schema, [*([] if before is None else [before]), *found], keys, then)
+
+
+def united(
+    folder: str, schema: pa.Schema, tables: Sequence[pa.Table], keys: Sequence[str], then: Sequence[str] = ()
+) -> pa.Table:
+    """The rows of tables that are in order themselves, each key once."""
+    some = [table for table in tables if table.num_rows]
+    if len(some) < 2:
+        return some[0].combine_chunks() if some else schema.empty_table()
+    return stored.kept(folder, schema, merged(some, keys, partial(first_of_each, keys=keys, then=then)))
+
+
+def merged(tables: Sequence[pa.Table], keys: Sequence[str], reduce: Reduce) -> Iterator[pa.Table]:
+    """The rows of tables that are in order themselves, in their order, range by range."""
+    for parts in ranges(tables, keys):
+        yield reduce(pa.concat_tables(parts))
+
+
+def first_of_each(table: pa.Table, keys: Sequence[str], then: Sequence[str] = ()) -> pa.Table:
+    """Rows in the order of their keys, of each key the first."""
+    if table.num_columns == 1:
+        return pa.table([ascending.each_once(table.column(0).to_numpy())], schema=table.schema)
+    values = [table.column(name).to_numpy() for name in keys]
+    order, is_first = _order(values)
+    if then and not is_first.all():
+        order = np.lexsort([table.column(name).to_numpy() for name in (*reversed(then), *reversed(keys))])
+    chosen = order if is_first.all() else order[is_first]
+    return table.combine_chunks().take(pa.array(chosen))
+
+
+def _order(values: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Where rows stand in the order of some numbers, and which of them, in this order, differ from the one before."""
+    order: np.ndarray = np.argsort(values[0], kind="stable") if len(values) == 1 else np.lexsort(values[::-1])
+    is_first = np.ones(len(order), dtype=bool)
+    is_first[1:] = False
+    for each in values:
+        is_first[1:] |= each[order[1:]] != each[order[:-1]]
+    return order, is_first
+
+
+def runs(folder: str, parts: Iterable[pa.Table], reduce: Reduce) -> list[pa.Table]:
+    """Rows as runs; where there are several these are in a file that is mapped."""
+    found = _Runs(folder, reduce)
+    for part in parts:
+        found.add(part)
+    return found.all()
+
+
+class _Runs:
+    """Runs on their way to a file."""
+
+    def __init__(self, folder: str, reduce: Reduce) -> None:
+        self._path = os.path.join(folder, f"runs-{uuid.uuid4().hex}.arrow")
+        self._reduce = reduce
+        self._held: list[pa.Table] = []
+        self._rows = 0
+        self._file: part_file.PartFile | None = None
+
+    def add(self, part: pa.Table) -> None:
+        if not part.num_rows:
+            return
+        self._held.append(part)
+        self._rows += part.num_rows
+        if self._rows > stored.MOST_ROWS:
+            run = self._reduce(pa.concat_tables(self._held))
+            self._held, self._rows = [run], run.num_rows
+            if self._rows > stored.MOST_ROWS // 2:  # with few keys there is room for more
+                self._write(run)
+
+    def _write(self, run: pa.Table) -> None:
+        if self._file is None:
+            schema = run.schema
+            self._file = part_file.PartFile(lambda path: pa.ipc.new_file(path, schema), self._path)
+        self._file.write_batch(run.combine_chunks().to_batches()[0])
+        self._held, self._rows = [], 0
+
+    def all(self) -> list[pa.Table]:
+        rest = [self._reduce(pa.concat_tables(self._held))] if self._held else []
+        if self._file is None:
+            return rest
+        self._file.close()
+        opened = part_file.mapped(self._path)
+        os.unlink(self._path)
+        written = [pa.Table.from_batches([opened.get_batch(at)]) for at in range(opened.num_record_batches)]
+        return [*written, *rest]
+
+
+def ranges(tables: Sequence[pa.Table], keys: Sequence[str]) -> Iterator[list[pa.Table]]:
+    """What tables that are in order have between borders of their keys; equal keys are in one range."""
+    starts = [0] * len(tables)
+    for border in _borders(tables, keys):
+        ends = [_place(table, keys, border) for table in tables]
+        if ends != starts:
+            yield [table.slice(*_stretch(*each)) for table, *each in zip(tables, starts, ends, strict=True)]
+        starts = ends
+    ends = [table.num_rows for table in tables]
+    if ends != starts:
+        yield [table.slice(*_stretch(*each)) for table, *each in zip(tables, starts, ends, strict=True)]
+
+
+def _stretch(start: int, end: int) -> tuple[int, int]:
+    return start, end - start
+
+
+def _borders(tables: Sequence[pa.Table], keys: Sequence[str]) -> Iterator[list[np.generic]]:
+    """Keys that cut tables so that about `MOST_ROWS` rows at most are between two of them."""
+    if sum(table.num_rows for table in tables) <= stored.MOST_ROWS:
+        return
+    # A sample stands for so many rows of its table, and from border to border there is one for each table.
+    step = max(1, stored.MOST_ROWS // (2 * len(tables)))
+    samples = [np.concatenate([table.column(name).to_numpy()[::step] for table in tables]) for name in keys]
+    for at in np.lexsort(samples[::-1])[len(tables) :: len(tables)].tolist():
+        yield [column[at] for column in samples]
+
+
+def _place(table: pa.Table, keys: Sequence[str], border: Sequence[np.generic]) -> int:
+    """How many rows of a table in order are before a border."""
+    low, high = 0, table.num_rows
+    for name, value in zip(keys, border, strict=True):
+        values = table.column(name).to_numpy()[low:high]
+        low, high = (low + int(np.searchsorted(values, value, side)) for side in ("left", "right"))
+    return low
+
+
+def rows_of(values: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where wanted numbers stand among some that ascend and may be equal: the places of all, and of which each is."""
+    first, last = (np.searchsorted(values, wanted, side) for side in ("left", "right"))
+    counts = last - first
+    of = np.repeat(np.arange(len(wanted)), counts)
+    within = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return first[of] + within, of
+
+
+def more_often_than(values: np.ndarray, count: int) -> np.ndarray:
+    """Which numbers, of some that ascend, are there more than so many times."""
+    found: np.ndarray = ascending.each_once(values[count:][values[count:] == values[: max(len(values) - count, 0)]])
+    return found

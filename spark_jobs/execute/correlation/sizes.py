@@ -1,0 +1,85 @@
+"""Groups that have more records than they may: where there may be some, and which they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.execute.correlation import ascending, findings, noted, ordered
+from spark_jobs.execute.tasks.facts import BUCKETS, DEAD, OVERSIZED, SIZES, record_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.execute.correlation.blame import Blame
+    from spark_jobs.execute.correlation.noted import Facts
+
+_CAME = ("group", "record", "split", "row", "aggregated", "why")
+_IS_ROW = pa.field("is_row", pa.int8())
+_NAMED = pa.schema([*(noted.SCHEMA.field(name) for name in _CAME), _IS_ROW])
+#: What came to outputs by places: records before rows that begin with them, these by their outputs.
+_PLACE = ("split", "row", "is_row", "aggregated")
+
+
+def suspects(told: Facts, blame: Blame, most: int) -> np.ndarray:
+    """Buckets in which groups may be too large: those that tasks have told, and those in which many records failed."""
+    parts = [portion.column("group").to_numpy().astype(np.int64) for portion in told.portions("group")]
+    failed = ordered.more_often_than(blame.whole.column("group").to_numpy(), most)
+    at, _ = ordered.rows_of(blame.buckets.column("group").to_numpy(), failed)
+    buckets = blame.buckets.column("record").take(pa.array(at)).to_numpy() // (BUCKETS // SIZES)
+    return ascending.each_once(np.concatenate([*parts, buckets]))
+
+
+@dataclass(frozen=True)
+class TooLarge:
+    """Groups that are too large.
+
+    Args:
+        groups: their numbers, their first records at outputs, and what is said of them.
+        records: all their records, ascending.
+    """
+
+    groups: pa.Table
+    records: np.ndarray
+
+
+def too_large(came: Facts, failed: pa.Table, limit: int, folder: str) -> TooLarge | None:
+    """The groups that have more records, at outputs and failed, than they may; None: there are none.
+
+    Args:
+        came: the records and rows of suspicious groups that came to outputs.
+        failed: pairs of groups over all sources and failed records.
+        limit: how many they may have.
+        folder: for what is long.
+    """
+    members = findings.pairs(came, ("group", "record"), failed, folder)
+    groups = members.column("group").to_numpy()
+    large = ordered.more_often_than(groups, limit)
+    mine = came.where("group", are=lambda portion: ascending.are_among(portion.column("group").to_numpy(), large))
+    first = ordered.once(folder, _NAMED, map(_placed, mine.portions(*_CAME)), ["group"], _PLACE)
+    if not first.num_rows:
+        return None
+    numbers = first.column("group").to_numpy()
+    counts = np.searchsorted(groups, numbers, "right") - np.searchsorted(groups, numbers, "left")
+    said = f"is larger than max_group_buffer {limit}"
+    names = first.column("why").to_pylist()
+    whys = [f"group {name} of {count} records {said}" for name, count in zip(names, counts.tolist(), strict=True)]
+    at, _ = ordered.rows_of(failed.column("group").to_numpy(), numbers)
+    records = ordered.once(folder, DEAD, _records(mine, failed.take(pa.array(at))), DEAD.names)
+    told = pa.table([numbers, first.column("record"), whys], schema=OVERSIZED)
+    return TooLarge(told, records.column("record").to_numpy())
+
+
+def _placed(came: pa.Table) -> pa.Table:
+    is_row = came.column("record").to_numpy() != record_numbers(came.column("split"), came.column("row"))
+    return came.append_column(_IS_ROW, pa.array(is_row.astype(np.int8)))
+
+
+def _records(came: Facts, failed: pa.Table) -> Iterator[pa.Table]:
+    for portion in came.portions("split", "row"):
+        found = record_numbers(portion.column("split"), portion.column("row"))
+        yield pa.table([found[found >= 0]], schema=DEAD)
+    yield failed.select(DEAD.names)

@@ -1,0 +1,239 @@
+"""What passes find is put together range by range where it is much, and is the same as put together at once."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_jobs.execute.correlation import noted, ordered, sizes, stored
+from spark_jobs.execute.letters.marks import Holds
+from spark_jobs.execute.run.rounds import Rounds
+from spark_jobs.execute.tasks.facts import BUCKETS, FACTS, KEYLESS, ROW_BITS
+from tests.execute import correlated_runs, pipelines, without_spark
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+SCHEMA = pa.schema([("group", pa.uint64()), ("record", pa.int64()), ("place", pa.int32()), ("why", pa.large_string())])
+FEW = [1, 2, 7, 50]
+
+
+@pytest.fixture(params=FEW, ids=lambda each: f"of-{each}")
+def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(stored, "MOST_ROWS", request.param)
+    return int(request.param)
+
+
+def drawn(seed: int, count: int) -> pa.Table:
+    """Rows of few groups and of many, up to the largest numbers."""
+    draw = random.Random(seed)
+    groups = [0, 1, (1 << 64) - 1, 1 << 63, *(draw.getrandbits(64) for _ in range(count // 3))]
+    rows = [(draw.choice(groups[: draw.choice([4, len(groups)])]), draw.randrange(-1, 20), draw.randrange(5),
+             draw.choice(["", "é", "why " * draw.randrange(9)])) for _ in range(count)]  # fmt: skip
+    return pa.table([list(column) for column in zip(*rows, strict=True)], schema=SCHEMA)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_come_in_order_each_key_once(few: int, seed: int, tmp_path: Path) -> None:
+    table = drawn(seed, 200)
+    for keys, then in ((["group"], ["record", "place"]), (["group", "record"], []), (["group", "record"], ["place"])):
+        parts = (table.slice(at, 11) for at in range(0, 200, 11))
+        found = ordered.once(str(tmp_path), SCHEMA, parts, keys, then)
+        expected: dict[Any, Any] = {}
+        for row in sorted(table.to_pylist(), key=lambda row: [row[name] for name in [*keys, *then]]):
+            expected.setdefault(tuple(row[name] for name in keys), row)
+        assert found.to_pylist() == list(expected.values())
+        assert all(column.num_chunks == 1 for column in found.columns)
+    assert not list(tmp_path.iterdir()), "files that are mapped have no name any more"
+
+
+def test_earlier_tables_come_first(few: int, tmp_path: Path) -> None:
+    first, last = (ordered.first_of_each(drawn(seed, 90), ["group"]) for seed in (1, 2))
+    found = ordered.united(str(tmp_path), SCHEMA, [first, SCHEMA.empty_table(), last], ["group"])
+    known = {row["group"]: row for row in [*last.to_pylist(), *first.to_pylist()]}
+    assert found.to_pylist() == [known[group] for group in sorted(known)]
+
+
+def test_ranges_are_short_whatever_keys_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one group with many records, of groups with one, and of groups that stand together."""
+    monkeypatch.setattr(stored, "MOST_ROWS", 100)
+    groups = np.concatenate([np.full(3000, 5), np.arange(3000) * 7919, 10**9 + np.arange(3000)]).astype(np.uint64)
+    pairs = pa.table({"group": groups, "record": np.arange(9000)})
+    tables = [ordered.first_of_each(pairs.take(list(range(start, 9000, 9))), ["group", "record"]) for start in range(9)]
+    found = list(ordered.ranges(tables, ["group", "record"]))
+    assert max(sum(part.num_rows for part in parts) for parts in found) <= 200
+    assert sum(part.num_rows for parts in found for part in parts) == 9000
+    assert len(found) < 9000 / 20
+
+
+def test_stored_tables_read_as_they_were_written(few: int, tmp_path: Path) -> None:
+    table = drawn(3, 120).slice(7)
+    found = stored.kept(str(tmp_path), SCHEMA, stored.slices(table, 13))
+    assert found.equals(table.combine_chunks())
+    assert found.slice(50, 20).equals(table.slice(50, 20).combine_chunks())
+    assert stored.kept(str(tmp_path), SCHEMA, []).equals(SCHEMA.empty_table())
+
+
+def test_texts_may_all_be_empty(few: int, tmp_path: Path) -> None:
+    table = pa.table([[""] * 60], schema=pa.schema([("why", pa.large_string())]))
+    assert stored.kept(str(tmp_path), table.schema, stored.slices(table, 4)).equals(table)
+
+
+def test_numbers_that_come_more_often() -> None:
+    values = np.array([1, 1, 1, 2, 3, 3, 9, 9, 9, 9], dtype=np.uint64)
+    for count in range(6):
+        many = [number for number in (1, 2, 3, 9) if values.tolist().count(number) > count]
+        assert ordered.more_often_than(values, count).tolist() == many
+    at, of = ordered.rows_of(values, np.array([3, 4, 1], dtype=np.uint64))
+    assert (at.tolist(), of.tolist()) == ([4, 5, 0, 1, 2], [0, 0, 2, 2, 2])
+
+
+# ---- rounds
+
+
+def facts(seed: int, count: int) -> list[dict[str, Any]]:
+    """Failures of records and of rows, some of them several times, some without a key at hand."""
+    draw = random.Random(seed)
+    found = []
+    for number in range(count):
+        split, row = draw.randrange(4), draw.randrange(count // 2)
+        group = draw.choice([0, draw.randrange(1, 9), draw.getrandbits(64)])
+        is_row = number % 5 == 0
+        is_keyless = number % 3 == 0
+        found.append({
+            "record": -1 if is_row else (split << ROW_BITS) + row, "group": 0 if is_keyless else group,
+            "aggregated": 2 * draw.randrange(1, 30) if is_row else 0,
+            "holds": int(draw.choice([Holds.ROW, Holds.IN_LAST]) if is_row else Holds.FOR_GOOD),
+            "source": 0, "split": split, "row": row, "why": f"why {number}", "whole": 0 if is_row else group,
+            "bucket": KEYLESS if is_keyless else group % BUCKETS, "node": 0,
+        })  # fmt: skip
+    return found
+
+
+def answers(given: Sequence[dict[str, Any]], holds: Holds) -> list[dict[str, Any]]:
+    """What a pass finds that looks for groups or first records."""
+    found = []
+    for each in given:
+        group = each["group"] or each["row"] % 7 + 1
+        found.append(each | {"holds": int(holds), "group": group, "whole": group, "bucket": group % BUCKETS})
+    return found
+
+
+def products(folder: Path, rows: Sequence[dict[str, Any]]) -> Any:
+    paths = []
+    for at in range(0, len(rows), 37):
+        paths.append(folder / f"facts-{len(list(folder.iterdir()))}.arrow")
+        with pa.ipc.new_file(paths[-1], FACTS) as file:
+            file.write_table(pa.Table.from_pylist(rows[at : at + 37], schema=FACTS), max_chunksize=5)
+    inputs = SimpleNamespace(one_of_several=lambda split: f"f{split}" if split % 2 else "")
+    tally = SimpleNamespace(logs=[])
+    return SimpleNamespace(
+        dirty=[str(path) for path in paths], rows_before={1: 7}, letters=[], shares=1, inputs=inputs, tally=tally
+    )
+
+
+def played(folder: Path, seed: int, *, rows_meet: bool) -> list[Any]:
+    """What rounds know behind each pass."""
+    folder.mkdir()
+    standing = SimpleNamespace(is_behind=False, depth=0, swayed_by=frozenset(), sources=frozenset(["s"]))
+    plan = SimpleNamespace(
+        policies={"o": "any", "p": "primary"}, limit=6, rows_meet=rows_meet, standings={"s": standing}
+    )
+    rounds = Rounds(SimpleNamespace(scratch=str(folder), steps={"s": None}), plan)  # type: ignore[arg-type]
+    told = []
+    of_rows = [each for each in facts(seed, 150) if each["record"] < 0]
+    for given in (facts(seed, 150), facts(seed + 1, 60), of_rows, of_rows, of_rows):
+        rounds.take(products(folder, given))
+        while (known := rounds.looking) is not None:
+            holds, asked = next(
+                (holds, path)
+                for holds, path in (
+                    (Holds.KEYED, known.keyless or known.keyless_rows),
+                    (Holds.FIRST, known.sought),
+                    (Holds.TRACED, known.traced),
+                    (Holds.MEMBER, known.counted),
+                )
+                if path
+            )
+            name, numbers = next(iter(pa.ipc.open_file(asked).read_all().to_pydict().items()))
+            rows = answers([each for each in facts(seed, 150) if known.keyless_rows or each["record"] >= 0], holds)
+            if holds == Holds.KEYED:
+                column = "aggregated" if name == "number" else name
+                rows = [each for each in rows if each[column] in set(numbers)]
+            elif holds == Holds.FIRST:
+                by_group = {each["group"]: each for each in sorted(rows, key=lambda each: -int(each["record"]))}
+                rows = [each for group, each in by_group.items() if group in set(numbers)]
+            elif holds == Holds.TRACED:
+                rows = [each | {"aggregated": 0} for each in rows[:20]]
+            told.append((str(holds), *seen(known)))
+            rounds.look(products(folder, rows))
+        told.append((rounds.are_over, rounds.too_large, rounds.taken_back, *seen(rounds.known)))
+        told.append([rounds.blame.buckets.num_rows, rounds.blame.whole.num_rows, sorted(rounds._oversized.tolist())])
+    return told
+
+
+def seen(known: Any) -> list[Any]:
+    """All files that are known."""
+    paths = [known.dead, *known.rejected.values(), known.failed, known.unmade, known.oversized, known.traced,
+             known.sought, known.taken, known.counted, known.keyless, known.keyless_rows]  # fmt: skip
+    return [path and pa.ipc.open_file(path).read_all().to_pylist() for path in paths]
+
+
+@pytest.mark.parametrize("rows_meet", [False, True], ids=["alone", "meeting"])
+@pytest.mark.parametrize("seed", range(3))
+def test_rounds_know_the_same(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, rows_meet: bool) -> None:
+    whole = played(tmp_path / "whole", seed, rows_meet=rows_meet)
+    assert {told[0] for told in whole} >= {str(each) for each in (Holds.KEYED, Holds.FIRST)}
+    for few in FEW:
+        monkeypatch.setattr(stored, "MOST_ROWS", few)
+        assert played(tmp_path / f"of-{few}", seed, rows_meet=rows_meet) == whole
+
+
+def test_portions_have_few_rows(few: int, tmp_path: Path) -> None:
+    some = facts(4, 120)
+    found = noted.of(products(tmp_path, some).dirty)
+    portions = list(found.portions("row", "why"))
+    assert [row for portion in portions for row in portion.to_pylist()] == [
+        {"row": each["row"], "why": each["why"]} for each in some
+    ]
+    assert max(portion.num_rows for portion in portions) <= max(few, 5)
+
+
+def test_groups_that_are_too_large(few: int, tmp_path: Path) -> None:
+    """Records of theirs that failed and rows that begin with records count as such."""
+    names = ("group", "record", "split", "row", "aggregated", "why")
+    rows = [(group, (1 << ROW_BITS) + row, 1, row, 3, f"k={group}") for group in (7, 8, 0) for row in range(9, 0, -1)]
+    given = [dict(zip(names, row, strict=True)) for row in [*rows, *rows[:3]]]
+    blank = dict.fromkeys(FACTS.names, 0) | {"holds": int(Holds.MEMBER)}
+    came = noted.of(products(tmp_path, [blank | each for each in given]).dirty)
+    failed = pa.table({"group": pa.array([8, 8], pa.uint64()), "record": pa.array([3, 4])})
+    found = sizes.too_large(came, failed, 9, str(tmp_path))
+    assert found is not None
+    said = "group k=8 of 11 records is larger than max_group_buffer 9"
+    assert found.groups.to_pylist() == [{"group": 8, "first": (1 << ROW_BITS) + 1, "why": said}]
+    assert found.records.tolist() == [3, 4, *((1 << ROW_BITS) + row for row in range(1, 10))]
+    assert sizes.too_large(came, failed, 11, str(tmp_path)) is None
+
+
+def test_a_run_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups are rejected, rows fail, records are taken back, a group is too large."""
+    without_spark.install(monkeypatch)
+    found = []
+    for few in (stored.MOST_ROWS, 3, 20):
+        monkeypatch.setattr(stored, "MOST_ROWS", few)
+        folder = tmp_path / str(few)
+        pipelines.write(folder, correlated_runs.files(600))
+        pipelines.with_splits(monkeypatch, folder, "lines.csv", 5)
+        outcome = pipelines.run(folder)
+        assert outcome.result.error is None
+        files = pipelines.outputs(folder)
+        dead = [line.split(b",")[2:] for line in files.pop("dead.csv").splitlines()]
+        found.append((files, dead))
+    assert found[1:] == found[:1] * 2
+    assert b"group_size_exceeded" in b",".join(b",".join(row) for row in found[0][1])

@@ -5,7 +5,9 @@ Everything goes through the command line, with jobs run in this process.
 
 from __future__ import annotations
 
+import csv
 import errno
+import io
 import os
 import subprocess
 import sys
@@ -241,3 +243,35 @@ def test_an_undeclared_column_whose_name_the_encoding_lacks(kind: str, tmp_path:
     pipeline = PIPELINE.replace("type: csv, path: out", f"options: {{encoding: ascii}}, type: {kind}, path: out")
     prepare(tmp_path, "a,b,é\n1,x,y\n", pipeline=pipeline)
     refused(4, "error[E900]: output 'copy': column 'é': character 'é' (U+00E9) cannot be written as ascii", "mapping")
+
+
+UNWRITABLE = """
+pipeline: {{name: p}}
+error_handling: {{strategy: continue, dlq: {{path: out/dead.csv}}}}
+nodes:
+  - {{type: source, name: s, config: {{type: json, path: in.json, schema: {{n: int, t: string, u: any}}}}}}
+  - {{type: output, name: o, input: s, config: {{path: out/o, {settings}}}}}
+"""
+RECORDS = ['{"n":1,"t":"a","u":"b"}', '{"n":2,"t":"a","u":"€"}', '{"n":3,"t":"Ω","u":"€"}', '{"n":4,"t":"a","u":["€"]}']
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "type: csv, options: {encoding: latin-1}, mapping: {w: u}",
+        "type: csv, options: {encoding: latin-1}, mapping: {w: u}, sort_order: [n]",
+        "type: json, options: {encoding: latin-1}, mapping: {w: u}",
+    ],
+)
+def test_the_letter_of_what_an_encoding_lacks_names_the_column(
+    settings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the output calls it."""
+    without_spark.install(monkeypatch)
+    text = UNWRITABLE.format(settings=settings)
+    pipelines.write(tmp_path, {"pipeline.yaml": text, "in.json": "\n".join(RECORDS)})
+    assert pipelines.run(tmp_path).result.exit_code == 2
+    rows = list(csv.DictReader(io.StringIO(pipelines.outputs(tmp_path)["dead.csv"].decode())))
+    found = [[row[f"_cxl_dlq_{name}"] for name in ("triggering_field", "triggering_value", "stage")] for row in rows]
+    assert found == [["w", "€", "output:o"], ["t", "Ω", "output:o"], ["w", "€", "output:o"]]
+    assert rows[1]["_cxl_dlq_error_detail"] == "row 3: field 't': character 'Ω' (U+03A9) cannot be written as latin-1"

@@ -21,6 +21,7 @@ from spark_jobs.scan.files import FormatError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from spark_jobs.cxl.engine import RowFailure
     from spark_jobs.nodes.output.step import OutputStep
     from spark_jobs.nodes.records import order
 
@@ -147,13 +148,24 @@ class Output(operator.Operator):
         encoded = by.encode(data, ends=ends)
         if not encoded.failures:
             return encoded, batch
-        self.fail(batch, encoded.failures)
+        self.fail(batch, [_with_column(each, data) for each in encoded.failures])
         return encoded, batch.take(batches.indices_except(batch.count, [item.row for item in encoded.failures]))
 
     def column(self, known: Mapping[str, pa.Array], name: str | None, count: int) -> pa.Array:
         """A column of so many records; nulls where no file of the batch has it."""
         found = None if name is None else known.get(name)
         return pa.nulls(count, pa.string()) if found is None else found
+
+
+def _with_column(failing: RowFailure, data: pa.RecordBatch) -> RowFailure:
+    """A failing record with the column in which a character cannot be written: encoders are given whole lines."""
+    character = failing.failure.value
+    if failing.failure.field is None and isinstance(character, str):
+        for name, column in zip(data.schema.names, data.columns, strict=True):
+            if column.type == pa.string() and character in (column[failing.row].as_py() or ""):
+                failing.failure.field = name
+                break
+    return failing
 
 
 def _opened(create: operator.Create, path: str) -> IO[bytes]:

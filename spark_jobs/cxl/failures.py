@@ -6,7 +6,7 @@ its place and its text. What the interpreter finds comes one by one, and becomes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -127,6 +127,15 @@ def of(items: Sequence[RowFailure] | Failures) -> Failures:
         pa.array(texts, pa.string()),
         pa.array(details, pa.string()),
     )
+
+
+def remarked(failing: Failures, remarks: pa.StringArray | None) -> Failures:
+    """The same with a remark behind the details of those rows that have one."""
+    if remarks is None:
+        return failing
+    whole = pc.binary_join_element_wise(details(failing), pc.fill_null(remarks, ""), "")
+    reasons = tuple(replace(each, before=None, after=None) for each in failing.reasons)
+    return replace(failing, reasons=reasons, details=whole)
 
 
 def details(failing: Failures) -> pa.StringArray:

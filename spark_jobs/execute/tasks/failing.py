@@ -83,7 +83,11 @@ class Failing:
         else:
             driver = cause.origin.identify(cause, pa.array(range(cause.count), pa.int64()))
             causes = (*driver, cause.places)
-        marks = None if self.groups is None else self._marks(operator_, batch.take(indices), places, failing, cause)
+        marks = None
+        if self.groups is not None:
+            rows = batch.take(indices)
+            marks = self._marks(operator_, rows, places, failing, cause)
+            failing = failures.remarked(failing, self.groups.remarks(operator_.step.name, rows))
         entries = gather.Entries(failing, places, causes, batch.branches.take(indices), texts, marks)
         stages = [stage or operator_.step.stage] * len(failing.reasons)
         self._note(operator_, entries, gather.Site(stages, operator_.number, trigger), batch.data)

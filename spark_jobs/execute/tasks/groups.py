@@ -204,6 +204,10 @@ class Groups:
         holds = np.where((driver == 0) | (driver & 1 == 1), later, Holds.ROW)
         return self._marks(name, batch, holds, groups.aggregated(batch), self.keys(name, batch))
 
+    def remarks(self, name: str, batch: Batch) -> pa.StringArray | None:
+        """What is to be said of rows of aggregates whose entries cannot show which they are; None for records."""
+        return self._memberships.remarks(name, batch)
+
     def collateral(self, name: str, batch: Batch) -> Marks:
         """What the entries of rows say whose group is rejected."""
         holds = np.full(batch.count, Holds.IN_LAST, dtype=np.int8)

@@ -97,6 +97,22 @@ class Memberships:
             found[column] = nothing if text is None else text
         return pa.RecordBatch.from_pydict(found)
 
+    def remarks(self, name: str, batch: Batch) -> pa.StringArray | None:
+        """By which values rows of aggregates were grouped that dead letters have no column for; None for records."""
+        standing, present = self._plan.standings[name], batch.data.schema.names
+        texts = {
+            column: _text(batch.data.column(column), standing.types.get(column, ()))
+            for column in standing.grouped
+            if column in present
+        }
+        shown = {column: pc.fill_null(text, "null") for column, text in texts.items() if text is not None}
+        are_rows = groups.aggregated(batch) != 0
+        if not shown or not are_rows.any():
+            return None
+        remarks = pc.binary_join_element_wise(" (row with ", named(shown), ")", "")
+        found: pa.StringArray = pc.if_else(pa.array(are_rows), remarks, None)  # type: ignore[assignment]  # texts
+        return found
+
 
 def identities(batch: Batch) -> np.ndarray:
     """A number for each row: of its record, or of the aggregate's group that it is."""

@@ -78,6 +78,8 @@ class Standing:
         swayed_by: the sources whose records say, by failing, what fails here.
         is_traced: whether a node behind it makes rows of records of several groups: on the way there, records that are
             taken back are looked for.
+        grouped: the columns by which rows of aggregates here were grouped and that no source has: dead letters have no
+            column for them, and name them in words.
     """
 
     memberships: tuple[Membership, ...]
@@ -90,6 +92,7 @@ class Standing:
     sources: frozenset[str] = frozenset()
     swayed_by: frozenset[str] = frozenset()
     is_traced: bool = True
+    grouped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

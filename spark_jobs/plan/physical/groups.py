@@ -29,12 +29,14 @@ def of(plan: Plan) -> GroupPlan | None:
     standings: dict[str, Standing] = {}
     columns = dict.fromkeys(name for step in plan.sources.values() for name in step.column_names)
     for planned in plan.nodes:
+        grouped = [name for name in _grouped_by(plan, known.nodes[planned.name]) if name not in columns]
         kinds = {
             name: types
             for name, types in _kinds(planned, plan.by_name).items()
-            if name in columns or name in CORRELATION or name in BOND
+            if name in columns or name in grouped or name in CORRELATION or name in BOND
         }
-        standings[planned.name] = _standing(planned, known.nodes, kinds, standings)
+        standing = _standing(planned, known.nodes, kinds, standings)
+        standings[planned.name] = replace(standing, grouped=tuple(name for name in grouped if name in kinds))
     for name, swayed in sway.of(plan, known).items():
         sources = frozenset(known.nodes[name].sources)
         standings[name] = replace(standings[name], depth=swayed.depth, sources=sources, swayed_by=swayed.sources)
@@ -42,6 +44,11 @@ def of(plan: Plan) -> GroupPlan | None:
     standings = {name: replace(standing, is_traced=name in traced) for name, standing in standings.items()}
     meet = sway.rows_meet(plan, known)
     return GroupPlan(standings, known.fields, tuple(columns), known.policies, known.limit, rows_meet=meet)
+
+
+def _grouped_by(plan: Plan, keys: NodeKeys) -> dict[str, None]:
+    """The columns by which the rows of aggregates at a node were grouped."""
+    return dict.fromkeys(name for node in keys.rows_of for name in feeds.step(plan.by_name[node]).groups_by or ())
 
 
 def _traced(plan: Plan, standings: Mapping[str, Standing]) -> set[str]:

@@ -119,14 +119,14 @@ def test_the_page_on_correlation_is_true(tmp_path: Path, monkeypatch: pytest.Mon
     for _, name, text in FENCE.findall(page.read_text(encoding="utf-8")):
         if name:
             Path(name).write_text(text, encoding="utf-8")
-    for text in blocks(page, "console"):
-        check_console(text)
     (further,) = blocks(page, "yaml")
     text = Path("pipeline.yaml").read_text(encoding="utf-8")
     Path("further.yaml").write_text(
         text.replace("  - type: output\n", f"{further}\n  - type: output\n"), encoding="utf-8"
     )
     assert [str(item) for item in plan.validate("further.yaml") if item.is_error] == []
+    for text in blocks(page, "console"):
+        check_console(text)
 
 
 def test_invoices_are_posted_whole_or_not_at_all_and_again_when_they_are_mended(

@@ -86,3 +86,47 @@ def test_a_large_file_that_one_task_reads_is_a_job_of_its_own(tmp_path: Path) ->
             assert ("  Region o (a task per stretch): o [kept by an earlier job] → once → " in shown) is expected
             roots = [region["root"] for job in json.loads(explain.as_json(loaded))["jobs"] for region in job["regions"]]
             assert roots.count("o") == (2 if expected else 1)
+
+
+STATEFUL = """
+pipeline: {name: shown, vars: {pipeline: {grand: {type: int}}}}
+nodes:
+  - {type: source, name: o, config: {type: csv, path: o.csv, schema: {k: string, v: int}}}
+  - {type: transform, name: up, input: o, config: {cxl: "emit w = v + 1"}}
+  - {type: state, name: total, input: up, config: {scope: pipeline, phase: init, set: [{var: grand, cxl: sum(this.w)}]}}
+  - {type: transform, name: share, input: up, config: {cxl: "emit part = w * 100 / $pipeline.grand"}}
+  - {type: aggregate, name: sums, input: up, config: {group_by: [k], cxl: "emit n = max(w) / $pipeline.grand"}}
+  - {type: output, name: out, input: share, config: {type: csv, path: out/o.csv}}
+  - {type: output, name: all, input: sums, config: {type: csv, path: out/s.csv}}
+"""
+
+
+def test_edges_into_a_later_job_are_no_pipelines(tmp_path: Path) -> None:
+    """What waits for a variable goes on with records that are kept until all of them are read."""
+    loaded = load(tmp_path, STATEFUL)
+    shown = explain.text(loaded)
+    assert "up → total → up [kept for later jobs]\n" in shown
+    assert "up [kept by an earlier job] → " in shown
+    stays = "streaming (pipelined); records stay in the task that read them"
+    later = "materialized (written down, read in stretches); a job keeps them, and a later one goes on with them"
+    for edge, passage in (
+        ("source.o -> transform.up", stays),
+        ("transform.up -> state.total", stays),
+        ("transform.up -> transform.share", later),
+    ):
+        assert f"edge {edge}:\n  buffer: {passage}\n" in shown, edge
+    assert "edge transform.up -> aggregation.sums:\n  buffer: materialized (shuffled by key)" in shown
+    assert "transform.up:\n  buffer: materialized\n" in shown
+    passages = {(each["from"], each["to"]): each["passage"] for each in json.loads(explain.as_json(loaded))["edges"]}
+    assert passages["up", "total"] == "pipelined"
+    assert passages["up", "share"] == "written"
+
+
+def test_edges_out_of_a_large_file_that_one_task_reads_are_no_pipelines(tmp_path: Path) -> None:
+    text = PIPELINE.replace("type: csv, path: o.csv", "type: json, options: {format: array}, path: o.csv")
+    text = text.replace("distinct by k\\n", "")
+    for size, expected in ((2 << 26, "written"), ((2 << 26) - 1, "pipelined")):
+        with (tmp_path / "o.csv").open("wb") as file:
+            file.truncate(size)
+        edges = json.loads(explain.as_json(load(tmp_path, text)))["edges"]
+        assert [each["passage"] for each in edges if each["from"] == "o"] == [expected]

@@ -19,11 +19,12 @@ from spark_jobs.plan.explain import columns, correlation, retraction, storage
 from spark_jobs.plan.physical import edges, inputs, physical
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from spark_jobs.cxl.schema import Schema
     from spark_jobs.diagnostics.source import Span
     from spark_jobs.plan.explain.columns import Look, Looked
+    from spark_jobs.plan.physical.edges import Edge
     from spark_jobs.plan.physical.inputs import Discovered
     from spark_jobs.plan.plan import Plan, PlannedNode
 
@@ -43,13 +44,15 @@ def show(plan: Plan, form: str, *, allow_outside: bool = False, look: Look | Non
 def text(plan: Plan, *, allow_outside: bool = False, look: Look | None = None) -> str:
     """The plan for people."""
     sources = inputs.discover(plan, allow_outside=allow_outside)
+    laid = physical.laid(plan, sources)
+    passing = edges.edges(plan, laid)
     blocks = [
         _titled("Resolved Outputs", _details(plan, sources, Section.OUTPUTS)),
         _nodes(plan),
-        _properties(plan, sources),
-        _buffer_edges(plan),
+        _properties(plan, sources, passing),
+        _buffer_edges(plan, passing),
         _titled("Estimated Spill Volume", storage.volumes(plan, sources)),
-        _titled("Jobs and Regions", physical.lines(plan, physical.laid(plan, sources))),
+        _titled("Jobs and Regions", physical.lines(plan, laid)),
         _details(plan, sources, Section.BRANCHES),
         _details(plan, sources, Section.LOOKUPS),
         _titled("Correlation", correlation.lines(plan)),
@@ -112,11 +115,11 @@ def _place(plan: Plan, span: Span) -> str:
     return f"line:{span.line}" if span.file.name == str(plan.path) else f"{span.file.name}:{span.line}"
 
 
-def _properties(plan: Plan, sources: Mapping[str, Discovered]) -> list[str]:
+def _properties(plan: Plan, sources: Mapping[str, Discovered], passing: Sequence[Edge]) -> list[str]:
     lines: list[str] = []
     for planned in plan.nodes:
         lines.append(f"{slug(planned)}:")
-        lines += [f"  {key}: {value}" for key, value in _facts(plan, planned, sources).items()]
+        lines += [f"  {key}: {value}" for key, value in _facts(plan, planned, sources, passing).items()]
         lines += _origins(plan, planned)
         lines.append("")
     return _titled("Physical Properties", lines[:-1])
@@ -127,8 +130,10 @@ def slug(planned: PlannedNode) -> str:
     return f"{registry.described(planned.kind).slug or planned.kind}.{planned.name}"
 
 
-def _facts(plan: Plan, planned: PlannedNode, sources: Mapping[str, Discovered]) -> dict[str, str]:
-    buffer = "materialized" if edges.is_materialized(plan, planned.name) else "streaming"
+def _facts(
+    plan: Plan, planned: PlannedNode, sources: Mapping[str, Discovered], passing: Sequence[Edge]
+) -> dict[str, str]:
+    buffer = "materialized" if edges.is_materialized(planned.name, passing) else "streaming"
     facts = registry.described(planned.kind).facts(planned.step, _around(plan, planned, sources))
     return {"buffer": buffer, **facts, **_awaited(planned)}
 
@@ -149,10 +154,10 @@ def _origins(plan: Plan, planned: PlannedNode) -> Iterator[str]:
         yield f"  column {origin.column}: " + (f"{column.type}, from {place}" if column else f"dropped by {place}")
 
 
-def _buffer_edges(plan: Plan) -> list[str]:
+def _buffer_edges(plan: Plan, passing: Sequence[Edge]) -> list[str]:
     kinds = {planned.name: slug(planned) for planned in plan.nodes}
     lines = []
-    for edge in edges.edges(plan):
+    for edge in passing:
         port = f" [{edge.port}]" if edge.port else ""
         name = f" as {edge.qualifier}" if edge.qualifier else ""
         lines.append(f"edge {kinds[edge.producer]}{port} -> {kinds[edge.consumer]}{name}:")
@@ -207,13 +212,14 @@ def _budget(plan: Plan) -> list[str]:
 def as_json(plan: Plan, *, allow_outside: bool = False, look: Look | None = None) -> str:
     """The plan for programs: nodes in topological order with ports, columns and facts; edges with their passages."""
     sources = inputs.discover(plan, allow_outside=allow_outside)
-    passing = edges.edges(plan)
+    laid = physical.laid(plan, sources)
+    passing = edges.edges(plan, laid)
     looked = columns.looked(plan, sources, look)
     described = {
         "schema_version": SCHEMA_VERSION,
         "pipeline": plan.name,
         "source_hash": plan.source_hash,
-        "nodes": [_node_record(plan, planned, sources, looked) for planned in plan.nodes],
+        "nodes": [_node_record(plan, planned, sources, looked, passing) for planned in plan.nodes],
         "edges": [
             {
                 "from": edge.producer,
@@ -227,7 +233,7 @@ def as_json(plan: Plan, *, allow_outside: bool = False, look: Look | None = None
         ],
         "correlation": correlation.record(plan),
         "node_properties": storage.node_properties(plan, sources),
-        "jobs": physical.record(plan, physical.laid(plan, sources)),
+        "jobs": physical.record(plan, laid),
         "memory_limit_bytes": plan.memory_limit_bytes,
         "threads": plan.threads,
         "storage_summary": storage.record(plan, sources),
@@ -237,7 +243,11 @@ def as_json(plan: Plan, *, allow_outside: bool = False, look: Look | None = None
 
 
 def _node_record(
-    plan: Plan, planned: PlannedNode, sources: Mapping[str, Discovered], looked: Mapping[str, Looked]
+    plan: Plan,
+    planned: PlannedNode,
+    sources: Mapping[str, Discovered],
+    looked: Mapping[str, Looked],
+    passing: Sequence[Edge],
 ) -> dict[str, Any]:
     record: dict[str, Any] = {
         "type": planned.kind,
@@ -250,7 +260,7 @@ def _node_record(
             port: [{"name": column.name, "type": str(column.type)} for column in row]
             for port, row in planned.outputs.items()
         },
-        "properties": _facts(plan, planned, sources) if planned.step is not None else {},
+        "properties": _facts(plan, planned, sources, passing) if planned.step is not None else {},
     }
     if planned.origins:
         record["columns_from"] = [

@@ -9,13 +9,19 @@ from spark_jobs.cxl import typed
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.nodes import tree
 from spark_jobs.nodes.terms import shape
-from spark_jobs.nodes.terms.shape import Arrival, Local, Passage
+from spark_jobs.nodes.terms.shape import Arrival, Local, Passage, Role
 from spark_jobs.nodes.windows import apart
 from spark_jobs.plan.physical import feeds, physical
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Set
+
     from spark_jobs.nodes.terms.needs import Rows
     from spark_jobs.plan.plan import Input, Plan, PlannedNode
+
+
+#: Records that go on when all of them have been read: what goes on waits for values of all, or for a task that reads.
+_LATER = Arrival(Passage.WRITTEN, "a job keeps them, and a later one goes on with them")
 
 
 @dataclass(frozen=True)
@@ -39,13 +45,27 @@ class Edge:
         return self.arrival.why
 
 
-def edges(plan: Plan) -> list[Edge]:
-    """All edges, by consumer in topological order."""
-    return [_edge(planned, *each) for planned in plan.nodes for each in feeds.inputs(planned)]
+def edges(plan: Plan, laid: frozenset[str] = frozenset()) -> list[Edge]:
+    """All edges, by consumer in topological order; `laid` are the sources that one task reads for others."""
+    kept = _kept(plan, laid)
+    return [_edge(planned, *each, kept) for planned in plan.nodes for each in feeds.inputs(planned)]
 
 
-def _edge(planned: PlannedNode, edge: Input, written: Rows | None) -> Edge:
+def _kept(plan: Plan, laid: frozenset[str]) -> Set[tuple[str, str]]:
+    """The nodes whose records one job keeps and another goes on with, each with a node that takes them there."""
+    return {
+        (box.step.name, job.boxes[target.box].step.name)
+        for job in physical.jobs(plan, laid)
+        for box in job.boxes.values()
+        if box.role is Role.KEPT
+        for target in box.targets
+    }
+
+
+def _edge(planned: PlannedNode, edge: Input, written: Rows | None, kept: Set[tuple[str, str]]) -> Edge:
     arrival = _arrival(planned, written)
+    if arrival == shape.STAYS and (edge.node, planned.name) in kept:
+        arrival = _LATER
     return Edge(edge.node, edge.port, planned.name, edge.qualifier, arrival)
 
 
@@ -61,9 +81,9 @@ def _arrival(planned: PlannedNode, written: Rows | None) -> Arrival:
     return next((each.arrival for each in phases if each.arrival != shape.STAYS), shape.STAYS)
 
 
-def is_materialized(plan: Plan, name: str) -> bool:
+def is_materialized(name: str, passing: Iterable[Edge]) -> bool:
     """Whether a node's records are kept between stages on their way out."""
-    return any(edge.producer == name and edge.passage is not Passage.PIPELINED for edge in edges(plan))
+    return any(edge.producer == name and edge.passage is not Passage.PIPELINED for edge in passing)
 
 
 @dataclass(frozen=True)

@@ -225,3 +225,20 @@ def test_the_row_of_an_aggregate_is_of_no_source_in_counts_rates_and_files(
     told = [line for line in capsys.readouterr().err.splitlines() if "dropped" in line]
     why = "row 6: field 'ok': conversion failed: cannot convert 'x' to Int (transform:c, type_coercion_failure)"
     assert told == ([] if counts else [f"WARNING dropped an aggregated row that begins with in.csv, {why}"])
+
+
+@pytest.mark.parametrize(
+    ("key", "left", "records"), [("k", ["7"], 1), ("[k, a]", ["7"], 3), ("[a, k]", ["7"], 3), ("a", ["6", "7"], 3)]
+)
+def test_rows_of_time_windows_leave_with_the_groups_that_are_left(
+    ran: Any, key: str, left: list[str], records: int
+) -> None:
+    """By `k`, which is the whole key, a part of it, or none of it: then a row that fails stays away alone."""
+    head = HEAD.replace("correlation_key: k", f"correlation_key: {key}")
+    head = head.replace("v: int}", "v: int, at: date_time}, watermark: {column: at}")
+    timed = "{group_by: [k], time_window: {tumbling: {size: 10m}}, allowed_lateness: 9h, cxl: emit t = sum(v)}"
+    stages = f"      - {{type: aggregate, name: x, input: s, config: {timed}}}\n" + refusing("c", "x", 5)
+    data = "k,a,b,v,at\nk1,a,b,1,2026-01-01T00:01:00\nk1,b,b,6,2026-01-01T00:41:00\nk2,c,b,7,2026-01-01T00:42:00\n"
+    found = ran(head + stages + output("o", "c") + output("q", "s"), data)
+    assert totals(found, "o") == left
+    assert len(rows(found["q.csv"])) == records

@@ -178,8 +178,28 @@ def test_a_failure_is_said_to_take_along_what_has_less_of_its_key(tmp_path: Path
     assert explain.text(plan).count(of_a) == 6
 
 
-def test_no_policy_decides_of_rows_without_groups(tmp_path: Path) -> None:
-    a, b = test_correlation.source("a", "id"), test_correlation.source("b")
+def test_the_rows_of_time_windows_are_of_the_groups_that_are_left(tmp_path: Path) -> None:
+    """A run rejects them with their groups by what `group_by` has of the key, and those with them."""
+    watched = test_correlation.source("a", ["id", "reg"], watermark={"column": "at"})
+    hourly = {"tumbling": {"size": "1h"}}
+    some, none = (test_correlation.total(f"by_{key}", "a", [key], time_window=hourly) for key in ("id", "v"))
+    outs = [test_correlation.output(f"by_{key}", f"to_{key}") for key in ("id", "v")]
+    plan = test_correlation.planned(tmp_path, watched, some, none, *outs, strategy="continue")
+    text = explain.text(plan)
+    kept = "group_by leaves out reg, and time windows are not computed again"
+    assert f"  groups: a row is rejected with its groups by id alone: {kept}\n" in text
+    lost = "group_by leaves out id, reg, and time windows are not computed again"
+    assert f"  groups: mixed for good: {lost}\n" in text
+    found = {name: node["failure"] for name, node in json.loads(explain.as_json(plan))["correlation"]["nodes"].items()}
+    along = "of a row of 'by_id': takes along its groups by id, of all sources of its records"
+    assert found["by_id"] == found["to_id"] == along
+    assert found["by_v"] == found["to_v"] == "of a row of 'by_v': stays alone"
+    assert found["a"].endswith("(a by id, reg, but at 'to_id' by id alone)")
+
+
+@pytest.mark.parametrize("key", ["id", ["id", "reg"]])
+def test_no_policy_decides_of_rows_without_groups(key: Any, tmp_path: Path) -> None:
+    a, b = test_correlation.source("a", key), test_correlation.source("b")
     mixed = test_correlation.total("sums", "a", ["reg"])
     out = test_correlation.output
     plan = test_correlation.planned(tmp_path, a, b, mixed, out("a", "x"), out("b", "y"), out("sums", "z"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.nodes.records.columns import CORRELATION, numbered
@@ -16,8 +17,19 @@ if TYPE_CHECKING:
     from spark_jobs.plan.correlation import Correlation, NodeKeys
     from spark_jobs.plan.plan import Plan
 
-    #: By which fields of its key a failing record of each source takes others along, in words.
-    Reach = Mapping[str, str]
+
+@dataclass(frozen=True)
+class Reach:
+    """Which rows come to outputs as members of groups.
+
+    Args:
+        by_source: by which fields of its key a failing record of each source takes others along, in words.
+        grouped: the outputs whose rows are of groups.
+    """
+
+    by_source: Mapping[str, str]
+    grouped: frozenset[str]
+
 
 _POLICIES = {
     "any": "a group is rejected when any of its records fails",
@@ -61,7 +73,8 @@ def _said(plan: Plan, found: Correlation, keys: NodeKeys, reach: Reach) -> Itera
         yield "deferred", f"computed again when records are taken back out of {_quoted(keys.behind)}"
     if keys.name in found.policies:
         policy = found.policies[keys.name]
-        yield "fan-out", f"{policy}: {_POLICIES[policy] if keys.fields else 'of no effect: its rows are of no group'}"
+        effect = _POLICIES[policy] if keys.name in reach.grouped else "of no effect: its rows are of no group"
+        yield "fan-out", f"{policy}: {effect}"
     if plan.errors.strategy is not Strategy.FAIL_FAST:
         yield "a failure", failure(found, keys, reach)
 
@@ -72,22 +85,23 @@ def _without(keys: NodeKeys) -> str:
 
 def _grouping(keys: NodeKeys) -> str:
     left_out = ", ".join(map(_shown, keys.left_out))
+    is_of = f"a row is rejected with its groups by {', '.join(keys.fields)} alone" if keys.fields else "mixed for good"
     return {
         Grouping.STRICT: "strict: group_by has every key field, so a row is rejected with its correlation group",
         Grouping.RELAXED: f"retractable: group_by leaves out {left_out}, so a row mixes correlation groups",
-        Grouping.OPEN: f"mixed for good: group_by leaves out {left_out}, and time windows are not computed again",
+        Grouping.OPEN: f"{is_of}: group_by leaves out {left_out}, and time windows are not computed again",
     }[keys.grouping or Grouping.STRICT]
 
 
 def _reach(plan: Plan, found: Correlation) -> Reach:
-    """By which fields a failing record of each source takes others along.
+    """By which fields failing records take others along, and where.
 
-    It is of the group that it was read with. Rows that have lost fields of the key are of groups by those that are
-    left, of none where nothing is: at the outputs that they come to it takes these along, or nothing.
+    A record is of the group that it was read with. Rows that have lost fields of the key are of groups by those that
+    are left, of none where nothing is: at the outputs that they come to it takes these along, or nothing.
     """
     known = groups.of(plan)
     assert known is not None  # some source has a key
-    reach = {}
+    by_source = {}
     for source, key in found.sources.items():
         views: dict[tuple[str, ...], dict[str, None]] = {}
         for output in plan.outputs:
@@ -98,8 +112,8 @@ def _reach(plan: Plan, found: Correlation) -> Reach:
                 if set(fields) < set(key):
                     views.setdefault(fields, {})[output] = None
         less = (f", but at {_quoted(names)} {_by(view)}" for view, names in views.items())
-        reach[source] = f"{source} by {', '.join(key)}{''.join(less)}"
-    return reach
+        by_source[source] = f"{source} by {', '.join(key)}{''.join(less)}"
+    return Reach(by_source, frozenset(name for name in plan.outputs if known.standings[name].memberships))
 
 
 def _by(view: tuple[str, ...]) -> str:
@@ -110,7 +124,7 @@ def failure(found: Correlation, keys: NodeKeys, reach: Reach) -> str:
     """What a failing record, or row, of a node takes along."""
     clauses = []
     keyed = [name for name in keys.records_of if name in found.sources]
-    if own := [reach[name] for name in keyed]:
+    if own := [reach.by_source[name] for name in keyed]:
         clauses.append(f"takes along the records of its source with the same key ({'; '.join(own)})")
     clauses += [_of_row(found, name) for name in keys.rows_of]
     if alone := [name for name in keys.records_of if name not in found.sources]:
@@ -127,6 +141,8 @@ def _of_row(found: Correlation, name: str) -> str:
             )
         case Grouping.STRICT:
             return f"of a row of '{name}': takes along the correlation group of the row, of all sources of its records"
+        case _ if fields := found.nodes[name].fields:
+            return f"of a row of '{name}': takes along its groups by {', '.join(fields)}, of all sources of its records"
         case _:
             return f"of a row of '{name}': stays alone"
 

@@ -26,8 +26,8 @@ from spark_jobs.execute.delivery import merging
 from spark_jobs.execute.letters import files as letter_files
 from spark_jobs.execute.letters import gather
 from spark_jobs.execute.run import executor, name_search, passes
+from spark_jobs.execute.tasks import facts, parcels, report
 from spark_jobs.execute.tasks import level as levels
-from spark_jobs.execute.tasks import parcels, report
 from spark_jobs.formats.csv import parser as csv_parser
 from spark_jobs.formats.json import parser as json_parser
 from spark_jobs.formats.json.texts import portions
@@ -62,7 +62,7 @@ _SMALL: list[tuple[Any, str, Any]] = [
     (records, "_WRITTEN_ROWS", 7), (portions, "PORTION_BYTES", 100), (portions, "MOST_LINES", 3),
     (json_parser, "_BLOCK_RECORDS", 3), (csv_parser, "_CAREFUL_BYTES", 60), (gather, "BLOCK_ROWS", 2),
     (gather, "_SLICE_ROWS", 3), (gather, "_MOST_TABLES", 2), (spill, "MOST_RUNS", 2), (spill, "FAN_OUT", 3),
-    (stored, "MOST_ROWS", 3),
+    (stored, "MOST_ROWS", 3), (facts, "HELD_ROWS", 2),
 ]  # fmt: skip
 _FIGURES = (
     "exit_code", "records_total", "records_ok", "records_written", "records_filtered", "records_deduplicated",

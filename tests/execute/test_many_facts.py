@@ -13,6 +13,7 @@ import pytest
 from spark_jobs.execute.correlation import noted, ordered, sizes, stored
 from spark_jobs.execute.letters.marks import Holds
 from spark_jobs.execute.run.rounds import Rounds
+from spark_jobs.execute.tasks import facts as tasks_facts
 from spark_jobs.execute.tasks.facts import BUCKETS, FACTS, KEYLESS, ROW_BITS
 from tests.execute import correlated_runs, pipelines, without_spark
 
@@ -237,3 +238,31 @@ def test_a_run_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         found.append((files, dead))
     assert found[1:] == found[:1] * 2
     assert b"group_size_exceeded" in b",".join(b",".join(row) for row in found[0][1])
+
+
+# ---- tasks
+
+
+@pytest.mark.parametrize("held", [1, 4, 1 << 16])
+def test_tasks_write_facts_as_they_come(held: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks_facts, "HELD_ROWS", held)
+    found = tasks_facts.Notes(str(tmp_path / "facts.arrow"))
+    some = facts(5, 20)
+    for at in range(0, 20, 3):
+        found.add(pa.Table.from_pylist(some[at : at + 3], schema=FACTS))
+        assert (tmp_path / "facts.arrow").exists() is (held <= at + 3)
+    assert found.close()
+    (portion,) = noted.of([found.path]).portions(*FACTS.names)
+    assert portion.to_pylist() == some
+
+
+def test_a_task_without_facts_has_no_file(tmp_path: Path) -> None:
+    assert not tasks_facts.Notes(str(tmp_path / "facts.arrow")).close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_facts_that_cannot_be_written_name_their_file(tmp_path: Path) -> None:
+    found = tasks_facts.Notes(str(tmp_path / "gone" / "facts.arrow"))
+    found.add(pa.Table.from_pylist(facts(5, 2), schema=FACTS))
+    with pytest.raises(OSError, match=r"facts\.arrow"):
+        found.close()

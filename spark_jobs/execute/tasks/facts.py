@@ -17,6 +17,8 @@ from spark_jobs.execute.tasks import part_file
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+#: So many facts of a task are in memory; then they are written.
+HELD_ROWS = 1 << 16
 #: A record's row in its split; what is above is the number of the split.
 ROW_BITS = 34
 #: What a task has found: a failing record, or -1; the group that its failure rejects, or 0; the aggregate's group whose
@@ -47,6 +49,52 @@ BUCKETS = 1 << 23
 SIZES = 1 << 18
 #: In place of a bucket: the groups of a record that failed where its key was cut are still to be looked up.
 KEYLESS = -2
+
+
+class Notes:
+    """What a task finds, on its way to a file of facts.
+
+    Args:
+        path: the file; there is none as long as there are few facts.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._held: list[pa.Table] = []
+        self._rows = 0
+        self._file: part_file.PartFile | None = None
+
+    def add(self, facts: pa.Table) -> None:
+        """Note facts.
+
+        Raises:
+            OSError: they cannot be written.
+        """
+        self._held.append(facts)
+        self._rows += facts.num_rows
+        if self._rows >= HELD_ROWS:
+            self._write()
+
+    def close(self) -> bool:
+        """Write what is held; gives whether there is a file, because there are facts.
+
+        Raises:
+            OSError: that cannot be done.
+        """
+        if self._rows:
+            self._write()
+        if self._file is None:
+            return False
+        self._file.close()
+        return True
+
+    def _write(self) -> None:
+        if self._file is None:
+            options = pa.ipc.IpcWriteOptions(compression="lz4")
+            self._file = part_file.PartFile(lambda path: pa.ipc.new_file(path, FACTS, options=options), self.path)
+        for batch in pa.concat_tables(self._held).combine_chunks().to_batches():
+            self._file.write_batch(batch)
+        self._held, self._rows = [], 0
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from spark_jobs.cxl import failure, failures
 from spark_jobs.execute.letters import failed_record, gather
-from spark_jobs.execute.tasks import groups, presence, report
+from spark_jobs.execute.tasks import facts, groups, presence, report
 from spark_jobs.nodes import operator
 from spark_jobs.plan import plan as plans
 
@@ -45,13 +45,13 @@ class Failing:
         self.report = told
         # What earlier passes have found is still needed, that of the last one by a pass that looks for something.
         name = f"{name}-{spec.known.passes}{'-looking' if spec.known.is_looking else ''}"
-        self._facts = os.path.join(spec.run.scratch, f"facts-{name}.arrow")
+        self._notes = facts.Notes(os.path.join(spec.run.scratch, f"facts-{name}.arrow"))
         self.correlation = spec.run.groups
         self.is_tracing = spec.known.traced is not None
         self.is_looking = spec.known.is_looking
         self.groups: groups.Groups | None = None
         if spec.run.groups is not None:
-            self.groups = groups.Groups(spec.run.groups, spec.known, list(spec.run.steps))
+            self.groups = groups.Groups(spec.run.groups, spec.known, list(spec.run.steps), self._notes)
         #: Which groups were read, where the next pass may do some tasks again and leave others as they are.
         self._presence = presence.Presence() if spec.notes_groups else None
         self._present = os.path.join(spec.run.scratch, f"present-{name}")
@@ -243,8 +243,8 @@ class Failing:
         if self.gathered.count:
             self.gathered.write()
             self.report.letters = report.letters(self.gathered)
-        if self.groups is not None and self.groups.write(self._facts, self.spec.shares):
-            self.report.dirty.append(self._facts)
+        if self.groups is not None and self.groups.write(self.spec.shares):
+            self.report.dirty.append(self._notes.path)
         if self._presence is not None:
             self._presence.write(self._present)
             self.report.present = self._present

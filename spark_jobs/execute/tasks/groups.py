@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.execute.letters.marks import Holds, Marks
-from spark_jobs.execute.tasks.facts import BUCKETS, FACTS, KEYLESS, SIZES, Known, record_numbers, stored
+from spark_jobs.execute.tasks.facts import BUCKETS, FACTS, KEYLESS, SIZES, Known, Notes, record_numbers, stored
 from spark_jobs.execute.tasks.memberships import Memberships, identities, named
 from spark_jobs.nodes.records import groups
 from spark_jobs.nodes.terms.correlation import Bond
@@ -38,14 +38,15 @@ class Groups:
         plan: what rows belong to.
         known: what earlier passes have found.
         sources: the names of the sources by their numbers.
+        notes: take what it finds out.
     """
 
-    def __init__(self, plan: GroupPlan, known: Known, sources: Sequence[str]) -> None:
+    def __init__(self, plan: GroupPlan, known: Known, sources: Sequence[str], notes: Notes) -> None:
         self.plan = plan
         self._known = known
         self._sources = sources
         self._memberships = Memberships(plan, sources)
-        self._facts: list[pa.Table] = []
+        self._notes = notes
         #: Where what is noted failed: the number of the node.
         self._node = 0
         self._sizes = np.zeros(SIZES if plan.limit and not known.is_looking else 0, dtype=np.int64)
@@ -253,7 +254,7 @@ class Groups:
             nothing.cast(pa.int32()), split, row, pa.nulls(count, pa.string()), nothing, nothing.cast(pa.int64()),
             nothing.cast(pa.int32()),
         ]  # fmt: skip
-        self._facts.append(pa.Table.from_arrays(columns, schema=FACTS))
+        self._notes.add(pa.Table.from_arrays(columns, schema=FACTS))
 
     def seek(self, source: str, keys: Mapping[str, pa.Array], places: Places) -> None:
         """Note the first of some records that are of groups whose first records are to be found."""
@@ -354,20 +355,16 @@ class Groups:
             pa.array(np.broadcast_to(np.asarray(bucket, dtype=np.int64), count)),
             pa.array(np.full(count, self._node, dtype=np.int32)),
         ]
-        self._facts.append(pa.Table.from_arrays(columns, schema=FACTS))
+        self._notes.add(pa.Table.from_arrays(columns, schema=FACTS))
 
-    def write(self, path: str, shares: int) -> bool:
-        """Write the facts down, if there are any; a group that is too large is so by one of some shares at least."""
+    def write(self, shares: int) -> bool:
+        """Write down what was noted, if anything; a group that is too large is so by one of some shares at least."""
         if len(self._sizes):
             full = np.flatnonzero(self._sizes > self.plan.limit // shares)
             zero = pa.array(np.zeros(len(full), dtype=np.int64))
             nowhere = (zero.cast(pa.int32()), zero.cast(pa.int32()), zero)
             self._found(Holds.SUSPECT, np.full(len(full), -1), full, nowhere, np.arange(len(full)))
-        if not self._facts:
-            return False
-        with pa.ipc.new_file(path, FACTS, options=pa.ipc.IpcWriteOptions(compression="lz4")) as file:
-            file.write_table(pa.concat_tables(self._facts))
-        return True
+        return self._notes.close()
 
 
 def _whole(keys: Mapping[str, pa.Array], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 #: Begins a file under a path.
 Create: TypeAlias = "Callable[[str], IO[bytes]]"
-#: The metadata of a written batch that says whose it is, where a node's records are written in partitions.
-PARTITION = "partition"
 
 
 class Context(Protocol):

@@ -21,9 +21,10 @@ def files(tmp_path: Path) -> list[kept.Kept]:
     for name in ("a", "b"):
         path = str(tmp_path / name)
         schema = pa.schema([("n", pa.int64())])
-        with pa.ipc.new_file(path, schema) as file:
-            for batch in range(_BATCHES):
-                file.write_batch(pa.record_batch([np.arange(batch << 14, (batch + 1) << 14)], schema=schema))
+        file = kept.Writer(path, schema)
+        for batch in range(_BATCHES):
+            file.write_batch(pa.record_batch([np.arange(batch << 14, (batch + 1) << 14)], schema=schema), batch % 3)
+        file.close()
         found.append(kept.Kept(path, _BATCHES << 14))
     return found
 
@@ -61,3 +62,33 @@ def test_records_are_those_that_were_asked_for(
         tables = [*kept.records(files, start, end)]
         values = [each.column("n").to_numpy() for each in tables] or [np.array([], dtype=np.int64)]
         assert np.array_equal(np.concatenate(values), everything[start:end])
+
+
+@pytest.mark.skipif(not _MAPS.exists(), reason="the system does not tell what is mapped")
+@pytest.mark.parametrize("last", [_BATCHES, _BATCHES // 2])
+def test_batches_before_and_behind_are_not_looked_at(last: int, files: list[kept.Kept]) -> None:
+    """Of the file its end is read, which has the list, and the batch that was asked for: the system maps a bit more."""
+    end = last << 14
+    (found,) = kept.records(files, end - 1, end)
+    assert found.column("n").to_pylist() == [end - 1]
+    assert 0 < resident(files[0].path) <= 512 << 10
+
+
+def test_batches_of_a_partition_are_read_alone(files: list[kept.Kept]) -> None:
+    everything = np.arange(files[0].records)
+    for partition in range(4):
+        mine = everything[everything // (1 << 14) % 3 == partition]
+        found = kept.whole(files, partition)
+        assert found.num_rows == 2 * len(mine)
+        if len(mine):
+            assert np.array_equal(found.column("n").to_numpy(), np.concatenate([mine] * 2))
+    assert kept.whole(files).num_rows == 2 * len(everything)
+
+
+def test_a_file_without_records_has_none(tmp_path: Path) -> None:
+    file = kept.Writer(str(tmp_path / "a"), pa.schema([("n", pa.int64())]))
+    file.close()
+    files = [kept.Kept(str(tmp_path / "a"), 0)]
+    assert [*kept.records(files, 0, 10)] == []
+    assert kept.whole(files).num_rows == 0
+    assert kept.whole(files, 1).num_rows == 0

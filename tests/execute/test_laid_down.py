@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from spark_jobs.execute.run import partitions
+from spark_jobs.execute.tasks import level
 from tests.execute import pipelines
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from spark_jobs.execute.tasks.spec import JobSpec
 
+MAPS = Path("/proc/self/maps")
 PIPELINE = """
 pipeline: {{ name: p }}
 nodes:
@@ -110,6 +112,30 @@ def test_bytes_are_the_same_as_in_one_task(
         assert max(len(spec.loads) for spec in jobs if spec.job.readers) > 2
         read = [spec for spec in jobs if spec.job.sources and not spec.measures_only]
         assert len(read) == len([spec for spec in jobs if spec.job.number == 0])
+
+
+@pytest.mark.skipif(not MAPS.exists(), reason="the system does not tell what is mapped")
+def test_tasks_that_went_on_hold_no_record(
+    tmp_path: Path, jobs: list[JobSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor what they were mapped from, before anybody looks for garbage."""
+    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, "2000")
+    held: list[str] = []
+
+    class Watched(level.Task):
+        def release(self) -> None:
+            super().release()
+            held.extend(line for line in MAPS.read_text().splitlines() if ".part" in line)
+
+    monkeypatch.setattr(level, "Task", Watched)
+    gc.collect()
+    gc.disable()
+    try:
+        _run(tmp_path, next(iter(FORMATS)))
+    finally:
+        gc.enable()
+    assert any(spec.job.readers for spec in jobs)
+    assert held == []
 
 
 def test_files_of_one_size_stay_with_those_who_read_them(

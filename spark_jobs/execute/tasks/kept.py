@@ -1,14 +1,18 @@
-"""Records that an earlier job wrote down, in files of Arrow batches in record order."""
+"""Records that an earlier job wrote down, in files of Arrow batches in record order.
+
+A file ends with a list of its batches: who wants some of them does not look at the others.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from spark_jobs.execute.tasks import part_file
-from spark_jobs.nodes import operator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,8 +20,8 @@ if TYPE_CHECKING:
 #: What a process has touched of a mapped file counts as its memory. Behind so much the file is mapped anew, and the old
 #: mapping goes with the last of its records.
 _TOUCHED_BYTES = 8 << 20
-#: Of a batch that is passed over a page is looked at, and the system maps so much around it.
-_AROUND_BYTES = 64 << 10
+#: The metadata of a file's last batch, which has no records: how many each of the others has, and whose it is.
+_ROWS, _PARTITIONS = b"rows", b"partitions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,28 @@ class Kept:
 
     path: str
     records: int
+
+
+class Writer:
+    """Writes records down, and at last the list of their batches."""
+
+    def __init__(self, path: str, schema: pa.Schema) -> None:
+        self._file = pa.ipc.new_file(path, schema)
+        self._schema = schema
+        self._rows: list[int] = []
+        self._partitions: list[int | None] = []
+
+    def write_batch(self, batch: pa.RecordBatch, partition: int | None = None) -> None:
+        """Append records; those of a partition, where they are read by partitions."""
+        self._file.write_batch(batch)
+        self._rows.append(batch.num_rows)
+        self._partitions.append(partition)
+
+    def close(self) -> None:
+        """Write the list."""
+        listed = {_ROWS: json.dumps(self._rows), _PARTITIONS: json.dumps(self._partitions)}
+        self._file.write_batch(pa.RecordBatch.from_pylist([], schema=self._schema), listed)
+        self._file.close()
 
 
 def whole(files: Sequence[Kept], partition: int | None = None) -> pa.Table:
@@ -37,15 +63,24 @@ def whole(files: Sequence[Kept], partition: int | None = None) -> pa.Table:
         starts = range(0, len(files), part_file.MOST_OPEN)
         copies = [whole(files[start : start + part_file.MOST_OPEN], partition).combine_chunks() for start in starts]
         return pa.concat_tables(copies, promote_options="default")
-    opened = [part_file.mapped(each.path) for each in files]
-    if partition is None:
-        tables = [file.read_all() for file in opened]
-    else:
-        found = [file.get_batch_with_custom_metadata(i) for file in opened for i in range(file.num_record_batches)]
-        wanted = str(partition).encode()
-        mine = [each.batch for each in found if each.custom_metadata[operator.PARTITION] == wanted]
-        tables = [pa.Table.from_batches([batch]) for batch in mine]
+    tables = [table for each in files for table in _of_partition(each.path, partition)]
     return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
+
+
+def _of_partition(path: str, partition: int | None) -> list[pa.Table]:
+    file = part_file.mapped(path)
+    if partition is None:
+        return [file.read_all()]
+    with part_file.unchanged(path):
+        mine = [file.get_batch(number) for number, whose in enumerate(_listed(file, _PARTITIONS)) if whose == partition]
+    return [pa.Table.from_batches([batch]) for batch in mine]
+
+
+def _listed(file: pa.ipc.RecordBatchFileReader, what: bytes) -> list[int]:
+    """What the list of a file says of each batch that has records."""
+    told = file.get_batch_with_custom_metadata(file.num_record_batches - 1).custom_metadata[what]
+    found: list[int] = json.loads(told)
+    return found
 
 
 def records(files: Sequence[Kept], start: int, end: int) -> Iterator[pa.Table]:
@@ -53,18 +88,20 @@ def records(files: Sequence[Kept], start: int, end: int) -> Iterator[pa.Table]:
     first = 0
     for each in files:
         if first < end and first + each.records > start:
-            with part_file.unchanged(each.path):
-                file, touched = part_file.mapped(each.path), 0
-                for number in range(file.num_record_batches):
-                    if touched > _TOUCHED_BYTES:
-                        file, touched = part_file.mapped(each.path), 0
-                    batch = file.get_batch(number)
-                    low, high = max(start - first, 0), min(end - first, batch.num_rows)
-                    touched += batch.nbytes if low < high else _AROUND_BYTES
-                    if low < high:
-                        yield pa.Table.from_batches([batch.slice(low, high - low)])
-                    first += batch.num_rows
-                    if first >= end:
-                        return
-        else:
-            first += each.records
+            yield from _between(each.path, start - first, end - first)
+        first += each.records
+
+
+def _between(path: str, start: int, end: int) -> Iterator[pa.Table]:
+    with part_file.unchanged(path):
+        file, touched = part_file.mapped(path), 0
+        rows = _listed(file, _ROWS)
+        for number, (first, count) in enumerate(zip(accumulate(rows, initial=0), rows, strict=False)):
+            low, high = max(start - first, 0), min(end - first, count)
+            if low >= high:
+                continue
+            if touched > _TOUCHED_BYTES:
+                file, touched = part_file.mapped(path), 0
+            batch = file.get_batch(number)
+            touched += batch.nbytes
+            yield pa.Table.from_batches([batch.slice(low, high - low)])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 #: So many parts are mapped at a time: a process may have some thousand files open, a run more parts.
 MOST_OPEN = 128
@@ -34,9 +34,9 @@ class PartFile:
         """Append what the file takes."""
         self._named(self._file.write, *data)
 
-    def write_batch(self, batch: pa.RecordBatch, metadata: Mapping[str, str] | None = None) -> None:
-        """Append records, where the file holds records."""
-        self._named(self._file.write_batch, batch, metadata)
+    def write_batch(self, batch: pa.RecordBatch, partition: int | None = None) -> None:
+        """Append records, where the file holds records (`kept.Writer`)."""
+        self._named(self._file.write_batch, batch, partition)
         self.records += batch.num_rows
 
     def close(self) -> None:

@@ -171,7 +171,7 @@ class Task(failing.Failing):
 
     def materialize(self, need: Need, lane: tuple[int, ...], schema: pa.Schema) -> Any:
         """A new file of what a later job needs."""
-        file = self._opened(self.spec.run.scratch, str(need), need.node, lambda path: pa.ipc.new_file(path, schema))
+        file = self._opened(self.spec.run.scratch, str(need), need.node, lambda path: kept.Writer(path, schema))
         self._parts.append((report.Part(need, lane, self.report.number, file.path, 0, 0), file))
         return file
 
@@ -274,6 +274,9 @@ class Task(failing.Failing):
             self.report.broken = report.Broken(error.code or "E900", str(error), node)
         except OSError as error:
             self._break(error, root)
+        finally:
+            # Its records are memory, or mapped: they would stay until somebody looks for garbage.
+            self.running = None
 
     def _break(self, error: OSError, root: str = "") -> None:
         """Note what the system refused, with the node whose part file it is about; the first trouble counts."""

@@ -11,7 +11,6 @@ from spark_jobs.cxl import engine, failure, types, values
 from spark_jobs.nodes import keys, operator, partition
 from spark_jobs.nodes.combine.compared import Compared
 from spark_jobs.nodes.combine.step import KEY, Match
-from spark_jobs.nodes.operator import PARTITION
 from spark_jobs.nodes.records import batches, columns, order
 
 if TYPE_CHECKING:
@@ -171,7 +170,7 @@ class Store(operator.Operator):
         table = pa.Table.from_batches(stored.waiting)
         stored.waiting = []
         for number, part in partition.split(table, key_names(self.step, self.qualifier), self.partitions):
-            stored.writer.write_batch(batches.gather(part), {PARTITION: str(number)})
+            stored.writer.write_batch(batches.gather(part), number)
 
 
 def combine_error(item: engine.RowFailure) -> engine.RowFailure:

@@ -311,14 +311,23 @@ def test_no_group_is_too_large_where_the_limit_is_0(ran: Any, limit: int, kept: 
     assert {entry[2] for entry in dead(found) if "size" in entry[2]} == ({"group_size_exceeded"} if not kept else set())
 
 
+@pytest.mark.parametrize("is_cut", [False, True])
 def test_under_fail_fast_a_group_that_is_too_large_ends_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_cut: bool
 ) -> None:
     without_spark.install(monkeypatch)
     head = HEAD.replace("strategy: continue", "strategy: fail_fast, max_group_buffer: 2")
     pipelines.write(tmp_path, {"pipeline.yaml": head + output("o", "s"), "in.csv": ORDERS})
+    if is_cut:
+        pipelines.cut_by(monkeypatch, 40)
     result = pipelines.run(tmp_path).result
     assert (result.exit_code, result.error and result.error.code) == (3, "group_size_exceeded")
+    assert result.error is not None
+    # The first in the order of records, wherever in a file of numbers it stands.
+    keys = [line.split(",")[0] for line in ORDERS.splitlines()[1:]]
+    number, key = next((number, key) for number, key in enumerate(keys, 1) if keys.count(key) > 2)
+    said = f"in.csv, row {number}: group ord={key} of {keys.count(key)} records is larger than max_group_buffer 2"
+    assert result.error.message == f"{said} (strategy fail_fast)"
     assert not (tmp_path / "out/o.csv").exists()
 
 

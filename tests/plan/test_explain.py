@@ -100,7 +100,10 @@ def test_correlation_shows_the_keys_of_each_node_and_what_a_failure_takes_along(
     assert "=== Correlation ===\n\nGroups: at most 9 records; a rejected group is dead letters\n" in text
     blocks = text[text.index("=== Correlation") : text.index("=== Retraction")].strip().split("\n\n")
     found = {block.splitlines()[0].strip(":"): block for block in blocks[2:]}
-    assert "takes along the records of its source with the same key (orders by id)" in found["source 'orders'"]
+    assert (
+        "takes along the records of its source with the same key (orders by id, but at 'large' none)"
+        in found["source 'orders'"]
+    )
     assert "retractable: group_by leaves out id, so a row mixes correlation groups" in found["aggregate 'sums'"]
     assert "takes the row's records back out of every output and aggregate" in found["output 'large'"]
     assert "fan-out: primary: of no effect: its rows are of no group" in found["output 'large'"]
@@ -170,7 +173,7 @@ def test_a_failure_is_said_to_take_along_what_has_less_of_its_key(tmp_path: Path
     ]
     plan = test_correlation.planned(tmp_path, *nodes, strategy="continue")
     found = {name: node["failure"] for name, node in json.loads(explain.as_json(plan))["correlation"]["nodes"].items()}
-    of_a = "a by id, reg, but at 'to_m', 'to_sums' by id alone, but at 'to_c' by reg alone"
+    of_a = "a by id, reg, but at 'to_m', 'to_sums' by id alone, at 'to_c' by reg alone"
     along = "takes along the records of its source with the same key"
     assert found["a"] == found["to_a"] == found["c"] == f"{along} ({of_a})"
     assert found["b"] == found["to_b"] == f"{along} (b by id)"
@@ -194,7 +197,7 @@ def test_the_rows_of_time_windows_are_of_the_groups_that_are_left(tmp_path: Path
     along = "of a row of 'by_id': takes along its groups by id, of all sources of its records"
     assert found["by_id"] == found["to_id"] == along
     assert found["by_v"] == found["to_v"] == "of a row of 'by_v': stays alone"
-    assert found["a"].endswith("(a by id, reg, but at 'to_id' by id alone)")
+    assert found["a"].endswith("(a by id, reg, but at 'to_id' by id alone, at 'to_v' none)")
 
 
 @pytest.mark.parametrize("key", ["id", ["id", "reg"]])

@@ -40,10 +40,13 @@ class TooLarge:
     Args:
         groups: their numbers, their first records at outputs, and what is said of them.
         records: all their records, ascending.
+        earliest: the split and the row that the first of them begins with, in the order of records, and what is said of
+            it.
     """
 
     groups: pa.Table
     records: np.ndarray
+    earliest: tuple[int, int, str]
 
 
 def too_large(came: Facts, failed: pa.Table, limit: int, folder: str) -> TooLarge | None:
@@ -70,7 +73,9 @@ def too_large(came: Facts, failed: pa.Table, limit: int, folder: str) -> TooLarg
     at, _ = ordered.rows_of(failed.column("group").to_numpy(), numbers)
     records = ordered.once(folder, DEAD, _records(mine, failed.take(pa.array(at))), DEAD.names)
     told = pa.table([numbers, first.column("record"), whys], schema=OVERSIZED)
-    return TooLarge(told, records.column("record").to_numpy())
+    splits, rows = (first.column(name).to_numpy() for name in ("split", "row"))
+    place = int(np.lexsort((rows, splits))[0])
+    return TooLarge(told, records.column("record").to_numpy(), (int(splits[place]), int(rows[place]), whys[place]))
 
 
 def _placed(came: pa.Table) -> pa.Table:

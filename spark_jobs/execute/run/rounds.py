@@ -86,6 +86,8 @@ class Rounds:
     _rows: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     #: The records of groups that are too large.
     _oversized: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    #: Where the first such group begins, by split and row, and what is said of it.
+    _earliest: tuple[int, int, str] | None = None
     #: Failures of which the groups of some are still to be found, and the pass that they are of.
     _keyless: tuple[Facts, Products] | None = None
     #: What is to be looked for: the records of groups, the sizes in buckets.
@@ -283,18 +285,23 @@ class Rounds:
         found = sizes.too_large(came, self.blame.whole, self.plan.limit, self.run.scratch)
         if found is not None:
             self._oversized, self.too_large = found.records, found.groups.num_rows
+            self._earliest = found.earliest
             self.known = replace(self.known, oversized=self._written("oversized", found.groups))
             self.are_over = False
 
-    def refuse_oversized(self) -> None:
+    def refuse_oversized(self, products: Products) -> None:
         """Under `fail_fast` a group that is too large ends the run (decision 107).
 
         Raises:
-            RunFailed: there is one.
+            RunFailed: there is one; the first in the order of records is named.
         """
-        if self.known.oversized is not None and self.run.strategy is plans.Strategy.FAIL_FAST:
-            why = part_file.mapped(self.known.oversized).read_all().column("why")[0].as_py()
-            raise RunFailed(ExitCode.EVALUATION, str(Category.GROUP_SIZE), f"{why} (strategy {self.run.strategy})")
+        if self._earliest is not None and self.run.strategy is plans.Strategy.FAIL_FAST:
+            split, row, why = self._earliest
+            # The row of a global aggregate may begin with no record.
+            number = products.rows_before.get(split, 0) + row + 1
+            place = f"{products.inputs.file_name(split, -1)}, row {number}: " if split >= 0 else ""
+            why = f"{place}{why} (strategy {self.run.strategy})"
+            raise RunFailed(ExitCode.EVALUATION, str(Category.GROUP_SIZE), why)
 
     def settle(self, spark: SparkSession, products: Products) -> None:
         """The dead letters of all rounds become those of the last pass, and so do log lines about their records."""

@@ -182,7 +182,7 @@ class Work:
             if rounds.are_over:
                 rounds.settle(spark, self.products)
                 return
-            rounds.refuse_oversized()
+            rounds.refuse_oversized(self.products)
             self.wanted = replace(self.wanted, known=rounds.known, held=rounds.held(self.products))
 
     def _over(self, spark: SparkSession, looking: Known | None = None) -> Products:

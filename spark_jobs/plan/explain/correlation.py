@@ -106,13 +106,13 @@ def _reach(plan: Plan, found: Correlation) -> Reach:
         views: dict[tuple[str, ...], dict[str, None]] = {}
         for output in plan.outputs:
             of_source = [each.fields for each in known.standings[output].memberships if source in each.domain]
-            if not of_source and source in found.nodes[output].records_of:
+            if not of_source and source in found.nodes[output].sources:
                 of_source = [()]
             for fields in of_source:
                 if set(fields) < set(key):
                     views.setdefault(fields, {})[output] = None
-        less = (f", but at {_quoted(names)} {_by(view)}" for view, names in views.items())
-        by_source[source] = f"{source} by {', '.join(key)}{''.join(less)}"
+        less = ", ".join(f"at {_quoted(names)} {_by(view)}" for view, names in views.items())
+        by_source[source] = f"{source} by {', '.join(key)}{f', but {less}' if less else ''}"
     return Reach(by_source, frozenset(name for name in plan.outputs if known.standings[name].memberships))
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyarrow import json
 
 from spark_jobs.cxl import values
+from spark_jobs.formats.json import regular
 from spark_jobs.formats.json.texts import decoding
 from spark_jobs.formats.json.texts.portions import count_of
 
@@ -92,12 +93,14 @@ def read(text: bytes, count: int, schema: pa.Schema, unexpected: str = "ignore")
         text: one likely object a line, with LF between them and without traps.
         count: how many they are.
         schema: the columns to read.
-        unexpected: what becomes of members that the schema lacks: `ignore` or `infer`.
+        unexpected: what becomes of members that the schema lacks: `ignore`, `infer` or `error`.
 
     Raises:
         Refused: at least one object needs the exact way.
         NoInt: the same because of its number.
     """
+    if unexpected == "ignore" and (found := regular.read(text, count, schema)) is not None:
+        return found
     try:
         table = json.read_json(
             pa.BufferReader(text),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_jobs.formats.json import arrow, members, spreading, undeclared
+from spark_jobs.formats.json import arrow, members, regular, spreading, undeclared
 from spark_jobs.formats.json.texts import portions
 
 if TYPE_CHECKING:
@@ -70,6 +70,9 @@ class Noticing:
         """
         whole = self._whole(kinds) if self._refusals < _REFUSALS else None
         if whole is not None:
+            found = regular.read(text, count, schema, _scalars(whole))
+            if found is not None:
+                return found
             try:
                 return arrow.read(text, count, whole, "error")
             except (arrow.Refused, arrow.NoInt):
@@ -101,6 +104,11 @@ class Noticing:
         if any(path[:at] in paths for path in paths for at in range(1, len(path))):
             return None
         return pa.schema(list(spreading.structure(paths)))
+
+
+def _scalars(schema: pa.Schema) -> frozenset[str]:
+    """The columns that are no objects."""
+    return frozenset(field.name for field in schema if not pa.types.is_struct(field.type))
 
 
 def _leaves(record: dict[str, Any], prefix: Path) -> Iterable[tuple[Path, Any]]:

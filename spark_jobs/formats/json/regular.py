@@ -141,8 +141,8 @@ class _Objects:
         starts = [self._quotes[member.quote] - member.lead for member in shape.members]
         ends = np.append(starts[0][1:] - 1, self._size)
         starts.append(ends - len(shape.behind))
-        _demand(bool(starts[0][0] == 0 and (self._found[ends[:-1]] == ord("\n")).all()))
         self._expect(starts, [*(member.before for member in shape.members), shape.behind])
+        _demand(bool(starts[0][0] == 0 and (self._found[ends[:-1]] == ord("\n")).all()))
         arrays: dict[str, pa.Array] = {}
         for member, at, end in zip(shape.members, starts, starts[1:], strict=False):
             begin = at + len(member.before)
@@ -164,6 +164,8 @@ class _Objects:
         """What stands between values."""
         others = np.zeros(self._quotes.shape[1], dtype=np.uint64)
         for at, literal in zip(starts, literals, strict=True):
+            # They ascend, as quotes do.
+            _demand(bool(at[0] >= 0 and at[-1] + len(literal) <= len(self._found)))
             for start in range(0, len(literal), _WORD):
                 others |= self._differences(at + start, literal[start : start + _WORD])
         _demand(not others.any())
@@ -208,9 +210,12 @@ class _Objects:
             begin, end = begin[~nulls], end[~nulls]
         self._demand_numbers(begin, end, texts)
         try:
-            return pc.cast(texts, kind)
+            array = pc.cast(texts, kind)
         except pa.ArrowInvalid:
             raise _Irregular from None
+        if kind == pa.float64():
+            _demand(pc.all(pc.is_finite(array)).as_py())
+        return array
 
     def _demand_numbers(self, begin: Places, end: Places, texts: pa.StringArray) -> None:
         """The values are spelled as JSON has numbers: what else Arrow converts is told by how it begins and ends."""

@@ -147,6 +147,11 @@ def test_changed_bytes_are_noticed(data: st.DataObject, members: list[str]) -> N
     agree(changed, changed.count(b"\n") + (not changed.endswith(b"\n")), kinds(members), None)
 
 
+@pytest.mark.parametrize("last", ['{"s1":0 , "s2":""}', '{"s1":"""""}', '{""""', '""""""{}'])
+def test_quotes_at_other_places_are_noticed(last: str) -> None:
+    assert regular.read(f'{{"s1":"" , "s2":0}}\n{last}'.encode(), 2, kinds(["s1", "s2"])) is None
+
+
 def test_a_member_that_is_not_known_is_left_to_arrow() -> None:
     text = b'{"i1":1,"x":2}\n{"i1":3,"x":4}'
     assert regular.read(text, 2, kinds(["i1"]), {"i1"}) is None

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 #: Layout types whose fields hold numbers.
 NUMBERS = frozenset({"integer", "int", "float", "decimal", "number"})
+#: Those whose fields hold dates and date-times.
+TIMES = frozenset({"date", "datetime", "date_time"})
 #: Those that can have digits behind a point.
 _SCALED = frozenset({"float", "decimal", "number"})
 #: What fields of one name have to say alike in all kinds of records: they are one column.
@@ -59,6 +61,11 @@ class Field:
     def is_number(self) -> bool:
         """Whether it holds numbers."""
         return self.type in NUMBERS
+
+    @property
+    def is_time(self) -> bool:
+        """Whether it holds dates or date-times."""
+        return self.type in TIMES
 
 
 @dataclass(frozen=True)

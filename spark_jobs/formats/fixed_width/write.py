@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _LINE_ENDS = {LineSeparator.LF: "\n", LineSeparator.CR_LF: "\r\n", LineSeparator.NONE: ""}
 _NUMBERS = (Kind.INT, Kind.FLOAT, Kind.NUMERIC)
+_TIMES = (Kind.DATE, Kind.DATETIME)
+_TIME_HELP = "make the field wider, or give it a `format` that fits, such as '%Y%m%d'"
 _MAP_HELP = "make it a scalar in CXL before the emit"
 
 
@@ -135,10 +137,13 @@ class FixedWidthWriter:
         long = pc.indices_nonzero(pc.greater(sizes, field.width)).to_pylist()
         if not long:
             return text
-        if (field.truncation or ("error" if self._is_number(field) else "warn")) == "error":
+        # A number or a date that is cut is another one, or none.
+        is_whole = self._is_number(field) or self._is_time(field)
+        if (field.truncation or ("error" if is_whole else "warn")) == "error":
             shown = text[long[0]].as_py()
             message = f"field '{field.name}': value '{shown}' ({sizes[long[0]]} bytes) exceeds width {field.width}"
-            raise format.Unfit(f"{message} — truncation policy is 'error'")
+            help_text = f"; {_TIME_HELP}" if self._is_time(field) else ""
+            raise format.Unfit(f"{message} — truncation policy is 'error'{help_text}")
         texts = text.to_pylist()
         for row in long:
             texts[row] = self._widths.cut(texts[row], field.width)
@@ -155,8 +160,15 @@ class FixedWidthWriter:
 
     def _is_number(self, field: Field) -> bool:
         """Whether a field holds numbers, by its own type or else that of its column."""
+        return field.is_number or (field.type is None and self._kind_of(field) in _NUMBERS)
+
+    def _is_time(self, field: Field) -> bool:
+        """Whether a field holds dates or date-times, likewise."""
+        return field.is_time or (field.type is None and self._kind_of(field) in _TIMES)
+
+    def _kind_of(self, field: Field) -> Kind | None:
         known = self._places.get(field.column)
-        return field.is_number or (field.type is None and known is not None and known[1].type.kind in _NUMBERS)
+        return None if known is None else known[1].type.kind
 
     def _filled(self, field: Field, cell: pa.StringArray) -> pa.StringArray:
         """The texts as long as the field: numbers stand to the right where nothing else is said."""
@@ -166,7 +178,7 @@ class FixedWidthWriter:
     def _texts(self, field: Field, column: Column, array: pa.Array, failed: dict[int, Failure]) -> pa.StringArray:
         if column.type.is_dynamic:
             return self._dynamic(field, column, array, failed)
-        if field.format and column.type.kind in (Kind.DATE, Kind.DATETIME):
+        if field.format and column.type.kind in _TIMES:
             form = field.format
             return pa.array(
                 [None if one is None else strftime.write(one, form) for one in array.to_pylist()], pa.string()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -211,6 +212,45 @@ def test_places_are_bytes_so_that_encodings_have_ascii(encoding: str) -> None:
 def test_an_encoding_whose_characters_depend_on_others_has_no_places(encoding: str) -> None:
     ((key, text),) = FixedWidthWrite(encoding=encoding).problems()
     assert (key, "bytes mean what those before them say" in text) == ("encoding", True)
+
+
+@pytest.mark.parametrize(
+    ("static", "value", "text", "short"),
+    [
+        (types.DATE, date(2024, 2, 29), "2024-02-29", "%y%m%d"),
+        (types.DATETIME, datetime(2024, 2, 29, 1, 2), "2024-02-29T01:02:00", "%H%M"),
+    ],
+    ids=str,
+)
+def test_a_date_that_is_too_long_ends_the_run(static: types.Type, value: date, text: str, short: str) -> None:
+    """Cut, it would be another one."""
+    columns = {"d": (static, [None, value])}
+    field = {"name": "d", "start": 0, "width": len(text)}
+    assert write(columns, layout(field)) == (f"{'':{len(text)}}\n{text}\n".encode(), [])
+    for width in (len(text) - 1, 8):
+        field = {"name": "d", "start": 0, "width": width}
+        for more in ({}, {"type": "date"}, {"type": "datetime"}, {"truncation": "error"}):
+            with pytest.raises(
+                Unfit, match=rf"field 'd': value '{text}' \(\d+ bytes\) exceeds width {width} .*`format`"
+            ):
+                write(columns, layout(field | more))
+        for more in ({"type": "string"}, {"truncation": "warn"}, {"truncation": "silent"}):
+            assert write(columns, layout(field | more)) == (f"{'':{width}}\n{text[:width]}\n".encode(), [])
+        shown = f"{value:{short}}"
+        assert write(columns, layout(field | {"format": short})) == (
+            f"{'':{width}}\n{shown:{width}}\n".encode(),
+            [],
+        )
+
+
+def test_a_text_in_a_field_of_dates_is_not_cut() -> None:
+    field = {"name": "d", "start": 0, "width": 4, "type": "date"}
+    with pytest.raises(Unfit, match=r"value '2024-02-29' \(10 bytes\) exceeds width 4"):
+        write({"d": (types.ANY, [date(2024, 2, 29)])}, layout(field))
+    assert write({"d": (types.ANY, [date(2024, 2, 29)])}, layout({"name": "d", "start": 0, "width": 4})) == (
+        b"2024\n",
+        [],
+    )
 
 
 def test_widths_are_bytes_of_the_encoding(tmp_path: Path) -> None:

@@ -200,6 +200,28 @@ def test_the_rows_of_time_windows_are_of_the_groups_that_are_left(tmp_path: Path
     assert found["a"].endswith("(a by id, reg, but at 'to_id' by id alone, at 'to_v' none)")
 
 
+def test_rows_of_rows_are_retractable_for_what_they_are_made_of(tmp_path: Path) -> None:
+    a, hour = test_correlation.source("a", ["id", "reg"], watermark={"column": "at"}), {"tumbling": {"size": "1h"}}
+    total = test_correlation.total
+    first, second = total("x", "a", ["reg", "v"]), total("y", "x", ["reg"])
+    second["config"]["cxl"] = "emit n = count(*)"
+    nodes = [a, first, second, total("z", "a", ["v"], time_window=hour)]
+    plan = test_correlation.planned(tmp_path, *nodes, *(test_correlation.output(name, f"o{name}") for name in "xyz"))
+    text = explain.text(plan)
+    mixes = "so a row mixes correlation groups"
+    for lines in (
+        ["ends here: $ck.id", f"groups: retractable: group_by leaves out id, {mixes}"],
+        ["ends here: $ck.aggregate.x", f"groups: retractable: it is made of rows of 'x', {mixes}"],
+        [
+            "ends here: $ck.id, $ck.reg",
+            "groups: mixed for good: group_by leaves out id, reg, and time windows are not computed again",
+        ],
+        ["memory: none for each row; a round computes the groups again, from the records that stay."],
+    ):
+        assert "".join(f"  {line}\n" for line in lines) in text
+    assert "bytes/row" not in text
+
+
 @pytest.mark.parametrize("key", ["id", ["id", "reg"]])
 def test_no_policy_decides_of_rows_without_groups(key: Any, tmp_path: Path) -> None:
     a, b = test_correlation.source("a", key), test_correlation.source("b")

@@ -46,7 +46,10 @@ class Shown:
     @property
     def files(self) -> pa.Array:
         """The file of each record."""
-        splits, sources = (self._part.column(name).to_numpy().astype(np.int64) for name in ("split", "source"))
+        return self._files("")
+
+    def _files(self, of: str) -> pa.Array:
+        splits, sources = (self._part.column(of + name).to_numpy().astype(np.int64) for name in ("split", "source"))
         both = pa.array((splits << 32) + sources + 1)
         return _named(both, lambda key: self._inputs.file_name(key >> 32, (key & 0xFFFFFFFF) - 1))
 
@@ -59,10 +62,24 @@ class Shown:
     @cached_property
     def row_texts(self) -> pa.Array:
         """The number of each record in its file; empty where there is no record."""
-        splits = single(self._part.column("split")).dictionary_encode()
+        return self._row_texts("")
+
+    def _row_texts(self, of: str) -> pa.Array:
+        splits = single(self._part.column(of + "split")).dictionary_encode()
         before = pa.array([self._before.get(split, 0) for split in splits.dictionary.to_pylist()], pa.int64())
-        numbers = pc.add(pc.add(before.take(splits.indices), single(self._part.column("row"))), 1)
+        numbers = pc.add(pc.add(before.take(splits.indices), single(self._part.column(of + "row"))), 1)
         return pc.if_else(pc.greater(numbers, 0), numbers.cast(pa.string()), "")
+
+    @property
+    def _drivers(self) -> pa.Array:
+        """The driver's record that a build side's was refused with, in words; empty where there is none."""
+        is_beside = pc.greater_equal(single(self._part.column("cause_split")), 0)
+        if not pc.any(is_beside).as_py():
+            return pa.repeat(pa.scalar(""), self._part.num_rows)
+        place = pc.binary_join_element_wise(
+            " (joined to ", self._files("cause_"), ", row ", self._row_texts("cause_"), ")", ""
+        )
+        return pc.if_else(is_beside, place, "")
 
     @property
     def values(self) -> pa.Array:
@@ -74,7 +91,7 @@ class Shown:
         """`row N: field 'f': detail`.
 
         Unless all places are wanted, a validation has the rule's own words (decision 63), and collateral names the row
-        that failed, not its own.
+        that failed, not its own. A build side's record names the driver's with which it failed.
         """
         plain = () if with_places else (Category.CORRELATED, Category.VALIDATION)
         is_plain = [why.category in plain for why in self._whys]
@@ -85,7 +102,7 @@ class Shown:
         value = pc.if_else(has_value, single(self._part.column("value")), "")
         return pc.binary_join_element_wise(
             place, pa.array(fields).take(self._reason), single(self._part.column("detail")),
-            self.each("before"), value, self.each("after"), "", null_handling="replace",
+            self.each("before"), value, self.each("after"), self._drivers, "", null_handling="replace",
         )  # fmt: skip
 
 

@@ -60,7 +60,8 @@ def tell_unpublished(rows: Rows, reports: Sequence[Letters], dead: int) -> None:
         if told >= UNPUBLISHED:
             break
     if left > told:
-        logs.LOG.warning("%s", f"{left - told} more dead letters; a run that fails writes no file of them")
+        more = "1 more dead letter" if left - told == 1 else f"{left - told} more dead letters"
+        logs.LOG.warning("%s; a run that fails writes no file of them", more)
 
 
 def _named(rows: Rows, reports: Sequence[Letters]) -> list[tuple[str, Reason]]:

@@ -64,7 +64,7 @@ def _strategy(strategy: Strategy) -> str:
 def _said(plan: Plan, found: Correlation, keys: NodeKeys, reach: Reach) -> Iterator[tuple[str, str]]:
     yield "keys", _listed(keys.columns) or _without(keys)
     if keys.left_out:
-        yield "ends here", ", ".join(map(_shown, keys.left_out))
+        yield "ends here", _listed(map(CORRELATION.of, keys.left_out))
     if keys.joined:
         yield "joined", f"a row leaves with the groups of the records of {_quoted(keys.joined)} that it was joined to"
     if keys.grouping is not None:
@@ -84,12 +84,16 @@ def _without(keys: NodeKeys) -> str:
 
 
 def _grouping(keys: NodeKeys) -> str:
-    left_out = ", ".join(map(_shown, keys.left_out))
+    fields = [field for field in keys.left_out if numbered(field) is None]
+    made_of = [name for field in keys.left_out if (name := numbered(field)) is not None]
+    reasons = [f"group_by leaves out {_listed(fields)}"] if fields else []
+    reasons += [f"it is made of rows of {_quoted(made_of)}"] if made_of else []
+    why = " and ".join(reasons)
     is_of = f"a row is rejected with its groups by {', '.join(keys.fields)} alone" if keys.fields else "mixed for good"
     return {
         Grouping.STRICT: "strict: group_by has every key field, so a row is rejected with its correlation group",
-        Grouping.RELAXED: f"retractable: group_by leaves out {left_out}, so a row mixes correlation groups",
-        Grouping.OPEN: f"{is_of}: group_by leaves out {left_out}, and time windows are not computed again",
+        Grouping.RELAXED: f"retractable: {why}, so a row mixes correlation groups",
+        Grouping.OPEN: f"{is_of}: {why}, and time windows are not computed again",
     }[keys.grouping or Grouping.STRICT]
 
 
@@ -149,11 +153,6 @@ def _of_row(found: Correlation, name: str) -> str:
 
 def _listed(columns: Iterable[str]) -> str:
     return ", ".join(columns)
-
-
-def _shown(field: str) -> str:
-    aggregate = numbered(field)
-    return field if aggregate is None else f"the rows of '{aggregate}'"
 
 
 def _quoted(names: Iterable[str]) -> str:

@@ -1,4 +1,7 @@
-"""Retraction as `explain` shows it: aggregates that leave out a correlation key field (spec/plan.md 8 and 11)."""
+"""Retraction as `explain` shows it: aggregates that leave out a correlation key field (spec/plan.md 8 and 11).
+
+The words are the book's; what it costs is said of runs here, which take nothing back out of accumulators.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.correlation import Correlation, DeferredRegion
     from spark_jobs.plan.plan import Plan
 
-#: Accumulators that can take a row back; the others are computed again from the rows that stay.
+#: Functions that the book calls reversible: a value can be taken back out of their results.
 REVERSIBLE = frozenset({"sum", "count", "collect", "any"})
 
 
@@ -35,12 +38,10 @@ def _aggregate(plan: Plan, region: DeferredRegion) -> Iterator[str]:
     step: Any = plan.by_name[region.producer].step
     buffered = [call.function for call in step.program.calls if call.function not in REVERSIBLE]
     path = "BufferRequired" if buffered else "Reversible"
-    memory = (
-        "n/a (buffer-mode holds raw contributions)" if buffered else "~8 bytes/row (cardinality unknown at plan time)"
-    )
     columns = ", ".join(f'"{column}"' for column in region.columns)
     yield f"Aggregate '{region.producer}':"
-    yield f"  retraction: relaxed-CK enabled, {path} accumulator path, lineage memory {memory}."
+    yield f"  retraction: relaxed-CK enabled, {path} accumulator path."
+    yield "  memory: none for each row; a round computes the groups again, from the records that stay."
     yield "  degrade-fallback: never taken; what spilled is computed again like all else."
     yield f"  synthetic CK: $ck.aggregate.{region.producer} (engine-stamped, hidden from default writers)"
     yield ""

@@ -73,6 +73,19 @@ def test_ranges_are_short_whatever_keys_are(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(found) < 9000 / 20
 
 
+def test_ranges_of_long_texts_are_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many bytes are in memory at a time, however few rows these are."""
+    monkeypatch.setattr(stored, "MOST_BYTES", 100_000)
+    schema = pa.schema([("record", pa.int64()), ("why", pa.large_string())])
+    rows = [{"record": row, "why": "x" * (200_000 if row == 77 else 5000)} for row in range(200)]
+    table = pa.Table.from_pylist(random.Random(1).sample(rows, 200), schema=schema)
+    found = ordered.runs(str(tmp_path), stored.slices(table, 1), lambda some: some.sort_by("record"))
+    assert len(found) >= 10
+    merged = list(ordered.merged(found, ["record"], lambda some: ordered.first_of_each(some, ["record"])))
+    assert max(part.nbytes for part in merged if 77 not in part.column("record").to_pylist()) <= 150_000
+    assert stored.kept(str(tmp_path), schema, merged).to_pylist() == rows
+
+
 def test_stored_tables_read_as_they_were_written(few: int, tmp_path: Path) -> None:
     table = drawn(3, 120).slice(7)
     found = stored.kept(str(tmp_path), SCHEMA, stored.slices(table, 13))
@@ -191,8 +204,8 @@ def seen(known: Any) -> list[Any]:
 def test_rounds_know_the_same(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, rows_meet: bool) -> None:
     whole = played(tmp_path / "whole", seed, rows_meet=rows_meet)
     assert {told[0] for told in whole} >= {str(each) for each in (Holds.KEYED, Holds.FIRST)}
-    for few in FEW:
-        monkeypatch.setattr(stored, "MOST_ROWS", few)
+    for name, few in [("MOST_BYTES", 300), *(("MOST_ROWS", few) for few in FEW)]:
+        monkeypatch.setattr(stored, name, few)
         assert played(tmp_path / f"of-{few}", seed, rows_meet=rows_meet) == whole
 
 
@@ -243,9 +256,11 @@ def test_a_run_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 # ---- tasks
 
 
-@pytest.mark.parametrize("held", [1, 4, 1 << 16])
-def test_tasks_write_facts_as_they_come(held: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks_facts, "HELD_ROWS", held)
+@pytest.mark.parametrize(
+    ("limit", "held"), [("HELD_ROWS", 1), ("HELD_ROWS", 4), ("HELD_ROWS", 1 << 16), ("HELD_BYTES", 1)]
+)
+def test_tasks_write_facts_as_they_come(limit: str, held: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks_facts, limit, held)
     found = tasks_facts.Notes(str(tmp_path / "facts.arrow"))
     some = facts(5, 20)
     for at in range(0, 20, 3):

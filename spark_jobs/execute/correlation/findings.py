@@ -6,6 +6,7 @@ Each function takes facts a portion at a time; `folder` is for tables that are l
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -101,9 +102,10 @@ class Names:
 def rejected(facts: Facts, names: Names, folder: str) -> pa.Table:
     """The groups that facts reject, each with what comes first in the order of records."""
     of_groups = facts.where("group", are=lambda portion: portion.column("group").to_numpy() != groups.NONE)
-    schema = pa.schema([noted.SCHEMA.field(name) for name in _FIRST])
-    first = ordered.once(folder, schema, of_groups.portions(*_FIRST), ["group"], _PLACE)
-    return stored.kept(folder, REJECTED, (_told(some, names) for some in stored.slices(first, _AT_ONCE)))
+    reduce = partial(ordered.first_of_each, keys=["group"], then=_PLACE)
+    firsts = ordered.merged(ordered.runs(folder, of_groups.portions(*_FIRST), reduce), ["group"], reduce)
+    told = (_told(some, names) for first in firsts for some in stored.slices(first, _AT_ONCE))
+    return stored.kept(folder, REJECTED, told)
 
 
 def _told(first: pa.Table, names: Names) -> pa.Table:

@@ -96,13 +96,13 @@ def _portions(files: Sequence[str], names: Sequence[str]) -> Iterator[pa.Table]:
     fields = sorted(FACTS.get_field_index(name) for name in names)
     schema = pa.schema([SCHEMA.field(name) for name in names])
     held: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for path in files:
         for batch in _batches(path, fields):
-            rows += batch.num_rows
-            if held and rows > stored.MOST_ROWS:
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if held and stored.are_many(rows, size):
                 yield _portion(held, schema)
-                held, rows = [], batch.num_rows
+                held, rows, size = [], batch.num_rows, batch.nbytes
             held.append(batch)
     if held:
         yield _portion(held, schema)

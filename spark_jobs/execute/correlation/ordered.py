@@ -59,6 +59,9 @@ def united(
 
 def merged(tables: Sequence[pa.Table], keys: Sequence[str], reduce: Reduce) -> Iterator[pa.Table]:
     """The rows of tables that are in order themselves, in their order, range by range."""
+    if len(tables) == 1:
+        yield tables[0]
+        return
     for parts in ranges(tables, keys):
         yield reduce(pa.concat_tables(parts))
 
@@ -100,18 +103,18 @@ class _Runs:
         self._path = os.path.join(folder, f"runs-{uuid.uuid4().hex}.arrow")
         self._reduce = reduce
         self._held: list[pa.Table] = []
-        self._rows = 0
+        self._rows = self._bytes = 0
         self._file: part_file.PartFile | None = None
 
     def add(self, part: pa.Table) -> None:
         if not part.num_rows:
             return
         self._held.append(part)
-        self._rows += part.num_rows
-        if self._rows > stored.MOST_ROWS:
+        self._rows, self._bytes = self._rows + part.num_rows, self._bytes + part.nbytes
+        if stored.are_many(self._rows, self._bytes):
             run = self._reduce(pa.concat_tables(self._held))
-            self._held, self._rows = [run], run.num_rows
-            if self._rows > stored.MOST_ROWS // 2:  # with few keys there is room for more
+            self._held, self._rows, self._bytes = [run], run.num_rows, run.nbytes
+            if stored.are_many(2 * self._rows, 2 * self._bytes):  # with few keys there is room for more
                 self._write(run)
 
     def _write(self, run: pa.Table) -> None:
@@ -119,7 +122,7 @@ class _Runs:
             schema = run.schema
             self._file = part_file.PartFile(lambda path: pa.ipc.new_file(path, schema), self._path)
         self._file.write_batch(run.combine_chunks().to_batches()[0])
-        self._held, self._rows = [], 0
+        self._held, self._rows, self._bytes = [], 0, 0
 
     def all(self) -> list[pa.Table]:
         rest = [self._reduce(pa.concat_tables(self._held))] if self._held else []
@@ -150,11 +153,12 @@ def _stretch(start: int, end: int) -> tuple[int, int]:
 
 
 def _borders(tables: Sequence[pa.Table], keys: Sequence[str]) -> Iterator[list[np.generic]]:
-    """Keys that cut tables so that about `MOST_ROWS` rows at most are between two of them."""
-    if sum(table.num_rows for table in tables) <= stored.MOST_ROWS:
+    """Keys that cut tables so that no more is between two of them than may be in memory, or little more."""
+    rows, size = sum(table.num_rows for table in tables), sum(table.nbytes for table in tables)
+    if not stored.are_many(rows, size):
         return
     # A sample stands for so many rows of its table, and from border to border there is one for each table.
-    step = max(1, stored.MOST_ROWS // (2 * len(tables)))
+    step = max(1, stored.rows_at_once(rows, size) // (2 * len(tables)))
     samples = [np.concatenate([table.column(name).to_numpy()[::step] for table in tables]) for name in keys]
     for at in np.lexsort(samples[::-1])[len(tables) :: len(tables)].tolist():
         yield [column[at] for column in samples]

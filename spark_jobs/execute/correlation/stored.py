@@ -17,31 +17,42 @@ from spark_jobs.execute.tasks import part_file
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-#: So many rows are put together in memory at a time; a table of more is in files.
+#: So many rows, or bytes, are put together in memory at a time; a table of more is in files.
 MOST_ROWS = 1 << 18
+MOST_BYTES = 1 << 26
+
+
+def are_many(rows: int, size: int) -> bool:
+    """Whether so many rows of so many bytes are too many for memory."""
+    return rows > MOST_ROWS or size > MOST_BYTES
+
+
+def rows_at_once(rows: int, size: int) -> int:
+    """How many rows may be in memory of a table that has so many, of so many bytes."""
+    return min(MOST_ROWS, max(1, MOST_BYTES * rows // max(size, 1)))
 
 
 def kept(folder: str, schema: pa.Schema, parts: Iterable[pa.Table]) -> pa.Table:
     """All parts as one table, in files of a folder where it is long; texts must be large ones, none of them null."""
     held: list[pa.Table] = []
-    rows = 0
+    rows = size = 0
     columns: _Columns | None = None
     for part in parts:
         held.append(part)
-        rows += part.num_rows
-        if rows > MOST_ROWS:
+        rows, size = rows + part.num_rows, size + part.nbytes
+        if are_many(rows, size):
             columns = columns or _Columns(folder, schema)
             columns.append(held)
-            held, rows = [], 0
+            held, rows, size = [], 0, 0
     if columns is None:
         return pa.concat_tables([schema.empty_table(), *held]).combine_chunks()
     columns.append(held)
     return columns.mapped()
 
 
-def slices(table: pa.Table, size: int | None = None) -> Iterator[pa.Table]:
+def slices(table: pa.Table, most: int | None = None) -> Iterator[pa.Table]:
     """A table, some rows at a time."""
-    step = MOST_ROWS if size is None else size
+    step = rows_at_once(table.num_rows, table.nbytes) if most is None else most
     for first in range(0, table.num_rows, step):
         yield table.slice(first, step)
 

@@ -70,9 +70,10 @@ class Holding:
             found &= (holds != Holds.FOR_GOOD) | (groups.among(np.where(is_beside, causing, own), known) >= 0)
         if self.rows is not None:
             numbers, firsts = (facts.stored(self.rows, name).to_numpy() for name in ("number", "record"))
-            found &= (holds != Holds.ROW) | np.where(
-                is_beside, groups.among(causing, np.sort(firsts)) >= 0, groups.among(group, numbers) >= 0
-            )
+            are_known = groups.among(group, numbers) >= 0
+            if is_beside.any():
+                are_known = np.where(is_beside, groups.among(causing, np.sort(firsts)) >= 0, are_known)
+            found &= (holds != Holds.ROW) | are_known
         return found
 
 

@@ -17,8 +17,9 @@ from spark_jobs.execute.tasks import part_file
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: So many facts of a task are in memory; then they are written.
+#: So many facts of a task, or bytes of them, are in memory; then they are written.
 HELD_ROWS = 1 << 16
+HELD_BYTES = 1 << 23
 #: A record's row in its split; what is above is the number of the split.
 ROW_BITS = 34
 #: What a task has found: a failing record, or -1; the group that its failure rejects, or 0; the aggregate's group whose
@@ -61,7 +62,7 @@ class Notes:
     def __init__(self, path: str) -> None:
         self.path = path
         self._held: list[pa.Table] = []
-        self._rows = 0
+        self._rows = self._bytes = 0
         self._file: part_file.PartFile | None = None
 
     def add(self, facts: pa.Table) -> None:
@@ -71,8 +72,8 @@ class Notes:
             OSError: they cannot be written.
         """
         self._held.append(facts)
-        self._rows += facts.num_rows
-        if self._rows >= HELD_ROWS:
+        self._rows, self._bytes = self._rows + facts.num_rows, self._bytes + facts.nbytes
+        if self._rows >= HELD_ROWS or self._bytes >= HELD_BYTES:
             self._write()
 
     def close(self) -> bool:
@@ -94,7 +95,7 @@ class Notes:
             self._file = part_file.PartFile(lambda path: pa.ipc.new_file(path, FACTS, options=options), self.path)
         for batch in pa.concat_tables(self._held).combine_chunks().to_batches():
             self._file.write_batch(batch)
-        self._held, self._rows = [], 0
+        self._held, self._rows, self._bytes = [], 0, 0
 
 
 @dataclass(frozen=True)

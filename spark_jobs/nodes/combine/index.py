@@ -297,8 +297,11 @@ class BuildTable:
             waiting += [(middle, end), (start, middle)]
 
     def _row_by_row(self, located: Located) -> tuple[np.ndarray, np.ndarray]:
-        """All positions of the stretches."""
+        """All positions of the stretches; mostly a key has one record, or none."""
         counts = located.counts
+        if counts.max(initial=0) < 2:
+            chosen = np.flatnonzero(counts)
+            return self._rows(located, chosen, located.starts[chosen])
         chosen = np.repeat(np.arange(len(located)), counts)
         offsets = np.arange(len(chosen)) - np.repeat(np.cumsum(counts) - counts, counts)
         return self._rows(located, chosen, np.repeat(located.starts, counts) + offsets)

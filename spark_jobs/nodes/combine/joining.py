@@ -221,7 +221,6 @@ class Joining(operator.Operator):
 
     def _joined(self, batch: batches.Batch, pairs: Pairs, program: typed.Program) -> batches.Batch:
         """The candidate pairs as records of qualified columns: those that a program reads."""
-        driver = pa.array(pairs.driver)
         build_rows = {q: pa.array(rows, mask=rows < 0) for q, rows in pairs.builds.items()}
         columns = {}
         for name in sorted(program.columns):
@@ -230,12 +229,12 @@ class Joining(operator.Operator):
             data = batch.data if is_driver else self.tables[qualifier].records
             is_declared = (qualifier, column) not in self.step.undeclared
             found = data.column(column) if is_declared else batches.undeclared(data, column)
-            columns[name] = found.take(driver if is_driver else build_rows[qualifier])
+            columns[name] = pairs.of_drivers(found) if is_driver else found.take(build_rows[qualifier])
         if not columns:
-            columns[engine_columns.NONE.name] = pa.nulls(len(driver))
+            columns[engine_columns.NONE.name] = pa.nulls(len(pairs.driver))
         around = engine_columns.around(batch.data.schema.names)
-        columns |= {name: batch.data.column(name).take(driver) for name in around}
-        return replace(batch, data=pa.RecordBatch.from_pydict(columns), rows=batch.rows.take(driver))
+        columns |= {name: pairs.of_drivers(batch.data.column(name)) for name in around}
+        return replace(batch, data=pa.RecordBatch.from_pydict(columns), rows=pairs.of_drivers(batch.rows))
 
     def _tested(self, batch: batches.Batch, pairs: Pairs, qualifier: str) -> tuple[np.ndarray, list[engine.RowFailure]]:
         """The pairs for which a part of the rest of `where` is true, and the drivers for which it fails.
@@ -312,10 +311,9 @@ class Joining(operator.Operator):
 
     def _push(self, batch: batches.Batch, pairs: Pairs, columns: dict[str, pa.Array]) -> None:
         """The output records, with what rides along unseen: widened columns of the driver, carried keys."""
-        driver = pa.array(pairs.driver)
         out = {column.name: columns[column.name] for column in self.step.output if column.name in columns}
         data = pa.RecordBatch.from_pydict(out | self._riding(batch, pairs))
-        self.give(replace(batch, data=data, rows=batch.rows.take(driver)))
+        self.give(replace(batch, data=data, rows=pairs.of_drivers(batch.rows)))
 
     def _riding(self, batch: batches.Batch, pairs: Pairs) -> dict[str, pa.Array]:
         """What rides along with results."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -17,6 +19,19 @@ class Pairs:
 
     driver: np.ndarray
     builds: dict[str, np.ndarray]
+
+    def of_drivers(self, column: pa.Array) -> pa.Array:
+        """The values of a driver's column for the chains; where each record has one, that is the column."""
+        return column if self._stand_alone and len(column) == len(self.driver) else column.take(self._rows)
+
+    @cached_property
+    def _stand_alone(self) -> bool:
+        """Whether the first chain is that of the first driver record, and so on."""
+        return np.array_equal(self.driver, np.arange(len(self.driver)))
+
+    @cached_property
+    def _rows(self) -> pa.Array:
+        return pa.array(self.driver)
 
     def take(self, chosen: np.ndarray) -> Pairs:
         """These chains, in this order."""
@@ -50,7 +65,8 @@ class Pairs:
         if not is_complete:
             missing = np.sum([rows < 0 for rows in self.builds.values()], axis=0)
             best = self.take(np.lexsort((missing, self.driver)))  # stable: chains keep their order
-        return best.take(np.flatnonzero(np.diff(best.driver, prepend=-1) != 0))
+        is_first = np.diff(best.driver, prepend=-1) != 0
+        return best if is_first.all() else best.take(np.flatnonzero(is_first))
 
     def left_joined(self, chosen: np.ndarray, found: Pairs, qualifier: str) -> Pairs:
         """These chains going on with a build side: as `found`, or without a record of it, each in its place.

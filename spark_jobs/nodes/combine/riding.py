@@ -29,16 +29,15 @@ def columns(
         builds: the records of each build side.
         pairs: the results: positions among both.
     """
-    rows = pa.array(pairs.driver)
     found = {}
     for name, qualifier, column in step.carried:
         if qualifier == step.driver:
-            found[name] = driver.column(column).take(rows)
+            found[name] = pairs.of_drivers(driver.column(column))
         else:
             matched = pairs.builds[qualifier]
             found[name] = builds[qualifier].column(column).take(pa.array(matched, mask=matched < 0))
     for name in with_fate(Fate.OF_DRIVER, "combine", driver.schema.names):
-        found[name] = driver.column(name).take(rows)
+        found[name] = pairs.of_drivers(driver.column(name))
     return found
 
 

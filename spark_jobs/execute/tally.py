@@ -39,6 +39,7 @@ class Tally:
     ok: int = 0
     dead_per_source: dict[int, int] = field(default_factory=dict)
     dead_per_category: dict[str, int] = field(default_factory=dict)
+    dead_per_stage: dict[str, int] = field(default_factory=dict)
     input_bytes: int = 0
     payload_bytes: int = 0
     spilled: dict[str, int] = field(default_factory=dict)
@@ -82,7 +83,7 @@ class Tally:
 
     def recount(self, letters: Iterable[Letters]) -> None:
         """Take these dead letters for those that the tasks told."""
-        self.dead, self.dead_per_source, self.dead_per_category = 0, {}, {}
+        self.dead, self.dead_per_source, self.dead_per_category, self.dead_per_stage = 0, {}, {}, {}
         for each in letters:
             self._add_letters(each)
 
@@ -92,6 +93,8 @@ class Tally:
             self.dead_per_source[source] = self.dead_per_source.get(source, 0) + count
         for category, count in letters.per_category.items():
             self.dead_per_category[category] = self.dead_per_category.get(category, 0) + count
+        for stage, count in letters.per_stage.items():
+            self.dead_per_stage[stage] = self.dead_per_stage.get(stage, 0) + count
 
     def unbalanced(self) -> list[str]:
         """Nodes whose counters do not add up: records were lost or made from nothing, which is a bug."""

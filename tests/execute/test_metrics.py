@@ -171,7 +171,13 @@ def test_the_totals_are_those_of_the_nodes_and_files(folder: Path) -> None:
     assert document["records_deduplicated"] == wanted["kinds"]["deduplicated"]
     assert document["per_source_record_counts"] == {"orders": ROWS, "cities": 5}
     assert document["per_source_dlq_counts"] == {"orders": dead}
-    assert sum(document["dlq_categories"].values()) == dead
+    assert sum(document["dlq_categories"].values()) == sum(document["dlq_stages"].values()) == dead
+    assert document["dlq_stages"] == {
+        f"{kind}:{name}": node["dead"]
+        for name, node in wanted.items()
+        if node.get("dead")
+        for kind in [document["nodes"][name]["kind"]]
+    }
     assert document["input_bytes"] >= (folder / "orders.csv").stat().st_size
     lines = {path.name: len(path.read_text().splitlines()) for path in (folder / "out").iterdir()}
     assert lines == {

@@ -54,6 +54,8 @@ def test_the_summary_and_the_metrics_name_every_file(
     letters: str, a: str, b: str, expected: list[str], here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = [str(here / "out" / f"{name}.csv") for name in expected]
+    bad = (a, b).count(BAD)
+    stages = {"transform:t": bad, "correlation_commit": bad} if bad else {}
     once = ("--once", "nightly", "monday")
     for attempt in ("first", "again"):  # a second attempt does nothing, and says the same
         assert run(here, letters, a, b, *once, "--execution-id", attempt) == (2 if expected else 0)
@@ -61,6 +63,7 @@ def test_the_summary_and_the_metrics_name_every_file(
         assert told == [f"  dead letters in {file}" for file in files]
     document = json.loads((here / "spool" / "first.json").read_text())
     assert (document["dlq_files"], document["dlq_path"]) == (files, files[0] if files else None)
+    assert document["dlq_stages"] == stages
 
 
 def test_more_dead_letters_than_allowed_are_named_in_the_log(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

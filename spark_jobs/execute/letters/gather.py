@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from spark_jobs.execute.tasks.facts import record_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from spark_jobs.cxl.failures import Failures, Reason, Rows
     from spark_jobs.execute.letters.marks import Marks
@@ -190,12 +190,12 @@ class Gathered:
     @property
     def per_category(self) -> dict[str, int]:
         """How many entries each category has."""
-        found: dict[str, int] = {}
-        names = list(self._whys)
-        for number, count in self._per_why.items():
-            category = names[number].category
-            found[category] = found.get(category, 0) + count
-        return found
+        return counts(list(self._whys), self._per_why, "category")
+
+    @property
+    def per_stage(self) -> dict[str, int]:
+        """How many entries name each stage."""
+        return counts(list(self._whys), self._per_why, "stage")
 
     @property
     def dropped_reasons(self) -> list[tuple[str, str, str, int]]:
@@ -206,6 +206,15 @@ class Gathered:
             key = (names[number].stage, names[number].category, names[number].field or "")
             found[key] = found.get(key, 0) + count
         return [(*key, count) for key, count in found.items()]
+
+
+def counts(whys: Sequence[Why], per_why: Mapping[int, int], what: str) -> dict[str, int]:
+    """How many entries there are of each category, stage or the like, by how many there are for each reason."""
+    found: dict[str, int] = {}
+    for number, count in per_why.items():
+        name = getattr(whys[number], what)
+        found[name] = found.get(name, 0) + count
+    return found
 
 
 class Runs:

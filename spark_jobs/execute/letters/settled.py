@@ -54,22 +54,22 @@ def settle(spark: SparkSession, run: RunSpec, found: Sequence[Found]) -> list[re
     settling = partial(_counted if run.filed is None else _written, run, letters)
     done = spread.spread(spark, settling, stretches) if many else [settling(stretch) for stretch in stretches]
     if run.filed is None:
-        done += [replace(entry, count=0, per_source={}, per_category={}) for entry in letters]
+        done += [replace(entry, count=0, per_source={}, per_category={}, per_stage={}) for entry in letters]
     return [entry for entry in done if entry.count or entry.path]
 
 
 def _counted(_: RunSpec, letters: Sequence[report.Letters], splits: tuple[int, int]) -> report.Letters:
     """How many entries name some splits."""
-    found = report.Letters(0, {}, {})
+    found = report.Letters(0, {}, {}, {})
     merged = runs.of_letters(letters, splits, names_only=True)
     per_reason: dict[int, int] = {}
     for part in merged.parts():
         found.count += part.num_rows
         gather.count(gather.sources_of(part), found.per_source)
         gather.count(part.column("reason").to_numpy(), per_reason)
-    for reason, count in per_reason.items():
-        category = merged.whys[reason].category
-        found.per_category[category] = found.per_category.get(category, 0) + count
+    found.per_category, found.per_stage = (
+        gather.counts(merged.whys, per_reason, what) for what in ("category", "stage")
+    )
     return found
 
 

@@ -179,6 +179,7 @@ def _document(run: Facts, finished: datetime, exit_code: ExitCode, error: result
             if number in run.tally.dead_per_source
         },
         "dlq_categories": run.tally.dead_per_category,
+        "dlq_stages": run.tally.dead_per_stage,
         **_watermarks(run.watermarks),
         "correlation": run.rounds,
         "nodes": nodes,

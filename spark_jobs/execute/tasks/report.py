@@ -105,6 +105,7 @@ class Letters:
     count: int
     per_source: dict[int, int]
     per_category: dict[str, int]
+    per_stage: dict[str, int]
     path: str | None = None
     splits: tuple[int, int] = (-1, -1)
     holding: Holding | None = None
@@ -115,7 +116,7 @@ class Letters:
 
 def letters(gathered: Gathered) -> Letters:
     """What is told of the dead letters that were gathered, which are written."""
-    found = Letters(gathered.count, gathered.per_source, gathered.per_category)
+    found = Letters(gathered.count, gathered.per_source, gathered.per_category, gathered.per_stage)
     if gathered.kept.splits:
         found.path, found.splits = gathered.kept.path, gathered.kept.splits
     if gathered.dropped.splits:

@@ -204,7 +204,7 @@ def seen(known: Any) -> list[Any]:
 def test_rounds_know_the_same(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, rows_meet: bool) -> None:
     whole = played(tmp_path / "whole", seed, rows_meet=rows_meet)
     assert {told[0] for told in whole} >= {str(each) for each in (Holds.KEYED, Holds.FIRST)}
-    for name, few in [("MOST_BYTES", 300), *(("MOST_ROWS", few) for few in FEW)]:
+    for name, few in [("MOST_BYTES", 300), ("MOST_ROWS", 2), ("MOST_ROWS", 50)]:
         monkeypatch.setattr(stored, name, few)
         assert played(tmp_path / f"of-{few}", seed, rows_meet=rows_meet) == whole
 
@@ -239,17 +239,17 @@ def test_a_run_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """Groups are rejected, rows fail, records are taken back, a group is too large."""
     without_spark.install(monkeypatch)
     found = []
-    for few in (stored.MOST_ROWS, 3, 20):
+    for few in (stored.MOST_ROWS, 20):
         monkeypatch.setattr(stored, "MOST_ROWS", few)
         folder = tmp_path / str(few)
-        pipelines.write(folder, correlated_runs.files(600))
+        pipelines.write(folder, correlated_runs.files(450))
         pipelines.with_splits(monkeypatch, folder, "lines.csv", 5)
         outcome = pipelines.run(folder)
         assert outcome.result.error is None
         files = pipelines.outputs(folder)
         dead = [line.split(b",")[2:] for line in files.pop("dead.csv").splitlines()]
         found.append((files, dead))
-    assert found[1:] == found[:1] * 2
+    assert found[0] == found[1]
     assert b"group_size_exceeded" in b",".join(b",".join(row) for row in found[0][1])
 
 

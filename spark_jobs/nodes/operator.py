@@ -148,8 +148,8 @@ class Context(Protocol):
     def materialize(self, need: Need, lane: order.Lane, schema: pa.Schema) -> Any:
         """A new file of what a later job needs. The task closes it and reports it."""
 
-    def abort(self, operator: Operator, code: str, message: str, batch: Batch, row: int) -> None:
-        """End the run because of a record, whatever the strategy. Raises `StopTask`."""
+    def abort(self, operator: Operator, code: str, message: str, batch: Batch, rows: np.ndarray) -> None:
+        """Have the run end because of the earliest of some records, whatever the strategy; `pause` ends the task."""
 
     def materialized(self, need: Need, partition: int | None = None) -> pa.Table:
         """What an earlier job wrote down, in order; of one partition when they have such."""

@@ -214,6 +214,25 @@ def test_a_miss_that_is_an_error_ends_the_run(
     assert small.error.code == code
 
 
+@pytest.mark.parametrize("strategy", ["fail_fast", "continue"])
+def test_of_several_misses_the_first_record_is_told(
+    strategy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By source and row, wherever it meets the build side, and though records of another source come before it."""
+    without_spark.install(monkeypatch)
+    merged = combines.MERGED.replace("[orders, more]", "[more, orders]")
+    combines.write(tmp_path, merged + combines.combine(driver="both", miss="error"), strategy=strategy)
+    (tmp_path / "orders.csv").write_text("id,key,amount\n" + "".join(f"{i},{900 + i},1\n" for i in range(40)))
+    (tmp_path / "more.csv").write_text("id,key,amount\n" + "".join(f"{i},{800 + i},1\n" for i in range(40)))
+    small = pipelines.run(tmp_path).result
+    assert small.error is not None
+    assert "orders.csv, row 1:" in small.error.message
+    monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, "100")
+    shuffled = _watch(monkeypatch)
+    assert pipelines.run(tmp_path).result.error == small.error
+    assert shuffled == ["c"]
+
+
 @pytest.mark.spark
 def test_partitions_meet_on_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     combines.write(tmp_path, combines.SHAPES["merged drivers"])

@@ -215,24 +215,27 @@ class Failing:
         self.gathered.add(entries, site)
         if self.spec.run.strategy is not plans.Strategy.FAIL_FAST or entries.failing.are_late:
             return
-        failure_ = failed_record.first(entries, site, data)
-        if self.report.failure is None or failure_.precedes(self.report.failure):
-            self.report.failure = failure_
+        self._ends(failed_record.first(entries, site, data))
 
     def pause(self) -> None:
-        """Records are through: under fail_fast a failure among them ends the task, the earliest one told."""
-        if self.report.failure is not None and self.spec.run.strategy is plans.Strategy.FAIL_FAST:
+        """Records are through: a failure among them that ends the run ends the task, the earliest one told."""
+        if self.report.failure is not None:
             raise operator.StopTask
 
-    def abort(self, operator_: operator.Operator, code: str, message: str, batch: Batch, row: int) -> None:
-        """End the run because of a record."""
-        self.pause()
-        source, split, place = (column[0].as_py() for column in batch.origin.identify(batch, pa.array([row])))
-        record = failed_record.at_hand(batch.data, row)
+    def abort(self, operator_: operator.Operator, code: str, message: str, batch: Batch, rows: np.ndarray) -> None:
+        """Note that the run ends because of records, the earliest of which is told."""
+        places = [column.to_numpy() for column in batch.origin.identify(batch, pa.array(rows))]
+        first = np.lexsort(places[::-1])[0]
+        source, split, place = (int(column[first]) for column in places)
+        record = failed_record.at_hand(batch.data, int(rows[first]))
         step = operator_.step
         message = f"{step.kind} '{step.name}': {message}"
-        self.report.failure = report.FirstFailure(source, split, place, step.stage, message, None, code, record=record)
-        raise operator.StopTask
+        self._ends(report.FirstFailure(source, split, place, step.stage, message, None, code, record=record))
+
+    def _ends(self, failure_: report.FirstFailure) -> None:
+        """Note a failure that ends the run, unless another one is told instead."""
+        if self.report.failure is None or failure_.precedes(self.report.failure):
+            self.report.failure = failure_
 
     def write(self) -> None:
         """Write dead letters and facts down, and report the files.

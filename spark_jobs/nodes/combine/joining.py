@@ -111,7 +111,7 @@ class Joining(operator.Operator):
         missed = missed[~np.isin(missed, list(broken))] if broken else missed
         self.fail(batch, failed)
         if len(missed) and self.step.on_miss is OnMiss.ERROR:
-            self._abort(batch, pairs, int(missed[0]))
+            self.context.abort(self, "E319", "on_miss: error — no matching build row", batch, missed)
         if len(missed) and self.step.on_miss is OnMiss.NULL_FIELDS:
             pairs = pairs.with_misses(missed)
         self._emit(batch, pairs, len(broken))
@@ -146,11 +146,6 @@ class Joining(operator.Operator):
         assert self.step.body is not None
         joined, self.context.running = self._joined(batch, pairs, self.step.body), None
         return bool(self.body(joined.data, engine.Surroundings(self.around(joined))).failures)
-
-    def _abort(self, batch: batches.Batch, pairs: Pairs, row: int) -> None:
-        """End the run at a driver record without a match; what fails in an earlier record is told instead."""
-        self._emit(batch, pairs.take(np.flatnonzero(pairs.driver < row)), 0)
-        self.context.abort(self, "E319", "on_miss: error — no matching build row", batch, row)
 
     def chains(
         self, batch: batches.Batch, chosen: np.ndarray, rows: np.ndarray

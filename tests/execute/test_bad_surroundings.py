@@ -65,6 +65,22 @@ def test_java(
     refused(1, "error[E901]", "Java 17" if version is None else "17", says, "apt install")
 
 
+def test_a_java_that_was_killed_is_asked_again(tmp_path: Path) -> None:
+    home = fake_java(tmp_path, "")
+    (home / "bin" / "java").write_text(
+        f"#!/bin/sh\n[ -e {tmp_path}/asked ] || {{ touch {tmp_path}/asked; kill -9 $$; }}\n"
+        "echo 'openjdk version \"21.0.2\"' >&2\n"
+    )
+    assert java.version(str(home / "bin" / "java")) == (21, 'version "21.0.2"')
+
+
+def test_a_java_that_does_not_answer_cannot_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "_LIMIT_S", 0.2)
+    home = fake_java(tmp_path, "")
+    (home / "bin" / "java").write_text("#!/bin/sh\nexec sleep 20\n")
+    assert java.version(str(home / "bin" / "java")) is None
+
+
 def test_an_input_that_no_descriptor_is_left_for_is_no_fault_of_its_source(
     tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OLDEST_JAVA = 17
+_ATTEMPTS = 3
+_LIMIT_S = 30
 _ADVICE = (
     "install a JDK or JRE 17 or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless; "
     "macOS: brew install openjdk@17) and put it on PATH or set JAVA_HOME"
@@ -31,11 +33,15 @@ def executable(environ: Mapping[str, str] = os.environ) -> str | None:
 @cache
 def version(java: str) -> tuple[int, str] | None:
     """The major version of a `java`, and its full text; None when it cannot be run."""
-    try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
-    except OSError:
-        return None
-    found = re.search(r'version "(?:1\.)?(\d+)[^"]*"', told)
+    for _ in range(_ATTEMPTS):
+        try:
+            done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=_LIMIT_S, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        if done.returncode >= 0:
+            break
+        # Somebody has killed it, which says nothing about it.
+    found = re.search(r'version "(?:1\.)?(\d+)[^"]*"', done.stderr)
     return (int(found.group(1)), found.group(0)) if found else None
 
 

@@ -7,6 +7,7 @@ field is passed over, however long it is.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,8 +47,24 @@ class Records:
     def __len__(self) -> int:
         return len(self.starts)
 
+    @cached_property
+    def _step(self) -> int | None:
+        """How far records begin from each other, if all do alike."""
+        if len(self) < 2:
+            return None
+        step = int(self.starts[1] - self.starts[0])
+        return step if (np.diff(self.starts) == step).all() else None
+
+    @cached_property
+    def _shortest(self) -> int:
+        return int((self.stops - self.starts).min())
+
     def texts(self, start: int, end: int) -> tuple[bytes, Places]:
         """The bytes of each record between two places, one after the other, and where each ends."""
+        if self._step is not None and end <= self._shortest:
+            found = np.frombuffer(self.data, dtype=np.uint8, offset=int(self.starts[0]) + start)
+            cut = np.lib.stride_tricks.as_strided(found, (len(self), end - start), (self._step, 1), writeable=False)
+            return cut.tobytes(), np.arange(1, len(self) + 1) * (end - start)
         first = np.minimum(self.starts + start, self.stops)
         sizes = np.minimum(self.starts + end, self.stops) - first
         ends = np.cumsum(sizes)
@@ -237,17 +254,28 @@ class FixedWidthParser:
 
     def _value(self, number: int, field: Field, text: pa.StringArray) -> pa.StringArray:
         """The texts of a field without fillers and blanks, null where there is nothing (decision 57)."""
-        if field.trim:
+        if field.trim and field.pad == " " and _has_blanks_alone(text):
+            text = pc.ascii_trim(text, " ")
+        elif field.trim:
             cut = self._fillers(number, field)(text, field.pad)
             if field.pad == "0":
                 # A field of zeros is a zero, and one of `000.5` begins with a point now.
                 is_zero = pc.and_(pc.equal(cut, ""), pc.not_equal(text, ""))
                 cut = pc.replace_with_mask(cut, is_zero, pa.scalar("0"))
             text = pc.utf8_trim_whitespace(cut)
-        if number in self._flags:
+        sizes = pc.binary_length(text)
+        if number in self._flags and pc.any(pc.equal(sizes, 1)).as_py():
             text = pc.replace_substring_regex(text, "^[yY]$", "yes")
             text = pc.replace_substring_regex(text, "^[nN]$", "no")
         if field.scale:
             text = scales.with_point(text, field.scale)
-        found = pc.replace_with_mask(text, pc.equal(text, ""), pa.scalar(None, pa.string()))
-        return found if field.default is None else pc.fill_null(found, field.default)
+        is_empty = pc.equal(sizes, 0)
+        if pc.any(is_empty).as_py():
+            text = pc.replace_with_mask(text, is_empty, pa.scalar(None, pa.string()))
+        return text if field.default is None else pc.fill_null(text, field.default)
+
+
+def _has_blanks_alone(text: pa.StringArray) -> bool:
+    """Whether no other white space than blanks can be in some texts."""
+    data = cell_text.characters(text)
+    return data.isascii() and (not data or int(np.frombuffer(data, dtype=np.uint8).min()) >= ord(" "))

@@ -69,7 +69,7 @@ _PARQUET = Case(
     "type: parquet, path: out",
     'parquet("in")',
     'parquet("out")',
-    "'in'",
+    "read_parquet('in')",
     "(format parquet)",
 )
 FORMATS = {

@@ -130,7 +130,8 @@ class FixedWidthWriter:
         if field.scale:
             text = self._scaled(field, text, failed)
         text = pc.fill_null(text, field.default or "")
-        if self._line_end:
+        data = cell_text.characters(text)
+        if self._line_end and (data.find(b"\n") >= 0 or data.find(b"\r") >= 0):
             for row in pc.indices_nonzero(pc.match_substring_regex(text, "[\r\n]")).to_pylist():
                 failed.setdefault(row, Failure(f"column '{column.name}': a line end cannot stand in it"))
         sizes = self._widths.sizes(text)

@@ -21,12 +21,15 @@ def settle(nodes: tuple[PlannedNode, ...], bindings: Bindings) -> tuple[PlannedN
     """The nodes with steps that know what they wait for, and whether they are of the init phase."""
     init = scoping.init_nodes(bindings)
     awaited = _awaited(bindings, init)
+    # What a window of that phase ranges over is nobody else's then (E150c).
+    ranged = {planned.step.ranges_over for planned in nodes if planned.name in init and planned.step is not None}
+    early = init | ranged
 
     def settled(planned: PlannedNode) -> PlannedNode:
         step, found = planned.step, awaited.get(planned.name)
         if step is not None and found:
             step = replace(step, awaits=tuple(found.values()))
-        return replace(planned, step=step, is_init=planned.name in init)
+        return replace(planned, step=step, is_init=planned.name in early)
 
     return tuple(settled(planned) for planned in nodes)
 

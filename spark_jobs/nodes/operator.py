@@ -105,6 +105,9 @@ class Context(Protocol):
     def rejected(self, operator: Operator, batch: Batch) -> np.ndarray | None:
         """The rows that have failed elsewhere, or whose correlation group is rejected; None: there are none."""
 
+    def may_be_others(self, operator: Operator) -> bool:
+        """Whether other records come to a node, or with other values, where some count as never read."""
+
     def reach(self, batch: Batch) -> None:
         """Note that records have come to an output and are written there."""
 

@@ -181,6 +181,10 @@ class Failing:
             have_failed[rest[rejected]] = True
         return np.flatnonzero(have_failed)
 
+    def may_be_others(self, operator_: operator.Operator) -> bool:
+        """Whether other records come to a node, or with other values, where some count as never read."""
+        return self.groups is not None and self.groups.plan.standings[operator_.step.name].depth > 0
+
     def _rejected(self, operator_: operator.Operator, batch: Batch) -> np.ndarray | None:
         """The rows whose correlation group is rejected, which are noted; None where there are none."""
         assert self.groups is not None

@@ -77,8 +77,12 @@ class Output(operator.Operator):
         return batch.take(batches.indices_except(batch.count, rejected.tolist()))
 
     def _try(self, batch: batches.Batch) -> None:
-        """Fail with the groups of aggregates that could not be written anyway: each pass has to find that anew."""
-        rows = np.flatnonzero(groups.aggregated(batch))
+        """Fail with what could not be written anyway.
+
+        Each pass has to find that anew of the groups of aggregates, and of records that came in no pass before.
+        """
+        may_be_others = self.context.may_be_others(self)
+        rows = np.arange(batch.count) if may_be_others else np.flatnonzero(groups.aggregated(batch))
         if len(rows) and not self.context.is_looking:
             with contextlib.suppress(format.Unfit):  # that ends runs which write it
                 self._encoded(writer(self.step, self.widened, self.widened_type), batch.take(pa.array(rows)))

@@ -70,6 +70,21 @@ def test_a_row_that_fails_in_one_branch_is_not_written_by_another(ran: Any, poli
     ]
 
 
+def test_a_row_that_fails_fails_nowhere_that_is_settled_later(ran: Any) -> None:
+    """Once it has failed at the transform it counts as never made, and meets nothing."""
+    meets = """
+      - type: combine
+        name: met
+        input: {d: x, b: x}
+        config: {where: d.a == b.a, match: all, on_miss: skip, propagate_ck: driver, cxl: emit n = 12 / (b.t - 50)}
+"""
+    found = ran(
+        HEAD + summed("x", "s", "k, a") + meets + refusing("c", "x", 51) + output("o", "c") + output("p", "met")
+    )
+    failed = [each for each in letters(found) if each[2] != "correlated"]
+    assert {each[3] for each in failed} == {"transform:c"}
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_row_of_a_source_without_key_is_of_no_group_and_stays_away_alone(ran: Any, policy: str) -> None:
     found = ran(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: be of one row (see `nodes/records/order.py`). `branch` counts the branches of all routes, `reason` is a position in
 #: the block's list of `Why`. `record` has the texts of the source's declared columns, null where they have to be read
 #: again. With correlation keys (see `Marks`), `holds` says in which passes the entry counts, `group` is that of an
-#: aggregate whose row failed, which then has the columns of all sources, and `key` is the correlation key.
+#: aggregate whose row failed, with the columns of all sources, `node` says where it did, `key` is the correlation key.
 SCHEMA = pa.schema(
     [
         ("source", pa.int32()),
@@ -45,6 +45,7 @@ SCHEMA = pa.schema(
         ("record", pa.list_(pa.string())),
         ("holds", pa.int8()),
         ("group", pa.int64()),
+        ("node", pa.int16()),
         ("key", pa.list_(pa.string())),
     ]
 )
@@ -373,9 +374,9 @@ def _shown(entries: Entries, part: Callable[[Any], Any], count: int) -> pa.Array
 
 def _marked(marks: Marks | None, part: Callable[[Any], Any], zero: pa.Array) -> list[pa.Array]:
     if marks is None:
-        return [zero, zero, pa.nulls(len(zero), SCHEMA.field("key").type)]
+        return [zero, zero, zero, pa.nulls(len(zero), SCHEMA.field("key").type)]
     keys = pa.RecordBatch.from_arrays(list(marks.keys), names=[str(i) for i in range(len(marks.keys))])
-    return [part(marks.holds), part(marks.groups), _records(part(keys))]
+    return [part(marks.holds), part(marks.groups), pa.array(np.full(len(zero), marks.node)), _records(part(keys))]
 
 
 def own(at: pa.Array) -> Causes:

@@ -47,12 +47,14 @@ class Holding:
     Args:
         holds: those of these kinds,
         records: of records and what is beside them those of a file alone; None: all,
-        rows: of rows of aggregates and what is beside them those of a file alone; None: all.
+        rows: of rows of aggregates and what is beside them those of a file alone; None: all,
+        nodes: and of these those of some nodes alone, as facts number them: what failed elsewhere was not made.
     """
 
     holds: tuple[int, ...]
     records: str | None = None
     rows: str | None = None
+    nodes: tuple[int, ...] = ()
 
     def of(self, entries: pa.Table) -> np.ndarray:
         """Which of some entries those are."""
@@ -73,6 +75,7 @@ class Holding:
             are_known = groups.among(group, numbers) >= 0
             if is_beside.any():
                 are_known = np.where(is_beside, groups.among(causing, np.sort(firsts)) >= 0, are_known)
+            are_known &= np.isin(entries.column("node").to_numpy(), self.nodes)
             found &= (holds != Holds.ROW) | are_known
         return found
 
@@ -84,11 +87,13 @@ class Marks:
     Args:
         holds: in which passes they count.
         groups: the number of the aggregate's group that each is; 0 for records.
+        node: where they failed, as facts number nodes.
         keys: the correlation key, field by field.
         shown: the columns of those that are no records; None where there are none, or nobody wants them.
     """
 
     holds: pa.Array
     groups: pa.Array
+    node: int
     keys: Sequence[pa.Array]
     shown: pa.RecordBatch | None = None

@@ -138,7 +138,7 @@ class Rounds:
             holds = chosen[0].holds
             some = facts.that_hold(holds, {kind.node for kind in chosen})
             if holds == Holds.ROW:
-                self._unmake(some, products)
+                self._unmake(some, tuple(kind.node for kind in chosen), products)
             else:
                 self._accept(some, holds, products)
         # When nothing is found any more, a pass writes what those before did not.
@@ -158,12 +158,12 @@ class Rounds:
             return [kind for kind in chosen if kind.holds == Holds.FOR_GOOD] or chosen
         return [kind for kind in kinds if kind.holds == Holds.BEHIND] or of_rows
 
-    def _unmake(self, facts: Facts, products: Products) -> None:
-        """Rows of aggregates count as never made from now on."""
+    def _unmake(self, facts: Facts, nodes: tuple[int, ...], products: Products) -> None:
+        """Rows of aggregates count as never made from now on, for they failed at some nodes."""
         told = ordered.once(self.run.scratch, ROWS, _with_firsts(facts), ROWS.names)
         rows = self._written("rows", told)
         mine = self.failed_rows
-        mine.letters.append(settled.Found(tuple(products.letters), marks.Holding((Holds.ROW,), rows=rows)))
+        mine.letters.append(settled.Found(tuple(products.letters), marks.Holding((Holds.ROW,), rows=rows, nodes=nodes)))
         mine.rejected = findings.joined([mine.rejected, self._rejected(facts, products)], self.run.scratch)
         failed = findings.aggregated(facts, self.run.scratch)
         mine.numbers = ascending.united(mine.numbers, failed)

@@ -170,7 +170,7 @@ class Groups:
         # A result that fails goes nowhere: it fails in each pass.
         alone = Holds.IN_LAST if is_result else Holds.ROW
         holds = np.where(mixes, Holds.BEHIND, np.where(is_record, later, np.where(is_grouped, alone, Holds.IN_LAST)))
-        self._node = list(self.plan.standings).index(name)
+        self._at(name)
         self._note_records(np.flatnonzero(is_record), keys, places, holds, whys, standing.whole)
         is_cut = not is_result and not standing.are_rows_whole
         rows, bucket = np.flatnonzero(~is_record), np.where(is_grouped & is_cut, KEYLESS, 0)
@@ -218,21 +218,26 @@ class Groups:
         """Note records that fail where they are read."""
         count = len(places[0])
         holds = np.full(count, Holds.FOR_GOOD, dtype=np.int8)
-        self._node = list(self.plan.standings).index(source)
+        self._at(source)
         self._note_records(np.arange(count), keys, places, holds, whys, frozenset([source]))
         return self._said(holds, np.zeros(count, dtype=np.int64), keys, None)
 
     def _marks(
         self, name: str, batch: Batch, holds: np.ndarray, aggregated: np.ndarray, keys: Mapping[str, pa.Array]
     ) -> Marks:
+        self._at(name)
         return self._said(holds, aggregated, keys, self._memberships.shown(name, batch) if aggregated.any() else None)
+
+    def _at(self, name: str) -> None:
+        """What is noted from here on failed at this node."""
+        self._node = list(self.plan.standings).index(name)
 
     def _said(
         self, holds: np.ndarray, aggregated: np.ndarray, keys: Mapping[str, pa.Array], shown: pa.RecordBatch | None
     ) -> Marks:
         empty = pa.repeat(pa.scalar(""), len(holds))
         texts = [keys.get(name, empty) for name in self.plan.fields]
-        return Marks(pa.array(holds, pa.int8()), pa.array(aggregated), texts, shown)
+        return Marks(pa.array(holds, pa.int8()), pa.array(aggregated), self._node, texts, shown)
 
     def _views(self, source: str, fields: Sequence[str]) -> list[tuple[str, ...]]:
         """By which of some fields a source's groups are looked up."""

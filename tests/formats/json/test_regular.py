@@ -74,7 +74,7 @@ def by_arrow(text: bytes, schema: pa.Schema, unexpected: str) -> pa.Table | None
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any number of objects is enough."""
-    monkeypatch.setattr(regular, "_FEWEST", 1)
+    monkeypatch.setattr(regular, "_FEWEST", 0)
 
 
 @st.composite
@@ -178,6 +178,11 @@ def test_one_object_of_another_shape_leaves_all_to_arrow(odd: str) -> None:
     assert regular.read("\n".join(usual).encode(), 5, schema) is not None
 
 
-def test_few_objects_are_left_to_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regular, "_FEWEST", 3)
-    assert regular.read(b'{"a":1}\n{"a":2}', 2, pa.schema([("a", pa.int64())])) is None
+@pytest.mark.parametrize(("members", "is_read"), [(1, True), (2, True), (3, False)])
+def test_few_objects_for_each_member_are_left_to_arrow(
+    members: int, is_read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(regular, "_FEWEST", 2)
+    line = json.dumps({f"i{number}": number for number in range(members)})
+    found = regular.read("\n".join([line] * 4).encode(), 4, kinds(["i0"]))
+    assert (found is not None) == is_read

@@ -39,6 +39,36 @@ CUSTOMERS = """
 """
 
 
+#: A combine, an aggregate and a route behind them, and an output.
+NAMED = (
+    ORDERS
+    + CUSTOMERS
+    + """
+  - type: combine
+    name: named
+    input: { o: orders, c: customers }
+    config:
+      where: o.customer == c.id
+      cxl: |
+        emit name = c.name
+        emit net = o.amount / 1.2
+  - type: aggregate
+    name: sums
+    input: named
+    config:
+      group_by: [name]
+      cxl: |
+        let half = net / 2.0
+        emit total = sum(half) + sum(net)
+  - type: route
+    name: size
+    input: sums
+    config: { conditions: { big: total > 10.0 }, default: small }
+  - { type: output, name: large, input: size.big, config: { type: csv, path: big.csv, mapping: { Sum: total } } }
+"""
+)
+
+
 def write(folder: Path, text: str, name: str = "pipeline.yaml") -> Path:
     """The text as a file."""
     path = folder / name

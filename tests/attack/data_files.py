@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from spark_jobs.cxl import types
 from spark_jobs.formats.csv.options import CsvRead
+from spark_jobs.formats.json import regular
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.scan.files import FormatError
 from tests.attack import rounds, typed_files
@@ -60,7 +63,9 @@ def one(chance: random.Random, folder: Path) -> str:
     began = time.process_time()
     whole = _read(lambda: read(folder / "whole", data, 1 << 30))
     for size in {chance.randint(1, 30), chance.randint(30, 200), len(data) // 2 + 1}:
-        found = _read(lambda size=size: read(folder / "cut", data, size))  # type: ignore[misc]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(regular, "_FEWEST", 0)
+            found = _read(lambda size=size: read(folder / "cut", data, size))  # type: ignore[misc]
         assert found == whole, f"{data!r} in splits of {size}: {found} instead of {whole}"
     took = time.process_time() - began
     assert took < _LIMIT_S, f"{took:.1f} s for {data[:200]!r}"
@@ -94,6 +99,8 @@ def _file(kind: str, chance: random.Random) -> tuple[bytes, Callable[[Path, byte
             path, data, _DECLARED, options=options, split_bytes=size, failure_texts=True
         )
     lines = [_line(chance) for _ in range(chance.randint(0, 20))]
+    if chance.random() < 0.4:
+        lines = _alike(chance)
     if kind == "ndjson":
         data = chance.choice(["\n", "\r\n", "\n\n"]).join(lines).encode("utf-8", "surrogatepass")
         return data, lambda path, data, size: read_json(path, data, _DECLARED, split_bytes=size, failure_texts=True)
@@ -114,6 +121,22 @@ def _line(chance: random.Random) -> str:
         return chance.choice(_BROKEN)
     record = {name: chance.choice(_JSON) for name in _DECLARED if chance.random() < 0.8}
     return json.dumps(record, ensure_ascii=chance.random() < 0.5)
+
+
+def _alike(chance: random.Random) -> list[str]:
+    """Objects with the same members, of which few values are of another kind."""
+    names = chance.sample([*_DECLARED, "other"], chance.randint(1, len(_DECLARED) + 1))
+    kinds: list[tuple[Any, ...]] = [
+        chance.choice([(1, 2, -7), (0.5, 1e300, 2.0), ("", "a", "é", "2024-02-29"), (True, False)]) for _ in names
+    ]
+    records: list[dict[str, Any]] = [
+        {name: chance.choice(kind) for name, kind in zip(names, kinds, strict=True)}
+        for _ in range(chance.randint(2, 20))
+    ]
+    if chance.random() < 0.4:
+        chance.choice(records)[chance.choice(names)] = chance.choice(_JSON)
+    spaces = chance.choice([(",", ":"), (", ", ": ")])
+    return [json.dumps(record, ensure_ascii=False, separators=spaces) for record in records]
 
 
 def _read(read: Callable[[], Result]) -> tuple[str, str]:

@@ -135,6 +135,27 @@ lines = st.lists(
 )
 line_ends = st.sampled_from(["\n", "\n", "\r\n", "\r"])
 
+_WITHOUT_ESCAPES = tuple(text for text in _TEXTS if "\\" not in text)
+
+
+@st.composite
+def _of_one_shape(draw: st.DrawFn) -> list[str]:
+    keys = draw(st.lists(st.sampled_from([*"sifnbdtxuv", "o.i", "k", ""]), min_size=1, max_size=5, unique=True))
+    some_kinds = [NUMBERS, NUMBERS[:4], _WITHOUT_ESCAPES, ("true", "false"), ("1", "null")]
+    kinds = [draw(st.sampled_from(some_kinds)) for _ in keys]
+    odd = draw(st.sampled_from([(), (), (), _BROKEN_VALUES, _TEXTS, NUMBERS]))
+    space = draw(_SPACES)
+    rows = draw(st.lists(st.tuples(*(st.sampled_from(kind) for kind in kinds)), min_size=2, max_size=12))
+    found = [[f'"{key}":{space}{cell}' for key, cell in zip(keys, row, strict=True)] for row in rows]
+    if odd:
+        row, place = draw(st.integers(0, len(rows) - 1)), draw(st.integers(0, len(keys) - 1))
+        found[row][place] = f'"{keys[place]}":{space}{draw(st.sampled_from(odd))}'
+    return ["{" + f",{space}".join(cells) + "}" for cells in found]
+
+
+#: Lines with the same members in the same order, of which one value may be another.
+lines_of_one_shape = _of_one_shape()
+
 #: Records with arrays of objects, of scalars, of all kinds; members of elements that records have, too.
 _ELEMENT_KEYS = st.sampled_from(["i", "s", "f", "x", "u", "r", "q", "o", "o.i", "p.s", "k"])
 _small = st.sampled_from(["1", "2", "7", "1.5", "2.0", "-0", '"a"', '"b"', "true", "null"])

@@ -13,7 +13,7 @@ from spark_jobs.formats import names as searching
 from spark_jobs.formats import splits
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import SourceColumn
-from spark_jobs.formats.json import attempts, exact, members, undeclared
+from spark_jobs.formats.json import attempts, exact, members, regular, undeclared
 from spark_jobs.formats.json.options import JsonRead
 from spark_jobs.formats.json.read import JsonReader
 from spark_jobs.formats.json.texts import portions
@@ -38,6 +38,21 @@ def test_records_do_not_depend_on_their_neighbours(
         patched.setattr(attempts, "_FEW", fewest)
         together = read(tmp_path / "in.ndjson", end.join(lines), columns, split_bytes=split_bytes)
     assert are_same(together, one_by_one(tmp_path / "in.ndjson", lines, together.widened, columns=columns))
+
+
+@given(generated.lines_of_one_shape, columns, st.sampled_from([40, 10_000]), st.sampled_from([60, 1 << 20]))
+@example(['{"u":1,"i":2}'] * 3 + ['{"u":1,"k":2}'], generated.COLUMNS, 10_000, 1 << 20)
+def test_records_that_are_written_alike_are_those_that_they_are_alone(
+    tmp_path: Path, lines: list[str], columns: Sequence[SourceColumn], split_bytes: int, portion: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(attempts, "_FEW", 0)
+        patched.setattr(regular, "_FEWEST", 0)
+        patched.setattr(portions, "PORTION_BYTES", portion)
+        together = read(tmp_path / "in.ndjson", "\n".join(lines), columns, split_bytes=split_bytes)
+        dropped = read(tmp_path / "in.ndjson", "\n".join(lines), columns, split_bytes=split_bytes, widened=())
+    for found in (together, dropped):
+        assert are_same(found, one_by_one(tmp_path / "in.ndjson", lines, found.widened, columns=columns))
 
 
 @given(

@@ -85,6 +85,19 @@ def test_a_row_that_fails_fails_nowhere_that_is_settled_later(ran: Any) -> None:
     assert {each[3] for each in failed} == {"transform:c"}
 
 
+def test_no_record_is_refused_with_a_row_that_fails_before(ran: Any) -> None:
+    """The row counts as never made, and drives no combine: the build record has no entry."""
+    looks_up = """
+      - type: combine
+        name: met
+        input: {d: x, b: t}
+        config: {where: d.a == b.a, match: all, on_miss: skip, propagate_ck: driver, cxl: emit n = 12 / b.v}
+"""
+    nodes = HEAD + BARE + summed("x", "s", "k, a") + looks_up + refusing("c", "x", 51) + output("o", "c")
+    found = ran(nodes + output("p", "met"), bare="k,a,b,v\nq,a2,b,0\n")
+    assert {each[3] for each in letters(found)} <= {"transform:c", "correlation_commit"}
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_row_of_a_source_without_key_is_of_no_group_and_stays_away_alone(ran: Any, policy: str) -> None:
     found = ran(

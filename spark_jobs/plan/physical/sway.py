@@ -56,10 +56,14 @@ def of(plan: Plan, known: Correlation) -> dict[str, Sway]:
 
 
 def rows_meet(plan: Plan, known: Correlation) -> bool:
-    """Whether rows of aggregates that take nothing back come to where others depend on them."""
+    """Whether rows of aggregates that take nothing back come to where others depend on them.
+
+    The record of a build side does on the row that drives a combine: it has an entry where they fail together.
+    """
     for planned in plan.nodes:
-        streams = feeds.streams(planned) if _groups(planned) else []
-        for name in (*_met(planned), *_setting(planned), *(edge.node for edge in streams)):
+        met = _met(planned)
+        streams = feeds.streams(planned) if met or _groups(planned) else []
+        for name in (*met, *_setting(planned), *(edge.node for edge in streams)):
             made_of = known.nodes[name].rows_of
             if any(known.nodes[each].grouping is not Grouping.RELAXED for each in made_of):
                 return True

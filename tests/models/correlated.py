@@ -106,7 +106,7 @@ class Model(Places):
         for each in troubles:
             self.unmade.setdefault(each.row.group, each)
             for build in each.builds:
-                self.beside_unmade.setdefault((each.row.identity, build.identity), (each, build))
+                self.beside_unmade.setdefault((each.row.identity, each.row.record, build.identity), (each, build))
 
     def _make_again(self) -> None:
         """Without the records that have died since, rows of aggregates are others."""
@@ -124,8 +124,8 @@ class Model(Places):
     def _take(self, trouble: Trouble) -> bool:
         """Note a failure; whether anything has to be computed again for it."""
         row = trouble.row
-        if not row.is_record and not row.is_mixed:
-            return False  # it takes nothing back, and what fails in the end is told
+        if not self._takes_back(row):
+            return False  # what fails in the end is told
         self._beside(trouble)
         if row.is_record:
             assert row.record is not None
@@ -139,19 +139,23 @@ class Model(Places):
         self.retracted |= row.behind
         return is_new
 
+    def _takes_back(self, row: Row) -> bool:
+        """Whether records count as never read when it fails: itself, or those that it mixes."""
+        return row.is_record or (row.is_mixed and bool(row.behind))
+
     def _beside(self, trouble: Trouble) -> None:
-        """Note the build rows of a match that fails."""
+        """Note the build rows of a match that fails; what is left of a mixed group is another driver."""
         for build in trouble.builds:
-            self.companions.setdefault((trouble.row.identity, build.identity), (trouble, build))
+            self.companions.setdefault((trouble.row.identity, trouble.row.record, build.identity), (trouble, build))
 
     def _end(self, found: Evaluation) -> None:
         """Note the rows that fail when nothing changes any more, and are of no records that were taken back."""
         self.groups |= self.unmade
         self.companions = self.beside_unmade | self.companions
         for each in self._troubles(found):
-            if not each.row.is_record and not each.row.is_mixed:
+            if not self._takes_back(each.row):
                 self._beside(each)
-                self.groups.setdefault(each.row.group, each)
+                self.groups.setdefault((each.row.group, None) if each.row.is_mixed else each.row.group, each)
 
     # ---- one computation -----------------------------------------------------------------------------------------
 

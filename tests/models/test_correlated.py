@@ -215,6 +215,16 @@ def test_a_strict_row_of_records_that_were_taken_back_is_none(tmp_path: Path) ->
     assert [letter.stage for letter in found.letters] == ["transform:second"]
 
 
+def test_a_build_row_is_refused_with_each_row_that_is_made_of_a_group(tmp_path: Path) -> None:
+    """The count of all lines takes them back; that of none is another row."""
+    files = {"s.csv": "ord,dept,v\n1,a,5\n2,a,5\n", "t.csv": "ord,dept,v\n9,a,0\n"}
+    every = node("aggregate", "all", "s", group_by=[], cxl="emit total = count(*)")
+    met = node("combine", "c", {"d": "all", "b": "n"}, where="d.total >= b.n", cxl="emit r = 1 / b.n")
+    found = judged(tmp_path, files, source(), source("t", None), to_int("t"), every, met, output("c"))
+    assert brief(found) == [(given, row, "combine_output_row") for given, row in
+                            (("<merged>", ""), ("<merged>", "1"), ("t", "1"), ("t", "1"))]  # fmt: skip
+
+
 @pytest.mark.parametrize("seed", range(25))
 def test_a_record_that_failed_is_written_nowhere(seed: int, tmp_path: Path) -> None:
     nodes, files = generated_correlation.pipeline(random.Random(seed))

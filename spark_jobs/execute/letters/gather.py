@@ -19,36 +19,24 @@ if TYPE_CHECKING:
     from spark_jobs.execute.letters.marks import Marks
 
     Places = tuple[pa.Array, pa.Array, pa.Array]
-    Causes = tuple[pa.Array, pa.Array, pa.Array, pa.Array]
+    Causes = tuple[pa.Array, pa.Array, pa.Array, pa.Array, pa.Array]
 
 #: A dead letter before it has its row number: `number` orders the entries of one record by their operator's place in
 #: the plan, then its `cause`: the driver's record of a combine that a build record was refused with, -1 for a record's
-#: own failures, which come first. `at` is the place of the failing record at the node, or of the driver's: several may
-#: be of one row (see `nodes/records/order.py`). `branch` counts the branches of all routes, `reason` is a position in
-#: the block's list of `Why`. `record` has the texts of the source's declared columns, null where they have to be read
-#: again. With correlation keys (see `Marks`), `holds` says in which passes the entry counts, `group` is that of an
-#: aggregate whose row failed, with the columns of all sources, `node` says where it did, `key` is the correlation key.
-SCHEMA = pa.schema(
-    [
-        ("source", pa.int32()),
-        ("split", pa.int32()),
-        ("row", pa.int64()),
-        ("number", pa.int32()),
-        ("cause_source", pa.int32()),
-        ("cause_split", pa.int32()),
-        ("cause_row", pa.int64()),
-        ("at", pa.int64()),
-        ("branch", pa.int16()),
-        ("reason", pa.int32()),
-        ("detail", pa.string()),
-        ("value", pa.string()),
-        ("record", pa.list_(pa.string())),
-        ("holds", pa.int8()),
-        ("group", pa.int64()),
-        ("node", pa.int16()),
-        ("key", pa.list_(pa.string())),
-    ]
-)
+#: own failures, which come first; where the driver is the row of an aggregate, which may begin with no record or with
+#: that of others, `cause_group` is its group. `at` is the place of the failing record at the node, or of the driver's:
+#: several may be of one row (see `nodes/records/order.py`). `branch` counts the branches of all routes, `reason` is a
+#: position in the block's list of `Why`. `record` has the texts of the source's declared columns, null where they have
+#: to be read again. With correlation keys (see `Marks`), `holds` says in which passes the entry counts, `group` is that
+#: of an aggregate whose row failed, with the columns of all sources, `node` says where it did, `key` is the correlation
+#: key.
+SCHEMA = pa.schema([
+    ("source", pa.int32()), ("split", pa.int32()), ("row", pa.int64()), ("number", pa.int32()),
+    ("cause_source", pa.int32()), ("cause_split", pa.int32()), ("cause_row", pa.int64()), ("cause_group", pa.int64()),
+    ("at", pa.int64()), ("branch", pa.int16()), ("reason", pa.int32()), ("detail", pa.string()), ("value", pa.string()),
+    ("record", pa.list_(pa.string())), ("holds", pa.int8()), ("group", pa.int64()), ("node", pa.int16()),
+    ("key", pa.list_(pa.string())),
+])  # fmt: skip
 _ORDERED = ("source", "split", "row", "number", "cause_source", "cause_split", "cause_row", "at")
 #: Stands for the source of rows of aggregates, which are of none (decision 108).
 AGGREGATED = -2
@@ -346,11 +334,11 @@ def _table(entries: Entries, reason: Rows, number: int, rows: slice | Rows) -> p
 
     reason = reason[rows]
     count = len(reason)
-    none, zero = pa.array(np.full(count, -1, dtype=np.int64)), pa.array(np.zeros(count, dtype=np.int64))
+    zero = pa.array(np.zeros(count, dtype=np.int64))
     columns = [
         *(part(column) for column in entries.places),
         pa.array(np.full(count, number, dtype=np.int32)),
-        *((none, none, none, zero) if entries.causes is None else map(part, entries.causes)),
+        *(own(zero) if entries.causes is None else map(part, entries.causes)),
         zero if entries.branches is None else pc.fill_null(part(entries.branches), 0),
         pa.array(reason),
         pa.nulls(count, pa.string()) if failing.details is None else part(failing.details),
@@ -382,7 +370,7 @@ def _marked(marks: Marks | None, part: Callable[[Any], Any], zero: pa.Array) -> 
 def own(at: pa.Array) -> Causes:
     """The causes of records that fail by themselves, by their places."""
     none = pa.array(np.full(len(at), -1))
-    return none.cast(pa.int32()), none.cast(pa.int32()), none, at
+    return none.cast(pa.int32()), none.cast(pa.int32()), none, pa.array(np.zeros(len(at), dtype=np.int64)), at
 
 
 def _records(texts: pa.RecordBatch) -> pa.ListArray:

@@ -58,23 +58,20 @@ class Holding:
 
     def of(self, entries: pa.Table) -> np.ndarray:
         """Which of some entries those are."""
-        holds, cause = (entries.column(name).to_numpy() for name in ("holds", "cause_split"))
+        holds = entries.column("holds").to_numpy()
         found: np.ndarray = np.isin(holds, self.holds)
-        if self.records is None and self.rows is None:
-            return found
-        own, causing = (
-            facts.record_numbers(entries.column(split), entries.column(row))
-            for split, row in (("split", "row"), ("cause_split", "cause_row"))
-        )
-        is_beside, group = cause >= 0, entries.column("group").to_numpy()
         if self.records is not None:
+            own, causing = (
+                facts.record_numbers(entries.column(split), entries.column(row))
+                for split, row in (("split", "row"), ("cause_split", "cause_row"))
+            )
+            failed = np.where(entries.column("cause_split").to_numpy() >= 0, causing, own)
             known = facts.stored(self.records, "record").to_numpy()
-            found &= (holds != Holds.FOR_GOOD) | (groups.among(np.where(is_beside, causing, own), known) >= 0)
+            found &= (holds != Holds.FOR_GOOD) | (groups.among(failed, known) >= 0)
         if self.rows is not None:
-            numbers, firsts = (facts.stored(self.rows, name).to_numpy() for name in ("number", "record"))
-            are_known = groups.among(group, numbers) >= 0
-            if is_beside.any():
-                are_known = np.where(is_beside, groups.among(causing, np.sort(firsts)) >= 0, are_known)
+            own, causing = (entries.column(name).to_numpy() for name in ("group", "cause_group"))
+            known = facts.stored(self.rows, "number").to_numpy()
+            are_known = groups.among(np.where(causing != 0, causing, own), known) >= 0
             are_known &= np.isin(entries.column("node").to_numpy(), self.nodes)
             found &= (holds != Holds.ROW) | are_known
         return found

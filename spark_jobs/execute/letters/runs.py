@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 #: What tells one thing from another: a record or the row of an aggregate, and for a companion its driver.
-_IDENTITY = ("split", "row", "group", "cause_split", "cause_row")
+_IDENTITY = ("split", "row", "group", "cause_split", "cause_row", "cause_group")
 #: The columns of entries that have no texts.
 _NAMES = tuple(at for at, field in enumerate(gather.SCHEMA) if pa.types.is_integer(field.type))
 #: The run of an entry while runs are merged.

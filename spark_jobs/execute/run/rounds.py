@@ -25,13 +25,11 @@ from spark_jobs.execute.letters.marks import Holds
 from spark_jobs.execute.run import cursors
 from spark_jobs.execute.run.products import Held
 from spark_jobs.execute.tasks import part_file
-from spark_jobs.execute.tasks.facts import DEAD, REJECTED, ROWS, SOUGHT, TRACED, Known, record_numbers
+from spark_jobs.execute.tasks.facts import DEAD, REJECTED, SOUGHT, TRACED, Known
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.plan import plan as plans
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import SparkSession
 
     from spark_jobs.execute.correlation.noted import Facts
@@ -160,12 +158,10 @@ class Rounds:
 
     def _unmake(self, facts: Facts, nodes: tuple[int, ...], products: Products) -> None:
         """Rows of aggregates count as never made from now on, for they failed at some nodes."""
-        told = ordered.once(self.run.scratch, ROWS, _with_firsts(facts), ROWS.names)
-        rows = self._written("rows", told)
-        mine = self.failed_rows
+        mine, failed = self.failed_rows, findings.aggregated(facts, self.run.scratch)
+        rows = self._written("rows", pa.table([failed], schema=TRACED))
         mine.letters.append(settled.Found(tuple(products.letters), marks.Holding((Holds.ROW,), rows=rows, nodes=nodes)))
         mine.rejected = findings.joined([mine.rejected, self._rejected(facts, products)], self.run.scratch)
-        failed = findings.aggregated(facts, self.run.scratch)
         mine.numbers = ascending.united(mine.numbers, failed)
         mine.lines += findings.lines_about(products.tally.logs, failed[:0], failed)
         unmade = self._written("unmade", pa.table([mine.numbers], schema=TRACED))
@@ -346,10 +342,3 @@ def _are_in_last(facts: pa.Table) -> np.ndarray:
     """Which failures are of rows, not records, and hold as long as they are found again."""
     found: np.ndarray = np.isin(facts.column("holds").to_numpy(), (Holds.IN_LAST, Holds.ROW))
     return found
-
-
-def _with_firsts(facts: Facts) -> Iterator[pa.Table]:
-    """Rows of aggregates with their first records."""
-    for portion in facts.portions("aggregated", "split", "row"):
-        first = record_numbers(portion.column("split"), portion.column("row"))
-        yield pa.table([portion.column("aggregated"), first], schema=ROWS)

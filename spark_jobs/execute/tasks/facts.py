@@ -39,8 +39,6 @@ SOUGHT = pa.schema([("group", pa.uint64())])
 DEAD = pa.schema([("record", pa.int64())])
 #: A file of aggregates' groups, ascending: those that are taken back, or whose rows have failed.
 TRACED = pa.schema([("number", pa.int64())])
-#: A file of rows of aggregates, each with its first record.
-ROWS = pa.schema([("number", pa.int64()), ("record", pa.int64())])
 #: A file of groups that have too many records.
 OVERSIZED = pa.schema([("group", pa.uint64()), ("first", pa.int64()), ("why", pa.string())])
 #: Keys are in so many buckets where it is enough to know of groups what is so of all in a bucket.

@@ -12,6 +12,7 @@ from spark_jobs.cxl import failure, failures
 from spark_jobs.execute.letters import failed_record, gather
 from spark_jobs.execute.tasks import facts, groups, presence, report
 from spark_jobs.nodes import operator
+from spark_jobs.nodes.records.groups import aggregated
 from spark_jobs.plan import plan as plans
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Failing:
             causes = gather.own(batch.places.take(indices))
         else:
             driver = cause.origin.identify(cause, pa.array(range(cause.count), pa.int64()))
-            causes = (*driver, cause.places)
+            causes = (*driver, pa.array(aggregated(cause)), cause.places)
         marks = None
         if self.groups is not None:
             rows = batch.take(indices)

@@ -163,13 +163,10 @@ class Groups:
         """
         standing, aggregated, keys = self.plan.standings[name], groups.aggregated(batch), self.keys(name, batch)
         is_record = (aggregated == 0) & (not is_result)
-        mixes = (aggregated & 1 == 1) & (places[0].to_numpy() >= 0)
-        later = Holds.BEHIND if standing.is_behind else Holds.FOR_GOOD
-        # The results of a group that mixes keys are settled with what stands behind them.
         is_grouped = ~is_record & (aggregated & 1 == 0)
-        # A result that fails goes nowhere: it fails in each pass.
-        alone = Holds.IN_LAST if is_result else Holds.ROW
-        holds = np.where(mixes, Holds.BEHIND, np.where(is_record, later, np.where(is_grouped, alone, Holds.IN_LAST)))
+        holds = self._holds(name, aggregated, places)
+        if is_result:  # it goes nowhere: it fails in each pass
+            holds[is_grouped] = Holds.IN_LAST
         self._at(name)
         self._note_records(np.flatnonzero(is_record), keys, places, holds, whys, standing.whole)
         is_cut = not is_result and not standing.are_rows_whole
@@ -200,10 +197,18 @@ class Groups:
 
     def beside(self, name: str, batch: Batch, cause: Batch) -> Marks:
         """What the entries of build records say that failed with their drivers: nothing more is lost by them."""
-        standing, driver = self.plan.standings[name], groups.aggregated(cause)
-        later = Holds.BEHIND if standing.is_behind else Holds.FOR_GOOD
-        holds = np.where((driver == 0) | (driver & 1 == 1), later, Holds.ROW)
+        holds = self._holds(
+            name, groups.aggregated(cause), cause.origin.identify(cause, pa.array(np.arange(cause.count)))
+        )
         return self._marks(name, batch, holds, groups.aggregated(batch), self.keys(name, batch))
+
+    def _holds(self, name: str, aggregated: np.ndarray, places: Places) -> np.ndarray:
+        """In which passes it counts that rows fail at a node."""
+        later = Holds.BEHIND if self.plan.standings[name].is_behind else Holds.FOR_GOOD
+        # The results of a group that mixes keys are settled with what stands behind them; one of no records takes
+        # nothing back.
+        mixed = np.where(places[0].to_numpy() >= 0, Holds.BEHIND, Holds.IN_LAST)
+        return np.where(aggregated == 0, later, np.where(aggregated & 1 == 1, mixed, Holds.ROW))
 
     def remarks(self, name: str, batch: Batch) -> pa.StringArray | None:
         """What is to be said of rows of aggregates whose entries cannot show which they are; None for records."""

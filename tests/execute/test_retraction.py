@@ -216,6 +216,29 @@ def test_a_strict_row_whose_records_were_taken_back_rejects_nothing(ran: Any) ->
     assert [row["_cxl_dlq_stage"] for row in rows(found["dead.csv"])] == ["transform:d"]
 
 
+@pytest.mark.parametrize("inputs", ["met, s", "s, met"])
+def test_a_row_that_begins_with_one_of_no_records_takes_the_others_back(ran: Any, inputs: str) -> None:
+    """The count of no records meets all records, so each is in its total twice: those of a1 are taken back."""
+    stages = f"""
+      - {{type: transform, name: f, input: s, config: {{cxl: filter v > 99}}}}
+      - type: aggregate
+        name: none
+        input: f
+        config: {{group_by: [], cxl: emit t = count(*)}}
+      - type: combine
+        name: met
+        input: {{d: none, b: s}}
+        config: {{where: d.t < b.v, match: all, propagate_ck: all,
+          cxl: "emit k = b.k\nemit a = b.a\nemit b = b.b\nemit v = b.v"}}
+      - {{type: merge, name: m, inputs: [{inputs}]}}
+"""
+    text = HEAD + stages + summed("x", "m", "a") + refusing("c", "x", 13) + output("o", "c") + output("q", "s")
+    found = ran(text, "k,a,b,v\nk1,a1,b,1\nk2,a1,b,5\nk3,a2,b,9\n")
+    assert [row["t"] for row in rows(found["o.csv"])] == ["18"]
+    assert [row["v"] for row in rows(found["q.csv"])] == ["9"]
+    assert [(row["_cxl_dlq_source_row"], row["a"]) for row in rows(found["dead.csv"])] == [("1", "a1")]
+
+
 @pytest.mark.parametrize("is_written", [False, True])
 def test_the_entry_of_a_row_shows_its_columns_whether_anything_reads_them(ran: Any, is_written: bool) -> None:
     window = """

@@ -54,7 +54,7 @@ class Row:
 
     Args:
         fields: its columns.
-        record: the record that it is, or the first of those that it was made of; None of a group of nothing.
+        record: the record that it is, or the first of those that it was made of; None of a group of no records.
         keys: the correlation columns that it carries.
         groups: the correlation groups that it is of.
         members: the records that it was made of; None of what is still a record.
@@ -305,7 +305,7 @@ def group(step: Any, key: Any, rows: list[Row], kept: Iterable[str], is_mixed: b
     mine = () if is_mixed else once(groups)
     return Row(
         {name: first.fields.get(name) for name in step.group_by},
-        first.record,
+        next((row.record for row in rows if row.record is not None), None),
         keys=keys,
         groups=mine,
         born=mine,

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.nodes import words
 from spark_jobs.nodes.aggregate.accumulators import FIRST, LAST
+from spark_jobs.nodes.records.columns import ORIGIN_NAMES
 from spark_jobs.nodes.records.order import AT
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ def reduce(
         keys: names of the key columns in `columns`; none makes a single group.
         columns: keys, `$at`, and the columns of which a group keeps its first record's value; in record order, as far
             as records of one key go.
-        firsts: the names of those last ones.
+        firsts: the names of those last ones. Where a group comes from is told by its first row that is of a record:
+            that of a global aggregate may be of none.
         states: what is grouped otherwise.
         ends: for each row the place of the last of its records, where rows are of several and stand in the order of
             their first ones; None where the last row has the last record.
@@ -70,10 +72,17 @@ def reduce(
         wanted.append((end, "max", None))
     if any(state.function is None for state in states):
         wanted.append(("row", "list", None))
+    are_of_none = _of_no_records(columns)
+    if are_of_none.any():
+        table["behind"] = pa.array(np.arange(count) + np.where(are_of_none, count, 0))
+        wanted.append(("behind", "min", None))
     grouped = pa.table(table).group_by(by, use_threads=False).aggregate(wanted)
     result: dict[str, pa.Array | pa.ChunkedArray] = {name: grouped.column(name) for name in keys}
     # Taking values by their rows needs a tenth of the memory of Arrow's `first`, which keeps a string per group.
     result |= {name: columns[name].take(grouped.column("row_min")) for name in (AT, *firsts)}
+    if are_of_none.any():
+        row = pa.array(grouped.column("behind_min").to_numpy() % count)
+        result |= {name: columns[name].take(row) for name in ORIGIN_NAMES}
     for i, state in enumerate(states):
         found: pa.Array | pa.ChunkedArray
         match state.function:
@@ -87,6 +96,12 @@ def reduce(
                 found = grouped.column(f"state {i}_{function}")
         result[state.name] = found
     return pa.table(result)
+
+
+def _of_no_records(columns: dict[str, pa.Array]) -> np.ndarray:
+    """Which rows are those of no records; none where rows come as they are read."""
+    split = columns.get(ORIGIN_NAMES[1])
+    return np.zeros(0, dtype=bool) if split is None else split.to_numpy() < 0
 
 
 def _joined(lists: pa.Array, members: pa.Array) -> pa.ListArray:

@@ -33,7 +33,8 @@ if __name__ == "__main__":
     sys.path.insert(0, str(_REPOSITORY))
 
 from benchmarks import data, equality, measure  # noqa: E402 - after the path
-from spark_jobs.execute.spark import class_archive, cores, java  # noqa: E402
+from spark_jobs.execute.spark import cores  # noqa: E402
+from spark_jobs.execute.spark.embedded import class_archive, java  # noqa: E402
 
 #: The most that each workload may take of the time of hand-written PySpark, at 20 million rows.
 GOALS = {

@@ -66,6 +66,7 @@ def _main(argv: Sequence[str], to_the_end: bool) -> int:
     except SystemExit:
         return ExitCode.SUCCESS
     try:
+        arguments.to_the_end = to_the_end
         with interrupts.raised(to_the_end=to_the_end):
             return _COMMANDS[arguments.command](arguments)
     except KeyboardInterrupt:

@@ -121,6 +121,8 @@ def _ended(arguments: argparse.Namespace, options: RunOptions, code: ExitCode, e
 def run(arguments: argparse.Namespace) -> int:
     """`clinker run`: plan, then explain, check, preview or execute."""
     options = run_options(arguments)
+    if arguments.to_the_end:
+        _begin(Path(arguments.pipeline), options)
     with report.opened(options.diagnostics) as told:
         try:
             return _run(arguments, options, told)
@@ -128,6 +130,26 @@ def run(arguments: argparse.Namespace) -> int:
             error = RunError("interrupted", "the run was interrupted before it began")
             told.tell([report.of_run(error)])
             return _ended(arguments, options, ExitCode.INTERRUPTED, error)
+
+
+def _begin(path: Path, options: RunOptions) -> None:
+    """Let Spark's JVM start while the pipeline is planned: both take half a second.
+
+    Not where the workspace may say where a run spills: the JVM has to know that.
+    """
+    if options.explain or (options.dry_run and options.preview is None):
+        return
+    from spark_jobs.plan.reading import workspace_file
+
+    try:
+        settings = workspace_file.find(Path(os.path.abspath(options.base_dir or path.parent)))
+        if not path.is_file() or (settings is not None and b"spill" in settings.read_bytes()):
+            return
+    except OSError:  # planning tells of it
+        return
+    from spark_jobs.execute.spark import session
+
+    session.begin(options)
 
 
 def _run(arguments: argparse.Namespace, options: RunOptions, told: report.Report) -> int:

@@ -14,7 +14,7 @@ def java_options(environ: Mapping[str, str]) -> str:
     The archive of Spark's classes is among them when an earlier run had one made, and nobody else could have made it.
     """
     from spark_jobs import contract
-    from spark_jobs.execute.spark import class_archive, java
+    from spark_jobs.execute.spark.embedded import class_archive, java
 
     found = java.executable(environ)
     archive = class_archive.options(found, environ) if found else ""

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from spark_jobs.execute.run import work
-from spark_jobs.execute.spark import java, session
+from spark_jobs.execute.spark import session
+from spark_jobs.execute.spark.embedded import java
 from spark_jobs.execute.tasks import level
 from spark_jobs.scan import files
 from tests.execute import pipelines, without_spark

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from spark_jobs import contract
-from spark_jobs.execute.spark import class_archive, class_dump, java, jvm, session
+from spark_jobs.execute.spark import session
+from spark_jobs.execute.spark.embedded import class_archive, class_dump, java, jvm
 from spark_jobs.plan.options import RunOptions
 
 

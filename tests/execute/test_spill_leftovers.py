@@ -47,6 +47,16 @@ class Builder:
     set = config
 
 
+class Launched:
+    """Is launched as a JVM is, with settings."""
+
+    def __init__(self, settings: dict[str, str], folder: str | None) -> None:
+        assert settings["spark.local.dir"] == folder
+
+    def gateway(self) -> None:
+        """Nobody talks to it."""
+
+
 @pytest.mark.parametrize("is_configured", [True, False])
 def test_spark_shuffles_in_a_locked_folder_of_the_process(
     is_configured: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -54,13 +64,17 @@ def test_spark_shuffles_in_a_locked_folder_of_the_process(
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.spark import java, jvm, shipping
+    from spark_jobs.execute.spark import shipping
+    from spark_jobs.execute.spark.embedded import java, jvm
 
     at_exit: list[Any] = []
     monkeypatch.setattr(session.atexit, "register", at_exit.append)
     monkeypatch.setattr(java, "problem", lambda: None)
     monkeypatch.setattr(jvm, "prepare", lambda: None)
-    monkeypatch.setattr(SparkContext, "_ensure_initialized", lambda conf: None)
+    monkeypatch.setattr(session.launch, "Launch", Launched)
+    monkeypatch.setattr(session.standby, "begin", lambda folder, settings: None)
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.setattr(SparkContext, "_ensure_initialized", lambda gateway: None)
     monkeypatch.setattr(shipping, "ship", lambda spark: None)
     monkeypatch.setattr(SparkSession, "builder", builder := Builder())
     monkeypatch.setattr(SparkSession, "getActiveSession", classmethod(lambda cls: None))
@@ -102,7 +116,8 @@ def crash(path, mode="r", *others, **options):
         import psutil
         with real(os.environ["SEEN"], "w") as seen:
             seen.write("\\n".join(glob.glob("spill/**/shuffle_*.data", recursive=True)))
-        _, jvm, driver, *_ = psutil.Process().parents()
+        driver = next(each for each in psutil.Process().parents() if "pipeline.yaml" in each.cmdline())
+        jvm = next(each for each in driver.children() if each.name() == "java")
         if os.environ["KILL"] == "both":
             driver.kill()
         jvm.kill()

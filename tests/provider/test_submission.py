@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clinker_provider import launcher
-from spark_jobs.execute.spark import class_archive
+from spark_jobs.execute.spark.embedded import class_archive
 from tests.lazily import LazyModule
 
 pytestmark = pytest.mark.airflow

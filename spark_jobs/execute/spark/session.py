@@ -8,13 +8,13 @@ import os
 import sys
 import tempfile
 from functools import cache
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 from spark_jobs.contract import ExitCode
 from spark_jobs.disk.spill_folder import SpillFolder
 from spark_jobs.execute import logs
-from spark_jobs.execute.spark import connect, cores
+from spark_jobs.execute.spark import connect, cores, shipping
+from spark_jobs.execute.spark.embedded import java, jvm, launch, standby
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,26 +81,50 @@ def open_session(options: RunOptions, threads: int | None, spill_dir: str | None
     return spark
 
 
+def begin(options: RunOptions) -> None:
+    """Launch the JVM of an embedded session already, when this process is going to need one.
+
+    It is for a run whose `storage.spill.dir` is not set, and is ended when it turns out that another one is needed, or
+    none.
+    """
+    if options.remote or launch.is_submitted() or "pyspark" in sys.modules:
+        return
+
+    def make() -> launch.Launch | None:
+        try:
+            return _launch(options, None)
+        except SessionError:  # told when a session is asked for
+            return None
+
+    launch.EARLY.begin(make)
+
+
 def _build(options: RunOptions, threads: int | None, spill_dir: str | None) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
-
-    from spark_jobs.execute.spark import jvm, shipping
 
     _check_versions()
     logs.quiet_gateway()
     # PySpark takes it for a wish that outranks a master; the command line has heard it already.
     os.environ.pop("SPARK_REMOTE", None)
-    ours = {} if is_submitted() else _own(options, threads, spill_dir)
+    ours: dict[str, str] = {}
+    if not launch.is_submitted():
+        launch.EARLY.wait()
+        ours = {"spark.master": f"local[{threads or cores.available()}]", **_own(options, spill_dir)}
     with_theirs = {**ours, **options.spark_conf}
-    atexit.unregister(jvm.end_start)
-    atexit.register(jvm.end_start)
+    if ours and SparkContext._gateway is None:
+        launched = launch.EARLY.taken(_at_launch(options, spill_dir)) or _launch(options, spill_dir)
+        SparkContext._ensure_initialized(gateway=launched.gateway())
+    else:
+        SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll([*with_theirs.items()]))
     # The JVM knows what spark-submit and the machine's defaults say; on a cluster that is more than we do.
-    SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll([*with_theirs.items()]))
     known = {**dict(SparkConf().getAll()), **with_theirs}
-    if is_submitted() and known.get("spark.master", "").startswith("local"):
+    master = known.get("spark.master", "")
+    if not ours and master.startswith("local"):
         jvm.request_archive()
-    shipped = shipping.settings(known.get("spark.master", ""), known)
+    shipped = shipping.settings(master, known)
+    if folder := ours.get("spark.local.dir"):
+        standby.begin(folder, {**known, **shipped})
     builder = SparkSession.builder
     for key, value in {**with_theirs, **shipped}.items():
         builder = builder.config(key, value)
@@ -109,10 +133,7 @@ def _build(options: RunOptions, threads: int | None, spill_dir: str | None) -> S
     return spark
 
 
-def _own(options: RunOptions, threads: int | None, spill_dir: str | None) -> dict[str, str]:
-    """The settings of a JVM that this process starts, whose environment gets what it has to have."""
-    from spark_jobs.execute.spark import java, jvm
-
+def _launch(options: RunOptions, spill_dir: str | None) -> launch.Launch:
     problem = java.problem()
     if problem:
         raise SessionError(problem)
@@ -121,20 +142,32 @@ def _own(options: RunOptions, threads: int | None, spill_dir: str | None) -> dic
         os.environ["PYSPARK_PYTHON"] = python
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     jvm.prepare()
-    master = options.master or f"local[{threads or cores.available()}]"
+    folder = _shuffle_folder(spill_dir) if _is_local(options) else None
+    return launch.Launch(_at_launch(options, spill_dir), folder)
+
+
+def _at_launch(options: RunOptions, spill_dir: str | None) -> dict[str, str]:
+    """What a JVM that this process starts is told at once: all but on how many cores it runs."""
+    return {**_own(options, spill_dir), **options.spark_conf}
+
+
+def _own(options: RunOptions, spill_dir: str | None) -> dict[str, str]:
+    """The settings of a JVM that this process starts."""
     tells_errors = logs.LEVELS.get(options.log_level, logging.INFO) <= logging.DEBUG
-    folder = _shuffle_folder(spill_dir) if master.startswith("local") else None
-    told = jvm.settings(tells_errors=tells_errors, temporary=folder)
-    own = {"spark.master": master, "spark.app.name": "clinker", **_OWN, **told}
-    if master.startswith("local"):
-        own |= _EMBEDDED
-        own |= {"spark.local.dir": folder} if folder else {}
-    return own
+    folder = _shuffle_folder(spill_dir) if _is_local(options) else None
+    own = {"spark.app.name": "clinker", **_OWN, **jvm.settings(tells_errors=tells_errors, temporary=folder)}
+    if options.master:
+        own["spark.master"] = options.master
+    return own | _EMBEDDED | {"spark.local.dir": folder} if folder else own
+
+
+def _is_local(options: RunOptions) -> bool:
+    return (options.master or "local").startswith("local")
 
 
 def setting(options: RunOptions, name: str) -> str | None:
     """A setting of Spark that was given by the command line, or to spark-submit."""
-    if not is_submitted():
+    if not launch.is_submitted():
         return options.spark_conf.get(name)
     from pyspark import SparkConf, SparkContext
 
@@ -144,17 +177,12 @@ def setting(options: RunOptions, name: str) -> str | None:
 
 def is_on_cluster(options: RunOptions) -> bool:
     """Whether the session may have to wait for a cluster, as far as that is known before it is there."""
-    return not options.remote and (is_submitted() or not (options.master or "local").startswith("local"))
-
-
-def is_submitted() -> bool:
-    """Whether spark-submit has started the JVM and this process."""
-    return "PYSPARK_GATEWAY_PORT" in os.environ
+    return not options.remote and (launch.is_submitted() or not _is_local(options))
 
 
 def local_dir(options: RunOptions, spill_root: str) -> str:
     """Where Spark keeps what it shuffles, as messages name it: `storage.spill.dir` counts where it is embedded."""
-    if options.remote or is_submitted() or not (options.master or "local").startswith("local"):
+    if options.remote or launch.is_submitted() or not _is_local(options):
         return "a folder of spark.local.dir"
     return options.spark_conf.get("spark.local.dir", spill_root)
 
@@ -189,6 +217,8 @@ def _connect(url: str) -> SparkSession:
 
 def _check_versions() -> None:
     """`pyspark-client` of another version overwrites files of `pyspark`: stop before the first cryptic error."""
+    from importlib import metadata
+
     import pyspark
 
     try:

@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_jobs.execute.spark.embedded import standby
+
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
@@ -58,13 +60,30 @@ def quiet(worker: Callable[[socket.socket, bool], int]) -> Callable[[socket.sock
 
 
 def main() -> None:
-    """Import ahead, then serve Spark.
+    """Be what workers are forked from, or stand in for the process that has been waiting to be it."""
+    if sys.argv[1:2] == [standby.ARGUMENT]:
+        _import_ahead()
+        if not standby.take_over(int(sys.argv[2])):
+            return
+        sys.path[:] = without_zip(sys.path)
+    else:
+        if standby.stand_in():
+            return
+        sys.path[:] = without_zip(sys.path)
+        _import_ahead()
+    from pyspark import daemon
+
+    daemon.worker = quiet(daemon.worker)
+    daemon.manager()
+
+
+def _import_ahead() -> None:
+    """Import what tasks need.
 
     A worker looks for garbage behind each task, and would go through all that is imported here, for longer than a small
     task takes.
     """
     gc.disable()
-    sys.path[:] = without_zip(sys.path)
     for name in ahead():
         importlib.import_module(name)
     from spark_jobs.formats import registry
@@ -73,10 +92,6 @@ def main() -> None:
         format.load()
     gc.freeze()
     gc.enable()
-    from pyspark import daemon
-
-    daemon.worker = quiet(daemon.worker)
-    daemon.manager()
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.diagnostics.source import SourceFile, Span
 from spark_jobs.nodes.model import Config, Flag, Name, Size, Text, choice
-from spark_jobs.plan.reading import document, reader, yaml_tree
+from spark_jobs.plan.reading import document, reader, workspace_file, yaml_tree
 from spark_jobs.plan.reading.yaml_tree import Entry, Node, Scalar, Sequence
 from spark_jobs.scan.staging import selection
 from spark_jobs.scan.staging.staged_copy import Cleanup, OnExisting, Settings, Verify
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
     from spark_jobs.diagnostics.diagnostic import Diagnostics
-
-FILE = "clinker.toml"
 
 
 class Compression(StrEnum):
@@ -115,7 +113,7 @@ class Workspace:
 
 def load(base_dir: Path, found: Diagnostics) -> Workspace:
     """The workspace that a base folder belongs to; defaults when there is no `clinker.toml`."""
-    path = next((folder / FILE for folder in (base_dir, *base_dir.parents) if (folder / FILE).is_file()), None)
+    path = workspace_file.find(base_dir)
     if path is None:
         return Workspace()
     problems = type(found)()
@@ -126,7 +124,7 @@ def load(base_dir: Path, found: Diagnostics) -> Workspace:
         _find_misspelt(values, file, problems)
         read = reader.read(_File, _tree(values, file, ()), problems)
     for problem in problems:
-        found.add(codes.E340.at(problem.span, f"invalid {FILE}: {problem.message}", help=problem.help))
+        found.add(codes.E340.at(problem.span, f"invalid {workspace_file.NAME}: {problem.message}", help=problem.help))
     if read is None or file is None:
         return Workspace()
     return Workspace(_storage(read.storage, path.parent, file, found), (path.parent, path.parent / read.channels.dir))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs import contract, ownership
-from spark_jobs.execute.spark import java as javas
+from spark_jobs.execute.spark.embedded import java as javas
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,7 @@ def path(java: str, environ: Mapping[str, str] = os.environ) -> Path | None:
     if environ.get(SWITCH_VARIABLE, "").lower() == "off" or version is None:
         return None
     try:
-        home = _spark_home(environ).resolve()
+        home = spark_home(environ).resolve()
         # The JVM refuses an archive when a jar has changed since.
         changed = (home / "jars").stat().st_mtime_ns
     except OSError:
@@ -47,7 +47,7 @@ def path(java: str, environ: Mapping[str, str] = os.environ) -> Path | None:
     return folder / f"{hashlib.sha256(repr(build).encode()).hexdigest()[:16]}.jsa" if folder else None
 
 
-def _spark_home(environ: Mapping[str, str]) -> Path:
+def spark_home(environ: Mapping[str, str]) -> Path:
     """Spark's folder, without PySpark being imported: a scheduler asks as well."""
     if home := environ.get("SPARK_HOME"):
         return Path(home)
@@ -79,7 +79,7 @@ def _start(archive: Path) -> None:
     """Start the process that makes an archive. It outlives this one."""
     try:
         subprocess.Popen(
-            [sys.executable, "-m", "spark_jobs.execute.spark.class_dump", str(archive)],
+            [sys.executable, "-m", "spark_jobs.execute.spark.embedded.class_dump", str(archive)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spark_jobs import ownership
-from spark_jobs.execute.spark import class_archive
+from spark_jobs.execute.spark.embedded import class_archive
 from spark_jobs.execute.tasks import parcels
 
 if TYPE_CHECKING:

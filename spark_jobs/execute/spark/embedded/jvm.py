@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from spark_jobs import contract
-from spark_jobs.execute.spark import class_archive
-from spark_jobs.execute.spark.java import executable
+from spark_jobs.execute.spark.embedded import class_archive
+from spark_jobs.execute.spark.embedded.java import executable
 
-if TYPE_CHECKING:
-    from types import FrameType
-
-#: How long the end of a JVM is waited for that was starting.
-_PATIENCE_S = 2.0
 #: The property that `log4j2.properties` takes its level from.
 _LEVEL = "clinker.spark.level"
 
@@ -57,29 +48,3 @@ def request_archive() -> None:
     java = executable()
     if java:
         class_archive.request(java)
-
-
-def end_start() -> None:
-    """End a JVM that is still starting when the process ends: nobody is going to talk to it.
-
-    PySpark waits for it in another thread, and removes the folder in which the JVM was to say where it listens when it
-    hears that it has ended. Nothing about the start is changed, and what is not found is left as it is.
-    """
-    deadline = time.monotonic() + _PATIENCE_S
-    while (launching := _launching()) is not None and time.monotonic() < deadline:
-        process = launching.f_locals.get("proc")
-        if isinstance(process, subprocess.Popen):
-            process.kill()
-        time.sleep(0.01)
-
-
-def _launching() -> FrameType | None:
-    """The frame in which PySpark waits for the first words of a JVM, if a thread does."""
-    for frame in sys._current_frames().values():
-        found: FrameType | None = frame
-        while found is not None and found.f_code.co_name != "launch_gateway":
-            found = found.f_back
-        folder = None if found is None else found.f_locals.get("conn_info_dir")
-        if isinstance(folder, str) and os.path.isdir(folder):
-            return found
-    return None

@@ -1,0 +1,180 @@
+"""A JVM that starts before anybody asks for it, with a program in its place."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import PySparkRuntimeError
+
+from spark_jobs.cli import pipeline
+from spark_jobs.execute.spark import session
+from spark_jobs.execute.spark.embedded import java, launch
+from spark_jobs.plan.options import RunOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SETTINGS = {"spark.app.name": "a b", "spark.driver.memory": "1g"}
+
+
+@pytest.fixture
+def spark_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes a Spark whose spark-submit is a shell script."""
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
+    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
+
+    def make(script: str) -> None:
+        command = tmp_path / "spark" / "bin" / "spark-submit"
+        command.parent.mkdir(parents=True, exist_ok=True)
+        command.write_text(f"#!/bin/sh\n{script}\n")
+        command.chmod(0o755)
+
+    make("echo $$ > $SPARK_HOME/process; exec sleep 60")
+    return make
+
+
+def process_of(home: Path) -> int:
+    """The process of the script, which tells it."""
+    told = home / "spark" / "process"
+    deadline = time.monotonic() + 20
+    while not (told.exists() and told.read_text().strip()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return int(told.read_text())
+
+
+def test_it_is_launched_as_pyspark_does(
+    spark_home: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--name 'x y' pyspark-shell")
+    monkeypatch.setenv("SPARK_REMOTE", "sc://elsewhere")
+    told = tmp_path / "told"
+    spark_home(f'(for each; do echo "$each"; done; env) > {told}.partial; mv {told}.partial {told}; exec sleep 60')
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    begun = launch.Launch(SETTINGS, str(folder))
+    deadline = time.monotonic() + 20
+    while not told.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    lines = told.read_text().splitlines()
+    begun.end()
+    assert lines[:7] == [
+        "--conf", "spark.app.name=a b", "--conf", "spark.driver.memory=1g", "--name", "x y", "pyspark-shell"
+    ]  # fmt: skip
+    environment = dict(line.split("=", 1) for line in lines[7:] if "=" in line)
+    assert "SPARK_REMOTE" not in environment
+    assert environment["SPARK_CONNECT_MODE"] == "0"
+    assert Path(environment["_PYSPARK_DRIVER_CONN_INFO_PATH"]).is_relative_to(folder)
+    assert list(folder.iterdir()) == [], "what it was to say is not waited for any more"
+
+
+def test_it_ends_when_nobody_asks_for_it(spark_home: Callable[[str], None], tmp_path: Path) -> None:
+    begun = launch.Launch(SETTINGS, str(tmp_path))
+    process = process_of(tmp_path)
+    begun.end()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+    assert [each.name for each in tmp_path.iterdir()] == ["spark"]
+
+
+def test_a_jvm_that_does_not_start_is_an_error(spark_home: Callable[[str], None], tmp_path: Path) -> None:
+    spark_home("exit 1")
+    begun = launch.Launch(SETTINGS, str(tmp_path))
+    with pytest.raises(PySparkRuntimeError, match="JAVA_GATEWAY_EXITED"):
+        begun.gateway()
+    assert [each.name for each in tmp_path.iterdir()] == ["spark"]
+
+
+def test_one_that_has_begun_is_taken_by_who_needs_the_same(spark_home: Callable[[str], None], tmp_path: Path) -> None:
+    early = launch.Early()
+    assert early.taken(SETTINGS) is None
+    early.begin(lambda: launch.Launch(SETTINGS, str(tmp_path)))
+    taken = early.taken(dict(SETTINGS))
+    assert taken is not None
+    assert early.taken(SETTINGS) is None, "it is one"
+    taken.end()
+
+
+def test_one_with_other_settings_is_ended(spark_home: Callable[[str], None], tmp_path: Path) -> None:
+    early = launch.Early()
+    early.begin(lambda: launch.Launch(SETTINGS, str(tmp_path)))
+    process = process_of(tmp_path)
+    assert early.taken({**SETTINGS, "spark.driver.memory": "2g"}) is None
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+
+
+def test_one_that_cannot_begin_is_left_to_who_asks_for_a_session(tmp_path: Path) -> None:
+    def fail() -> launch.Launch:
+        raise FileNotFoundError("spark-submit")
+
+    early = launch.Early()
+    early.begin(fail)
+    assert early.taken(SETTINGS) is None
+
+
+def test_ctrl_c_is_not_for_it(spark_home: Callable[[str], None], tmp_path: Path) -> None:
+    begun = launch.Launch(SETTINGS, str(tmp_path))
+    process = process_of(tmp_path)
+    os.kill(process, signal.SIGINT)
+    time.sleep(0.1)
+    os.kill(process, 0)
+    begun.end()
+
+
+def test_a_jvm_of_this_process_is_none_of_spark_submit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    monkeypatch.setattr(launch, "_own_ports", {"4711"})
+    assert not launch.is_submitted()
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "4711")
+    assert not launch.is_submitted()
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "4712")
+    assert launch.is_submitted()
+
+
+@pytest.fixture
+def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[RunOptions]:
+    """The options of the runs for which a JVM has been launched early; there is a pipeline."""
+    asked: list[RunOptions] = []
+    monkeypatch.setattr(session, "begin", asked.append)
+    (tmp_path / "pipeline.yaml").touch()
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "expected"),
+    [
+        (None, {}, True),
+        (None, {"dry_run": True, "preview": 3}, True),
+        (None, {"dry_run": True}, False),
+        (None, {"explain": "text"}, False),
+        ('[channels]\ndir = "c"\n', {}, True),
+        ('[storage.spill]\ndir = "s"\n', {}, False),
+        ('storage = {spill = {dir = "s"}}\n', {}, False),
+    ],
+)
+def test_it_begins_where_a_run_will_need_it(
+    settings: str | None, options: dict[str, Any], expected: bool, begun: list[RunOptions], tmp_path: Path
+) -> None:
+    if settings is not None:
+        (tmp_path / "clinker.toml").write_text(settings)
+    pipeline._begin(tmp_path / "pipeline.yaml", RunOptions(**options))
+    assert bool(begun) is expected
+
+
+def test_it_does_not_begin_where_there_is_no_pipeline(begun: list[RunOptions], tmp_path: Path) -> None:
+    pipeline._begin(tmp_path / "other.yaml", RunOptions())
+    assert begun == []
+
+
+def test_a_machine_without_java_is_told_of_when_a_session_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "problem", lambda: "there is no java")
+    monkeypatch.setattr(launch, "EARLY", launch.Early())
+    monkeypatch.setattr(session.sys, "modules", {})
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    session.begin(RunOptions())
+    assert launch.EARLY.taken({}) is None

@@ -30,10 +30,10 @@ def _reports(spark: SparkSession, spec: JobSpec) -> Iterable[report.TaskReport]:
     job = spec.job
     pickled = pickle.dumps(spec, protocol=pickle.HIGHEST_PROTOCOL)
     frame: DataFrame = spread.numbers(spark, len(spec.loads))
-    frame = frame.mapInArrow(partial(levels.run_level, pickled, 0), parcels.DDL)
+    frame = spread.mapped(frame, partial(levels.run_level, pickled, 0), parcels.SCHEMA)
     for level in range(1, job.levels):
         # A payload is some megabytes: the row count that Spark moves at once must be small.
         frame = frame.repartitionById(job.slots(level), "slot").sortWithinPartitions("exchange", "ordinal")
-        frame = frame.mapInArrow(partial(levels.run_level, pickled, level), parcels.DDL)
+        frame = spread.mapped(frame, partial(levels.run_level, pickled, level), parcels.SCHEMA)
     told = frame.select("ordinal", "partition", "payload").toArrow()
     return report.Reports(*(told.column(name).combine_chunks() for name in ("ordinal", "partition", "payload")))

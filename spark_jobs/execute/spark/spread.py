@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
 _ANSWERS = pa.schema({"number": pa.int64(), "answer": pa.binary()})
-#: The same for Spark's `mapInArrow`.
-_DDL = "number long, answer binary"
 #: Spark's driver keeps a few kilobytes of each task, so a task may do several numbers, which are neighbours.
 MOST_TASKS = 1 << 16
 
@@ -62,6 +60,18 @@ def numbers(spark: SparkSession, count: int) -> DataFrame:
     return spark.range(0, count, 1, min(max(count, 1), MOST_TASKS))
 
 
+def mapped(
+    frame: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: pa.Schema
+) -> DataFrame:
+    """What a function makes of the batches of a frame.
+
+    Spark is told the types as such: the parser that it has for texts takes longer to load than all of this.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return frame.mapInArrow(function, from_arrow_schema(schema))
+
+
 def numbers_in(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
     """The numbers that a task got from `numbers`."""
     for batch in batches:
@@ -70,7 +80,7 @@ def numbers_in(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
 
 def _answers(spark: SparkSession, pickled: bytes, count: int) -> list[dict[str, Any]]:
     """What the tasks tell, in any order."""
-    frame = numbers(spark, count).mapInArrow(partial(run_task, pickled), _DDL)
+    frame = mapped(numbers(spark, count), partial(run_task, pickled), _ANSWERS)
     rows: list[dict[str, Any]] = cancellation.cancellable(spark, frame.toArrow).to_pylist()
     return rows
 

@@ -27,8 +27,6 @@ SCHEMA = pa.schema(
         ("payload", pa.binary()),
     ]
 )
-#: The same for Spark's `mapInArrow`.
-DDL = "slot int, exchange int, partition int, ordinal long, payload binary"
 REPORTS = -1
 #: The ordinals of parcels without rows, which come before all rows: what a task of an earlier level counted, and what
 #: its operator has to say to those behind its exchange.

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 SWITCH_VARIABLE = "CLINKER_CDS"
 #: JVM options under which an archive is made and used; others (another collector, say) would not fit it.
 JVM_OPTIONS = contract.EMBEDDED_JVM_OPTIONS
+#: Raised with each change of what `class_dump` runs.
+_EDITION = 2
 
 
 def path(java: str, environ: Mapping[str, str] = os.environ) -> Path | None:
@@ -42,7 +44,7 @@ def path(java: str, environ: Mapping[str, str] = os.environ) -> Path | None:
         changed = (home / "jars").stat().st_mtime_ns
     except OSError:
         return None
-    build = [os.path.realpath(java), version[1], str(home), str(changed), JVM_OPTIONS]
+    build = [os.path.realpath(java), version[1], str(home), str(changed), JVM_OPTIONS, _EDITION]
     folder = ownership.cache_folder(make=True)
     return folder / f"{hashlib.sha256(repr(build).encode()).hexdigest()[:16]}.jsa" if folder else None
 

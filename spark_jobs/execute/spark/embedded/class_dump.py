@@ -55,16 +55,16 @@ def _dump(target: Path) -> None:
     """Run a job as runs do, and have the JVM write down its classes when it ends."""
     from pyspark import SparkContext
 
-    from spark_jobs.execute.spark import session
+    from spark_jobs.execute.spark import session, spread
     from spark_jobs.plan.options import RunOptions
 
     os.environ[class_archive.SWITCH_VARIABLE] = "off"
     dumping = f"{class_archive.JVM_OPTIONS} -XX:ArchiveClassesAtExit={target}"
     spark = session.open_session(RunOptions(spark_conf={"spark.driver.extraJavaOptions": dumping}), 2)
-    frame = spark.range(0, 2, 1, 2).mapInArrow(_parcels, parcels.DDL)
+    frame = spread.mapped(spread.numbers(spark, 2), _parcels, parcels.SCHEMA)
     for _ in range(2):
         frame = frame.repartitionById(2, "slot").sortWithinPartitions("exchange", "ordinal")
-        frame = frame.mapInArrow(_passed_on, parcels.DDL)
+        frame = spread.mapped(frame, _passed_on, parcels.SCHEMA)
     frame.select("payload").toArrow()
     process = SparkContext._gateway.proc
     process.stdin.close()  # the JVM ends when nobody can talk to it any more

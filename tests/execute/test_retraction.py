@@ -264,3 +264,41 @@ def test_a_record_that_is_taken_back_is_the_first_of_no_group(ran: Any, line: st
     assert [row["v"] for row in rows(found["o.csv"])] == ["9"]
     told = [(row["_cxl_dlq_source_name"], row["_cxl_dlq_source_row"]) for row in rows(found["dead.csv"])]
     assert told == [("<merged>", "1"), ("s", "3"), ("s", "5"), *([("s", "6")] if line else [])]
+
+
+@pytest.mark.parametrize("window", [
+    "{tumbling: {size: 10m}}", "{hopping: {size: 20m, slide: 10m}}", "{session: {gap: 5m}}",
+])  # fmt: skip
+@pytest.mark.parametrize("order", [[0, 1, 2, 3, 4, 5], [1, 0, 2, 4, 3, 5]], ids=["by time", "mixed"])
+def test_a_failure_behind_an_aggregate_of_time_windows_takes_their_records(
+    ran: Any, window: str, order: list[int]
+) -> None:
+    """Only where all records have met it is known when a session began."""
+    head = HEAD.replace("v: int}", "v: int, at: date_time}, watermark: {column: at, delay: 1h}")
+    timed = f"{{group_by: [k, b], time_window: {window}, cxl: emit t = sum(v)}}"
+    stages = f"      - {{type: aggregate, name: x, input: s, config: {timed}}}\n" + summed("y", "x", "b", "sum(t)")
+    records = [
+        "k1,a,b1,1,2026-01-01T00:01:00", "k1,a,b1,2,2026-01-01T00:03:00", "k2,a,b1,3,2026-01-01T00:02:00",
+        "k3,a,b2,50,2026-01-01T00:40:00", "k3,a,b2,50,2026-01-01T00:41:00", "k1,a,b2,100,2026-01-01T00:55:00",
+    ]  # fmt: skip
+    data = "k,a,b,v,at\n" + "".join(f"{records[each]}\n" for each in order)
+    found = ran(head + stages + refusing("c", "y", 20) + output("o", "c") + output("p", "s"), data)
+    times = 2 if "hopping" in window else 1
+    assert [(row["b"], row["t"]) for row in rows(found["o.csv"])] == [("b2", str(200 * times))]
+    assert [row["b"] for row in rows(found["p.csv"])] == ["b2"] * 3
+    assert [row["_cxl_dlq_stage"] for row in rows(found["dead.csv"]) if row["_cxl_dlq_trigger"] != "false"] == [
+        "transform:c"
+    ]
+
+
+def test_passes_end_where_records_cannot_be_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Better a run that fails than one without end."""
+    without_spark.install(monkeypatch)
+    monkeypatch.setattr("spark_jobs.execute.tasks.groups.Groups.trace", lambda *_: None)
+    pipelines.write(
+        tmp_path, {"pipeline.yaml": HEAD + summed("x", "s", "a") + refusing("c", "x", 5) + output("o", "c")}
+    )
+    pipelines.write(tmp_path, {"in.csv": "k,a,b,v\nk1,a,b,1\n"})
+    error = pipelines.run(tmp_path).result.error
+    assert error is not None
+    assert error.code == "E903"

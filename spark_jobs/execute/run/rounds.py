@@ -66,6 +66,8 @@ class Rounds:
     count: int = 0
     #: How many passes in a row have found no dead records.
     _idle: int = 0
+    #: How many were dead, and how many rows unmade, when failures were last chosen.
+    _at_choice: tuple[int, int] | None = None
     #: Whether the last pass knew all that was found.
     are_over: bool = False
     #: The groups of aggregates that were taken back.
@@ -120,8 +122,8 @@ class Rounds:
         rows = ascending.united(self.failed_rows.numbers, findings.aggregated(in_last, self.run.scratch))
         is_same = np.array_equal(of_rows.column("group").to_numpy(), self._of_rows.column("group").to_numpy())
         is_same = is_same and np.array_equal(rows, self._rows)
-        is_new = bool(chosen)
-        self.are_over = not is_new and is_same and not self.known.settles
+        is_new = bool(chosen) and self._goes_on()
+        self.are_over = not chosen and is_same and not self.known.settles
         self._idle = 0 if is_new else self._idle + 1
         if self.are_over:
             if self.known.oversized is None and self.plan.limit:
@@ -140,9 +142,15 @@ class Rounds:
             else:
                 self._accept(some, holds, products)
         # When nothing is found any more, a pass writes what those before did not.
-        settles = (is_new or not is_same) and self.retractions > 0
+        settles = (bool(chosen) or not is_same) and self.retractions > 0
         self.known = replace(self.known, rounds=self.known.rounds + 1, settles=settles)
         self._reject()
+
+    def _goes_on(self) -> bool:
+        """Whether what was chosen last has made records dead, or rows unmade."""
+        dead = 0 if self.known.dead is None else part_file.mapped(self.known.dead).read_all().num_rows
+        before, self._at_choice = self._at_choice, (dead, len(self.failed_rows.numbers))
+        return self._at_choice != before
 
     def _first(self, kinds: list[Kind]) -> list[Kind]:
         """Which failures of records hold from now on, and where these are none which of rows; all count alike."""

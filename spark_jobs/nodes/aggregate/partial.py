@@ -142,10 +142,8 @@ class Partial(operator.Operator):
         count = len(prepared[order.AT])
         if not count:
             return
-        if self.context.is_tracing:
-            self._trace(batch, prepared)
-            if not self.correlation.standings[self.step.name].is_traced:
-                return  # nobody looks for anything behind it
+        if self.context.is_tracing and not self.traced(batch, prepared):
+            return
         lane = self.found.get(batch.lane)
         if lane is None:
             lane = self.found[batch.lane] = _Grouped(self.stream.rank(batch), batch.branch)
@@ -158,17 +156,19 @@ class Partial(operator.Operator):
             self._group(lane)
             self._merge_where_many(lane)
 
-    def _trace(self, batch: batches.Batch, prepared: dict[str, pa.Array]) -> None:
-        """Tell which of the records are in groups that are taken back."""
+    def traced(self, batch: batches.Batch, prepared: dict[str, pa.Array]) -> bool:
+        """Tell which of the records are in groups that are taken back; whether anybody looks for more behind."""
         if ORIGIN_NAMES[0] in prepared:
             _, split, row = (prepared[name] for name in ORIGIN_NAMES)
         else:
             _, split, row = batch.origin.of_rows(prepared[ORIGIN_NAMES[2]])
         count = len(row)
         inner = prepared.get(GROUP.name, pa.nulls(count, GROUP.type))
-        mixes = self.correlation.standings[self.step.name].mixes
+        standing = self.correlation.standings[self.step.name]
         keys_ = [prepared[name] for name in self.grouping.keys]
-        self.context.trace(split, row, inner, correlated.of_aggregate(self.step.name, keys_, count, mixes=mixes))
+        numbers = correlated.of_aggregate(self.step.name, keys_, count, mixes=standing.mixes)
+        self.context.trace(split, row, inner, numbers)
+        return standing.is_traced
 
     @property
     def correlation(self) -> GroupPlan:

@@ -24,7 +24,8 @@ from spark_jobs.nodes.aggregate.timed.session_flow import Flow, Held
 from spark_jobs.nodes.aggregate.timed.watermarks import NEVER
 from spark_jobs.nodes.aggregate.timed.windowed import NTH, NUMBER
 from spark_jobs.nodes.records import batches, order
-from spark_jobs.nodes.records.columns import WINDOW
+from spark_jobs.nodes.records import groups as correlated
+from spark_jobs.nodes.records.columns import GROUP, ORIGIN_NAMES, WINDOW
 from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
@@ -65,7 +66,11 @@ class Partial(windowed.Partial):
     def open(self) -> None:
         """Nothing has come."""
         super().open()
-        self.is_alone = needs_order(self.grouping)
+        self.is_alone = needs_order(self.grouping) or self.context.is_tracing
+
+    def traced(self, batch: batches.Batch, prepared: dict[str, pa.Array]) -> bool:
+        """Nothing is known of sessions here: all records go to where they meet, if anybody looks for theirs."""
+        return self.correlation.standings[self.step.name].is_traced
 
     def process(self, batch: batches.Batch, port: int) -> None:
         """Keep records with what was known when they came."""
@@ -78,6 +83,8 @@ class Partial(windowed.Partial):
         data = batches.with_origin(batch, batch.data, self.context.branches)
         prepared = self.prepared(batch, columns) | {name: data.column(name) for name in self.grouping.origin}
         prepared |= {_reached(source): pa.array(times[rows]) for source, times in seen.before.items()}
+        if self.context.is_tracing:
+            prepared.setdefault(GROUP.name, pa.nulls(batch.count, GROUP.type))
         self.hold(batch, {**prepared, SINCE: pa.array(times[rows])})
 
     def _sample(self, part: dict[str, pa.Array]) -> pa.Table:
@@ -166,7 +173,8 @@ def reduced(
     ends: Numbers | None = None,
 ) -> pa.Table:
     """One row for each number: what is the same for all rows that have it, the first row's origin, and states."""
-    kept = [name for name in columns if name in grouping.keys or name in grouping.carried or name in WINDOW]
+    beside = {*grouping.keys, *grouping.carried, GROUP.name}
+    kept = [name for name in columns if name in beside or name in WINDOW]
     return groups.reduce([_SESSION], {**columns, _SESSION: pa.array(numbers)}, kept, states, ends)
 
 
@@ -174,12 +182,12 @@ def reduced(
 class Final(windowed.Final):
     """Makes sessions of the pieces of a partition."""
 
-    told_by = (SINCE,)
+    told_by = (NUMBER,)
 
     def open(self) -> None:
         """Nothing has come."""
         super().open()
-        self.is_alone = needs_order(self.grouping)
+        self.is_alone = needs_order(self.grouping) or self.context.is_tracing
         keys = self.grouping.keys
         flow = functools.partial(Flow, self.context, self.step.name, keys, SINCE, self._ends, self.merged)
         self.groups = (
@@ -287,8 +295,19 @@ class Final(windowed.Final):
                 table = table.filter(pa.array(~is_late))
             if table.num_rows:
                 numbers = found.of[~is_late]
+                if self.context.is_tracing:
+                    self._trace(table, pa.array(found.first[numbers]))
                 whole = self._reduce(table, numbers, {NUMBER: pa.array(found.first[numbers])})
                 yield whole.drop_columns([name for name in (_END,) if name in whole.schema.names])
+
+    def _trace(self, table: pa.Table, starts: pa.Array) -> None:
+        """Tell which records are in sessions that are taken back; each is a piece of its own."""
+        assert self.context.correlation is not None
+        name, count = self.step.name, table.num_rows
+        keys = [*(partial.array(table, key) for key in self.grouping.keys), starts]
+        mixes = self.context.correlation.standings[name].mixes
+        _, split, row, inner = (partial.array(table, each) for each in (*ORIGIN_NAMES, GROUP.name))
+        self.context.trace(split, row, inner, correlated.of_aggregate(name, keys, count, mixes=mixes))
 
     def _fail(self, pieces: pa.Table, places: pa.Table, is_late: Numbers, found: sessions.Sessions) -> None:
         """The first records of late pieces, and the others in them."""

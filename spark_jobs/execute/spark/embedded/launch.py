@@ -9,6 +9,7 @@ environment are those of `pyspark.java_gateway.launch_gateway`, so `spark-env.sh
 from __future__ import annotations
 
 import atexit
+import importlib
 import os
 import shlex
 import shutil
@@ -81,6 +82,8 @@ class Launch:
         from pyspark.errors import PySparkRuntimeError
         from pyspark.java_gateway import launch_gateway
 
+        # PySpark asks it about the first value that the JVM gets; pandas comes with it, while there is time.
+        importlib.import_module("pyspark.testing.utils")
         while self._process.poll() is None and not self._told.is_file():
             time.sleep(_LOOK_EVERY_S)
         if not self._told.is_file():

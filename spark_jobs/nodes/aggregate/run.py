@@ -114,6 +114,13 @@ class Final(meeting.Meeting):
             self.counted = self.step.totals.values(self.context.counted())
         return {value(path): pa.repeat(pa.scalar(total), count) for path, total in self.counted.items()}
 
+    def numbers(self, table: pa.Table) -> pa.Array:
+        """The numbers of groups, where correlation groups are known."""
+        assert self.context.correlation is not None
+        mixes = self.context.correlation.standings[self.step.name].mixes
+        keys = [partial.array(table, name) for name in (*self.grouping.keys, *self.told_by)]
+        return groups.of_aggregate(self.step.name, keys, table.num_rows, mixes=mixes)
+
     def _evaluate(self, table: pa.Table, first_row: int = 0) -> batches.Batch:
         """The result records: keys, overlaid with the emits."""
         data = {
@@ -129,10 +136,8 @@ class Final(meeting.Meeting):
                 overflowed |= bad.to_numpy(zero_copy_only=False)
         engine_columns |= self._totals(table.num_rows)
         if self.context.correlation is not None:
-            mixes = self.context.correlation.standings[self.step.name].mixes
-            keys = [states[name] for name in (*self.grouping.keys, *self.told_by)]
-            engine_columns[GROUP.name] = groups.of_aggregate(self.step.name, keys, table.num_rows, mixes=mixes)
-            if mixes:
+            engine_columns[GROUP.name] = self.numbers(table)
+            if self.context.correlation.standings[self.step.name].mixes:
                 # Right in a single partition, which there is where an output shows them.
                 count = np.arange(first_row, first_row + table.num_rows)
                 engine_columns[group_number(self.step.name)] = pa.array(count)

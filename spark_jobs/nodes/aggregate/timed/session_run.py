@@ -2,9 +2,9 @@
 
 `Partial` makes pieces of its records (`sessions.py`). Some records have to stay alone: those that might be late when
 others of their piece are not, for a session that goes on elsewhere closes later; and all of them, where a function asks
-for the order of all records, for sessions that turn out to be one have had their records by turns. `Final` knows the
-watermark before each piece. A piece that cannot be late joins others; what might be waits until its session is whole,
-with the places of its records.
+for the order of all records, for sessions that turn out to be one have had their records by turns, and where the
+records of sessions are looked for. `Final` knows the watermark before each piece. A piece that cannot be late joins
+others; what might be waits until its session is whole, with the places of its records.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from spark_jobs.nodes.aggregate.timed.session_flow import Flow, Held
 from spark_jobs.nodes.aggregate.timed.watermarks import NEVER
 from spark_jobs.nodes.aggregate.timed.windowed import NTH, NUMBER
 from spark_jobs.nodes.records import batches, order
-from spark_jobs.nodes.records import groups as correlated
-from spark_jobs.nodes.records.columns import GROUP, ORIGIN_NAMES, WINDOW
+from spark_jobs.nodes.records.columns import WINDOW
 from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
@@ -68,10 +67,6 @@ class Partial(windowed.Partial):
         super().open()
         self.is_alone = needs_order(self.grouping) or self.context.is_tracing
 
-    def traced(self, batch: batches.Batch, prepared: dict[str, pa.Array]) -> bool:
-        """Nothing is known of sessions here: all records go to where they meet, if anybody looks for theirs."""
-        return self.correlation.standings[self.step.name].is_traced
-
     def process(self, batch: batches.Batch, port: int) -> None:
         """Keep records with what was known when they came."""
         batch, times = self.timed(self.take(batch))
@@ -83,8 +78,6 @@ class Partial(windowed.Partial):
         data = batches.with_origin(batch, batch.data, self.context.branches)
         prepared = self.prepared(batch, columns) | {name: data.column(name) for name in self.grouping.origin}
         prepared |= {_reached(source): pa.array(times[rows]) for source, times in seen.before.items()}
-        if self.context.is_tracing:
-            prepared.setdefault(GROUP.name, pa.nulls(batch.count, GROUP.type))
         self.hold(batch, {**prepared, SINCE: pa.array(times[rows])})
 
     def _sample(self, part: dict[str, pa.Array]) -> pa.Table:
@@ -173,8 +166,7 @@ def reduced(
     ends: Numbers | None = None,
 ) -> pa.Table:
     """One row for each number: what is the same for all rows that have it, the first row's origin, and states."""
-    beside = {*grouping.keys, *grouping.carried, GROUP.name}
-    kept = [name for name in columns if name in beside or name in WINDOW]
+    kept = [name for name in columns if name in grouping.keys or name in grouping.carried or name in WINDOW]
     return groups.reduce([_SESSION], {**columns, _SESSION: pa.array(numbers)}, kept, states, ends)
 
 
@@ -296,18 +288,9 @@ class Final(windowed.Final):
             if table.num_rows:
                 numbers = found.of[~is_late]
                 if self.context.is_tracing:
-                    self._trace(table, pa.array(found.first[numbers]))
+                    self.trace(table.append_column(NUMBER, pa.array(found.first[numbers])))
                 whole = self._reduce(table, numbers, {NUMBER: pa.array(found.first[numbers])})
                 yield whole.drop_columns([name for name in (_END,) if name in whole.schema.names])
-
-    def _trace(self, table: pa.Table, starts: pa.Array) -> None:
-        """Tell which records are in sessions that are taken back; each is a piece of its own."""
-        assert self.context.correlation is not None
-        name, count = self.step.name, table.num_rows
-        keys = [*(partial.array(table, key) for key in self.grouping.keys), starts]
-        mixes = self.context.correlation.standings[name].mixes
-        _, split, row, inner = (partial.array(table, each) for each in (*ORIGIN_NAMES, GROUP.name))
-        self.context.trace(split, row, inner, correlated.of_aggregate(name, keys, count, mixes=mixes))
 
     def _fail(self, pieces: pa.Table, places: pa.Table, is_late: Numbers, found: sessions.Sessions) -> None:
         """The first records of late pieces, and the others in them."""

@@ -18,7 +18,7 @@ from spark_jobs.nodes import memory, spill
 from spark_jobs.nodes.aggregate import partial, run
 from spark_jobs.nodes.aggregate.timed import suspects, watermarks, windows
 from spark_jobs.nodes.records import batches, order
-from spark_jobs.nodes.records.columns import CORRELATION, SOURCE, WINDOW
+from spark_jobs.nodes.records.columns import CORRELATION, GROUP, ORIGIN_NAMES, SOURCE, WINDOW
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.aggregate.step import AggregateStep
@@ -80,6 +80,10 @@ class Partial(partial.Partial):
         known = [name for name in batch.data.schema.names if name not in CORRELATION]
         self.fail(replace(batch, data=batch.data.select(known)), late, stage=_stage(self.step))
 
+    def traced(self, batch: batches.Batch, prepared: dict[str, pa.Array]) -> bool:
+        """Which windows records are in is known where these are whole: they go there, if anybody looks for theirs."""
+        return self.correlation.standings[self.step.name].is_traced
+
     def suspect(self, places: pa.Table, partition: int, rank: int) -> None:
         """Send where records are that might be late."""
         wide = pa.table({name: places.column(name).cast(pa.int64()) for name in places.schema.names})
@@ -117,6 +121,11 @@ class Final(run.Final):
     def hear(self, message: bytes) -> None:
         """What a task tells."""
         self.heard.hear(message)
+
+    def trace(self, records: pa.Table) -> None:
+        """Tell which records are in windows that are taken back."""
+        split, row = (partial.array(records, name) for name in ORIGIN_NAMES[1:])
+        self.context.trace(split, row, pa.nulls(records.num_rows, GROUP.type), self.numbers(records))
 
     def fail_late(self, places: pa.Table, starts: Numbers, ends: Numbers) -> None:
         """Late records by their places, each with the bounds of its window."""

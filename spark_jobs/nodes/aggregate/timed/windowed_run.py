@@ -18,6 +18,7 @@ from spark_jobs.nodes.aggregate.timed import suspects, windowed, windows
 from spark_jobs.nodes.aggregate.timed.watermarks import PASSED
 from spark_jobs.nodes.aggregate.timed.windowed import NTH, NUMBER
 from spark_jobs.nodes.records import batches, order
+from spark_jobs.nodes.records.columns import ORIGIN_NAMES
 from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
@@ -34,12 +35,14 @@ class Partial(windowed.Partial):
         super().open()
         #: With one source a window is closed or open when a record comes, and there is no third.
         self.marks = (PASSED,) if self.window.sources > 1 else ()
-        self.grouping = partial.Grouping(self.step, self.context, (NUMBER, *self.marks))
+        #: Where records are looked for, each is a group of its own until its windows are whole.
+        self.alone = ORIGIN_NAMES[1:] if self.context.is_tracing else ()
+        self.grouping = partial.Grouping(self.step, self.context, (NUMBER, *self.marks, *self.alone))
 
     @property
     def meeting_keys(self) -> list[str]:
         """Groups meet whatever had passed before their records."""
-        return [name for name in self.grouping.keys if name != PASSED]
+        return [*self.grouping.names, NUMBER]
 
     def process(self, batch: batches.Batch, port: int) -> None:
         """Find the windows of records, and what had passed them."""
@@ -62,7 +65,11 @@ class Partial(windowed.Partial):
             rows, spans, passed = rows[kept], spans.take(kept), passed[kept]
         self.become(batch.count, 0)
         self._suspect(batch, spans, passed)
-        self._hold_copies(batch, self.prepared(batch, columns), (rows, spans, passed), seen)
+        prepared = self.prepared(batch, columns)
+        if self.alone:
+            data = batches.with_origin(batch, batch.data, self.context.branches)
+            prepared |= {name: data.column(name) for name in self.grouping.origin}
+        self._hold_copies(batch, prepared, (rows, spans, passed), seen)
 
     def _suspect(self, batch: batches.Batch, spans: windows.Spans, passed: Numbers) -> None:
         """Tell where the records are that might be late; nothing is known to have passed before the first task."""
@@ -125,6 +132,8 @@ class Final(windowed.Final):
             # Groups that are one from here on stand in record order.
             table = table.drop_columns([PASSED]).take(spill.sorted_rows(table, [order.AT]))
         if table.num_rows:
+            if self.context.is_tracing:
+                self.trace(table)
             super().receive(table)
 
     def _reached(self, table: pa.Table) -> Numbers:

@@ -123,6 +123,38 @@ def test_a_row_whose_key_was_cut_is_of_no_group_and_stays_away_alone(ran: Any, p
 
 
 @pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("stage", [
+    "type: aggregate, input: x, config: {group_by: [a], cxl: emit n = sum(9 / (t - 1))}",
+    "type: aggregate, input: x, config: {group_by: [k, a], cxl: emit n = sum(9 / (t - 1))}",
+    "type: aggregate, input: x, config: {group_by: [], cxl: emit n = sum(9 / (t - 1))}",
+    *[
+        f"type: combine, input: {{d: {driver}, b: {build}}}, config: {{where: {where}, match: all, on_miss: skip, "
+        f"propagate_ck: {keys}, cxl: emit n = {program}}}"
+        for driver, build, where, program in (
+            ("x", "t", "d.a == b.a", "9 / (d.t - 1)"),
+            ("x", "x", "d.a == b.a", "9 / (d.t - 1)"),
+            ("t", "x", "d.v == 9 / (b.t - 1)", "b.t"),
+            ("s", "x", "d.v == 9 / (b.t - 1)", "b.t"),
+        )
+        for keys in ("driver", "all", "{named: [k]}", "{named: [none]}")
+    ],
+])  # fmt: skip
+def test_it_rejects_the_groups_that_it_came_with_where_a_node_cuts_its_key(ran: Any, stage: str, policy: str) -> None:
+    """Of the group by k1 and a1 is nothing else than the row and its record."""
+    head = HEAD.replace("correlation_key: k", "correlation_key: [k, a]")
+    nodes = head + BARE + summed("x", "s", "k, a") + f"      - {{name: c, {stage}}}\n"
+    outputs = output("o", "c") + output("p", "x", under(policy)) + output("q", "s", under(policy))
+    found = ran(nodes + outputs, bare="k,a,b,v\nq,a1,b,3\n")
+    assert [(row["k"], row["a"]) for row in rows(found["p.csv"])] == [
+        ("k1", "a2"), ("k2", "a1"), ("k2", "a3"), ("k3", "a3"),
+    ]  # fmt: skip
+    is_kept = policy == "all"
+    assert [row["v"] for row in rows(found["q.csv"])] == (["1"] if is_kept else []) + ["50", "60", "2", "70"]
+    others = [] if is_kept else [("s", "1", "correlated", "correlation_commit")]
+    assert [each for each in letters(found) if each[0] == "s"] == others
+
+
+@pytest.mark.parametrize("policy", POLICIES)
 def test_a_copy_of_it_in_another_branch_of_a_route_is_not_written(ran: Any, policy: str) -> None:
     route = (
         "      - {type: route, name: r, input: x, config: {mode: inclusive, conditions: "

@@ -72,7 +72,7 @@ class Standing:
         mixes: whether the node's rows are made of records of several groups: a retractable aggregate.
         is_behind: whether such a node is above it: what fails here is settled after all that is not.
         whole: the sources whose records come with their whole key.
-        are_rows_whole: whether rows of aggregates that mix no groups come with theirs, and alone.
+        are_rows_whole: whether rows of aggregates that mix no groups come with theirs, alone, and leave with them.
         depth: how often on the way here records depend on others: what fails where they do less is settled before.
         sources: those of its rows and records, those of build sides left out.
         swayed_by: the sources whose records say, by failing, what fails here.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.plan import Input, Plan, PlannedNode
 
     Kinds = tuple[types.Type, ...]
+    _Groups = frozenset[tuple[tuple[str, ...], tuple[str, ...]]]
 
 
 def of(plan: Plan) -> GroupPlan | None:
@@ -83,8 +84,8 @@ def _standing(
     bonds = {(qualifier, column): name for name, qualifier, column in step.bonds}
     for edge in (edge for edge in planned.inputs if edge not in streams):
         own += _joined(above[edge.node].memberships, edge.qualifier, bonds)
-    whole, are_rows_whole = _whole(planned, above, nodes), _are_rows_whole(planned, above, nodes)
-    return Standing(tuple(sorted(set(own))), kinds, is_mixing, bool(keys.behind), whole, are_rows_whole)
+    found = Standing(tuple(sorted(set(own))), kinds, is_mixing, bool(keys.behind), _whole(planned, above, nodes))
+    return replace(found, are_rows_whole=_are_rows_whole(planned, above, nodes, _grouped(found)))
 
 
 def _of_group(each: Membership) -> Membership:
@@ -114,19 +115,22 @@ def _whole(planned: PlannedNode, above: Mapping[str, Standing], nodes: Mapping[s
     return frozenset(whole - cut)
 
 
-def _are_rows_whole(planned: PlannedNode, above: Mapping[str, Standing], nodes: Mapping[str, NodeKeys]) -> bool:
-    """Whether rows of aggregates come to a node with all keys that they had, and are not among those of others.
+def _are_rows_whole(
+    planned: PlannedNode, above: Mapping[str, Standing], nodes: Mapping[str, NodeKeys], left: _Groups
+) -> bool:
+    """Whether rows of aggregates come to a node with all keys that they had, keep them, and are not among others.
 
-    Rows of several aggregates cannot be told apart by the groups that any of them are of.
+    What a node cuts off rows that it gives on is not known there of those that fail. Rows of several aggregates cannot
+    be told apart by the groups that any of them are of.
     """
-    for edge in feeds.streams(planned):
+    for edge in planned.inputs:  # rows of build sides may fail as well
         made = [name for name in nodes[edge.node].rows_of if nodes[name].grouping is not Grouping.RELAXED]
-        if any(len(made) > 1 or _grouped(above[name]) != _grouped(above[edge.node]) for name in made):
+        if any(len(made) > 1 or not _grouped(above[name]) == _grouped(above[edge.node]) == left for name in made):
             return False
     return True
 
 
-def _grouped(standing: Standing) -> frozenset[tuple[tuple[str, ...], tuple[str, ...]]]:
+def _grouped(standing: Standing) -> _Groups:
     """The groups by the keys of aggregates' rows that rows are of: their sources and fields."""
     return frozenset((each.sources, each.fields) for each in standing.memberships if each.bond is Bond.GROUPED)
 

@@ -189,7 +189,9 @@ class _Court:
         return self._letter(row, row.record[0], trouble.failure.category, trouble.stage, *more)
 
     def _companion(self, trouble: Trouble, build: Row) -> Letter:
-        source = build.record[0] if build.is_record and build.record else MERGED
+        # Without keys a row of an aggregate is told by its first record (decision 108).
+        is_first = build.is_record or not self.model.is_correlated
+        source = build.record[0] if is_first and build.record else MERGED
         return self._letter(build, source, trouble.failure.category, trouble.stage, trouble.trigger, build.route)
 
     def _letter(self, row: Row, source: str, category: str, stage: str, trigger: str = "", route: str = "") -> Letter:

@@ -48,6 +48,8 @@ def one(chance: random.Random, folder: Path) -> str:
         for part, value in found.items():
             if part != "error" and found["error"]:
                 continue  # how far a run came that a failure ends depends on its tasks
+            if _ends_in_any_job(plan, value, other[part]):
+                continue
             assert other[part] == value, f"{way}: {whole_pipelines.difference(value, other[part])}\n{text}"
     return told
 
@@ -62,6 +64,15 @@ def _ways(chance: random.Random) -> list[Way]:
         Way(partition_bytes=50, memory_bytes=20_000),
     ]
     return some[:3] if chance.random() * _ROUNDS_PER_COMPARISON < 1 else [chance.choice(some)]
+
+
+def _ends_in_any_job(plan: Plan, error: str | None, other: str | None) -> bool:
+    """Whether two runs were ended by failures of which either may come first.
+
+    In which job records meet in a combine depends on how large its sides are beside the memory.
+    """
+    ended = all(" strategy fail_fast" in (each or "") for each in (error, other))
+    return ended and any(planned.kind == "combine" for planned in plan.nodes)
 
 
 def _judge(plan: Plan, expected: verdicts.Verdict, model: Model, found: dict[str, Any], text: str) -> str:

@@ -152,7 +152,7 @@ class _Once:
         if (everything[1:, :2] != everything[:-1, :2]).any(axis=1).all():
             self._last = everything[-1:]
             return part
-        _, first = np.unique(everything, axis=0, return_index=True)
+        once, first = np.unique(everything, axis=0, return_index=True)
         rows = np.sort(first[first >= known]) - known
-        self._last = everything[(everything[:, :2] == everything[-1, :2]).all(axis=1)]
+        self._last = once[(once[:, :2] == everything[-1, :2]).all(axis=1)]
         return part if len(rows) == part.num_rows else part.take(pa.array(rows))

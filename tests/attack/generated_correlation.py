@@ -18,7 +18,7 @@ FIELDS = ("id", "reg", "dept", "v", "n")
 _PROGRAMS = (
     "emit v = v.to_int().to_string()", "emit n = 12 / n", "emit n = if n == 7 then 1 / (n - n) else n",
     'filter dept != "d"', "filter n > 1", "distinct by n", 'emit id = "same"', 'emit reg = "r"',
-    'emit n = if $source.name == "b" and n > 7 then 1 / 0 else n', "emit n = n + 1",
+    'emit n = if $source.name == "b" and n > 7 then 1 / 0 else n', "emit n = n + 1", "filter n > 50",
 )  # fmt: skip
 _BEHIND = (
     "emit n = 100 / (n - 7)", "emit n = if n > 20 then 1 / 0 else n", "filter n != 3", "emit n = n + 1",
@@ -30,6 +30,7 @@ WINDOWED = ("emit n = $window.sum(n)", "emit n = $window.count()", "emit n = $wi
 _UNWRITABLE = 'emit v = if n == 5 then "é" else v'
 _STATES = ("max(n)", "sum(n)", "count(*)", "max(12 / n)", "min(100 / (n - 7))")
 _READING = ("emit n = n + ($pipeline.top ?? 0)", "emit n = 100 / (n - ($pipeline.top ?? 1))")
+_TOTALS = ("sum(n)", "sum(n)", "count(*)", "max(n)", "30 / (sum(n) - 9)", "sum(12 / n)")
 _KEYS: tuple[Any, ...] = ("id", "id", "id", ["id", "reg"], ["reg"], None)
 _WHERE = (
     "d.dept == b.dept", "d.dept == b.dept and d.n <= b.n", "d.id == b.id", "d.id == b.id and d.n > b.n",
@@ -281,9 +282,7 @@ def _combine(
 def _aggregate(chance: random.Random, name: str, one: Stream) -> tuple[dict[str, Any], list[Stream]]:
     by = chance.choice(_GROUPS)
     emits = [f"emit {each} = any({each})" for each in one.columns if each not in by and each != "n"]
-    emits.append(
-        chance.choice(["emit n = sum(n)", "emit n = count(*)", "emit n = max(n)", "emit n = 30 / (sum(n) - 9)"])
-    )
+    emits.append(f"emit n = {chance.choice(_TOTALS)}")
     config: dict[str, Any] = {"group_by": by, "cxl": "\n".join(emits)}
     if one.has_time and chance.random() < 0.6:
         shape = chance.choice(["tumbling", "hopping", "session"])

@@ -177,7 +177,7 @@ class Node:
         try:
             return call()
         except Failure as found:
-            if more.get("own_result"):
+            if self.planned.kind == "aggregate":  # its records' failures as well as its own results
                 found = Failure(found.detail, Category.AGGREGATE)
             self.fail(row, found, **more)
             return None

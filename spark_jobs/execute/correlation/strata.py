@@ -2,7 +2,8 @@
 
 What failed may have failed because of a record that counts as never read from now on: its total, its match, its frame
 may be good without that one. So a failure waits for others where these are of records that it depends on, and where
-these themselves depend on fewer (`spark_jobs/plan/physical/sway.py`).
+these themselves depend on fewer (`spark_jobs/plan/physical/sway.py`). Nor does it count before such others that depend
+on its own records: what these are without it would depend on what else fails.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import numpy as np
 from spark_jobs.execute.letters.marks import Holds
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from spark_jobs.execute.correlation.noted import Facts
-    from spark_jobs.nodes.terms.correlation import GroupPlan
+    from spark_jobs.nodes.terms.correlation import GroupPlan, Standing
 
 
 class Kind(NamedTuple):
@@ -56,11 +57,24 @@ def first(some: Collection[Kind], plan: GroupPlan, sources: Sequence[str]) -> se
     for where, of, held in some:
         mine = standings[where].sources if held == Holds.ROW else {sources[of]}
         causes.setdefault(where, set()).update(mine)
-    return {
-        where
-        for where in causes
-        if not any(
-            standings[other].depth < standings[where].depth and standings[where].swayed_by & those
-            for other, those in causes.items()
-        )
-    }
+    ready = {where for where in causes if not _waits(standings[where], standings, causes)}
+    while early := {where for where in ready if _is_early(where, standings, causes, ready)}:
+        ready -= early
+    return ready
+
+
+def _waits(mine: Standing, standings: Sequence[Standing], causes: Mapping[int, set[str]]) -> bool:
+    """Whether what fails at a node may be good without records that fail."""
+    return any(standings[other].depth < mine.depth and mine.swayed_by & those for other, those in causes.items())
+
+
+def _is_early(
+    where: int, standings: Sequence[Standing], causes: Mapping[int, set[str]], ready: Collection[int]
+) -> bool:
+    """Whether records that fail at a node say what fails at another that depends on fewer, and is not settled yet."""
+    return any(
+        other.depth < standings[where].depth
+        and other.swayed_by & causes[where]
+        and ((number in causes and number not in ready) or _waits(other, standings, causes))
+        for number, other in enumerate(standings)
+    )

@@ -147,19 +147,22 @@ class _Court:
             records = [trouble for trouble in every if trouble.row.is_record]
             groups = [trouble for trouble in every if not trouble.row.is_record]
             companions = [(trouble, build) for trouble in every for build in trouble.builds]
-        letters = [self._of_record(trouble) for trouble in records]
-        letters += [self._companion(trouble, build) for trouble, build in companions]
-        # An entry of a group's own result is that of its first record, which has no other (decisions 82 and 108).
-        named: set[Any] = set(model.records) if model.is_correlated else set()
-        for trouble in sorted(groups, key=lambda trouble: model.order.get(trouble.node.partition("/")[0], 0)):
-            if trouble.own_result and model.is_correlated and trouble.row.record is not None:
-                if trouble.row.record in named:
+        letters = [self._companion(trouble, build) for trouble, build in companions]
+        # An entry of a group's own result is that of its first record, which has no other (decisions 82 and 108): where
+        # both fail at once, the node that stands first tells.
+        named: set[Any] = set()
+        for trouble in sorted(groups, key=self._at):
+            if trouble.own_result and model.is_correlated and (record := trouble.row.record) is not None:
+                own = model.records.get(record)
+                if record in named or (own is not None and self._at(own) < self._at(trouble)):
                     continue
-                named.add(trouble.row.record)
+                named.add(record)
             is_first = trouble.own_result or not model.is_correlated
             source = trouble.row.record[0] if is_first and trouble.row.record else MERGED
             more = (trouble.trigger, trouble.row.route)
             letters.append(self._letter(trouble.row, source, trouble.failure.category, trouble.stage, *more))
+        letters += [self._of_record(trouble) for trouble in records if trouble.row.record not in named]
+        named |= set(model.records) if model.is_correlated else set()
         late: dict[Any, Trouble] = {}
         for number, trouble in enumerate(trouble for node in self.found.nodes.values() for trouble in node.late):
             late.setdefault(trouble.row.identity if model.is_correlated else number, trouble)
@@ -172,6 +175,10 @@ class _Court:
             source = row.record[0] if row.is_record and row.record else MERGED
             letters.append(self._letter(row, source, category, "correlation_commit"))
         return sorted(letters)
+
+    def _at(self, trouble: Trouble) -> int:
+        """Where the node stands in the file that something failed at."""
+        return self.model.order.get(trouble.node.partition("/")[0], 0)
 
     def _with_key(self, trouble: Trouble) -> Trouble:
         """A late record, with the key that it was read with."""

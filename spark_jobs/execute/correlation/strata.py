@@ -15,10 +15,10 @@ import numpy as np
 from spark_jobs.execute.letters.marks import Holds
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from spark_jobs.execute.correlation.noted import Facts
-    from spark_jobs.nodes.terms.correlation import GroupPlan, Standing
+    from spark_jobs.nodes.terms.correlation import GroupPlan
 
 
 class Kind(NamedTuple):
@@ -57,24 +57,19 @@ def first(some: Collection[Kind], plan: GroupPlan, sources: Sequence[str]) -> se
     for where, of, held in some:
         mine = standings[where].sources if held == Holds.ROW else {sources[of]}
         causes.setdefault(where, set()).update(mine)
-    ready = {where for where in causes if not _waits(standings[where], standings, causes)}
-    while early := {where for where in ready if _is_early(where, standings, causes, ready)}:
-        ready -= early
-    return ready
-
-
-def _waits(mine: Standing, standings: Sequence[Standing], causes: Mapping[int, set[str]]) -> bool:
-    """Whether what fails at a node may be good without records that fail."""
-    return any(standings[other].depth < mine.depth and mine.swayed_by & those for other, those in causes.items())
-
-
-def _is_early(
-    where: int, standings: Sequence[Standing], causes: Mapping[int, set[str]], ready: Collection[int]
-) -> bool:
-    """Whether records that fail at a node say what fails at another that depends on fewer, and is not settled yet."""
-    return any(
-        other.depth < standings[where].depth
-        and other.swayed_by & causes[where]
-        and ((number in causes and number not in ready) or _waits(other, standings, causes))
-        for number, other in enumerate(standings)
-    )
+    waiting = {
+        number
+        for number, mine in enumerate(standings)
+        if any(standings[other].depth < mine.depth and mine.swayed_by & those for other, those in causes.items())
+    }
+    # Records that fail say what fails at nodes that depend on fewer: not before it is settled there.
+    while early := {
+        where
+        for where in causes.keys() - waiting
+        if any(
+            standings[other].depth < standings[where].depth and standings[other].swayed_by & causes[where]
+            for other in waiting
+        )
+    }:
+        waiting |= early
+    return causes.keys() - waiting

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.errors import PySparkRuntimeError
 
 from spark_jobs.cli import pipeline
 from spark_jobs.execute.spark import session
@@ -82,11 +81,18 @@ def test_it_ends_when_nobody_asks_for_it(spark_home: Callable[[str], None], tmp_
 
 
 def test_a_jvm_that_does_not_start_is_an_error(spark_home: Callable[[str], None], tmp_path: Path) -> None:
-    spark_home("exit 1")
+    spark_home("exit 7")
     begun = launch.Launch(SETTINGS, str(tmp_path))
-    with pytest.raises(PySparkRuntimeError, match="JAVA_GATEWAY_EXITED"):
+    with pytest.raises(launch.NotStartedError, match="exit status 7"):
         begun.gateway()
     assert [each.name for each in tmp_path.iterdir()] == ["spark"]
+
+
+def test_where_there_is_no_spark_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
+    with pytest.raises(FileNotFoundError, match="spark-submit"):
+        launch.Launch(SETTINGS, str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_one_that_has_begun_is_taken_by_who_needs_the_same(spark_home: Callable[[str], None], tmp_path: Path) -> None:

@@ -157,6 +157,16 @@ def test_where_nothing_waits_spark_starts_the_real_one(folder: Path) -> None:
         assert process.pid in worker_of(process).family
 
 
+def test_one_that_does_not_answer_is_not_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standby, "_PATIENCE_S", 0.1)
+    monkeypatch.setenv(standby.VARIABLE, standby.address(folder))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(standby.address(folder))
+        listener.listen(1)
+        assert not standby.stand_in()
+    assert standby.VARIABLE not in os.environ
+
+
 @pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "ARROW_ANY"])
 def test_what_libraries_have_read_already_cannot_be_given(name: str, folder: Path) -> None:
     standby.begin(folder, SETTINGS)

@@ -66,7 +66,8 @@ def open_session(options: RunOptions, threads: int | None, spill_dir: str | None
     of its own below `spill_dir`, or in the system's temporary folder.
 
     Raises:
-        SessionError: Java is missing or too old, the packages do not fit together, or the endpoint does not answer.
+        SessionError: Java is missing, too old, or does not start, the packages do not fit together, or the endpoint
+            does not answer.
         OSError: `spill_dir` is missing or not writable.
     """
     from pyspark.sql import SparkSession
@@ -114,7 +115,13 @@ def _build(options: RunOptions, threads: int | None, spill_dir: str | None) -> S
     with_theirs = {**ours, **options.spark_conf}
     if ours and SparkContext._gateway is None:
         launched = launch.EARLY.taken(_at_launch(options, spill_dir)) or _launch(options, spill_dir)
-        SparkContext._ensure_initialized(gateway=launched.gateway())
+        try:
+            SparkContext._ensure_initialized(gateway=launched.gateway())
+        except launch.NotStartedError as error:
+            reason = f"Spark's JVM did not start ({error}); what it has said of that stands above"
+            raise SessionError(
+                f"{reason}: see to the memory and the options that it gets", is_transient=True
+            ) from error
     else:
         SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll([*with_theirs.items()]))
     # The JVM knows what spark-submit and the machine's defaults say; on a cluster that is more than we do.

@@ -38,6 +38,10 @@ def is_submitted() -> bool:
     return port is not None and port not in _own_ports
 
 
+class NotStartedError(Exception):
+    """A JVM has ended before it could be talked to."""
+
+
 class Launch:
     """A JVM that starts; it ends with this process, or before when nobody has asked for it.
 
@@ -58,28 +62,32 @@ class Launch:
         command += shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
         self._folder = Path(tempfile.mkdtemp(dir=folder))
         self._told = self._folder / "gateway"
-        # The JVM ends when its standard input does. Ctrl-C is for this process, which ends the JVM in order.
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            env={
-                **{key: value for key, value in os.environ.items() if key != "SPARK_REMOTE"},
-                **({standby.VARIABLE: standby.address(folder)} if folder else {}),
-                "SPARK_HOME": home,
-                "SPARK_CONNECT_MODE": "0",
-                "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told),
-            },
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
-        )
+        environment = {
+            **{key: value for key, value in os.environ.items() if key != "SPARK_REMOTE"},
+            **({standby.VARIABLE: standby.address(folder)} if folder else {}),
+            "SPARK_HOME": home,
+            "SPARK_CONNECT_MODE": "0",
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told),
+        }
+        try:
+            # The JVM ends when its standard input does. Ctrl-C is for this process, which ends the JVM in order.
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                env=environment,
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+            )
+        except OSError:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
         atexit.register(self.end)
 
     def gateway(self) -> Any:
         """PySpark's connection to the JVM, once it is there.
 
         Raises:
-            PySparkRuntimeError: the JVM has ended instead, having said why on standard error.
+            NotStartedError: the JVM has ended instead, having said why on standard error.
         """
-        from pyspark.errors import PySparkRuntimeError
         from pyspark.java_gateway import launch_gateway
 
         # PySpark asks it about the first value that the JVM gets; pandas comes with it, while there is time.
@@ -88,7 +96,7 @@ class Launch:
             time.sleep(_LOOK_EVERY_S)
         if not self._told.is_file():
             self.end()
-            raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+            raise NotStartedError(f"exit status {self._process.returncode}")
         told = self._told.read_bytes()
         port, secret = str(int.from_bytes(told[:4])), told[8:].decode()
         _own_ports.add(port)

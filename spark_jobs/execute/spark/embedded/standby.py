@@ -29,6 +29,8 @@ ARGUMENT = "--standby"
 _LONGEST_ADDRESS = 107
 _LENGTH_BYTES = 8
 _YES = b"+"
+#: How long the process that waits may take to answer: it may still import, on a machine that others keep busy.
+_PATIENCE_S = 30.0
 #: Settings of Spark's that end up in the environment of workers, or decide what is started in their place.
 _THREADS, _CORES = "spark.executorEnv.OMP_NUM_THREADS", "spark.task.cpus"
 
@@ -84,6 +86,7 @@ def stand_in() -> bool:
     if path is None:
         return False
     with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(_PATIENCE_S)
         try:
             connection.connect(path)
             os.unlink(path)  # it is here for one
@@ -102,6 +105,7 @@ def stand_in() -> bool:
                 return False
         except OSError:
             return False
+        connection.settimeout(None)
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nothing, stream)

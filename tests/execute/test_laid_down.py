@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import gzip
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,14 @@ nodes:
 error_handling: {{ strategy: continue, dlq: {{ path: out/dead.csv }} }}
 """
 ROW = "emit row = $source.row\n        emit file = $source.file"
+
+
+def _mapped(patience: float = 10.0) -> list[str]:
+    """The parts that are mapped still; Arrow's threads let go of what they looked at a moment after their work."""
+    end = time.monotonic() + patience
+    while (found := [line for line in MAPS.read_text().splitlines() if ".part" in line]) and time.monotonic() < end:
+        time.sleep(0.01)
+    return found
 
 
 def _rows(count: int) -> list[tuple[int | str, str, str]]:
@@ -125,7 +134,7 @@ def test_tasks_that_went_on_hold_no_record(
     class Watched(level.Task):
         def release(self) -> None:
             super().release()
-            held.extend(line for line in MAPS.read_text().splitlines() if ".part" in line)
+            held.extend(_mapped())
 
     monkeypatch.setattr(level, "Task", Watched)
     gc.collect()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.cxl.engine import Surroundings
 from spark_jobs.cxl.failure import Category, Failure
 from spark_jobs.cxl.interpreter import interpreter
-from tests.models.rows import once
+from tests.models.rows import once, only
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -50,7 +50,7 @@ def _combined(node: Node, inputs: Mapping[str, list[Row]], propagate: Any, carri
             chains = [longer for chain in chains for longer in side.met(chain)]
         if body is None:
             matches = chains[0][0]
-            yield _joined(driver, matches, driver.fields, propagate, carried)
+            yield _joined(step, driver, matches, driver.fields, (propagate, carried))
             continue
         complete = [chain for chain in chains if None not in chain[0]]
         if step.on_miss != "null_fields":
@@ -103,7 +103,7 @@ def _pairs(node: Node, driver: Row, chains: list[Chain], body: Any, keeps: tuple
         except Failure as error:
             troubled.append((builds, Failure(error.detail, Category.COMBINE_ROW)))
             continue
-        made += [_joined(driver, builds, emitted, *keeps) for emitted in outputs]
+        made += [_joined(node.planned.step, driver, builds, emitted, keeps) for emitted in outputs]
     if troubled:
         builds, failure = troubled[0]
         node.fail(driver, failure, builds=tuple(row for row in builds if row is not None))
@@ -112,9 +112,10 @@ def _pairs(node: Node, driver: Row, chains: list[Chain], body: Any, keeps: tuple
 
 
 def _joined(
-    driver: Row, builds: tuple[Row | None, ...], emitted: dict[str, Any], propagate: Any, carried: Carried
+    step: Any, driver: Row, builds: tuple[Row | None, ...], emitted: dict[str, Any], keeps: tuple[Any, Carried]
 ) -> Row:
     """What a driver makes: of its groups, and of the build rows' where they are carried (decision 106)."""
+    propagate, carried = keeps
     made = replace(driver, fields=dict(emitted), is_combined=True)
     there = [row for row in builds if row is not None]
     if propagate == "driver" or not there:
@@ -123,10 +124,19 @@ def _joined(
     for build, fields in zip(builds, carried, strict=True):
         mine = dict.fromkeys(fields) if build is None else build.keys
         keys = mine | keys  # a field is that of the first input which has it, met or not
-    for build in there:
+    joined = dict(driver.joined)
+    for side, build in zip(step.builds, builds, strict=True):
+        if build is None:
+            continue
+        way = (step.name, side)
         numbers = build.numbers | numbers
-        groups += [replace(each, sources=each.domain, shared=frozenset(), is_joined=True) for each in build.groups]
-    both = replace(made, keys=keys, groups=once(groups), numbers=numbers)
+        groups += [
+            replace(each, sources=each.domain, shared=frozenset(), is_joined=True, way=way + each.way)
+            for each in build.groups
+        ]
+        mine = {way + further: known for further, known in {(): build.keys, **build.joined}.items()}
+        joined |= mine if propagate == "all" else {way: only(known, propagate["named"]) for way, known in mine.items()}
+    both = replace(made, keys=keys, groups=once(groups), joined=joined, numbers=numbers)
     return both if propagate == "all" else both.carrying(propagate["named"])
 
 

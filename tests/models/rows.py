@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: A record of an input: its source, and its number among all of the source.
 Record = tuple[str, int]
+#: Combines and inputs.
+Way = tuple[str, ...]
 #: Key fields with their values, as texts.
 Key = tuple[tuple[str, str], ...]
 
@@ -28,13 +30,15 @@ Key = tuple[tuple[str, str], ...]
 class Group:
     """A correlation group: the sources whose records it is of, the key, and whether it is that of something joined.
 
-    `shared` are the sources with which it has become one stream since it is of that group.
+    `shared` are the sources with which it has become one stream since it is of that group, `way` the combines and
+    inputs through which that was joined whose group it is, also to the records of an aggregate's row.
     """
 
     sources: frozenset[str]
     key: Key
     is_joined: bool = False
     shared: frozenset[str] = frozenset()
+    way: Way = ()
 
     @property
     def domain(self) -> frozenset[str]:
@@ -57,6 +61,7 @@ class Row:
         record: the record that it is, or the first of those that it was made of; None of a group of no records.
         keys: the correlation columns that it carries.
         groups: the correlation groups that it is of.
+        joined: the correlation columns of what was joined to it, by the way.
         members: the records that it was made of; None of what is still a record.
         group: the aggregate that made it, and its key there; None of what is still a record.
         numbers: the numbers of the groups of mixed aggregates that it is of, by aggregate.
@@ -71,6 +76,7 @@ class Row:
     record: Record | None
     keys: dict[str, Any] = field(default_factory=dict)
     groups: tuple[Group, ...] = ()
+    joined: dict[Way, dict[str, Any]] = field(default_factory=dict)
     members: frozenset[Record] | None = None
     group: tuple[str, Any] | None = None
     numbers: dict[str, int] = field(default_factory=dict)
@@ -295,12 +301,16 @@ def state(node: Node, rows: Iterable[Row]) -> dict[str, Any]:
 def group(step: Any, key: Any, rows: list[Row], kept: Iterable[str], is_mixed: bool) -> Row:
     first = rows[0] if rows else Row({}, None)
     keys = {name: first.keys.get(name) for name in kept}
-    # It is of the groups that its keys show, whichever side of a combine had them, of all sources of its stream.
+    # It is of the groups that its keys show, of all sources of its stream, and of those of what was joined to all of
+    # its records that something was joined to.
+    joined = {} if is_mixed else _agreed(rows, keys)
+    known = {(): keys} | joined
     groups = (
         shown
         for row in rows
-        for group in row.groups
-        for shown in Group(group.domain, key_of({n: keys[n] for n, _ in group.key if n in keys})).cut(keys)
+        for each in row.groups
+        if each.way in known
+        for shown in replace(each, key=key_of(only(known[each.way], dict(each.key))), is_joined=False).cut(keys)
     )
     mine = () if is_mixed else once(groups)
     return Row(
@@ -308,12 +318,29 @@ def group(step: Any, key: Any, rows: list[Row], kept: Iterable[str], is_mixed: b
         next((row.record for row in rows if row.record is not None), None),
         keys=keys,
         groups=mine,
+        joined=joined,
         born=mine,
         members=frozenset().union(*(row.behind for row in rows)),
         group=(step.name, key),
         is_mixed=is_mixed,
         route=first.route,
     )
+
+
+def _agreed(rows: Iterable[Row], fields: Container[str]) -> dict[Way, dict[str, Any]]:
+    """The keys of what was joined to rows, where those are the same that there are."""
+    found: dict[Way, dict[Any, dict[str, Any]]] = {}
+    for row in rows:
+        for way, keys in row.joined.items():
+            left = only(keys, fields)
+            if any(value is not None for value in left.values()):
+                found.setdefault(way, {})[tuple(map(comparable, left.values()))] = left
+    return {way: left for way, (left, *more) in ((way, [*each.values()]) for way, each in found.items()) if not more}
+
+
+def only(keys: dict[str, Any], fields: Container[str]) -> dict[str, Any]:
+    """Some of the fields."""
+    return {name: value for name, value in keys.items() if name in fields}
 
 
 def comparable(value: Any) -> Any:

@@ -174,21 +174,22 @@ class Groups:
         numbers, records = aggregated[rows], np.full(len(rows), -1)
         self._note(rows, records, groups.NONE, numbers, places, holds, whys, bucket=bucket[rows])
         if not is_cut:
-            self._note_groups(name, np.flatnonzero(is_grouped), aggregated, keys, (places, holds, whys))
+            self._note_groups(name, batch, np.flatnonzero(is_grouped), aggregated, (places, holds, whys))
         return self._marks(name, batch, holds, np.zeros_like(aggregated) if is_result else aggregated, keys)
 
     def _note_groups(
         self,
         name: str,
+        batch: Batch,
         rows: np.ndarray,
         aggregated: np.ndarray,
-        keys: Mapping[str, pa.Array],
         said: tuple[Places, np.ndarray, pa.Array],
     ) -> None:
         """Note the groups that rows of aggregates are of by their keys."""
         places, holds, whys = said
         for membership in self.plan.standings[name].memberships if len(rows) else ():
-            if membership.bond is Bond.GROUPED:
+            keys = self._memberships.key(name, batch, membership) if membership.bond is Bond.GROUPED else None
+            if keys is not None:
                 for source in membership.sources:
                     for view in self._views(source, membership.fields):
                         numbers = groups.or_own(groups.numbers(source, view, keys), aggregated)[rows]
@@ -312,7 +313,7 @@ class Groups:
         rows = np.flatnonzero(groups.among(aggregated, stored(self._known.keyless_rows, "number").to_numpy()) >= 0)
         places = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
         said = places, np.full(batch.count, Holds.KEYED), pa.nulls(batch.count, pa.string())
-        self._note_groups(name, rows, aggregated, self.keys(name, batch), said)
+        self._note_groups(name, batch, rows, aggregated, said)
 
     def _note_records(
         self, rows: np.ndarray, keys: Mapping[str, pa.Array], places: Places, holds: np.ndarray, whys: pa.Array,

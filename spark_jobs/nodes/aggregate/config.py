@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
+from itertools import chain
 from typing import Any
 
 from pydantic import Field
@@ -13,6 +14,7 @@ from spark_jobs.cxl.checking import scope as cxl_scope
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes import members
+from spark_jobs.nodes.aggregate import bonds
 from spark_jobs.nodes.aggregate.describe import DESCRIPTION
 from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.aggregate.timed.time_window import Kind, TimeWindow
@@ -112,8 +114,17 @@ def bind(config: AggregateConfig, scope: BindScope) -> Bound | None:
     if not isinstance(program, typed.AggregateProgram) or not window_fits or not ordered:
         return None
     splits_by = tuple(CORRELATION.of(field) for field in feed.flow.correlation if field in config.group_by)
-    output = _output(config, feed.flow, program, scope.name, splits_by)
-    read = _needed(config.group_by, program).union(splits_by)
+    mixes = len(splits_by) < len(feed.flow.correlation) and config.time_window is None
+    kept = () if mixes else bonds.among(feed.flow.schema.names, CORRELATION.keys(splits_by))
+    read = _needed(config.group_by, program).union(splits_by, *kept)
+    engine = [
+        Column(name, column.type, scope.name)
+        for name in chain(splits_by, *kept)
+        if (column := feed.flow.schema.get(name))
+    ]
+    if mixes:
+        engine.append(Column(group_number(scope.name), types.INT, scope.name))
+    output = _output(config, feed.flow, program, scope.name, engine)
     streams = config.group_by and set(feed.flow.ordered_by[: len(config.group_by)]) == set(config.group_by)
     flow = feed.flow.grouped(output, feed.flow.ordered_by[: len(config.group_by)] if streams else ())
     step = AggregateStep(
@@ -126,6 +137,7 @@ def bind(config: AggregateConfig, scope: BindScope) -> Bound | None:
         time_window=_time_window(config),
         undeclared=undeclared,
         splits_by=splits_by,
+        bonds_kept=kept,
     )
     return Bound(step, {"": flow})
 
@@ -195,18 +207,14 @@ def _needed(group_by: list[str], program: typed.AggregateProgram) -> set[str]:
 
 
 def _output(
-    config: AggregateConfig, flow: Flow, program: typed.AggregateProgram, name: str, splits_by: tuple[str, ...]
+    config: AggregateConfig, flow: Flow, program: typed.AggregateProgram, name: str, engine: list[Column]
 ) -> Schema:
-    """Keys, emits, then engine columns: correlation keys that are grouped by, or the group's own (spec/plan.md 8)."""
+    """Keys, emits, then engine columns."""
     keys = [column for key in config.group_by if (column := flow.schema.get(key))]
     emits = [Column(emit, kind, name) for emit, kind in program.after.emits]
     row = Schema(tuple(keys)).with_columns(*emits)
-    engine = [Column(key, known.type, name) for key in splits_by if (known := flow.schema.get(key))]
-    if len(splits_by) < len(flow.correlation) and config.time_window is None:
-        engine.append(Column(group_number(name), types.INT, name))
-    if flow.widens:
-        engine.append(Column(UNDECLARED, types.MAP, name))
-    return row.with_columns(*engine)
+    undeclared = [Column(UNDECLARED, types.MAP, name)] if flow.widens else []
+    return row.with_columns(*engine, *undeclared)
 
 
 def _time_window(config: AggregateConfig) -> TimeWindow | None:
@@ -225,7 +233,7 @@ def _time_window(config: AggregateConfig) -> TimeWindow | None:
 def _reads(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
     """The columns of keys and arguments whole; what else the program before groups reads, as far as it does."""
     arguments = {name for call in step.program.calls for name in call.arguments}
-    whole = Wanted(frozenset(step.input.names)).only(arguments.union(step.keys))
+    whole = Wanted(frozenset(step.input.names)).only(arguments.union(step.keys, *step.bonds_kept))
     found = whole | members.read(step.program.before)
     return (found | Wanted(frozenset(step.input.names).difference(found.names)),)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from spark_jobs.cxl import engine, failure
 from spark_jobs.nodes import keys, memory, operator, partition, spill
-from spark_jobs.nodes.aggregate import accumulators, groups, numbers
+from spark_jobs.nodes.aggregate import accumulators, bonds, groups, numbers
 from spark_jobs.nodes.records import batches, order
 from spark_jobs.nodes.records import groups as correlated
 from spark_jobs.nodes.records.columns import GROUP, ORIGIN_NAMES, ROUTE
@@ -49,7 +49,9 @@ class Grouping:
         self.carried = [*(v for k, v in zip(self.names, self.values, strict=True) if k != v), *self.origin]
         self.accumulators = [accumulators.accumulator(call, f"call {i}") for i, call in enumerate(step.program.calls)]
         #: What keeps states: calls over the same columns share theirs.
-        self.keepers = list({part.name: part for each in self.accumulators for part in each.parts()}.values())
+        self.agreed = bonds.Agreed(step.bonds_kept, step.input)
+        parts = (part for each in self.accumulators for part in each.parts())
+        self.keepers = list({part.name: part for part in (*parts, *self.agreed.keepers)}.values())
         #: What grouping allocates for each group.
         self.row_bytes = memory.grouping_bytes(sum(keeper.width for keeper in self.keepers))
 
@@ -215,6 +217,7 @@ class Partial(operator.Operator):
         for call in self.step.program.calls:
             for name in call.arguments:
                 prepared[name] = columns[name] if name in columns else batch.data.column(name)
+        prepared |= self.grouping.agreed.prepared(batch.data)
         prepared[order.AT] = batch.places
         if self.context.is_tracing and GROUP.name in batch.data.schema.names:
             prepared[GROUP.name] = batch.data.column(GROUP.name)

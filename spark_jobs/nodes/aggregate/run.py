@@ -134,7 +134,7 @@ class Final(meeting.Meeting):
             results[accumulator.call.result] = result
             if bad is not None:
                 overflowed |= bad.to_numpy(zero_copy_only=False)
-        engine_columns |= self._totals(table.num_rows)
+        engine_columns |= self._totals(table.num_rows) | self.grouping.agreed.finish(states)
         if self.context.correlation is not None:
             engine_columns[GROUP.name] = self.numbers(table)
             if self.context.correlation.standings[self.step.name].mixes:

@@ -12,6 +12,7 @@ from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import schema, typed
+    from spark_jobs.nodes.aggregate import bonds
     from spark_jobs.nodes.aggregate.timed.time_window import TimeWindow
     from spark_jobs.nodes.terms.demand import Demand
 
@@ -40,6 +41,8 @@ class AggregateStep(node.Step):
     #: The correlation keys of fields that are grouped by: a field that was rewritten has a group for each (decision
     #: 106).
     splits_by: tuple[str, ...] = ()
+    #: What keeps the same fields of the keys of what combines have joined, key by key.
+    bonds_kept: bonds.Bonds = ()
     #: Whether an output shows the numbers of the groups.
     is_numbered: bool = False
 

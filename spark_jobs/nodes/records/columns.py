@@ -150,7 +150,7 @@ GROUP = Family(
 )  # fmt: skip
 BOND = Family(
     "$bond.", "a field of the correlation key of what a combine has joined to a record, by the combine, its input and "
-    "the field", "combines", Fates(merge=Fate.FILLED, combine=Fate.OF_DRIVER),
+    "the field", "combines", Fates(merge=Fate.FILLED, combine=Fate.OF_DRIVER, aggregate=Fate.CHOSEN),
 )  # fmt: skip
 JOINED = Family(
     "$joined", "whether a combine made it: it is of no single source; nothing where none did", "combines, with "
@@ -199,6 +199,11 @@ def bond(combine: str, qualifier: str, key: str) -> str:
 def bonded(key: str) -> str:
     """The field that a bond's column has, by its key; a field is its own."""
     return key.rpartition(_SEPARATOR)[2]
+
+
+def joined_by(key: str) -> str:
+    """Through which combines and inputs what a bond's column tells of was joined, by its key."""
+    return key.rpartition(_SEPARATOR)[0]
 
 
 def numbered(field: str) -> str | None:

@@ -23,7 +23,8 @@ class Bond(StrEnum):
 
     #: It is a record of one of the sources, and of that source's group alone.
     OWN = "own"
-    #: It is the row of an aggregate whose keys cover the correlation key: of the groups of all its records.
+    #: It is the row of an aggregate whose keys cover the correlation key: of the groups of all its records, and of
+    #: those of what was joined to these.
     GROUPED = "grouped"
     #: Something was joined to it whose group it shares (`propagate_ck`).
     JOINED = "joined"

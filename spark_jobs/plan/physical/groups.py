@@ -78,7 +78,7 @@ def _standing(
     step, streams = feeds.step(planned), feeds.streams(planned)
     own = [] if is_mixing else list(_cut(streams, above, keys.fields))
     if step.groups_by is not None:
-        own = [_of_group(each) for each in own]
+        own = [replace(each, bond=Bond.GROUPED) for each in own]
     if len(streams) > 1:
         own = [replace(each, shared=tuple(sorted({*each.shared, *keys.sources}))) for each in own]
     bonds = {(qualifier, column): name for name, qualifier, column in step.bonds}
@@ -86,11 +86,6 @@ def _standing(
         own += _joined(above[edge.node].memberships, edge.qualifier, bonds)
     found = Standing(tuple(sorted(set(own))), kinds, is_mixing, bool(keys.behind), _whole(planned, above, nodes))
     return replace(found, are_rows_whole=_are_rows_whole(planned, above, nodes, _grouped(found)))
-
-
-def _of_group(each: Membership) -> Membership:
-    """What rows of an aggregate are of: of the groups that their keys show."""
-    return replace(each, bond=Bond.GROUPED, columns=tuple(CORRELATION.of(field) for field in each.fields))
 
 
 def _joined(

@@ -1,0 +1,86 @@
+"""What combines joined to the records of a group: of whose correlation groups its row is, where they agree on that.
+
+A row has one value in each column. What was joined to its records may be of several groups; then the row is of none of
+these, as that of an aggregate which leaves out the key is (decision 106, docs/semantics.md).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import typed, types
+from spark_jobs.nodes import keys, partition
+from spark_jobs.nodes.aggregate.accumulators import Accumulator, Pick
+from spark_jobs.nodes.records.columns import BOND, bonded, joined_by
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping, Sequence
+
+    from spark_jobs.cxl.schema import Schema
+
+#: Columns that keep one key, by what was joined.
+Bonds = tuple[tuple[str, ...], ...]
+
+
+def among(names: Iterable[str], fields: Container[str]) -> Bonds:
+    """Those of some columns that keep fields of the keys of what was joined, key by key."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        if name in BOND and bonded(key := BOND.key(name)) in fields:
+            found.setdefault(joined_by(key), []).append(name)
+    return tuple(map(tuple, found.values()))
+
+
+class Agreed:
+    """The keys that all records of a group have in common, those aside that have none.
+
+    Args:
+        bonds: the columns of keys.
+        row: the columns of records.
+    """
+
+    def __init__(self, bonds: Bonds, row: Schema) -> None:
+        self.columns = tuple(name for key in bonds for name in key)
+        self._types = {name: column.type for name in self.columns if (column := row.get(name))}
+        #: What tells each key from others, and its columns.
+        self._keys = {f"bond {number}": key for number, key in enumerate(bonds)}
+
+    @property
+    def keepers(self) -> list[Accumulator]:
+        """What keeps the keys: where the least and the greatest number are one, so are all keys."""
+        found: list[Accumulator] = []
+        for number, columns in self._keys.items():
+            found += [_kept(function, number, types.INT, f"{number} {function}") for function in ("min", "max")]
+            found += [_kept("max", name, self._types[name], f"kept {name}") for name in columns]
+        return found
+
+    def prepared(self, data: pa.RecordBatch) -> dict[str, pa.Array]:
+        """The keys of records, and numbers that tell them apart; none where nothing was joined."""
+        found = {name: data.column(name) for name in self.columns}
+        for number, columns in self._keys.items():
+            hashed = pa.array(partition.hashes([keys.column(found[name], self._types[name])[0] for name in columns]))
+            found[number] = pc.if_else(_are_there([found[name] for name in columns]), hashed.view(pa.int64()), None)
+        return found
+
+    def finish(self, states: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+        """The key of each group, and nothing where its records have several."""
+        found: dict[str, pa.Array] = {}
+        for number, columns in self._keys.items():
+            is_one = pc.fill_null(pc.equal(states[f"{number} min"], states[f"{number} max"]), False)
+            found |= {name: pc.if_else(is_one, states[f"kept {name}"], None) for name in columns}
+        return found
+
+
+def _kept(function: str, argument: str, static: types.Type, name: str) -> Pick:
+    return Pick(typed.AggregateCall(function, (argument,), (static,), name, static), name)
+
+
+def _are_there(columns: Sequence[pa.Array]) -> pa.Array:
+    """Where any of some columns has a value."""
+    found = columns[0].is_valid()
+    for column in columns[1:]:
+        found = pc.or_(found, column.is_valid())
+    return found

@@ -13,6 +13,7 @@ import yaml
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Sequence
 
 FIELDS = ("id", "reg", "dept", "v", "n")
 _PROGRAMS = (
@@ -39,6 +40,9 @@ _WHERE = (
 _WHERE_OF_THREE = (
     "d.dept == b.dept and d.id == c.id", "d.dept == b.dept and b.id == c.id", "d.id == b.id and d.dept == c.dept",
 )  # fmt: skip
+#: Keys of sources which all have one, and what rows are grouped by that are of groups by these.
+_ALIKE: tuple[Any, ...] = ("id", ["reg"], ["id", "reg"])
+_GROUPS_BY_KEYS = (["id", "reg"], ["id", "reg"], ["reg"], ["id"], ["id", "reg", "dept"])
 _GROUPS = (["id"], ["id", "reg"], ["reg"], ["dept"], ["dept"], ["id", "dept"], [])
 
 
@@ -74,13 +78,18 @@ def pipeline(chance: random.Random) -> tuple[dict[str, Any], dict[str, str]]:
     names = ["a", "b", "c"][: chance.choice([1, 2, 2, 3])]
     # Where every source has a key field of its own, combines can carry those of both sides.
     own = dict(zip("abc", ["id", "reg", "dept"], strict=True)) if chance.random() < 0.35 else {}
+    if is_alike := not own and chance.random() < 0.2:
+        own = {name: chance.choice(_ALIKE) for name in names}
     is_timed = chance.random() < 0.25
     nodes = [_source(chance, name, files, own.get(name), is_timed=is_timed) for name in names]
     columns = (*FIELDS, "at") if is_timed else FIELDS
     streams = [Stream(name, frozenset([name]), is_made=False, columns=columns, has_time=is_timed) for name in names]
     used: set[str] = set()
     for number in range(chance.choice([1, 2, 3, 4, 6])):
-        node, made = _node(chance, f"t{number}", streams, files, can_share=bool(own))
+        if is_alike and nodes[-1]["type"] == "combine" and chance.random() < 0.6:
+            node, made = _aggregate(chance, f"t{number}", streams[-1], _GROUPS_BY_KEYS)
+        else:
+            node, made = _node(chance, f"t{number}", streams, files, can_share=bool(own))
         used |= set(_read(node))
         nodes.append(node)
         streams += made
@@ -115,9 +124,7 @@ def _read(node: dict[str, Any]) -> list[str]:
     return [name.partition(".")[0] for name in names]
 
 
-def _source(
-    chance: random.Random, name: str, files: dict[str, str], own: str | None, *, is_timed: bool
-) -> dict[str, Any]:
+def _source(chance: random.Random, name: str, files: dict[str, str], own: Any, *, is_timed: bool) -> dict[str, Any]:
     config: dict[str, Any] = {"type": "csv", "on_unmapped": "drop"}
     many = chance.choice([1, 1, 1, 2])
     odds = chance.choice([0, 0.02, 0.1, 0.3])
@@ -262,14 +269,15 @@ def _route(chance: random.Random, name: str, one: Stream) -> tuple[dict[str, Any
 def _combine(
     chance: random.Random, name: str, driver: Stream, build: Stream, *, can_share: bool
 ) -> tuple[dict[str, Any], list[Stream]]:
-    carried: list[Any] = ["driver", "all", {"named": ["id"]}, {"named": ["reg"]}] if can_share else ["driver"]
-    number = chance.choice(["d.n", "d.n", "12 / d.n", "12 / b.n", "d.n + b.n"])
+    both: list[Any] = ["all", {"named": ["id"]}, {"named": ["reg"]}, {"named": ["id", "reg"]}]
+    carried = ["driver", *both] if can_share else ["driver"]
+    number, reg = chance.choice(["d.n", "d.n", "12 / d.n", "12 / b.n", "d.n + b.n"]), chance.choice(["b.reg", "d.reg"])
     config: dict[str, Any] = {
         "where": chance.choice(_WHERE),
         "match": chance.choice(["first", "all", "all", "collect"]),
         "on_miss": chance.choice(["skip", "null_fields"]),
         "propagate_ck": chance.choice(carried),
-        "cxl": f"emit id = d.id\nemit reg = b.reg\nemit dept = d.dept\nemit v = d.v\nemit n = {number}",
+        "cxl": f"emit id = d.id\nemit reg = {reg}\nemit dept = d.dept\nemit v = d.v\nemit n = {number}",
     }
     config["cxl"] += "\nemit at = d.at" if "at" in driver.columns else ""
     if config["match"] == "collect":
@@ -279,8 +287,10 @@ def _combine(
     return node, [made]
 
 
-def _aggregate(chance: random.Random, name: str, one: Stream) -> tuple[dict[str, Any], list[Stream]]:
-    by = chance.choice(_GROUPS)
+def _aggregate(
+    chance: random.Random, name: str, one: Stream, groups: Sequence[list[str]] = _GROUPS
+) -> tuple[dict[str, Any], list[Stream]]:
+    by = chance.choice(groups)
     emits = [f"emit {each} = any({each})" for each in one.columns if each not in by and each != "n"]
     emits.append(f"emit n = {chance.choice(_TOTALS)}")
     config: dict[str, Any] = {"group_by": by, "cxl": "\n".join(emits)}

@@ -102,3 +102,13 @@ def test_a_second_aggregate_asks_the_rows_of_the_first(ran: Any) -> None:
     again = '      - {type: aggregate, name: h, input: g, config: {group_by: [ord], cxl: "emit n = sum(n)"}}\n'
     found = ran(joined() + again + output("o", "h"), orders(), w=prices("y,0,99,?,"))
     assert kept(found) == set("yvt")
+
+
+@pytest.mark.parametrize("nothing", ['""', "null"])
+def test_a_key_that_is_empty_is_of_no_group_and_agrees_with_any(ran: Any, nothing: str) -> None:
+    text = joined().replace("type: csv, path: w.csv", "type: json, path: w.csv")
+    lines = [f'{{"ord":{key},"shop":0,"line":{line},"p":"{p}"}}' for key, line, p in [
+        ('"y"', 1, "1"), (nothing, 2, "1"), ('"z"', 3, "1"), ('"y"', 99, "?"),
+    ]]  # fmt: skip
+    found = ran(text + output("o", "g"), "ord,line,at\nx,1,\nx,2,\nv,3,\n", w="\n".join(lines))
+    assert kept(found) == {"v"}

@@ -329,12 +329,13 @@ def group(step: Any, key: Any, rows: list[Row], kept: Iterable[str], is_mixed: b
 
 def _agreed(rows: Iterable[Row], fields: Container[str]) -> dict[Way, dict[str, Any]]:
     """The keys of what was joined to rows, where those are the same that there are."""
-    found: dict[Way, dict[Any, dict[str, Any]]] = {}
+    found: dict[Way, dict[Key, dict[str, Any]]] = {}
     for row in rows:
         for way, keys in row.joined.items():
             left = only(keys, fields)
-            if any(value is not None for value in left.values()):
-                found.setdefault(way, {})[tuple(map(comparable, left.values()))] = left
+            key = key_of(left)
+            if any(value for _, value in key):
+                found.setdefault(way, {})[key] = left
     return {way: left for way, (left, *more) in ((way, [*each.values()]) for way, each in found.items()) if not more}
 
 

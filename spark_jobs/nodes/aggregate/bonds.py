@@ -6,18 +6,21 @@ these, as that of an aggregate which leaves out the key is (decision 106, docs/s
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import typed, types
-from spark_jobs.nodes import keys, partition
+from spark_jobs.formats import cell_text
+from spark_jobs.nodes import partition
 from spark_jobs.nodes.aggregate.accumulators import Accumulator, Pick
 from spark_jobs.nodes.records.columns import BOND, bonded, joined_by
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping
 
     from spark_jobs.cxl.schema import Schema
 
@@ -58,11 +61,12 @@ class Agreed:
         return found
 
     def prepared(self, data: pa.RecordBatch) -> dict[str, pa.Array]:
-        """The keys of records, and numbers that tell them apart; none where nothing was joined."""
+        """The keys of records, and numbers that tell them apart; none where the key is that of no group."""
         found = {name: data.column(name) for name in self.columns}
         for number, columns in self._keys.items():
-            hashed = pa.array(partition.hashes([keys.column(found[name], self._types[name])[0] for name in columns]))
-            found[number] = pc.if_else(_are_there([found[name] for name in columns]), hashed.view(pa.int64()), None)
+            texts = [pc.fill_null(cell_text.texts(found[name], self._types[name]), "") for name in columns]
+            is_there = reduce(pc.or_, (pc.not_equal(text, "") for text in texts))
+            found[number] = pc.if_else(is_there, pa.array(partition.hashes(texts).view(np.int64)), None)
         return found
 
     def finish(self, states: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
@@ -76,11 +80,3 @@ class Agreed:
 
 def _kept(function: str, argument: str, static: types.Type, name: str) -> Pick:
     return Pick(typed.AggregateCall(function, (argument,), (static,), name, static), name)
-
-
-def _are_there(columns: Sequence[pa.Array]) -> pa.Array:
-    """Where any of some columns has a value."""
-    found = columns[0].is_valid()
-    for column in columns[1:]:
-        found = pc.or_(found, column.is_valid())
-    return found

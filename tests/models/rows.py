@@ -310,7 +310,7 @@ def group(step: Any, key: Any, rows: list[Row], kept: Iterable[str], is_mixed: b
         for row in rows
         for each in row.groups
         if each.way in known
-        for shown in replace(each, key=key_of(only(known[each.way], dict(each.key))), is_joined=False).cut(keys)
+        for shown in _of_rows(each, known[each.way]).cut(keys)
     )
     mine = () if is_mixed else once(groups)
     return Row(
@@ -325,6 +325,12 @@ def group(step: Any, key: Any, rows: list[Row], kept: Iterable[str], is_mixed: b
         is_mixed=is_mixed,
         route=first.route,
     )
+
+
+def _of_rows(one: Group, keys: dict[str, Any]) -> Group:
+    """The group of a record as that of a row: where streams have met, of all of their sources."""
+    met = one if one.way else replace(one, sources=one.domain, shared=frozenset())
+    return replace(met, key=key_of(only(keys, dict(one.key))), is_joined=False)
 
 
 def _agreed(rows: Iterable[Row], fields: Container[str]) -> dict[Way, dict[str, Any]]:

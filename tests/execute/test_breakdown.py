@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from spark_jobs.execute.spark import session
 from spark_jobs.execute.tasks import spill
 from spark_jobs.plan.options import RunOptions
 from tests.execute import pipelines
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from spark_jobs import result
@@ -269,10 +269,7 @@ def test_so_is_the_end_of_the_jvm_that_pyspark_hears(
         with caplog.at_level(logging.DEBUG, logger="clinker.run"):
             with socket.create_connection(listening.server_address) as jvm:
                 jvm.sendall(b"secret")
-            deadline = time.monotonic() + 20
-            while not caplog.records and time.monotonic() < deadline:
-                time.sleep(0.02)
-        (told,) = caplog.records
+            (told,) = until(lambda: caplog.records)
         assert told.exc_info is not None
         assert told.exc_info[0] is EOFError
         assert capfd.readouterr().err == ""

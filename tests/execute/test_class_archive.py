@@ -6,7 +6,6 @@ import fcntl
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from spark_jobs import contract
 from spark_jobs.execute.spark import session
 from spark_jobs.execute.spark.embedded import class_archive, class_dump, java, jvm
 from spark_jobs.plan.options import RunOptions
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -198,10 +198,7 @@ def test_a_run_has_an_archive_made_which_the_next_one_uses(tmp_path):
     assert first.returncode == 0, first.stderr
     # The JVM's own line about its modules is all that is not ours.
     assert [line for line in first.stderr.splitlines() if "incubator modules" not in line] == []
-    deadline = time.monotonic() + 240
-    while not list(tmp_path.glob("cache/clinker/*.jsa")) and time.monotonic() < deadline:
-        time.sleep(0.5)
-    (archive,) = tmp_path.glob("cache/clinker/*.jsa")
+    (archive,) = until(lambda: list(tmp_path.glob("cache/clinker/*.jsa")), 240)
     # A JVM that must use the archive, or not start at all.
     command += [
         "--conf",

@@ -15,7 +15,8 @@ import psutil
 import pytest
 
 from tests import cluster
-from tests.execute.test_signals import names, prepare, wait_for
+from tests.execute.test_signals import names, prepare
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.cluster import Cluster
@@ -122,7 +123,7 @@ def test_a_master_that_dies_during_a_run_is_not_needed_any_more(tmp_path: Path) 
     with cluster.standalone(home, workers=1, cores=2) as found:
         process = start(folder, found.master, CLINKER_SPLIT_BYTES="65536")
         try:
-            assert wait_for(lambda: any(folder.glob("out/.clinker-*/*.part")) or process.poll() is not None, 180)
+            assert until(lambda: any(folder.glob("out/.clinker-*/*.part")) or process.poll() is not None, 180)
             assert process.poll() is None, "the run ended before the master could be killed"
             psutil.Process(found.process_ids[0]).kill()
         finally:

@@ -25,7 +25,8 @@ from spark_jobs.execute.spark import cancellation, connect, masking, session
 from spark_jobs.plan.options import RunOptions
 from tests import connect as servers
 from tests.execute.bad_runs import prepare
-from tests.execute.test_signals import names, start, wait_for
+from tests.execute.test_signals import names, start
+from tests.waiting import until
 
 if TYPE_CHECKING:
     import argparse
@@ -256,7 +257,7 @@ def test_a_server_that_is_killed_during_a_run(is_stopped: bool, tmp_path: Path) 
     with servers.server(home) as address:
         process = start(folder, "--remote", address)
         try:
-            assert wait_for(lambda: any(folder.glob("out/.clinker-*/*.part")) or process.poll() is not None)
+            assert until(lambda: any(folder.glob("out/.clinker-*/*.part")) or process.poll() is not None)
             (server,) = servers.listening(address)
             server.kill()
             began = time.monotonic()

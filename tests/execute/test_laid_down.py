@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import gzip
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ import pytest
 from spark_jobs.execute.run import partitions
 from spark_jobs.execute.tasks import level
 from tests.execute import pipelines
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from spark_jobs.execute.tasks.spec import JobSpec
@@ -56,12 +56,8 @@ error_handling: {{ strategy: continue, dlq: {{ path: out/dead.csv }} }}
 ROW = "emit row = $source.row\n        emit file = $source.file"
 
 
-def _mapped(patience: float = 10.0) -> list[str]:
-    """The parts that are mapped still; Arrow's threads let go of what they looked at a moment after their work."""
-    end = time.monotonic() + patience
-    while (found := [line for line in MAPS.read_text().splitlines() if ".part" in line]) and time.monotonic() < end:
-        time.sleep(0.01)
-    return found
+def _mapped() -> list[str]:
+    return [line for line in MAPS.read_text().splitlines() if ".part" in line]
 
 
 def _rows(count: int) -> list[tuple[int | str, str, str]]:
@@ -134,7 +130,9 @@ def test_tasks_that_went_on_hold_no_record(
     class Watched(level.Task):
         def release(self) -> None:
             super().release()
-            held.extend(_mapped())
+            # Arrow's threads let go of what they looked at a moment after their work.
+            if not until(lambda: not _mapped(), 10):
+                held.extend(_mapped())
 
     monkeypatch.setattr(level, "Task", Watched)
     gc.collect()

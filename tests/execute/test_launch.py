@@ -14,6 +14,7 @@ from spark_jobs.cli import pipeline
 from spark_jobs.execute.spark import session
 from spark_jobs.execute.spark.embedded import java, launch
 from spark_jobs.plan.options import RunOptions
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,10 +41,7 @@ def spark_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
 def process_of(home: Path) -> int:
     """The process of the script, which tells it."""
     told = home / "spark" / "process"
-    deadline = time.monotonic() + 20
-    while not (told.exists() and told.read_text().strip()) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return int(told.read_text())
+    return int(until(lambda: told.exists() and told.read_text().strip()))
 
 
 def test_it_is_launched_as_pyspark_does(
@@ -56,9 +54,7 @@ def test_it_is_launched_as_pyspark_does(
     folder = tmp_path / "folder"
     folder.mkdir()
     begun = launch.Launch(SETTINGS, str(folder))
-    deadline = time.monotonic() + 20
-    while not told.exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    assert until(told.exists)
     lines = told.read_text().splitlines()
     begun.end()
     assert lines[:7] == [

@@ -24,6 +24,7 @@ from spark_jobs.execute.delivery.local import draft_folder, joining
 from spark_jobs.execute.run import metrics, work
 from tests import connect
 from tests.execute import pipelines, without_spark
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -224,24 +225,15 @@ def is_launching(process: subprocess.Popen[str]) -> bool:
     return any(word.endswith(("/spark-submit", "/spark-class")) or "org.apache.spark" in word for word in found)
 
 
-def wait_for(condition: Callable[[], object], timeout_s: float = 90.0) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
-
-
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("moment", ["the JVM starts", "tasks write"])
 def test_a_run_at_work_is_stopped(moment: str, number: int, started: subprocess.Popen[str], tmp_path: Path) -> None:
     if moment == "tasks write":
-        assert wait_for(lambda: any(tmp_path.glob(_PARTS)) or started.poll() is not None)
+        assert until(lambda: any(tmp_path.glob(_PARTS)) or started.poll() is not None)
     else:
-        assert wait_for(lambda: is_launching(started) or started.poll() is not None)
+        assert until(lambda: is_launching(started) or started.poll() is not None)
     assert started.poll() is None, "the run ended before it could be stopped"
     started.send_signal(number)
     out, err = started.communicate(timeout=60)
@@ -251,7 +243,7 @@ def test_a_run_at_work_is_stopped(moment: str, number: int, started: subprocess.
     assert "Traceback" not in err
     assert names(tmp_path) == ["out", "out/copy.csv", "pipeline.yaml", "rows.csv"]
     assert (tmp_path / "out/copy.csv").read_text() == "old\n"
-    assert wait_for(lambda: not family(started), 20), [each.cmdline() for each in family(started)]
+    assert until(lambda: not family(started), 20), [each.cmdline() for each in family(started)]
     assert names(tmp_path) == ["out", "out/copy.csv", "pipeline.yaml", "rows.csv"]
     assert names(temporary(tmp_path)) == []
 
@@ -259,7 +251,7 @@ def test_a_run_at_work_is_stopped(moment: str, number: int, started: subprocess.
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_jvm_that_is_killed_ends_the_run_in_words(started: subprocess.Popen[str], tmp_path: Path) -> None:
-    assert wait_for(lambda: any(tmp_path.glob(_PARTS)) or started.poll() is not None)
+    assert until(lambda: any(tmp_path.glob(_PARTS)) or started.poll() is not None)
     (jvm,) = [each for each in family(started) if "org.apache.spark.deploy.SparkSubmit" in each.cmdline()]
     jvm.kill()
     out, err = started.communicate(timeout=60)
@@ -268,7 +260,7 @@ def test_a_jvm_that_is_killed_ends_the_run_in_words(started: subprocess.Popen[st
     assert "its JVM has ended" in err
     assert "Traceback" not in err
     assert names(tmp_path) == ["out", "out/copy.csv", "pipeline.yaml", "rows.csv"]
-    assert wait_for(lambda: not family(started), 20), [each.cmdline() for each in family(started)]
+    assert until(lambda: not family(started), 20), [each.cmdline() for each in family(started)]
 
 
 @pytest.mark.spark
@@ -281,7 +273,7 @@ def test_a_run_on_a_server_is_stopped_there_too(tmp_path: Path) -> None:
     with connect.server(home) as address:
         process = start(folder, "--remote", address)
         try:
-            assert wait_for(lambda: any(folder.glob(_PARTS)) or process.poll() is not None)
+            assert until(lambda: any(folder.glob(_PARTS)) or process.poll() is not None)
             process.send_signal(signal.SIGTERM)
             out, err = process.communicate(timeout=60)
         finally:

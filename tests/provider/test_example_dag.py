@@ -12,7 +12,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +19,9 @@ import psutil
 import pytest
 
 from clinker_provider import process_tree
+from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.cluster import Cluster
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
@@ -238,7 +236,7 @@ def test_operator_runs_the_example_on_a_standalone_cluster(
     assert returned["status"] == "partial_success"
     compare(tmp_path / "examples" / "orders")
     application = context["ti"].pushed["application_id"]
-    done = wait_for(lambda: spark_cluster.state()["completedapps"][before:])
+    done = until(lambda: spark_cluster.state()["completedapps"][before:])
     assert application in [app["id"] for app in done]
 
 
@@ -263,9 +261,9 @@ def test_kill_of_a_real_run_leaves_no_process_and_no_file(tmp_path: Path, contex
     thread = threading.Thread(target=execute)
     thread.start()
     try:
-        (execution_id,) = wait_for(lambda: {name for name in marks() if "run" in name})
+        (execution_id,) = until(lambda: {name for name in marks() if "run" in name})
         # The JVM, and the Python driver that it started.
-        wait_for(lambda: len(process_tree.marked(execution_id)) >= 2)
+        until(lambda: len(process_tree.marked(execution_id)) >= 2)
     finally:
         operator.on_kill()
         thread.join(60)
@@ -284,14 +282,6 @@ def marks() -> set[str]:
         with contextlib.suppress(psutil.Error):
             found.add(process.environ().get(process_tree.MARK, ""))
     return found - {""}
-
-
-def wait_for(look: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + 120
-    while not (found := look()):
-        assert time.monotonic() < deadline, "it did not start"
-        time.sleep(0.05)
-    return found
 
 
 def test_wheel_in_a_fresh_environment_runs_the_example(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import pytest
 from clinker_provider import validation, xcoms
 from spark_jobs import result
 from tests.lazily import LazyModule
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -302,10 +302,7 @@ def test_plan_that_cannot_be_shown_does_not_stop_the_run(
 
 
 def started(pids: Path) -> list[int]:
-    deadline = time.monotonic() + 20
-    while not pids.exists():
-        assert time.monotonic() < deadline, "the fake job did not start"
-        time.sleep(0.02)
+    assert until(pids.exists), "the fake job did not start"
     return [int(pid) for pid in json.loads(pids.read_text())]
 
 

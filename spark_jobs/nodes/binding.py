@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_jobs.cxl import types
 from spark_jobs.cxl.schema import Column, Schema
+from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.nodes.records import columns
 from spark_jobs.nodes.terms.wanted import Wanted
 
@@ -53,6 +54,7 @@ class Flow:
         ordered_by: the declared order of the records, as far as it holds here.
         lifts: whether combines and `group_by` may name undeclared columns (decision 99): a source says that it widens.
         files_of: the source of whose files each record is of one; None behind a merge or an aggregate.
+        on_unmapped: what the sources do with undeclared columns: of a combine those of its driver.
 
     A source makes a flow; all others derive theirs, by one of the methods below: what becomes of a field on its way
     stands there.
@@ -66,6 +68,7 @@ class Flow:
     ordered_by: tuple[str, ...] = ()
     files_of: str | None = None
     lifts: bool = False
+    on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN
 
     def with_row(self, row: Schema, emitted: frozenset[str] | None = None, *, in_order: bool = True) -> Flow:
         """The same records with other columns; `in_order`: those that they are sorted by are as they were."""

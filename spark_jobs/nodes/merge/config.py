@@ -46,11 +46,12 @@ def bind(config: MergeConfig, scope: BindScope) -> Bound | None:
         if set(other) != set(names):
             fits = False
             report(scope, codes.E314, _difference(scope.name, first.node, names, feed.node, other), "inputs", index)
-        if feed.flow.widens != first.flow.widens:
+        if feed.flow.on_unmapped is not first.flow.on_unmapped:
             fits = False
             message = (
-                f"merge '{scope.name}': inputs '{first.node}' and '{feed.node}' disagree on undeclared columns: one "
-                "widens (`on_unmapped: auto_widen`), the other does not"
+                f"merge '{scope.name}': inputs '{first.node}' and '{feed.node}' disagree on undeclared columns: the "
+                f"sources of one say `on_unmapped: {first.flow.on_unmapped}`, those of the other "
+                f"`{feed.flow.on_unmapped}`"
             )
             report(scope, codes.E315, message, "inputs", index, help="give the sources the same `on_unmapped`")
     if not fits:

@@ -240,6 +240,7 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
         ordered_by=tuple(field.field for field in config.sort_order),
         files_of=scope.name,
         lifts=config.on_unmapped.mode is OnUnmapped.AUTO_WIDEN and "on_unmapped" in config.model_fields_set,
+        on_unmapped=config.on_unmapped.mode,
     )
     return Bound(step, {"": flow}, _pending(config, scope), tuple(_origins(config, declared, scope)))
 

@@ -129,9 +129,9 @@ def _check_parts(config: OutputConfig, scope: BindScope) -> None:
 
 
 def _check_split(split: SplitConfig, scope: BindScope) -> None:
-    if split.max_records is None and split.max_bytes is None and split.group_key is None:
-        message = f"output '{scope.name}': split without max_records or max_bytes never starts a second file"
-        report(scope, codes.E007, message, "config", "split", help="set `max_records` or `max_bytes`")
+    if split.max_records is None and split.max_bytes is None:
+        message = f"output '{scope.name}': `split` has no effect: without a limit no second file is started"
+        scope.add(codes.W003.at(scope.key_span("config", "split"), message, help="set `max_records` or `max_bytes`"))
     rest = _NAMING_TOKEN.sub("", split.naming)
     if "{" in rest or "}" in rest or "{seq" not in split.naming:
         message = (

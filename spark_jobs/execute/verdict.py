@@ -29,8 +29,8 @@ class RunFailed(Exception):
 
 
 def broken(plan: plans.Plan, code: str, message: str, node: str) -> RunFailed:
-    """The end of a run that lacks a file or room, with the node it belongs to and that one's place."""
-    exit_code = ExitCode.CONFIG if code == "E310" else ExitCode.IO
+    """The end of a run that lacks a file or room, or is led out of its folder, with the node and that one's place."""
+    exit_code = ExitCode.CONFIG if code in ("E310", "E-SEC-001") else ExitCode.IO
     planned = plan.by_name.get(node)
     if planned is None:
         return RunFailed(exit_code, code, message)

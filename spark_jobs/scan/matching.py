@@ -317,5 +317,7 @@ def _refuse_escapes(found: list[_Candidate], base: Path) -> None:
     paths = RealPaths()
     root = os.path.join(os.path.realpath(base), "")
     for candidate in found:
-        if not paths.of(candidate.path).startswith(root):
-            raise FormatError("the file is outside the pipeline's folder", candidate.name, "E-SEC-001")
+        real = paths.of(candidate.path)
+        if not real.startswith(root):
+            message = f'path escapes base directory via symlink: "{candidate.name}" -> "{real}"'
+            raise FormatError(message, candidate.name, "E-SEC-001")

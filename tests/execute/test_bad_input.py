@@ -41,6 +41,18 @@ def test_a_file_in_place_of_a_folder(tmp_path: Path, refused: Any) -> None:
     refused(4, "source 'rows': in/rows.csv: ", "pipeline.yaml:6:43")
 
 
+@pytest.mark.parametrize("matcher", ["path: in/link.csv", "paths: [in/link.csv]", "glob: in/l*.csv"])
+@pytest.mark.parametrize("options", [(), ("--dry-run",), ("-n", "1")], ids=" ".join)
+def test_a_link_out_of_the_folder(
+    matcher: str, options: tuple[str, ...], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, refused: Any
+) -> None:
+    outside = tmp_path_factory.mktemp("outside") / "rows.csv"
+    outside.write_text("a,b\n1,x\n")
+    prepare(tmp_path, pipeline=PIPELINE.replace("path: in/rows.csv", matcher))
+    (tmp_path / "in/link.csv").symlink_to(outside)
+    refused(1, "error[E-SEC-001]: ", "via symlink", "pipeline.yaml:6:", options=(*options, "--force"))
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind root")
 def test_permissions(tmp_path: Path, refused: Any) -> None:
     prepare(tmp_path)

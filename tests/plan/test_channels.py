@@ -109,3 +109,19 @@ def test_variables_at_the_top_are_those_of_the_pipeline(tmp_path: Path) -> None:
     text = PIPELINE.replace("name: shop", "name: shop, vars: { limit: 5 }")
     found = planned(tmp_path, text, channel=str(tmp_path / "k.channel.yaml")).variables
     assert found == {"vars.limit": 7, "vars.fee": 0.5, "pipeline.cap": 3}
+
+
+@pytest.mark.parametrize(
+    ("block", "is_refused"),
+    [
+        ("", False),
+        ("vars: {}", False),
+        ("vars: { static: {}, source: {} }", False),
+        ("vars: { limit: 3 }", True),
+        ("vars: { static: { limit: { type: int, default: 3 } } }", True),
+        ("vars: { source: { orders: { label: { type: string, default: a } } } }", True),
+    ],
+)
+def test_the_channel_of_a_composition_has_no_variables(block: str, is_refused: bool, tmp_path: Path) -> None:
+    found = said(tmp_path, f"channel: {{ name: k, target: rated.comp.yaml }}\n{block}\n")
+    assert [code for code, _, _ in found] == ["E109"] * is_refused

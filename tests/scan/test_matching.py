@@ -151,6 +151,7 @@ def test_a_link_out_of_the_base_folder_is_refused(base: Path, tmp_path: Path) ->
     with pytest.raises(FormatError) as caught:
         names(base, glob="in/z*.csv")
     assert caught.value.code == "E-SEC-001"
+    assert f'via symlink: "in/zz.csv" -> "{tmp_path}/secret.csv"' in str(caught.value)
     assert len(matching.match("s", Settings(glob="in/z*.csv"), base, allow_outside=True).files) == 1
 
 

@@ -173,7 +173,8 @@ def check_target(channel: Channel, pipeline: Path, found: Diagnostics) -> None:
     """W104 when the channel was written for another pipeline, E109 when a composition's channel has variables."""
     target = channel.target.text
     if target.endswith(".comp.yaml"):
-        if channel.tree.get("vars") is not None:
+        blocks = _VarsConfig.model_fields
+        if _bare(channel.tree) or any(_entries(channel.tree, ("vars", block)) for block in blocks):
             message = (
                 f'channel "{channel.name}": var overrides not supported on composition channels (target: {target})'
             )

@@ -38,13 +38,18 @@ def uuid7s(count: int) -> pa.StringArray:
 
 @dataclass(frozen=True)
 class Identity:
-    """What names a run; `started` is UTC."""
+    """What names a run; `started` is UTC, `called` the id that its metrics have."""
 
     execution_id: str
     batch_id: str
     started: datetime
+    called: str
 
     @classmethod
     def new(cls, execution_id: str | None, batch_id: str | None) -> Identity:
-        """An identity with what was asked for and new ids for the rest."""
-        return cls(execution_id or uuid7(), batch_id or uuid7(), datetime.now(UTC))
+        """An identity with what was asked for and new ids for the rest.
+
+        Metrics call a run by its batch where no execution id was asked for (book: "UUID v7 or custom --batch-id").
+        """
+        own = execution_id or uuid7()
+        return cls(own, batch_id or uuid7(), datetime.now(UTC), called=own if execution_id else batch_id or own)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from spark_jobs.plan import plan as plans
 
 DIRECTORY_VARIABLE = "CLINKER_METRICS_SPOOL_DIR"
+#: What a file system takes as a name, without the ending.
+_LONGEST_NAME_BYTES = 200
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def conclude(run: Facts, folder: str | None, exit_code: ExitCode, error: result.
     path = None
     if folder:
         document = {**_document(run, finished, exit_code, error), **_summary(run, finished)}
-        path = _written(Path(folder), run.identity.execution_id, document)
+        path = _written(Path(folder), run.identity, document)
     return outcome(run, finished, exit_code, error, path)
 
 
@@ -151,8 +153,9 @@ def _document(run: Facts, finished: datetime, exit_code: ExitCode, error: result
     scans = run.inputs.scans if run.inputs else {}
     nodes = _nodes(run)
     return {
-        "execution_id": run.identity.execution_id,
+        "execution_id": run.identity.called,
         "schema_version": contract.METRICS_SCHEMA_VERSION,
+        "run_id": run.identity.execution_id,
         "batch_id": run.identity.batch_id,
         "pipeline_name": run.plan.name,
         "config_path": os.path.abspath(run.plan.path),
@@ -243,20 +246,20 @@ def _node(counters: Counters) -> dict[str, int]:
     }  # fmt: skip
 
 
-def _written(folder: Path, execution_id: str, document: dict[str, Any]) -> str | None:
+def _written(folder: Path, identity: Identity, document: dict[str, Any]) -> str | None:
     """The metrics file's path; None, with a warning, when it cannot be written: that undoes no run."""
     try:
-        return str(_write(folder, execution_id, document))
+        return str(_write(folder, identity, document))
     except OSError as error:
         logs.LOG.warning("metrics are not written: %s", error)
         return None
 
 
-def _write(folder: Path, execution_id: str, document: dict[str, Any]) -> Path:
+def _write(folder: Path, identity: Identity, document: dict[str, Any]) -> Path:
     """One line of JSON, written aside and renamed, so that a collector never sees half a file."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{execution_id}.json"
-    partial = folder / f"{execution_id}.json.tmp"
+    path = folder / f"{_file_name(folder, identity)}.json"
+    partial = folder / f"{identity.execution_id}.json.tmp"
     try:
         with partial.open("w") as file:
             json.dump(document, file, separators=(",", ":"))
@@ -268,3 +271,12 @@ def _write(folder: Path, execution_id: str, document: dict[str, Any]) -> Path:
         partial.unlink(missing_ok=True)
         raise
     return path
+
+
+def _file_name(folder: Path, identity: Identity) -> str:
+    """What the metrics call the run, unless that is a batch with a file from another run, or names no visible file."""
+    called = identity.called
+    if called == identity.execution_id:
+        return called
+    is_usable = not called.startswith(".") and len(os.fsencode(called)) <= _LONGEST_NAME_BYTES
+    return called if is_usable and not (folder / f"{called}.json").exists() else identity.execution_id

@@ -6,11 +6,9 @@ import csv
 import io
 import json
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 import pytest
 
-from spark_jobs import spool as spool_files
 from spark_jobs.cli import clinker
 from spark_jobs.execute import tolerance
 from spark_jobs.execute.run import work
@@ -231,37 +229,6 @@ def test_a_failed_run_has_metrics_too(change: tuple[str, str], exit_code: int, s
     assert document["output_files"] == []
     assert document["dlq_path"] is None
     assert not (folder / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "called"),
-    [
-        (["--batch-id", "night-07"], "night-07"),
-        (["--batch-id", "night-07", "--execution-id", "attempt-2"], "attempt-2"),
-        (["--execution-id", "attempt-3"], "attempt-3"),
-    ],
-    ids=["batch", "both", "execution"],
-)
-def test_a_run_is_called_by_the_id_that_was_asked_for(options: list[str], called: str, folder: Path) -> None:
-    spool = folder / "spool"
-    clinker.main(["run", str(folder / "pipeline.yaml"), "--quiet", "--metrics-spool-dir", str(spool), *options])
-    (path,) = spool.iterdir()
-    document = json.loads(path.read_text())
-    assert (path.stem, document["execution_id"]) == (called, called)
-    assert document["run_id"] == called if "--execution-id" in options else UUID(document["run_id"]).version == 7
-
-
-@pytest.mark.parametrize("batch", ["night-07", ".hidden", "n" * 250])
-def test_every_run_of_a_batch_has_metrics_of_its_own(batch: str, folder: Path) -> None:
-    spool = folder / "spool"
-    for _ in range(3):
-        clinker.main([
-            "run", str(folder / "pipeline.yaml"), "--quiet", "--force", "--metrics-spool-dir", str(spool),
-            "--batch-id", batch,
-        ])  # fmt: skip
-    documents = spool_files.collect(spool, folder / "all.ndjson").documents
-    assert [document.execution_id for document in documents] == [batch] * 3
-    assert len({json.loads(document.line)["run_id"] for document in documents}) == 3
 
 
 def test_the_summary_has_every_node_and_what_became_of_its_records(

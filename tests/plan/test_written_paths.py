@@ -314,6 +314,10 @@ LETTERS = "error_handling: {{ strategy: continue, dlq: {{ path: {}, per_source: 
     [
         (("out/x.csv", "out/./x.csv"), None, ["E322"]),
         (("out/x.csv", "link/x.csv"), None, ["E322"]),
+        (("out/x.csv", "out/X.csv"), None, ["E322"]),
+        (("out/x.csv", "OUT/x.csv"), None, ["E322"]),
+        (("out/x.csv",), ("out/X.CSV", "d.csv"), ["E322"]),
+        (("out/x.csv", "OUT/y.csv"), None, []),
         (("out/n", "out/n/two.csv"), None, ["E322"]),
         (("link/n/two.csv", "out/n"), None, ["E322"]),
         (("out/n, parts: true", "link/n/two.csv"), None, ["E322"]),

@@ -47,22 +47,26 @@ def check_targets(
 ) -> None:
     """No two outputs may have one path (E322), no two dead-letter files either (E318).
 
-    Nor may one need a folder where another has its file.
+    Nor may one need a folder where another has its file. Paths that differ in letter case alone are one path to file
+    systems that do not tell these apart.
     """
     files: dict[str, _Claim] = {}
     folders: dict[str, _Claim] = {}
     for claim in (*_outputs(nodes, written, base_dir), *_letters(errors, base_dir)):
-        above = _above(claim.path)
-        around = folders.get(claim.path) or next((files[folder] for folder in above if folder in files), None)
-        other = files.get(claim.path) or around
+        key = claim.path.casefold()
+        above = _above(key)
+        around = folders.get(key) or next((files[folder] for folder in above if folder in files), None)
+        other = files.get(key) or around
         if other is not None:
             code = codes.E318 if claim.is_letters and other.is_letters else codes.E322
             why = "; a file cannot be a folder too" if other is around else ""
             if other is around and (other.has_parts or claim.has_parts):
                 why = "; readers of a folder of parts would take everything in it for records"
+            if other is not around and other.path != claim.path:
+                why = "; on a case-insensitive file system they are one file"
             message = f'{claim.owner} "{claim.written}" collides with {other.owner} "{other.written}"{why}'
             found.add(code.at(claim.place, message, help="give each a path of its own"))
-        files.setdefault(claim.path, claim)
+        files.setdefault(key, claim)
         for folder in above:
             folders.setdefault(folder, claim)
 

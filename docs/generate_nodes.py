@@ -61,8 +61,9 @@ _WIRED = {
     Wiring.NAMED: "`input:` gives each input the name that expressions call it by: `input: {orders: priced, customers:"
     " customers}`.",
     Wiring.CALL: "`use:` names the composition's file, `input:` one input or `inputs:` the input of each port, `alias:`"
-    " the name its nodes get, `outputs:` and `resources:` what its signature asks for. `config:` has the values of its"
-    " parameters. [Reuse](../reuse.md) shows one at work.",
+    " the name before those of its nodes, in place of its own, `outputs:` which node gets which port (`high: review`:"
+    " the node `review` may then write the call's bare name as its input), `resources:` the files that its signature"
+    " asks for. `config:` has the values of its parameters. [Reuse](../reuse.md) shows one at work.",
 }
 
 

@@ -90,6 +90,114 @@ def test_two_calls_do_not_share_names_or_parameters(folder: Path) -> None:
     assert {"fees/rate", "more/rate"} <= set(plan.by_name)
 
 
+def test_an_alias_names_the_nodes_and_the_channels_keys(folder: Path) -> None:
+    channel = write(folder, CHANNEL.replace("percent: 9.0", "percent: 9.0, rates.column: id"), "acme.channel.yaml")
+    text = ORDERS.replace("name: shop", "name: shop, vars: { limit: 10 }") + CALL.replace(
+        "use:", "alias: rates\n    use:"
+    )
+    plan = planned(folder, text, channel=str(channel))
+    assert [node.name for node in plan.nodes] == ["orders", "rates/rate", "rates/split", "rates/count", "all", "high"]
+    assert plan.by_name["high"].inputs[0].node == "rates/split"
+    assert {name: known.value for name, known in plan.parameters["rates"].items()} == {"percent": 9.0, "column": "id"}
+
+
+def test_two_calls_cannot_share_an_alias(folder: Path) -> None:
+    second = (
+        CALL.replace("name: fees", "name: other").replace("name: all,", "name: rest,").replace("all.csv", "rest.csv")
+    )
+    second = (
+        second.replace("name: high,", "name: top,")
+        .replace("high.csv", "top.csv")
+        .replace("input: fees", "input: other")
+    )
+    assert found(folder, ORDERS + CALL + second) == []
+    assert [code for code, _ in found(folder, ORDERS + CALL + second.replace("use:", "alias: fees\n    use:"))] == [
+        "E106"
+    ]
+
+
+def test_outputs_lead_ports_to_the_nodes_that_read_the_call(folder: Path) -> None:
+    bound = CALL.replace("use:", "outputs: { high: all }\n    use:")
+    inputs = {name: node.inputs[0] for name, node in planned(folder, ORDERS + bound).by_name.items() if node.inputs}
+    assert (inputs["all"].node, inputs["all"].port) == ("fees/split", "high")
+    assert (inputs["high"].node, inputs["high"].port) == ("fees/split", "high")
+
+
+@pytest.mark.parametrize(
+    ("outputs", "code"),
+    [
+        ("{ hihg: all }", "E103"),
+        ("{ high: al }", "E004"),
+        ("{ high: orders }", "E102"),
+        ("{ all: high }", "E102"),
+        ("{ all: all, high: all }", "E102"),
+        ("{ high: [all] }", "E007"),
+        ("high", "E007"),
+    ],
+)
+def test_wrong_outputs_are_errors(outputs: str, code: str, folder: Path) -> None:
+    text = CALL.replace("use:", f"outputs: {outputs}\n    use:")
+    assert [item for item, _ in found(folder, ORDERS + text)] == [code]
+
+
+LOOKED_UP = """
+_compose:
+  name: looked_up
+  inputs: { rows: {} }
+  outputs: { out: named }
+  resources_schema: { lookup: { kind: file, required: true } }
+nodes:
+  - type: source
+    name: names
+    config: { type: csv, path: "{{ lookup }}", schema: { id: int, name: string } }
+  - type: combine
+    name: named
+    input: { row: rows, name: names }
+    config: { where: row.id == name.id, cxl: "emit id = row.id\nemit name = name.name" }
+"""
+LOOK = """
+  - { type: composition, name: named, input: orders, use: looked_up.comp.yaml, resources: { lookup: names.csv } }
+  - { type: output, name: all, input: named, config: { type: csv, path: all.csv } }
+"""
+
+
+def test_resources_stand_for_values_of_settings(folder: Path) -> None:
+    write(folder, LOOKED_UP, "looked_up.comp.yaml")
+    assert planned(folder, ORDERS + LOOK).by_name["named/names"].step.match.path == "names.csv"  # type: ignore[union-attr]
+
+
+def test_a_composition_without_declared_resources_takes_any(folder: Path) -> None:
+    write(
+        folder,
+        LOOKED_UP.replace("  resources_schema: { lookup: { kind: file, required: true } }\n", ""),
+        "looked_up.comp.yaml",
+    )
+    assert found(folder, ORDERS + LOOK) == []
+
+
+@pytest.mark.parametrize(
+    ("resources", "code"),
+    [
+        ("{ lokup: names.csv, lookup: names.csv }", "E103"),
+        ("{}", "E104"),
+        ("{ lookup: ../names.csv }", "E-SEC-001"),
+        ("{ lookup: 7 }", "E105"),
+        ("names.csv", "E007"),
+    ],
+)
+def test_wrong_resources_are_errors(resources: str, code: str, folder: Path) -> None:
+    write(folder, LOOKED_UP, "looked_up.comp.yaml")
+    assert code in [item for item, _ in found(folder, ORDERS + LOOK.replace("{ lookup: names.csv }", resources))]
+
+
+def test_a_channel_hands_over_resources(folder: Path) -> None:
+    write(folder, LOOKED_UP, "looked_up.comp.yaml")
+    text = "channel: { name: acme, target: pipeline.yaml }\nresources: { fixed: { named.lookup: acme.csv } }\n"
+    channel = write(folder, text, "acme.channel.yaml")
+    plan = planned(folder, ORDERS + LOOK, channel=str(channel))
+    assert plan.by_name["named/names"].step.match.path == "acme.csv"  # type: ignore[union-attr]
+
+
 def test_nested_calls_expand_to_paths(folder: Path) -> None:
     outer = """
     _compose: { name: outer, inputs: { data: {} }, outputs: { out: inner.high } }

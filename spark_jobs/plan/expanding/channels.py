@@ -100,7 +100,8 @@ class _WhenConfig(Config):
 class Channel:
     """A channel file, read.
 
-    `default` and `fixed` have composition parameters by `call.parameter`; `used` collects those that fit.
+    `default` and `fixed` have composition parameters by `call.parameter`, `default_resources` and `fixed_resources`
+    what calls hand over by `call.resource`; `used` collects those that fit.
     """
 
     name: str
@@ -108,6 +109,8 @@ class Channel:
     target: Scalar
     default: dict[str, Entry]
     fixed: dict[str, Entry]
+    default_resources: dict[str, Entry]
+    fixed_resources: dict[str, Entry]
     folder: Path
     used: set[str] = field(default_factory=set)
     #: The variables that the pipeline does not declare, by namespace and name, with their places.
@@ -158,7 +161,8 @@ def _read(tree: Mapping, path: Path, problems: Diagnostics) -> Channel | None:
     if read is None or not isinstance(target, Scalar):
         return None
     default, fixed = (_entries(tree, ("config", kind)) for kind in ("default", "fixed"))
-    return Channel(read.channel.name, tree, target, default, fixed, path.parent)
+    default_files, fixed_files = (_entries(tree, ("resources", kind)) for kind in ("default", "fixed"))
+    return Channel(read.channel.name, tree, target, default, fixed, default_files, fixed_files, path.parent)
 
 
 def _entries(tree: Mapping, path: tuple[str, ...]) -> dict[str, Entry]:
@@ -187,11 +191,15 @@ def check_target(channel: Channel, pipeline: Path, found: Diagnostics) -> None:
 
 
 def check_used(channel: Channel, found: Diagnostics) -> None:
-    """W103 for settings that match no composition parameter."""
-    for key, entry in {**channel.default, **channel.fixed}.items():
-        if key not in channel.used:
-            message = f'channel "{channel.name}": config key "{key}" does not match any composition parameter'
-            found.add(codes.W103.at(entry.key, message))
+    """W103 for settings that match no composition parameter, or resource."""
+    for block, word, entries in (
+        ("config", "parameter", {**channel.default, **channel.fixed}),
+        ("resources", "resource", {**channel.default_resources, **channel.fixed_resources}),
+    ):
+        for key, entry in entries.items():
+            if key not in channel.used:
+                message = f'channel "{channel.name}": {block} key "{key}" does not match any composition {word}'
+                found.add(codes.W103.at(entry.key, message))
 
 
 def check_read(channel: Channel, read: set[str], declared: Variables, found: Diagnostics) -> None:

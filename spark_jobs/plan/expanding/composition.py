@@ -75,6 +75,20 @@ class ParameterConfig(Config):
     description: Text | None = None
 
 
+class ResourceKind(StrEnum):
+    """What resources can be."""
+
+    FILE = "file"
+
+
+class ResourceConfig(Config):
+    """A resource that calls hand over: a file."""
+
+    kind: choice(ResourceKind) = ResourceKind.FILE  # type: ignore[valid-type]
+    required: Flag = False
+    description: Text | None = None
+
+
 class ExposedConfig(Config):
     """A scoped variable that the body may read."""
 
@@ -89,7 +103,7 @@ class ComposeConfig(Config):
     inputs: dict[str, PortConfig] = Field(default_factory=dict)
     outputs: dict[str, Annotated[OutputPortConfig, BeforeValidator(_reference)]] = Field(default_factory=dict)
     config_schema: dict[str, ParameterConfig] = Field(default_factory=dict)
-    resources_schema: dict[str, Any] = Field(default_factory=dict)
+    resources_schema: dict[str, ResourceConfig] | None = None
     scoped_vars: dict[str, dict[str, ExposedConfig]] = Field(default_factory=dict)
 
 
@@ -168,6 +182,7 @@ def _signature(tree: Mapping, problems: Diagnostics) -> ComposeConfig | None:
         signature = reader.read(ComposeConfig, header, problems, key="_compose", place=tree.entries["_compose"].key)
         if signature is not None:
             _check_scopes(tree, signature, problems)
+            _check_resources(tree, signature, problems)
         return signature
     interface = tree.get("composition")
     if interface is not None:
@@ -189,6 +204,14 @@ def _check_scopes(tree: Mapping, signature: ComposeConfig, problems: Diagnostics
             place = reader.locate(tree, ("_compose", "scoped_vars", scope))[1]
             hint = nearest.hint(scope, scopes) or f"scopes: {', '.join(scopes)}"
             problems.add(codes.E101.at(place, f"`{scope}` is no scope of variables", help=hint))
+
+
+def _check_resources(tree: Mapping, signature: ComposeConfig, problems: Diagnostics) -> None:
+    """Settings name both as `{{ name }}`, so that a resource cannot be called like a parameter."""
+    for name in signature.resources_schema or ():
+        if name in signature.config_schema:
+            place = reader.locate(tree, ("_compose", "resources_schema", name))[1]
+            problems.add(codes.E101.at(place, f"the resource `{name}` has the name of a parameter", help="rename one"))
 
 
 def _converted(interface: InterfaceConfig) -> ComposeConfig:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs import limits
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.plan import paths
-from spark_jobs.plan.expanding import composition, parameters
+from spark_jobs.plan.expanding import calls, composition, parameters
 from spark_jobs.plan.reading import interpolation, reader
 from spark_jobs.plan.reading import nodes as written
 from spark_jobs.plan.reading.wiring import Reference
@@ -94,6 +94,10 @@ class _Level:
     outer: frozenset[str]
     #: Each call's output ports: port to (flat node, port).
     exports: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
+    #: Each call's readers that its `outputs:` names, with their port.
+    readers: dict[str, dict[str, str]] = field(default_factory=dict)
+    #: Each call's prefix: its alias, else its name.
+    prefixes: dict[str, str] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
 
 
@@ -136,6 +140,8 @@ class Expander:
     def _level(self, nodes: list[NodeSource], level: _Level, stack: tuple[Path, ...]) -> list[NodeSource]:
         """The flat nodes of one file; references to ports are still placeholders."""
         bodies = {id(node): self._call(node, level, stack) for node in nodes if node.is_call}
+        for name, exports in level.exports.items():
+            level.readers[name] = calls.readers(name, nodes, exports, self.found)
         flat: list[NodeSource] = []
         for node in nodes:
             if node.is_call:
@@ -148,10 +154,20 @@ class Expander:
     def _call(self, node: NodeSource, level: _Level, stack: tuple[Path, ...]) -> list[NodeSource]:
         """The body of a call, as flat nodes."""
         called = self._open(node, level, stack)
-        path = (*level.path, node.name)
+        level.prefixes[node.name] = calls.prefix(node, self.found)
+        path = (*level.path, level.prefixes[node.name])
         prefix = "/".join(path)
-        values = parameters.settle(node, called, prefix, self.channel, self._refused, self.found) if called else {}
-        body = self._body(node, called, values) if called else None
+        if path in self.result.instances:
+            place = reader.value_span(node.tree, ("alias",)) if "alias" in node.tree.entries else node.span
+            message = f'the nodes of another call are called "{prefix}/…" already'
+            self.found.add(codes.E106.at(place, message, help="give this call another name or alias"))
+            called = None
+        values: dict[str, Parameter] = {}
+        body = None
+        if called is not None:
+            given = (called, (prefix, "/".join((*level.path, node.name))), self.channel, self._refused, self.found)
+            values = parameters.settle(node, *given)
+            body = self._body(node, called, {**parameters.resources(node, *given), **values})
         if called is None or body is None:
             level.broken.add(node.name)
             self.result.unopened.add(prefix)
@@ -280,7 +296,7 @@ class Expander:
         if reference.node in level.broken:
             return None
         if reference.node in level.exports:
-            return self._port_of_call(reference, level)
+            return self._port_of_call(reference, consumer, level)
         prefix = "/".join(level.path)
         if reference.node in level.names:
             return (f"{prefix}/{reference.node}" if prefix else reference.node), reference.port
@@ -301,10 +317,11 @@ class Expander:
         self.found.add(codes.E102.at(reference.span, message, help=hint))
         return None
 
-    def _port_of_call(self, reference: Reference, level: _Level) -> tuple[str, str] | None:
+    def _port_of_call(self, reference: Reference, consumer: str, level: _Level) -> tuple[str, str] | None:
         exports = level.exports[reference.node]
         if not reference.port and exports:
-            return next(iter(exports.values()))
+            port = level.readers.get(reference.node, {}).get(consumer)
+            return exports[port] if port else next(iter(exports.values()))
         if reference.port in exports:
             return exports[reference.port]
         message = f"the composition '{reference.node}' has no output port '{reference.port}'"
@@ -314,8 +331,8 @@ class Expander:
 
     def _bind_ports(self, node: NodeSource, level: _Level) -> None:
         """What each input port of a call is bound to."""
-        path = (*level.path, node.name)
-        instance = self.result.instances.get(path)
+        path = (*level.path, level.prefixes[node.name])
+        instance = self.result.instances.get(path) if node.name not in level.broken else None
         if instance is None:
             return
         ports = instance.composition.signature.inputs

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.diagnostics import codes, nearest
+from spark_jobs.nodes.model import kind_of
 from spark_jobs.plan.expanding import composition
-from spark_jobs.plan.expanding.composition import ParameterType
+from spark_jobs.plan.expanding.composition import ParameterConfig, ParameterType
 from spark_jobs.plan.reading import interpolation, reader
 from spark_jobs.plan.reading.yaml_tree import Entry, Mapping, Node, Scalar, Sequence
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from spark_jobs.diagnostics.diagnostic import Diagnostics
     from spark_jobs.diagnostics.source import Span
     from spark_jobs.plan.expanding.channels import Channel
-    from spark_jobs.plan.expanding.composition import Composition, ParameterConfig
+    from spark_jobs.plan.expanding.composition import Composition
     from spark_jobs.plan.reading.nodes import NodeSource
 
 _TEMPLATE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
@@ -47,50 +48,127 @@ class Parameter:
 def settle(
     node: NodeSource,
     called: Composition,
-    path: str,
+    paths: tuple[str, ...],
     channel: Channel | None,
     refused: Callable[[str], tuple[str, str] | None],
     found: Diagnostics,
 ) -> dict[str, Parameter]:
     """The parameters of a call; undeclared, missing and unfit values are reported.
 
-    `refused` says why a path is refused, with help, or None.
+    Args:
+        node: the call.
+        called: the composition.
+        paths: what channels may call it: by its alias, by its name.
+        channel: whose values go before the call's, or behind them.
+        refused: says why a path is refused, with help, or None.
+        found: where problems go.
     """
     declared = called.signature.config_schema
     written = node.body if isinstance(node.body, Mapping) else None
-    for name, entry in (written.entries if written else {}).items():
-        if name not in declared:
-            message = f'composition node "{node.name}": the config key "{name}" is not declared'
-            hint = nearest.hint(name, declared) or f"its parameters: {', '.join(declared) or 'none'}"
-            found.add(codes.E103.at(entry.key, message, help=hint))
-    settled: dict[str, Parameter] = {}
+    _check_declared(node, written, declared, ("config key", "parameters"), found)
     for name, parameter in declared.items():
         if parameter.required and parameter.default is not None:
             message = f'parameter "{name}" is required and has a default'
             found.add(codes.W102.at(called.place("config_schema", name), message, help="drop one of the two"))
-        layers = [
-            *_channel_layer("ChannelFixed", channel, path, name),
-            *_call_layer(written, name),
-            *_channel_layer("ChannelDefault", channel, path, name),
-            *_default_layer(called, name, parameter),
-        ]
+    blocks = (channel.fixed, channel.default) if channel else ({}, {})
+    layers = {
+        name: [*_layers(name, paths, blocks, written, channel), *_default_layer(called, name, parameter)]
+        for name, parameter in declared.items()
+    }
+    return _settled(node, declared, layers, ("config", "parameter"), refused, found)
+
+
+def resources(
+    node: NodeSource,
+    called: Composition,
+    paths: tuple[str, ...],
+    channel: Channel | None,
+    refused: Callable[[str], tuple[str, str] | None],
+    found: Diagnostics,
+) -> dict[str, Parameter]:
+    """The resources that a call hands over, with the arguments of `settle`.
+
+    A composition without `resources_schema` takes whatever it is given.
+    """
+    given = node.tree.get("resources")
+    written = given if isinstance(given, Mapping) else None
+    if given is not None and written is None and reader.data(given) is not None:
+        message = f"`resources`: expected a mapping of names to paths, found {kind_of(reader.data(given))}"
+        found.add(codes.E007.at(reader.value_span(node.tree, ("resources",)), message))
+    schema = called.signature.resources_schema
+    if schema is None:
+        declared = {name: ParameterConfig(type=ParameterType.STRING) for name in (written.entries if written else ())}
+    else:
+        declared = {
+            name: ParameterConfig(type=ParameterType.PATH, required=each.required) for name, each in schema.items()
+        }
+    _check_declared(node, written, declared, ("resource", "resources"), found)
+    blocks = (channel.fixed_resources, channel.default_resources) if channel else ({}, {})
+    layers = {name: _layers(name, paths, blocks, written, channel) for name in declared}
+    return _settled(node, declared, layers, ("resources", "resource"), refused, found)
+
+
+def _check_declared(
+    node: NodeSource,
+    written: Mapping | None,
+    declared: MappingType[str, ParameterConfig],
+    words: tuple[str, str],
+    found: Diagnostics,
+) -> None:
+    for name, entry in (written.entries if written else {}).items():
+        if name not in declared and name != "_notes":
+            message = f'composition node "{node.name}": the {words[0]} "{name}" is not declared'
+            hint = nearest.hint(name, declared) or f"its {words[1]}: {', '.join(declared) or 'none'}"
+            found.add(codes.E103.at(entry.key, message, help=hint))
+
+
+def _layers(
+    name: str,
+    paths: tuple[str, ...],
+    blocks: tuple[dict[str, Entry], dict[str, Entry]],
+    written: Mapping | None,
+    channel: Channel | None,
+) -> list[Layer]:
+    """What the channel's `fixed`, the call and the channel's `default` say, the strongest first."""
+    return [
+        *_channel_layer("ChannelFixed", channel, blocks[0], paths, name),
+        *_call_layer(written, name),
+        *_channel_layer("ChannelDefault", channel, blocks[1], paths, name),
+    ]
+
+
+def _settled(
+    node: NodeSource,
+    declared: MappingType[str, ParameterConfig],
+    given: MappingType[str, list[Layer]],
+    words: tuple[str, str],
+    refused: Callable[[str], tuple[str, str] | None],
+    found: Diagnostics,
+) -> dict[str, Parameter]:
+    block, word = words
+    settled: dict[str, Parameter] = {}
+    for name, parameter in declared.items():
+        layers = given[name]
         if not layers and parameter.required:
-            message = f'composition node "{node.name}": missing required config parameter "{name}"'
-            found.add(codes.E104.at(node.span, message, help=f"add `config: {{{name}: …}}`"))
+            message = f'composition node "{node.name}": missing required {block} {word} "{name}"'
+            if block == "resources":
+                message = f'composition node "{node.name}": missing required resource "{name}"'
+            found.add(codes.E104.at(node.span, message, help=f"add `{block}: {{{name}: …}}`"))
         if parameter.type is ParameterType.PATH:
-            _check_paths(node.name, name, layers, refused, found)
-        settled[name] = _checked(node.name, name, parameter, layers, found)
+            _check_paths(f'composition node "{node.name}": {word} "{name}"', layers, refused, found)
+        settled[name] = _checked(f'composition node "{node.name}": {word} "{name}"', parameter, layers, found)
     return settled
 
 
-def _channel_layer(kind: str, channel: Channel | None, path: str, name: str) -> list[Layer]:
-    if channel is None:
-        return []
-    entry = (channel.fixed if kind == "ChannelFixed" else channel.default).get(f"{path}.{name}")
-    if entry is None:
-        return []
-    channel.used.add(f"{path}.{name}")
-    return [Layer(kind, reader.data(entry.value), entry.key)]
+def _channel_layer(
+    kind: str, channel: Channel | None, block: MappingType[str, Entry], paths: tuple[str, ...], name: str
+) -> list[Layer]:
+    for path in paths:
+        entry = block.get(f"{path}.{name}")
+        if entry is not None and channel is not None:
+            channel.used.add(f"{path}.{name}")
+            return [Layer(kind, reader.data(entry.value), entry.key)]
+    return []
 
 
 def _call_layer(written: Mapping | None, name: str) -> list[Layer]:
@@ -104,13 +182,13 @@ def _default_layer(called: Composition, name: str, parameter: ParameterConfig) -
     return [Layer("CompositionDefault", parameter.default, called.place("config_schema", name, "default"))]
 
 
-def _checked(node: str, name: str, parameter: ParameterConfig, layers: list[Layer], found: Diagnostics) -> Parameter:
+def _checked(what: str, parameter: ParameterConfig, layers: list[Layer], found: Diagnostics) -> Parameter:
     kind = composition.TYPES[parameter.type]
     checked: list[Layer] = []
     for layer in layers:
         problem, value = composition.parameter_problem(parameter, layer.value)
         if problem:
-            message = f'composition node "{node}": parameter "{name}": {problem}'
+            message = f"{what}: {problem}"
             found.add(codes.E105.at(layer.span, message))
         else:
             checked.append(replace(layer, value=value))
@@ -118,13 +196,13 @@ def _checked(node: str, name: str, parameter: ParameterConfig, layers: list[Laye
 
 
 def _check_paths(
-    node: str, name: str, layers: list[Layer], refused: Callable[[str], tuple[str, str] | None], found: Diagnostics
+    what: str, layers: list[Layer], refused: Callable[[str], tuple[str, str] | None], found: Diagnostics
 ) -> None:
     """Paths are checked where they are given, whatever the body does with them."""
     for layer in layers:
         problem = refused(layer.value) if isinstance(layer.value, str) else None
         if problem:
-            message = f'composition node "{node}": parameter "{name}": {problem[0]}'
+            message = f"{what}: {problem[0]}"
             found.add(codes.E_SEC_001.at(layer.span, message, help=problem[1]))
 
 

@@ -22,7 +22,7 @@ _INPUTS: dict[Wiring, dict[str, Any]] = {
         "inputs": {"type": "object", "additionalProperties": {"type": "string"}},
         "use": {"type": "string"},
         "alias": {"type": "string"},
-        "outputs": {"type": "object"},
+        "outputs": {"type": "object", "additionalProperties": {"type": "string"}},
         "resources": {"type": "object"},
     },
 }

@@ -235,6 +235,16 @@ def test_mapping_renames_in_place_and_exclude_keeps_the_order(tmp_path: Path) ->
     assert written(plan) == [("id", "Order No"), ("amount", "Sum"), ("note", "note")]
 
 
+@pytest.mark.parametrize("cxl", ["filter amount > 0", "distinct by id", "let a = 1", "emit meta grade = note"])
+def test_a_program_without_emits_chooses_no_columns(tmp_path: Path, cxl: str) -> None:
+    """As it is behind such a program's route, too."""
+    check = f"  - {{ type: transform, name: t, input: orders, config: {{ cxl: {cxl} }} }}\n"
+    outputs = output("t", ", include_unmapped: false") + output("size.large", ", include_unmapped: false", name="x")
+    plan = planned(tmp_path, ORDERS + check + ROUTE.replace("input: orders", "input: t") + outputs)
+    declared = [(name, name) for name in ("id", "customer", "amount", "note")]
+    assert written(plan) == written(plan, "x") == declared
+
+
 def test_correlation_keys_and_metadata_are_written_when_asked(tmp_path: Path) -> None:
     keyed = ORDERS.replace("      path:", "      correlation_key: customer\n      path:")
     meta = "  - { type: transform, name: t, input: orders, config: { cxl: emit meta grade = note } }\n"

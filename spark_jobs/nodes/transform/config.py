@@ -146,7 +146,8 @@ def bind(config: TransformConfig, scope: BindScope) -> Bound | None:
     row = emitted_schema(feed.flow.schema, program, scope.name)
     written = {name for name, _ in program.emits}
     kept_order = not written & set(feed.flow.ordered_by) and not _has_distinct(program.statements)
-    flow = feed.flow.with_row(row, frozenset(written), in_order=kept_order)
+    # Without any emit nothing is chosen, and an output has all columns (spec/exec.md 2.10).
+    flow = feed.flow.with_row(row, frozenset(written) or None, in_order=kept_order)
     validations = [_validation(index, entry, scope, flow) for index, entry in enumerate(config.validations)]
     directives = [log_lines.directive(index, entry, scope, flow) for index, entry in enumerate(config.log)]
     if window:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from spark_jobs.cxl import types
@@ -114,6 +114,17 @@ def _number(value: Any) -> float:
     raise unfit(f"expected a number, found {kind_of(value)}")
 
 
+def _constant(value: Any) -> bool | int | float | str:
+    """A single value as CXL has it."""
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise unfit(f"{kind_of(value)} is beyond the 64 bits of an Int")
+    if isinstance(value, int | float):
+        return int(value) if isinstance(value, int) else float(value)
+    raise unfit(f"expected a text, a number, `true` or `false`, found {kind_of(value)}")
+
+
 def _at_least(minimum: int, maximum: int | None = None) -> Any:
     def check(value: Any) -> int:
         number = _integer(value)
@@ -131,6 +142,7 @@ Name = Annotated[str, BeforeValidator(_name), Field(min_length=1)]
 Flag = Annotated[bool, BeforeValidator(_flag)]
 Integer = Annotated[int, BeforeValidator(_integer)]
 Number = Annotated[float, BeforeValidator(_number)]
+Constant = Annotated[bool | int | float | str, PlainValidator(_constant, json_schema_input_type=bool | float | str)]
 Positive = Annotated[int, _at_least(1), Field(json_schema_extra={"minimum": 1})]
 Natural = Annotated[int, _at_least(0), Field(json_schema_extra={"minimum": 0})]
 

@@ -207,6 +207,23 @@ def test_cxl_errors_of_all_nodes_come_together_with_their_places(tmp_path: Path)
     assert errors == [("E200", "21:22"), ("E200", "27:28")]
 
 
+@pytest.mark.parametrize(
+    ("check", "codes"),
+    [
+        ("check: amount < most, args: { most: 5 }", []),
+        ("check: amount < most, args: { most: five }", ["E200"]),
+        ("check: amount < most, args: { least: 5 }", ["E200"]),
+        ("check: amount < most, args: { most: [5] }", ["E007"]),
+        ("check: amount < most, args: { most: 9223372036854775808 }", ["E007"]),
+        ("check: not_null, field: amount, args: { most: 5 }", ["W003"]),
+    ],
+)
+def test_arguments_of_validations_are_single_values_and_typed(tmp_path: Path, check: str, codes: list[str]) -> None:
+    config = f"{{ cxl: emit a = 1, validations: [{{ {check} }}] }}"
+    step = f"  - {{ type: transform, name: t, input: orders, config: {config} }}\n"
+    assert [item.code.id for item in problems(tmp_path, ORDERS + step + output("t"))] == codes
+
+
 # ---- liveness
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.cxl import typed, types
 from spark_jobs.cxl.checking import aggregates, expressions, operators, records
 from spark_jobs.cxl.checking.checker import Statements, unused
+from spark_jobs.cxl.checking.environment import Binding
 from spark_jobs.cxl.checking.scope import Mode
 from spark_jobs.cxl.checking.session import Session
 from spark_jobs.cxl.syntax import ast
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 #: The name of the field that a VALUE program emits.
 VALUE = "value"
+_CONSTANTS = {bool: types.BOOL, int: types.INT, float: types.FLOAT, str: types.STRING}
 
 
 def check(tree: ast.Program, scope: Scope, text: str) -> tuple[typed.Program | typed.AggregateProgram, Session]:
@@ -43,6 +45,9 @@ def _single(session: Session, tree: ast.Program) -> list[typed.Statement]:
     """A predicate becomes a filter, a value an emit named `value`."""
     statement = tree.statements[0]
     assert isinstance(statement, ast.Evaluate)
+    for name, constant in session.scope.constants.items():
+        literal = typed.Literal(_CONSTANTS[type(constant)], statement.place, constant)
+        session.environment.bind(Binding(name, literal.type, statement.place, value=literal))
     value = session.check(statement.value)
     if session.scope.mode is Mode.VALUE:
         wanted = session.scope.expected

@@ -59,6 +59,7 @@ class Scope:
         has_this: whether `this.name` is a column of the record.
         is_alone: whether the record is one that somebody typed in, of no node (`cxl eval`).
         date_header: the names of months and weekdays that date formats use (`date_names.header`); empty for English.
+        constants: in VALUE mode, names with the values that they stand for, like `let`s (the `args` of a check).
         expected: in VALUE mode, the type that the value must have (a validation's `check`: Bool); None for any.
     """
 
@@ -75,6 +76,7 @@ class Scope:
     streams: Collection[str] = ()
     max_expansion: int = 10_000
     is_open: bool = False
+    constants: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     expected: types.Type | None = None
     date_header: str = ""
     has_this: bool = False

@@ -19,6 +19,7 @@ from spark_jobs.nodes.binding import BindScope, Bound, Flow, NodeType, Wiring, e
 from spark_jobs.nodes.model import (
     ColumnType,
     Config,
+    Constant,
     Flag,
     Name,
     NodeConfig,
@@ -54,7 +55,7 @@ class ValidationConfig(Config):
     name: Name | None = None
     field: Name | None = None
     check: Text
-    args: dict[str, Any] | None = None
+    args: dict[Name, Constant] | None = None
     severity: choice(Severity) = Severity.ERROR  # type: ignore[valid-type]
     message: Text | None = None
 
@@ -326,10 +327,12 @@ def _validation(index: int, entry: ValidationConfig, scope: BindScope, after: Fl
     text = scope.text(*path)
     if named is not None:
         text = Text_(named, text.file, ((0, scope.span(*path).start),))
-    if entry.args:
-        message = f"validation '{entry.rule}': no check takes `args`"
+    if entry.args and named is not None:
+        message = f"validation '{entry.rule}': the check `{entry.check.strip()}` takes no `args`"
         scope.add(codes.W003.at(scope.key_span("config", "validations", index, "args"), message))
-    program = scope.compile_text(text, mode=cxl_scope.Mode.VALUE, flow=after, expected=types.BOOL)
+    program = scope.compile_text(
+        text, mode=cxl_scope.Mode.VALUE, flow=after, expected=types.BOOL, constants=entry.args or {}
+    )
     if program is None:
         return None
     message = entry.message or f"validation '{entry.rule}' failed"

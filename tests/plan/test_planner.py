@@ -207,23 +207,6 @@ def test_cxl_errors_of_all_nodes_come_together_with_their_places(tmp_path: Path)
     assert errors == [("E200", "21:22"), ("E200", "27:28")]
 
 
-@pytest.mark.parametrize(
-    ("check", "codes"),
-    [
-        ("check: amount < most, args: { most: 5 }", []),
-        ("check: amount < most, args: { most: five }", ["E200"]),
-        ("check: amount < most, args: { least: 5 }", ["E200"]),
-        ("check: amount < most, args: { most: [5] }", ["E007"]),
-        ("check: amount < most, args: { most: 9223372036854775808 }", ["E007"]),
-        ("check: not_null, field: amount, args: { most: 5 }", ["W003"]),
-    ],
-)
-def test_arguments_of_validations_are_single_values_and_typed(tmp_path: Path, check: str, codes: list[str]) -> None:
-    config = f"{{ cxl: emit a = 1, validations: [{{ {check} }}] }}"
-    step = f"  - {{ type: transform, name: t, input: orders, config: {config} }}\n"
-    assert [item.code.id for item in problems(tmp_path, ORDERS + step + output("t"))] == codes
-
-
 # ---- liveness
 
 
@@ -250,16 +233,6 @@ def test_mapping_renames_in_place_and_exclude_keeps_the_order(tmp_path: Path) ->
     config = ', exclude: [customer], mapping: { "Order No": id, Sum: amount }'
     plan = planned(tmp_path, ORDERS + output("orders", config))
     assert written(plan) == [("id", "Order No"), ("amount", "Sum"), ("note", "note")]
-
-
-@pytest.mark.parametrize("cxl", ["filter amount > 0", "distinct by id", "let a = 1", "emit meta grade = note"])
-def test_a_program_without_emits_chooses_no_columns(tmp_path: Path, cxl: str) -> None:
-    """As it is behind such a program's route, too."""
-    check = f"  - {{ type: transform, name: t, input: orders, config: {{ cxl: {cxl} }} }}\n"
-    outputs = output("t", ", include_unmapped: false") + output("size.large", ", include_unmapped: false", name="x")
-    plan = planned(tmp_path, ORDERS + check + ROUTE.replace("input: orders", "input: t") + outputs)
-    declared = [(name, name) for name in ("id", "customer", "amount", "note")]
-    assert written(plan) == written(plan, "x") == declared
 
 
 def test_correlation_keys_and_metadata_are_written_when_asked(tmp_path: Path) -> None:

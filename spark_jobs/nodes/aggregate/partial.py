@@ -191,7 +191,8 @@ class Partial(operator.Operator):
             columns[self.grouping.names[i]], wrong = keys.column(batch.data.column(name), static)
             for row in np.flatnonzero(wrong & ~bad):
                 value = batches.value_at(batch, name, int(row), static)
-                detail = f"aggregate {self.step.name}: {keys.name(value)} in group_by field '{name}'"
+                kind = "NaN" if isinstance(value, float) else f"unsupported type '{keys.name(value)}'"
+                detail = f"aggregate {self.step.name}: {kind} in group_by field '{name}'"
                 failures.append(
                     engine.RowFailure(int(row), failure.Failure(detail, failure.Category.AGGREGATE, None, name))
                 )

@@ -17,24 +17,12 @@ from spark_jobs.cxl import typed, types
 from spark_jobs.formats import cell_text
 from spark_jobs.nodes import partition
 from spark_jobs.nodes.aggregate.accumulators import Accumulator, Pick
-from spark_jobs.nodes.records.columns import BOND, bonded, joined_by
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Mapping
 
     from spark_jobs.cxl.schema import Schema
-
-#: Columns that keep one key, by what was joined.
-Bonds = tuple[tuple[str, ...], ...]
-
-
-def among(names: Iterable[str], fields: Container[str]) -> Bonds:
-    """Those of some columns that keep fields of the keys of what was joined, key by key."""
-    found: dict[str, list[str]] = {}
-    for name in names:
-        if name in BOND and bonded(key := BOND.key(name)) in fields:
-            found.setdefault(joined_by(key), []).append(name)
-    return tuple(map(tuple, found.values()))
+    from spark_jobs.nodes.records.columns import Bonds
 
 
 class Agreed:

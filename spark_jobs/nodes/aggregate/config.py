@@ -14,13 +14,12 @@ from spark_jobs.cxl.checking import scope as cxl_scope
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes import members
-from spark_jobs.nodes.aggregate import bonds
 from spark_jobs.nodes.aggregate.describe import DESCRIPTION
 from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.aggregate.timed.time_window import Kind, TimeWindow
 from spark_jobs.nodes.binding import BindScope, Bound, Feed, Flow, NodeType, Wiring, report
 from spark_jobs.nodes.model import Config, Duration, Name, NodeConfig, PositiveDuration, Text, choice
-from spark_jobs.nodes.records.columns import CORRELATION, UNDECLARED, group_number
+from spark_jobs.nodes.records.columns import CORRELATION, UNDECLARED, bonds, group_number
 from spark_jobs.nodes.terms.wanted import Wanted
 
 
@@ -115,7 +114,7 @@ def bind(config: AggregateConfig, scope: BindScope) -> Bound | None:
         return None
     splits_by = tuple(CORRELATION.of(field) for field in feed.flow.correlation if field in config.group_by)
     mixes = len(splits_by) < len(feed.flow.correlation) and config.time_window is None
-    kept = () if mixes else bonds.among(feed.flow.schema.names, CORRELATION.keys(splits_by))
+    kept = () if mixes else bonds(feed.flow.schema.names, CORRELATION.keys(splits_by))
     read = _needed(config.group_by, program).union(splits_by, *kept)
     engine = [
         Column(name, column.type, scope.name)

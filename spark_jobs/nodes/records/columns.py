@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.formats import format
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     import pyarrow as pa
 
@@ -175,6 +175,8 @@ RESULT = Family("$agg.", "the result of an aggregate function, for each group", 
 WINDOW = Family("$window.", "what is known of the time window of records and groups", "aggregates with time windows")
 NONE = Family("$none", "nothing: a batch of records without columns has a length by it", "sources, combines")
 
+#: Columns that keep one key of what was joined, key by key.
+Bonds = tuple[tuple[str, ...], ...]
 #: What the keys begin with that number groups.
 _OF_AGGREGATE = "aggregate."
 #: Between the parts of what a bond is called: names have no such character.
@@ -201,9 +203,14 @@ def bonded(key: str) -> str:
     return key.rpartition(_SEPARATOR)[2]
 
 
-def joined_by(key: str) -> str:
-    """Through which combines and inputs what a bond's column tells of was joined, by its key."""
-    return key.rpartition(_SEPARATOR)[0]
+def bonds(names: Iterable[str], fields: Container[str]) -> Bonds:
+    """Those of some columns that keep fields of the keys of what was joined, key by key."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        way, _, field = BOND.key(name).rpartition(_SEPARATOR)
+        if name in BOND and field in fields:
+            found.setdefault(way, []).append(name)
+    return tuple(map(tuple, found.values()))
 
 
 def numbered(field: str) -> str | None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import uuid
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cli import report
 from spark_jobs.contract import ExitCode
-from spark_jobs.result import RunError, RunResult
+from spark_jobs.result import RunError
 
 if TYPE_CHECKING:
     import argparse
@@ -108,13 +107,15 @@ def _first(found: Sequence[Diagnostic]) -> RunError:
     return RunError(first.code.id, first.message + others, str(first.span) if first.span else None)
 
 
-def _ended(arguments: argparse.Namespace, options: RunOptions, code: ExitCode, error: RunError) -> int:
-    """End a run that has not begun; who submitted it trusts the record, so it leaves one as well."""
-    if options.work_dir and not options.explain:
-        from spark_jobs.cli import run as execution
+def _ended(
+    arguments: argparse.Namespace, options: RunOptions, code: ExitCode, error: RunError, plan: Plan | None = None
+) -> int:
+    """End a run that has not begun; its metrics tell of it, and who submitted it trusts the record it leaves."""
+    if options.explain or (options.dry_run and options.preview is None):
+        return code
+    from spark_jobs.cli import run as execution
 
-        name = Path(arguments.pipeline).stem
-        execution.leave(RunResult(options.execution_id or str(uuid.uuid4()), code, name, error=error), options)
+    execution.leave(Path(arguments.pipeline), options, code, error, plan)
     return code
 
 
@@ -165,7 +166,7 @@ def _run(arguments: argparse.Namespace, options: RunOptions, told: report.Report
     if failed or not options.quiet:
         told.tell(problems)
     if failed:
-        return _ended(arguments, options, ExitCode.CONFIG, _first(problems))
+        return _ended(arguments, options, ExitCode.CONFIG, _first(problems), plan)
     if is_check:
         return _say_valid(plan, options)
     from spark_jobs.cli import run as execution

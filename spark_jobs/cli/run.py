@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,11 +72,18 @@ def _ended(text: str) -> str:
     return text if not text or text.endswith("\n") else text + "\n"
 
 
-def leave(record: result.RunResult, options: RunOptions) -> None:
-    """The record of a run that ended before it began, as a file and as a line."""
-    _record(record, options)
-    with streams.given_up("clinker run", sys.stdout):
-        sys.stdout.write(result.sentinel_line(record) + "\n")
+def leave(path: Path, options: RunOptions, code: contract.ExitCode, error: result.RunError, plan: Plan | None) -> None:
+    """The metrics of a run that ended before it began, where they are wanted, and its record as a file and a line."""
+    from spark_jobs.execute import identity
+    from spark_jobs.execute.run import metrics
+
+    names = identity.Identity.new(options.execution_id, options.batch_id)
+    record = result.RunResult(names.execution_id, code, path.stem, error=error)
+    record = replace(record, metrics_path=metrics.refused(names, plan, path, options, record))
+    if options.work_dir:
+        _record(record, options)
+        with streams.given_up("clinker run", sys.stdout):
+            sys.stdout.write(result.sentinel_line(record) + "\n")
 
 
 def _record(record: result.RunResult, options: RunOptions) -> None:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs import contract, result
 from spark_jobs.execute import logs
-from spark_jobs.execute.spark import processes
+from spark_jobs.execute.spark import cores, processes
 from spark_jobs.nodes.records.ledger import Counters
+from spark_jobs.plan import paths
 from spark_jobs.plan.physical import feeds
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.run.inputs import Inputs
     from spark_jobs.execute.tally import Tally
     from spark_jobs.plan import plan as plans
+    from spark_jobs.plan.options import RunOptions
 
 DIRECTORY_VARIABLE = "CLINKER_METRICS_SPOOL_DIR"
 #: What a file system takes as a name, without the ending.
@@ -90,6 +92,35 @@ def conclude(run: Facts, folder: str | None, exit_code: ExitCode, error: result.
     return outcome(run, finished, exit_code, error, path)
 
 
+def refused(
+    names: Identity, plan: plans.Plan | None, path: Path, options: RunOptions, record: result.RunResult
+) -> str | None:
+    """Write the metrics file of a run that ended before it began, if one is wanted; gives its path.
+
+    It has the keys that every such file has, with nothing counted: what was to be done may not be known.
+    """
+    folder = options.metrics_spool_dir or os.environ.get(DIRECTORY_VARIABLE) or (plan.metrics_dir if plan else None)
+    if not folder:
+        return None
+    now = names.started.isoformat()
+    document = {
+        **_names(names, plan.name if plan else record.pipeline_name, path),
+        "started_at": now,
+        "finished_at": now,
+        "exit_code": record.exit_code,
+        "error": str(record.error) if record.error else None,
+        "execution_mode": _mode(plan) if plan else None,
+        "thread_count": cores.at_a_time(options.master, options.threads or (plan.threads if plan else None)),
+        "input_files": [],
+        "output_files": [],
+        "dlq_path": None,
+        **{f"records_{counted}": count for counted, count in record.records.items()},
+        "duration_ms": 0,
+        "peak_rss_bytes": processes.peak_rss(),
+    }
+    return _written(Path(folder), names, document)
+
+
 def outcome(
     run: Facts, finished: datetime, exit_code: ExitCode, error: result.RunError | None = None, path: str | None = None
 ) -> Outcome:
@@ -153,21 +184,13 @@ def _document(run: Facts, finished: datetime, exit_code: ExitCode, error: result
     scans = run.inputs.scans if run.inputs else {}
     nodes = _nodes(run)
     return {
-        "execution_id": run.identity.called,
-        "schema_version": contract.METRICS_SCHEMA_VERSION,
-        "run_id": run.identity.execution_id,
-        "batch_id": run.identity.batch_id,
-        "pipeline_name": run.plan.name,
-        "config_path": os.path.abspath(run.plan.path),
+        **_names(run.identity, run.plan.name, run.plan.path),
         "pipeline_hash": run.plan.source_hash,
-        "hostname": socket.gethostname(),
         "started_at": run.identity.started.isoformat(),
         "finished_at": finished.isoformat(),
         "exit_code": int(exit_code),
         "error": str(error) if error else None,
-        "execution_mode": "batch"
-        if any(not feeds.step(planned).hands_on for planned in run.plan.nodes)
-        else "streaming",
+        "execution_mode": _mode(run.plan),
         "thread_count": run.threads,
         "spark": run.application,
         "input_files": [plan.file.name for scan in scans.values() for plan in scan.files],
@@ -191,6 +214,23 @@ def _document(run: Facts, finished: datetime, exit_code: ExitCode, error: result
         "shuffled_bytes": run.tally.payload_bytes,
         "peak_task_bytes": run.tally.peak_task_bytes,
     }
+
+
+def _names(names: Identity, pipeline: str, path: os.PathLike[str] | str) -> dict[str, Any]:
+    """What names a run, its pipeline and its machine."""
+    return {
+        "execution_id": names.called,
+        "schema_version": contract.METRICS_SCHEMA_VERSION,
+        "run_id": names.execution_id,
+        "batch_id": names.batch_id,
+        "pipeline_name": pipeline,
+        "config_path": os.path.abspath(path),
+        "hostname": socket.gethostname(),
+    }
+
+
+def _mode(plan: plans.Plan) -> str:
+    return "batch" if any(not feeds.step(planned).hands_on for planned in plan.nodes) else "streaming"
 
 
 def _watermarks(found: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
@@ -278,5 +318,6 @@ def _file_name(folder: Path, identity: Identity) -> str:
     called = identity.called
     if called == identity.execution_id:
         return called
-    is_usable = not called.startswith(".") and len(os.fsencode(called)) <= _LONGEST_NAME_BYTES
+    is_name = paths.value_problem(called) is None and not called.startswith(".")
+    is_usable = is_name and len(os.fsencode(called)) <= _LONGEST_NAME_BYTES
     return called if is_usable and not (folder / f"{called}.json").exists() else identity.execution_id

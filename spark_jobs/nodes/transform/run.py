@@ -86,7 +86,10 @@ def _refusal(detail: str) -> failure.Failure:
 
 
 def _check_error(found: failure.Failure) -> failure.Failure:
-    return failure.restated(found, f"validation check error: {found.detail}", failure.Category.VALIDATION)
+    """What a check computes is no field of the user's."""
+    told = failure.restated(found, f"validation check error: {found.detail}", failure.Category.VALIDATION)
+    told.field = None
+    return told
 
 
 def _false(verdicts: pa.Array, static: types.Type) -> failures.Rows:

@@ -281,7 +281,7 @@ def _scan(step: SourceStep, matched: matching.Matched, search: Search, *, is_ask
 
 def widened_type(found: Inputs) -> types.Type:
     """What undeclared columns hold: texts where all sources have such and no program reads any, else any values."""
-    are_texts = all(step.file_format.values_are_text and not step.lifted for step in found.steps.values())
+    are_texts = all(step.widens_by_texts for step in found.steps.values())
     return types.STRING.or_null() if are_texts else types.ANY
 
 

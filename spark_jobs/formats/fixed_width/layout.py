@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 NUMBERS = frozenset({"integer", "int", "float", "decimal", "number"})
 #: Those whose fields hold dates and date-times.
 TIMES = frozenset({"date", "datetime", "date_time"})
+#: Those whose fields hold truth values.
+FLAGS = frozenset({"boolean", "bool"})
 #: Those that can have digits behind a point.
 _SCALED = frozenset({"float", "decimal", "number"})
 #: What fields of one name have to say alike in all kinds of records: they are one column.
@@ -61,6 +63,11 @@ class Field:
     def is_number(self) -> bool:
         """Whether it holds numbers."""
         return self.type in NUMBERS
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether it holds truth values."""
+        return self.type in FLAGS
 
     @property
     def is_time(self) -> bool:

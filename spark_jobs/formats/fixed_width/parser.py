@@ -152,6 +152,11 @@ class FixedWidthParser:
             if field is not None
         ]
         self._flags = {field for kind, field in declared if kind is Kind.BOOL}
+        self._flags |= {
+            number
+            for number in columns.widened
+            if number is not None and any(field is not None and field.is_flag for field in self._fields[number])
+        }
         self._numbers = {field for kind, field in declared if kind in _NUMBERS}
 
     def block(self, first: int, some: Records) -> Block:

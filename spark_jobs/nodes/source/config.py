@@ -231,6 +231,7 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
         ),
         sections=tuple(envelope.sections(config)),
         layout=plain(declared.layout),
+        typed_fields=_typed_fields(config, declared, scope),
         endpoint=network.endpoint(config.transport),
     )
     flow = Flow(
@@ -243,6 +244,13 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
         on_unmapped=config.on_unmapped.mode,
     )
     return Bound(step, {"": flow}, _pending(config, scope), tuple(_origins(config, declared, scope)))
+
+
+def _typed_fields(config: SourceConfig, declared: Declared, scope: BindScope) -> tuple[SourceColumn, ...]:
+    """What undeclared fields hold by the format schema, where they have places and are carried."""
+    if config.on_unmapped.mode is not OnUnmapped.AUTO_WIDEN or registry.named(config.type).layout is None:
+        return ()
+    return _localized(layout.undeclared(declared), scope.date_header)
 
 
 def _localized(columns: tuple[SourceColumn, ...], header: str) -> tuple[SourceColumn, ...]:

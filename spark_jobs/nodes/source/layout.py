@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.cxl.types import Kind
 from spark_jobs.diagnostics import nearest
 from spark_jobs.formats import registry
 from spark_jobs.formats.format import SourceColumn
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_jobs.nodes.source.model import SourceConfig
+
+
+#: What the values of an undeclared field may be beside texts.
+_TYPED = (Kind.INT, Kind.FLOAT, Kind.BOOL, Kind.DATE, Kind.DATETIME)
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,18 @@ def _column(one: LayoutField, has_places: bool) -> SourceColumn:
         format=one.format,
         alias=one.alias if one.path is None else key_of(one.path),
         rules=rules.of(keys, is_pointed=not has_places),
+    )
+
+
+def undeclared(declared: Declared) -> tuple[SourceColumn, ...]:
+    """The fields with places that are no columns and hold something else than texts, with what they hold."""
+    if declared.layout is None:
+        return ()
+    known = {column.key for column in declared.columns}
+    fields = {one.alias or one.name: one for one in reversed(declared.layout.all_fields)}
+    kinds = {name: LAYOUT_TYPES[one.type or "string"] for name, one in fields.items() if name not in known}
+    return tuple(
+        SourceColumn(name, kind, format=fields[name].format) for name, kind in kinds.items() if kind.kind in _TYPED
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
@@ -164,7 +164,7 @@ class Source(operator.Operator):
         known = set(block.batch.schema.names)
         data = block.batch.select([name for name in carried if name in known])
         if self.widened_type.is_dynamic and self.step.file_format.values_are_text:
-            data = _with_values(data)
+            data = _with_values(data, wanted, self.step.typed_fields)
         if "event_time" in self.step.reads_source and self.step.watermark_column:
             data = batches.overlay(data, {EVENT_TIME: self._event_times(block.batch)})
         if self.step.watermark_column:
@@ -266,10 +266,22 @@ class Source(operator.Operator):
         return found
 
 
-def _with_values(data: pa.RecordBatch) -> pa.RecordBatch:
-    """Undeclared texts as values of any kind."""
-    names = [name for name in data.schema.names if name in columns.WIDENED]
-    return batches.overlay(data, {name: values.to_arrow(data.column(name).to_pylist(), types.ANY) for name in names})
+def _with_values(
+    data: pa.RecordBatch, wanted: format.Reading, typed_fields: Sequence[format.SourceColumn]
+) -> pa.RecordBatch:
+    """Undeclared texts as values of any kind; those of fields with a type have it where they convert."""
+    found = {name: data.column(name).to_pylist() for name in data.schema.names if name in columns.WIDENED}
+    for field_ in typed_fields:
+        name = columns.WIDENED.of(field_.name)
+        if name in found:
+            texts = cast("pa.StringArray", data.column(name))
+            texts = pc.replace_with_mask(texts, pc.equal(texts, ""), pa.scalar(None, pa.string()))
+            done = coerce.convert(texts, field_.type, wanted.forms(field_))
+            converted = values.from_arrow(done.array, field_.type)
+            for row in done.failed.tolist():
+                converted[row] = texts[row].as_py()
+            found[name] = converted
+    return batches.overlay(data, {name: values.to_arrow(each, types.ANY) for name, each in found.items()})
 
 
 @dataclass

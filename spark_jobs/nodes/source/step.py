@@ -105,6 +105,8 @@ class SourceStep(node.Step):
     documents: tuple[tuple[str, types.Type], ...] = ()
     #: The format schema of fixed-width files, as plain nested tuples of (key, value); None elsewhere.
     layout: Any = None
+    #: What undeclared fields of it hold, where that is no text and they are carried.
+    typed_fields: tuple[SourceColumn, ...] = ()
     #: Where the pages of a network source are; None for files, and wherever the step has travelled to.
     endpoint: Endpoint | None = None
     #: What records have to pass before anything else happens to them: pieces of files without any such are not read.
@@ -156,6 +158,11 @@ class SourceStep(node.Step):
     def file_format(self) -> Format:
         """The format of the source's files."""
         return registry.named(self.format)
+
+    @property
+    def widens_by_texts(self) -> bool:
+        """Whether undeclared columns hold texts alone, and no program reads them as values of any kind."""
+        return self.file_format.values_are_text and not self.lifted and not self.typed_fields
 
     @property
     def reader(self) -> Reader:

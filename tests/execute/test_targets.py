@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,33 @@ def test_two_runs_that_want_a_free_name_get_two(tmp_path: Path, force: bool, mon
     written = pipelines.outputs(tmp_path)
     assert (written["o.csv"], written["o-1.csv"]) == (b"id\n2\n", b"id\n1\n")
     assert {*written} == {"o.csv", "o.csv.meta.json", "o-1.csv", "o-1.csv.meta.json"}
+
+
+@pytest.mark.parametrize("data", ["id\n", "id\n7\n", "id\n3\n1\n2\n"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "",
+        ", sort_order: [id]",
+        ", options: {compression: gzip}",
+        ", type: json",
+        ", type: xml",
+        ", type: parquet",
+        ", split: {max_records: 2}",
+        ", type: json, split: {max_records: 2}",
+    ],
+)
+@pytest.mark.parametrize("split_bytes", [10**9, 2])
+def test_the_facts_tell_the_bytes_of_the_files(
+    tmp_path: Path, settings: str, data: str, split_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipelines.cut_by(monkeypatch, split_bytes)
+    text = PIPELINE.replace("type: csv, path: out", "path: out") if "type: " in settings else PIPELINE
+    assert run(tmp_path, text, settings + ", write_meta: true", data).error is None
+    written = pipelines.outputs(tmp_path)
+    facts = json.loads(written.pop("o.csv.meta.json"))
+    assert facts["bytes_written"] == sum(map(len, written.values()))
+    assert facts["record_count"] == len(data.split()) - 1
 
 
 @pytest.mark.parametrize("strategy", ["error", "overwrite"])

@@ -55,6 +55,15 @@ class Content:
     trailing: int = 0
     uses_up: bool = False
 
+    @property
+    def size(self) -> int:
+        """How many bytes the file has."""
+        around = len(self.start) + len(self.end)
+        if not self.pieces:
+            return around
+        inside = sum(len(piece.before) + piece.size for piece in self.pieces)
+        return around + inside + len(self.separator) * (len(self.pieces) - 1) - self.trailing
+
 
 class Standing(enum.Enum):
     """What is there under a name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -90,18 +91,6 @@ def assemble(
     return tuple(written)
 
 
-@dataclass(frozen=True)
-class _Sums:
-    """What tasks told of the parts of a file."""
-
-    records: int
-    bytes: int
-
-    @classmethod
-    def of(cls, parts: Sequence[Part]) -> _Sums:
-        return cls(sum(part.records for part in parts), sum(part.bytes for part in parts))
-
-
 @dataclass
 class _Assembly:
     """One output's files on their way."""
@@ -114,10 +103,12 @@ class _Assembly:
     written: list[str] = field(default_factory=list)
     #: The files of a compressed output, until all are known: they are compressed together.
     _files: dict[str, Content] = field(default_factory=dict)
+    #: How many bytes each file has that the draft was given.
+    _sizes: dict[str, int] = field(default_factory=dict)
 
     def put_together(self, spark: SparkSession) -> None:
         """Write all files of the output, and note their names."""
-        pieces, sums = self._pieces()
+        pieces, counts = self._pieces()
         if not pieces:
             return  # There is a file for each input file, and there was none.
         step, share = self.target.step, self.material.run.memory_share
@@ -130,19 +121,24 @@ class _Assembly:
         if self._is_converted and not self.is_shown and not step.split:
             made = self._converted(spark, [[each.piece for each in own] for own in pieces])
             pieces = [[merging.Noted(piece) for piece in own] for own in made]
-        for delivery, own, written in zip(self.target.deliveries, pieces, sums, strict=True):
+        firsts = []
+        for delivery, own in zip(self.target.deliveries, pieces, strict=True):
+            firsts.append(len(self.written))
             if step.split and not self.is_shown:
                 self._chunks(spark, delivery.path, [each.piece for each in own], step.split)
             elif step.parts and not self.is_shown:
                 self._parts(delivery.path, own)
             else:
                 self._whole(delivery.path, own)
-            if step.write_meta:
-                self._sidecar(delivery.path, written)
         self._deliver(spark)
+        if step.write_meta:
+            for delivery, count, (first, end) in zip(
+                self.target.deliveries, counts, itertools.pairwise((*firsts, len(self.written))), strict=True
+            ):
+                self._sidecar(delivery.path, count, sum(self._sizes[path] for path in self.written[first:end]))
 
-    def _pieces(self) -> tuple[list[list[merging.Noted]], list[_Sums]]:
-        """The pieces of each file, and what their tasks told of them; of very many parts nothing else is kept."""
+    def _pieces(self) -> tuple[list[list[merging.Noted]], list[int]]:
+        """The pieces of each file, and how many records they have; of very many parts nothing else is kept."""
         of_file: dict[str | None, list[Part]] = {each.source_file: [] for each in self.target.deliveries}
         for part in self.material.products.take(self.target.name):
             if part.bytes or part.records:
@@ -154,7 +150,7 @@ class _Assembly:
         pieces = [
             [merging.Noted(destination.whole(part.path, part.bytes), part.note) for part in parts] for parts in of_each
         ]
-        return pieces, [_Sums.of(parts) for parts in of_each]
+        return pieces, [sum(part.records for part in parts) for parts in of_each]
 
     @property
     def _is_converted(self) -> bool:
@@ -179,7 +175,7 @@ class _Assembly:
     def _put(self, path: Path, content: Content) -> None:
         self.written.append(str(path))
         if self.target.step.compression is Compression.NONE:
-            self.draft.assemble(path, content)
+            self._give(path, content)
         else:
             self._files[str(path)] = content
 
@@ -191,7 +187,11 @@ class _Assembly:
         folder = self.draft.parts(self.target.first(self.target.deliveries[0]))
         contents = packing.packed(spark, self.draft.depot, contents, compression, folder)
         for path, content in zip(self._files, contents, strict=True):
-            self.draft.assemble(Path(path), content)
+            self._give(Path(path), content)
+
+    def _give(self, path: Path, content: Content) -> None:
+        self._sizes[str(path)] = content.size
+        self.draft.assemble(path, content)
 
     def _whole(self, path: Path, noted: Sequence[merging.Noted]) -> None:
         writer, frame = self._writer, self.target.step.frame
@@ -258,7 +258,7 @@ class _Assembly:
         for name in sorted(stale):
             self.draft.remove(folder / name)
 
-    def _sidecar(self, path: Path, written: _Sums) -> None:
+    def _sidecar(self, path: Path, count: int, size: int) -> None:
         """`<file>.meta.json` beside an output: the facts of the run that wrote it (spec/formats.md 11.8)."""
         plan, identity, now = self.material.plan, self.material.identity, datetime.now(UTC)
         facts = {
@@ -273,8 +273,8 @@ class _Assembly:
             "batch_id": identity.batch_id,
             "output_name": self.target.step.label or self.target.name,
             "resolved_path": str(path),
-            "record_count": written.records,
-            "bytes_written": written.bytes,
+            "record_count": count,
+            "bytes_written": size,
             "dlq_counts": self.material.products.tally.dead_per_category,
         }
         self.draft.assemble(targets.sidecar(path), Content(start=(json.dumps(facts, indent=2) + "\n").encode()))

@@ -17,7 +17,7 @@ from spark_jobs.diagnostics.diagnostic import Diagnostics
 from spark_jobs.nodes.source import layout
 from spark_jobs.nodes.source.model import SourceConfig
 from spark_jobs.plan import binder, date_locale, finishing, graph, paths, stage
-from spark_jobs.plan.checks import overlap, remarks, scoping, written_paths
+from spark_jobs.plan.checks import overlap, produced, remarks, scoping, written_paths
 from spark_jobs.plan.expanding import channels, expand, variables
 from spark_jobs.plan.reading import document, layouts, log_rules, reader, workspace, yaml_tree
 from spark_jobs.plan.stage import Stage
@@ -116,6 +116,7 @@ def _bound(bindings: binder.Bindings) -> binder.Bindings:
     """The same with the steps and rows of all nodes."""
     binder.bind(bindings)
     scoping.check(bindings)
+    produced.check(bindings)
     return bindings
 
 

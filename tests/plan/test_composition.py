@@ -198,6 +198,39 @@ def test_a_channel_hands_over_resources(folder: Path) -> None:
     assert plan.by_name["named/names"].step.match.path == "acme.csv"  # type: ignore[union-attr]
 
 
+INTERFACE = """
+composition:
+  name: rated
+  requires: [{ name: amount, type: float }]
+  produces: [{ name: fee, type: float }]
+nodes:
+  - { type: transform, name: rate, input: input, config: { cxl: emit fee = amount * 2.0 } }
+"""
+RATE = """
+  - { type: composition, name: fees, input: orders, use: rated.comp.yaml }
+  - { type: composition, name: again, input: fees, use: rated.comp.yaml }
+  - { type: output, name: all, input: again, config: { type: csv, path: all.csv } }
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("", "", []),
+        ("emit fee", "emit fees", ['produces column "fee"']),
+        ("fee, type: float", "fee, type: string", ["is Nullable(Float)"]),
+    ],
+)
+def test_what_a_composition_says_that_it_produces_is_checked(old: str, new: str, told: list[str], folder: Path) -> None:
+    write(folder, INTERFACE.replace(old, new, 1), "rated.comp.yaml")
+    items = [item for item in problems(folder, ORDERS + RATE) if item.is_error]
+    assert [item.code.id for item in items] == ["E102"] * len(told)
+    for item, text in zip(items, told, strict=True):
+        assert text in item.message
+        assert item.span is not None
+        assert item.span.line == 4
+
+
 def test_nested_calls_expand_to_paths(folder: Path) -> None:
     outer = """
     _compose: { name: outer, inputs: { data: {} }, outputs: { out: inner.high } }

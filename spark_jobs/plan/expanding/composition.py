@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from spark_jobs import limits
 from spark_jobs.cxl import types
 from spark_jobs.diagnostics import codes, nearest
-from spark_jobs.nodes.model import Columns, ColumnType, Config, Flag, Name, Number, Text, choice, kind_of
+from spark_jobs.nodes.model import ColumnConfig, Columns, ColumnType, Config, Flag, Name, Number, Text, choice, kind_of
 from spark_jobs.plan.reading import document, reader
 from spark_jobs.plan.reading.yaml_tree import Mapping, Node, Scalar, Sequence
 
@@ -133,6 +133,8 @@ class Composition:
     signature: ComposeConfig
     #: The body's nodes as they are written; each call reads them with its own parameters filled in.
     body: list[Node] = field(default_factory=list)
+    #: The columns that the first output port is to have, with their places.
+    produces: list[tuple[ColumnConfig, Span]] = field(default_factory=list)
 
     def place(self, *path: str | int) -> Span:
         """The place of a part of the signature."""
@@ -170,7 +172,7 @@ def load(
         name = body[-1].get("name") if isinstance(body[-1], Mapping) else None
         last = name.text if isinstance(name, Scalar) else ""
         signature = signature.model_copy(update={"outputs": {"output": OutputPortConfig(ref=last or "?")}})
-    return Composition(path, file, tree, signature, body)
+    return Composition(path, file, tree, signature, body, _produced(tree))
 
 
 def _signature(tree: Mapping, problems: Diagnostics) -> ComposeConfig | None:
@@ -222,6 +224,17 @@ def _converted(interface: InterfaceConfig) -> ComposeConfig:
     return ComposeConfig(
         name=interface.name, inputs={"input": PortConfig(columns=interface.requires)}, config_schema=parameters
     )
+
+
+def _produced(tree: Mapping) -> list[tuple[ColumnConfig, Span]]:
+    """What `composition:` says under `produces`; it has been read before, so that nothing is wrong with it."""
+    header = tree.get("composition")
+    if header is None or tree.get("_compose") is not None:
+        return []
+    interface = InterfaceConfig.model_validate(reader.data(header))
+    listed = interface.produces
+    places = [reader.locate(tree, ("composition", "produces", index))[1] for index in range(len(listed))]
+    return list(zip(listed, places, strict=True))
 
 
 def parameter_problem(parameter: ParameterConfig, value: Any) -> tuple[str | None, Any]:

@@ -54,6 +54,8 @@ class Instance:
     composition: Composition
     parameters: dict[str, Parameter]
     span: Span
+    #: The flat node and port that the first output port stands for.
+    gives: tuple[str, str] | None = None
 
     def types(self) -> dict[str, types.Type]:
         """The types of `$config` in the body."""
@@ -187,6 +189,7 @@ class Expander:
         self._check_duplicates(body, prefix)
         flat = self._level(body, inner, (*stack, called.path))
         level.exports[node.name] = self._exports(called, inner)
+        self.result.instances[path].gives = next(iter(level.exports[node.name].values()), None)
         return flat
 
     def _body(self, call: NodeSource, called: Composition, values: Mapping[str, Parameter]) -> list[NodeSource] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -169,7 +170,7 @@ def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
         mapping=tuple(config.mapping.items()),
         if_exists=config.if_exists,
         unique_suffix_width=config.unique_suffix_width,
-        sort_order=tuple(each.of_type(_type(each.field, flow)) for each in config.sort_order),
+        sort_order=tuple(_sort_fields(config, flow)),
         split=_split(config, flow),
         parts=config.parts,
         by_file=flow.files_of if by_file else None,
@@ -255,6 +256,17 @@ def _group_source(config: OutputConfig, name: str) -> str:
     return config.mapping.get(name, name)
 
 
+def _sort_fields(config: OutputConfig, flow: Flow) -> Iterator[sort.SortField]:
+    for each in config.sort_order:
+        name = _sort_source(config, flow, each.field)
+        yield replace(each.of_type(_type(name, flow)), name=name)
+
+
+def _sort_source(config: OutputConfig, flow: Flow, name: str) -> str:
+    """The record's field behind a field of `sort_order`: its own, else the one that is written under the name."""
+    return name if name in flow.schema else config.mapping.get(name, name)
+
+
 def _pending(config: OutputConfig, scope: BindScope) -> Any:
     format = registry.named(config.type)
     if not format.can_write:
@@ -265,7 +277,8 @@ def _pending(config: OutputConfig, scope: BindScope) -> Any:
 def _check_fields(config: OutputConfig, scope: BindScope, flow: Flow) -> None:
     """Whether the record has what the output is sorted and split by."""
     wanted: list[tuple[str, str, tuple[str | int, ...]]] = [
-        (field.field, "sort_order", ("sort_order", index, "field")) for index, field in enumerate(config.sort_order)
+        (_sort_source(config, flow, field.field), "sort_order", ("sort_order", index, "field"))
+        for index, field in enumerate(config.sort_order)
     ]
     if config.split and config.split.group_key is not None:
         name = _group_source(config, config.split.group_key)

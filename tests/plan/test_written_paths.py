@@ -309,44 +309,6 @@ def outputs(*written: str) -> str:
 LETTERS = "error_handling: {{ strategy: continue, dlq: {{ path: {}, per_source: {{ orders: {{ path: {} }} }} }} }}\n"
 
 
-@pytest.mark.parametrize(
-    ("paths", "letters", "codes"),
-    [
-        (("out/x.csv", "out/./x.csv"), None, ["E322"]),
-        (("out/x.csv", "link/x.csv"), None, ["E322"]),
-        (("out/x.csv", "out/X.csv"), None, ["E322"]),
-        (("out/x.csv", "OUT/x.csv"), None, ["E322"]),
-        (("out/x.csv",), ("out/X.CSV", "d.csv"), ["E322"]),
-        (("out/x.csv", "OUT/y.csv"), None, []),
-        (("out/n", "out/n/two.csv"), None, ["E322"]),
-        (("link/n/two.csv", "out/n"), None, ["E322"]),
-        (("out/n, parts: true", "link/n/two.csv"), None, ["E322"]),
-        (("link/n/two.csv", "out/n, parts: true"), None, ["E322"]),
-        (("out/n, parts: true",), ("out/n/deep/d.csv", "d.csv"), ["E322"]),
-        (("out/n, parts: true",), ("d.csv", "out/n/part-00000.csv"), ["E322"]),
-        (("out/n, parts: true",), ("out/d.csv", "out/e.csv"), []),
-        (("x.csv, write_meta: true", "x.csv.meta.json"), None, ["E322"]),
-        (("x.csv.meta.json", "x.csv, write_meta: true"), None, ["E322"]),
-        (("x.csv", "x.csv.meta.json"), None, []),
-        (("out/x.csv",), ("link/x.csv", "d.csv"), ["E322"]),
-        (("out/x.csv",), ("out", "d.csv"), ["E322"]),
-        (("x.csv, write_meta: true",), ("x.csv.meta.json", "d.csv"), ["E322"]),
-        (("x.csv",), ("out/d.csv", "link/d.csv"), ["E318"]),
-        (("x.csv",), ("out/d", "out/d/e.csv"), ["E318"]),
-        (("out/x.csv", "out/n.csv"), ("out/d.csv", "link/e.csv"), []),
-    ],
-)
-def test_no_two_writers_meet(
-    paths: tuple[str, ...], letters: tuple[str, str] | None, codes: list[str], tmp_path: Path
-) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "out")
-    text = outputs(*paths) + (LETTERS.format(*letters) if letters else "")
-    items = problems(tmp_path, text)
-    assert [item.code.id for item in items] == codes
-    assert all(item.span and item.help for item in items)
-
-
 # ---- URIs
 
 

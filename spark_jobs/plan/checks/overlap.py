@@ -47,13 +47,13 @@ def check_targets(
 ) -> None:
     """No two outputs may have one path (E322), no two dead-letter files either (E318).
 
-    Nor may one need a folder where another has its file. Paths that differ in letter case alone are one path to file
-    systems that do not tell these apart.
+    Nor may one need a folder where another has its file. Where a file system does not tell letter case apart, paths
+    that differ in it alone are one (spec/formats.md 11.1).
     """
     files: dict[str, _Claim] = {}
     folders: dict[str, _Claim] = {}
     for claim in (*_outputs(nodes, written, base_dir), *_letters(errors, base_dir)):
-        key = claim.path.casefold()
+        key = claim.path.casefold() if _ignores_case(claim.path) else claim.path
         above = _above(key)
         around = folders.get(key) or next((files[folder] for folder in above if folder in files), None)
         other = files.get(key) or around
@@ -63,12 +63,22 @@ def check_targets(
             if other is around and (other.has_parts or claim.has_parts):
                 why = "; readers of a folder of parts would take everything in it for records"
             if other is not around and other.path != claim.path:
-                why = "; on a case-insensitive file system they are one file"
+                why = "; on this file system, which does not tell letter case apart, they are one file"
             message = f'{claim.owner} "{claim.written}" collides with {other.owner} "{other.written}"{why}'
             found.add(code.at(claim.place, message, help="give each a path of its own"))
         files.setdefault(key, claim)
         for folder in above:
             folders.setdefault(folder, claim)
+
+
+def _ignores_case(path: str) -> bool:
+    """Whether a path leads to the same file in other letters, as far as it exists."""
+    while (above := os.path.dirname(path)) != path:
+        other = os.path.join(above, os.path.basename(path).swapcase())
+        if other != path and os.path.lexists(path):
+            return os.path.lexists(other) and os.path.samestat(os.lstat(path), os.lstat(other))
+        path = above
+    return False
 
 
 def _outputs(nodes: tuple[PlannedNode, ...], written: list[NodeSource], base_dir: Path) -> Iterator[_Claim]:

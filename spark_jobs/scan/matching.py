@@ -134,7 +134,7 @@ def match(source: str, settings: Matching, base: Path, *, allow_outside: bool = 
 
 
 def _pattern_of(settings: Matching) -> str:
-    return settings.path or settings.glob or settings.regex or ", ".join(settings.paths)
+    return settings.path or settings.glob or settings.regex or ", ".join(settings.paths) or "an empty list of paths"
 
 
 def _input_file(candidate: _Candidate) -> InputFile:

@@ -218,6 +218,8 @@ def test_an_unfinished_statement_does_not_take_the_next_one() -> None:
     ("text", "expected", "hint"),
     [
         ("filter n = 1", "unexpected '='", "compare with `==`"),
+        ("filter n ==== 1", "expected expression, found '=='", "equal is written `==`"),
+        ("filter n <> 1", "expected expression, found '>'", "unequal `!=`"),
         ("a = 1", "unexpected '='", "let a"),
         ("emit r = a && b", "unexpected character '&&'", "`and`"),
         ("emit r = a || b", "unexpected character '||'", "`or`"),

@@ -139,6 +139,8 @@ def test_a_pattern_without_match_is_an_error_a_warning_or_nothing(base: Path) ->
     with pytest.raises(FormatError, match=r"no file matches in/\*\.tsv") as caught:
         names(base, glob="in/*.tsv")
     assert caught.value.code == "E216"
+    with pytest.raises(FormatError, match="no file matches an empty list of paths"):
+        names(base, paths=())
     warned = matching.match("s", Settings(glob="in/*.tsv", on_no_match="warn"), base)
     assert warned.files == ()
     assert "in/*.tsv" in warned.warnings[0]

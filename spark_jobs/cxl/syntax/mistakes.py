@@ -234,7 +234,7 @@ _BRACES = "check for missing operand or extra closing brace"
 _HINTS = {
     ("COMPARE", "_ASSIGN"): "compare with `==`",
     ("_ASSIGN", "_ASSIGN"): "a value is given with one `=`",
-    ("COMPARE", "COMPARE"): "unequal is written `!=`",
+    ("COMPARE", "COMPARE"): "one comparison stands between two values: equal is written `==`, unequal `!=`",
     ("PLUS", "PLUS"): "there is no `++`; add 1",
     ("", "_ARROW"): _CLOSURE,
     ("_ASSIGN", "_NL"): "the value is missing",

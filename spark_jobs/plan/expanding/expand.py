@@ -167,9 +167,10 @@ class Expander:
         values: dict[str, Parameter] = {}
         body = None
         if called is not None:
-            given = (called, (prefix, "/".join((*level.path, node.name))), self.channel, self._refused, self.found)
-            values = parameters.settle(node, *given)
-            body = self._body(node, called, {**parameters.resources(node, *given), **values})
+            names = (prefix, "/".join((*level.path, node.name)))
+            call = parameters.Call(node, called, names, self.channel, self._refused, self.found)
+            values = call.parameters()
+            body = self._body(node, called, {**call.resources(), **values})
         if called is None or body is None:
             level.broken.add(node.name)
             self.result.unopened.add(prefix)

@@ -45,15 +45,9 @@ class Parameter:
     layers: tuple[Layer, ...] = ()
 
 
-def settle(
-    node: NodeSource,
-    called: Composition,
-    paths: tuple[str, ...],
-    channel: Channel | None,
-    refused: Callable[[str], tuple[str, str] | None],
-    found: Diagnostics,
-) -> dict[str, Parameter]:
-    """The parameters of a call; undeclared, missing and unfit values are reported.
+@dataclass(frozen=True)
+class Call:
+    """A call of a composition, and who gives values to it; what is wrong with them is reported.
 
     Args:
         node: the call.
@@ -63,112 +57,96 @@ def settle(
         refused: says why a path is refused, with help, or None.
         found: where problems go.
     """
-    declared = called.signature.config_schema
-    written = node.body if isinstance(node.body, Mapping) else None
-    _check_declared(node, written, declared, ("config key", "parameters"), found)
-    for name, parameter in declared.items():
-        if parameter.required and parameter.default is not None:
-            message = f'parameter "{name}" is required and has a default'
-            found.add(codes.W102.at(called.place("config_schema", name), message, help="drop one of the two"))
-    blocks = (channel.fixed, channel.default) if channel else ({}, {})
-    layers = {
-        name: [*_layers(name, paths, blocks, written, channel), *_default_layer(called, name, parameter)]
-        for name, parameter in declared.items()
-    }
-    return _settled(node, declared, layers, ("config", "parameter"), refused, found)
 
+    node: NodeSource
+    called: Composition
+    paths: tuple[str, ...]
+    channel: Channel | None
+    refused: Callable[[str], tuple[str, str] | None]
+    found: Diagnostics
 
-def resources(
-    node: NodeSource,
-    called: Composition,
-    paths: tuple[str, ...],
-    channel: Channel | None,
-    refused: Callable[[str], tuple[str, str] | None],
-    found: Diagnostics,
-) -> dict[str, Parameter]:
-    """The resources that a call hands over, with the arguments of `settle`.
-
-    A composition without `resources_schema` takes whatever it is given.
-    """
-    given = node.tree.get("resources")
-    written = given if isinstance(given, Mapping) else None
-    if given is not None and written is None and reader.data(given) is not None:
-        message = f"`resources`: expected a mapping of names to paths, found {kind_of(reader.data(given))}"
-        found.add(codes.E007.at(reader.value_span(node.tree, ("resources",)), message))
-    schema = called.signature.resources_schema
-    if schema is None:
-        declared = {name: ParameterConfig(type=ParameterType.STRING) for name in (written.entries if written else ())}
-    else:
-        declared = {
-            name: ParameterConfig(type=ParameterType.PATH, required=each.required) for name, each in schema.items()
+    def parameters(self) -> dict[str, Parameter]:
+        """The parameters of the composition; undeclared, missing and unfit values are reported."""
+        declared = self.called.signature.config_schema
+        written = self.node.body if isinstance(self.node.body, Mapping) else None
+        self._check_declared(written, declared, "config key", "parameters")
+        for name, parameter in declared.items():
+            if parameter.required and parameter.default is not None:
+                message = f'parameter "{name}" is required and has a default'
+                place = self.called.place("config_schema", name)
+                self.found.add(codes.W102.at(place, message, help="drop one of the two"))
+        blocks = (self.channel.fixed, self.channel.default) if self.channel else ({}, {})
+        layers = {
+            name: [*self._layers(name, blocks, written), *_default_layer(self.called, name, parameter)]
+            for name, parameter in declared.items()
         }
-    _check_declared(node, written, declared, ("resource", "resources"), found)
-    blocks = (channel.fixed_resources, channel.default_resources) if channel else ({}, {})
-    layers = {name: _layers(name, paths, blocks, written, channel) for name in declared}
-    return _settled(node, declared, layers, ("resources", "resource"), refused, found)
+        return self._settled(declared, layers, "config", "parameter", "config parameter")
 
+    def resources(self) -> dict[str, Parameter]:
+        """The resources that the call hands over; a composition without `resources_schema` takes any."""
+        given = self.node.tree.get("resources")
+        written = given if isinstance(given, Mapping) else None
+        if given is not None and written is None and reader.data(given) is not None:
+            message = f"`resources`: expected a mapping of names to paths, found {kind_of(reader.data(given))}"
+            self.found.add(codes.E007.at(reader.value_span(self.node.tree, ("resources",)), message))
+        schema = self.called.signature.resources_schema
+        if schema is None:
+            names = written.entries if written else ()
+            declared = {name: ParameterConfig(type=ParameterType.STRING) for name in names}
+        else:
+            declared = {
+                name: ParameterConfig(type=ParameterType.PATH, required=each.required) for name, each in schema.items()
+            }
+        self._check_declared(written, declared, "resource", "resources")
+        blocks = (self.channel.fixed_resources, self.channel.default_resources) if self.channel else ({}, {})
+        layers = {name: self._layers(name, blocks, written) for name in declared}
+        return self._settled(declared, layers, "resources", "resource", "resource")
 
-def _check_declared(
-    node: NodeSource,
-    written: Mapping | None,
-    declared: MappingType[str, ParameterConfig],
-    words: tuple[str, str],
-    found: Diagnostics,
-) -> None:
-    for name, entry in (written.entries if written else {}).items():
-        if name not in declared and name != "_notes":
-            message = f'composition node "{node.name}": the {words[0]} "{name}" is not declared'
-            hint = nearest.hint(name, declared) or f"its {words[1]}: {', '.join(declared) or 'none'}"
-            found.add(codes.E103.at(entry.key, message, help=hint))
+    def _check_declared(
+        self, written: Mapping | None, declared: MappingType[str, ParameterConfig], word: str, words: str
+    ) -> None:
+        for name, entry in (written.entries if written else {}).items():
+            if name not in declared and name != "_notes":
+                message = f'composition node "{self.node.name}": the {word} "{name}" is not declared'
+                hint = nearest.hint(name, declared) or f"its {words}: {', '.join(declared) or 'none'}"
+                self.found.add(codes.E103.at(entry.key, message, help=hint))
 
+    def _layers(
+        self, name: str, blocks: tuple[dict[str, Entry], dict[str, Entry]], written: Mapping | None
+    ) -> list[Layer]:
+        """What the channel's `fixed`, the call and the channel's `default` say, the strongest first."""
+        return [
+            *self._channel_layer("ChannelFixed", blocks[0], name),
+            *_call_layer(written, name),
+            *self._channel_layer("ChannelDefault", blocks[1], name),
+        ]
 
-def _layers(
-    name: str,
-    paths: tuple[str, ...],
-    blocks: tuple[dict[str, Entry], dict[str, Entry]],
-    written: Mapping | None,
-    channel: Channel | None,
-) -> list[Layer]:
-    """What the channel's `fixed`, the call and the channel's `default` say, the strongest first."""
-    return [
-        *_channel_layer("ChannelFixed", channel, blocks[0], paths, name),
-        *_call_layer(written, name),
-        *_channel_layer("ChannelDefault", channel, blocks[1], paths, name),
-    ]
+    def _channel_layer(self, kind: str, block: MappingType[str, Entry], name: str) -> list[Layer]:
+        for path in self.paths:
+            entry = block.get(f"{path}.{name}")
+            if entry is not None and self.channel is not None:
+                self.channel.used.add(f"{path}.{name}")
+                return [Layer(kind, reader.data(entry.value), entry.key)]
+        return []
 
-
-def _settled(
-    node: NodeSource,
-    declared: MappingType[str, ParameterConfig],
-    given: MappingType[str, list[Layer]],
-    words: tuple[str, str],
-    refused: Callable[[str], tuple[str, str] | None],
-    found: Diagnostics,
-) -> dict[str, Parameter]:
-    block, word = words
-    settled: dict[str, Parameter] = {}
-    for name, parameter in declared.items():
-        layers = given[name]
-        if not layers and parameter.required:
-            message = f'composition node "{node.name}": missing required {block} {word} "{name}"'
-            if block == "resources":
-                message = f'composition node "{node.name}": missing required resource "{name}"'
-            found.add(codes.E104.at(node.span, message, help=f"add `{block}: {{{name}: …}}`"))
-        if parameter.type is ParameterType.PATH:
-            _check_paths(f'composition node "{node.name}": {word} "{name}"', layers, refused, found)
-        settled[name] = _checked(f'composition node "{node.name}": {word} "{name}"', parameter, layers, found)
-    return settled
-
-
-def _channel_layer(
-    kind: str, channel: Channel | None, block: MappingType[str, Entry], paths: tuple[str, ...], name: str
-) -> list[Layer]:
-    for path in paths:
-        entry = block.get(f"{path}.{name}")
-        if entry is not None and channel is not None:
-            channel.used.add(f"{path}.{name}")
-            return [Layer(kind, reader.data(entry.value), entry.key)]
-    return []
+    def _settled(
+        self,
+        declared: MappingType[str, ParameterConfig],
+        given: MappingType[str, list[Layer]],
+        block: str,
+        word: str,
+        title: str,
+    ) -> dict[str, Parameter]:
+        settled: dict[str, Parameter] = {}
+        for name, parameter in declared.items():
+            layers, what = given[name], f'composition node "{self.node.name}": {word} "{name}"'
+            if not layers and parameter.required:
+                message = f'composition node "{self.node.name}": missing required {title} "{name}"'
+                self.found.add(codes.E104.at(self.node.span, message, help=f"add `{block}: {{{name}: …}}`"))
+            if parameter.type is ParameterType.PATH:
+                _check_paths(what, layers, self.refused, self.found)
+            settled[name] = _checked(what, parameter, layers, self.found)
+        return settled
 
 
 def _call_layer(written: Mapping | None, name: str) -> list[Layer]:

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.types import Type
 
 
+#: How arrays and maps begin among dynamic values: days and moments have one `$`, keys of maps none or two.
+_A_CONTAINER = r'^(\[|\{("\$\$|"[^$]|\}))'
+#: A date among dynamic values, and where its text begins and ends.
+_A_DATE = r'^\{"\$date":"[0-9]{4}-[0-9]{2}-[0-9]{2}"\}$'
+_DATE_AT = (len('{"$date":"'), len('{"$date":"2024-01-31'))
 #: Behind the last character of any text.
 _END = 1 << 31
 
@@ -45,11 +50,9 @@ def of_bytes(data: bytes, ends: np.ndarray) -> pa.StringArray:
 
 def containers(array: pa.Array, static: Type) -> dict[int, list[Any] | dict[str, Any]]:
     """The arrays and maps of a column of values of any kind, or of a column of arrays, by their rows."""
-    # Days and moments begin like maps.
-    begins = pc.or_(pc.starts_with(array, "["), pc.starts_with(array, "{")) if static.is_dynamic else array.is_valid()
+    begins = pc.match_substring_regex(array, _A_CONTAINER) if static.is_dynamic else array.is_valid()
     rows = pc.indices_nonzero(begins)
-    found = zip(rows.to_pylist(), values.from_arrow(array.take(rows), static), strict=True)
-    return {row: value for row, value in found if isinstance(value, list | dict)}
+    return dict(zip(rows.to_pylist(), values.from_arrow(array.take(rows), static), strict=True))
 
 
 def _of_any_kind(column: pa.StringArray) -> pa.StringArray:
@@ -70,7 +73,10 @@ def _of_any_kind(column: pa.StringArray) -> pa.StringArray:
     is_float = pc.fill_null(pc.match_substring_regex(column, r"^-?[0-9]+\.[0-9]+$"), False)
     if pc.any(is_float, min_count=0).as_py():
         found = pc.replace_with_mask(found, is_float, _floats(pc.cast(column.filter(is_float), pa.float64())))
-    others = pc.invert(pc.or_(is_same, is_float))
+    is_date = pc.fill_null(pc.match_substring_regex(column, _A_DATE), False)
+    if pc.any(is_date, min_count=0).as_py():
+        found = pc.replace_with_mask(found, is_date, pc.utf8_slice_codeunits(column.filter(is_date), *_DATE_AT))
+    others = pc.invert(pc.or_(pc.or_(is_same, is_float), is_date))
     if pc.any(others, min_count=0).as_py():
         exact = [values.text_of(values.decode(text)) for text in column.filter(others).to_pylist()]
         found = pc.replace_with_mask(found, others, pa.array(exact, pa.string()))

@@ -79,10 +79,12 @@ def of_tagged(column: pa.StringArray) -> pa.StringArray:
 
 
 def tagged(array: pa.Array) -> pa.StringArray:
-    """Texts, ints, bools or finite floats as values of any kind (`values.encode`); null stays null."""
+    """Texts, ints, bools, dates or finite floats as values of any kind (`values.encode`); null stays null."""
     if isinstance(array, pa.StringArray):
         return pc.binary_join_element_wise('"', escaped(array), '"', "")
     if pa.types.is_floating(array.type):
         # From here on Python's `repr` has no exponent.
         return floats(array, 1e-4, repr)
+    if pa.types.is_date(array.type):
+        return pc.binary_join_element_wise('{"$date":"', pc.cast(array, pa.string()), '"}', "")
     return pc.cast(array, pa.string())

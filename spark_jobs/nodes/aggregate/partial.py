@@ -48,8 +48,8 @@ class Grouping:
         self.origin = (*ORIGIN_NAMES, *([ROUTE.name] if len(context.branches) > 1 else []))
         self.carried = [*(v for k, v in zip(self.names, self.values, strict=True) if k != v), *self.origin]
         self.accumulators = [accumulators.accumulator(call, f"call {i}") for i, call in enumerate(step.program.calls)]
-        #: What keeps states: calls over the same columns share theirs.
         self.agreed = bonds.Agreed(step.bonds_kept, step.input)
+        #: What keeps states: calls over the same columns share theirs.
         parts = (part for each in self.accumulators for part in each.parts())
         self.keepers = list({part.name: part for part in (*parts, *self.agreed.keepers)}.values())
         #: What grouping allocates for each group.

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from spark_jobs.cxl import failure, types, values
 from spark_jobs.formats import coerce, format
 from spark_jobs.formats.reading import SplitOutcome
+from spark_jobs.formats.typed import records
 from spark_jobs.nodes import keeping, memory, operator
 from spark_jobs.nodes.records import batches, columns
 from spark_jobs.nodes.source.record_origin import KeptOrigin, RecordOrigin
@@ -270,18 +271,18 @@ def _with_values(
     data: pa.RecordBatch, wanted: format.Reading, typed_fields: Sequence[format.SourceColumn]
 ) -> pa.RecordBatch:
     """Undeclared texts as values of any kind; those of fields with a type have it where they convert."""
-    found = {name: data.column(name).to_pylist() for name in data.schema.names if name in columns.WIDENED}
+    names = [name for name in data.schema.names if name in columns.WIDENED]
+    found: dict[str, pa.Array] = {name: records.tagged(data.column(name), types.STRING) for name in names}
     for field_ in typed_fields:
         name = columns.WIDENED.of(field_.name)
         if name in found:
             texts = cast("pa.StringArray", data.column(name))
             texts = pc.replace_with_mask(texts, pc.equal(texts, ""), pa.scalar(None, pa.string()))
             done = coerce.convert(texts, field_.type, wanted.forms(field_))
-            converted = values.from_arrow(done.array, field_.type)
-            for row in done.failed.tolist():
-                converted[row] = texts[row].as_py()
-            found[name] = converted
-    return batches.overlay(data, {name: values.to_arrow(each, types.ANY) for name, each in found.items()})
+            failed = np.zeros(data.num_rows, dtype=bool)
+            failed[done.failed] = True
+            found[name] = pc.if_else(pa.array(failed), found[name], records.tagged(done.array, field_.type))
+    return batches.overlay(data, found)
 
 
 @dataclass

@@ -75,5 +75,6 @@ def test_columns_become_dynamic_as_their_values_would(numbers: list[float | None
         pa.array(found, pa.string()),
         pa.array([None if n is None else n > 0 for n in numbers], pa.bool_()),
         pa.array([None if t is None else len(t) - 4 for t in found], pa.int64()),
+        pa.array([None if t is None else date.fromordinal(1 + 400_000 * len(t)) for t in found], pa.date32()),
     ):
         assert spelling.tagged(array).to_pylist() == [values.encode(value) for value in array.to_pylist()]

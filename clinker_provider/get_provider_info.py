@@ -13,7 +13,7 @@ def get_provider_info() -> dict[str, Any]:
         "package-name": "airflow-provider-clinker",
         "name": "Clinker",
         "description": "Declarative ETL pipelines in YAML and CXL, run on Apache Spark.",
-        "versions": ["0.1.0"],
+        "versions": ["0.2.0", "0.1.0"],
         "integrations": [
             {
                 "integration-name": _INTEGRATION,

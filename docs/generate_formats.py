@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from docs import strict_yaml
 from docs.generate_nodes import table
 from spark_jobs.formats import registry
 
@@ -29,7 +30,7 @@ _PAGE = """# {title}
 @cache
 def examples(name: str) -> dict[str, Any]:
     """What `docs/formats/` has of a format."""
-    found: dict[str, Any] = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text(encoding="utf-8"))
+    found: dict[str, Any] = strict_yaml.load(EXAMPLES / f"{name}.yaml")
     return found
 
 

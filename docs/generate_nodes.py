@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from pydantic.json_schema import models_json_schema
 
+from docs import strict_yaml
 from spark_jobs.formats import registry as known_formats
 from spark_jobs.nodes import formats, registry
 from spark_jobs.nodes.binding import Wiring
@@ -70,7 +70,7 @@ _WIRED = {
 @cache
 def meanings() -> dict[str, dict[str, str]]:
     """What every key of every model means."""
-    found: dict[str, dict[str, str]] = yaml.safe_load(KEYS.read_text(encoding="utf-8"))
+    found: dict[str, dict[str, str]] = strict_yaml.load(KEYS)
     return found | _of_options()
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import tomllib
 from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
 
-from docs import generate, generate_nodes
+import clinker_provider
+from clinker_provider.get_provider_info import get_provider_info
+from docs import generate, generate_nodes, strict_yaml
 from tests.pages import PAGES, ROOT, WRITTEN, shown
 
 if TYPE_CHECKING:
@@ -102,6 +105,18 @@ def test_the_changelog_says_nothing_twice() -> None:
     assert sorted(set(lines)) == sorted(lines)
 
 
+def test_the_changelog_has_the_form_that_tools_read() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    releases = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert releases[0] == "[Unreleased]"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\](?: - \d{4}-\d\d-\d\d)?", release) for release in releases[1:])
+    kinds = re.findall(r"^### (.*)$", text, re.MULTILINE)
+    assert set(kinds) <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert releases[1].startswith(f"[{version}]")
+    assert get_provider_info()["versions"][0] == version == clinker_provider.__version__
+
+
 def test_the_tour_goes_through_every_package() -> None:
     named = {file for file, _ in NAMED.findall((ROOT / "docs/tour.md").read_text(encoding="utf-8"))}
     packages = {path.parent.name for path in (ROOT / "spark_jobs").glob("*/__init__.py")}
@@ -132,6 +147,13 @@ def test_pages_know_nothing_of_where_they_were_written(page: Path) -> None:
 
 
 # ---- what is generated is fresh ------------------------------------------------------------------------------------
+
+
+def test_a_key_that_is_documented_twice_is_refused(tmp_path: Path) -> None:
+    twice = tmp_path / "keys.yaml"
+    twice.write_text("A:\n  a: first\n  b: x\n  a: second\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"line 4.*'a' stands twice"):
+        strict_yaml.load(twice)
 
 
 @pytest.mark.slow

@@ -111,7 +111,7 @@ def _version() -> str:
     try:
         return metadata.version("airflow-provider-clinker")
     except metadata.PackageNotFoundError:
-        return "0.1.0"
+        return "unknown"
 
 
 def _say(text: str) -> None:

@@ -9,7 +9,7 @@ from spark_jobs.plan import paths, ports, settling
 from spark_jobs.plan.checks import overlap
 from spark_jobs.plan.expanding import expand
 from spark_jobs.plan.options import PlanOptions, RunOptions
-from spark_jobs.plan.physical import liveness, sizes
+from spark_jobs.plan.physical import liveness
 from spark_jobs.plan.plan import LEAST_TASK_BYTES, DeadLetterTarget, ErrorHandling, Input, Plan, PlannedNode
 from spark_jobs.plan.reading import reader
 
@@ -40,13 +40,6 @@ def error_handling(
     errors = _error_handling(read.errors, read.tree, bound.tokens)
     overlap.check_targets(nodes, errors, bound.expansion.nodes, base_dir, found)
     return errors
-
-
-def check_sizes(
-    nodes: tuple[PlannedNode, ...], bound: binder.Bindings, base_dir: Path, limit: int, found: Diagnostics
-) -> None:
-    """Whether what has to fit into memory does, as far as files tell."""
-    sizes.check(nodes, bound.graph, base_dir, limit, found)
 
 
 def finished(

@@ -1,8 +1,4 @@
-"""From a pipeline file to a plan, stage by stage; all problems of a stage are reported together (decision 8).
-
-Reading makes a document of a text; `STAGES` make a plan of a document, each a function of what stages before it made:
-variables, expanded nodes and the graph, what can be checked without rows, binding, checks of the whole plan.
-"""
+"""From a pipeline file to a plan. `plan_document` calls every stage; the problems of a stage are reported together."""
 
 from __future__ import annotations
 
@@ -16,11 +12,11 @@ from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.diagnostic import Diagnostics
 from spark_jobs.nodes.source import layout
 from spark_jobs.nodes.source.model import SourceConfig
-from spark_jobs.plan import binder, date_locale, finishing, graph, paths, stage
+from spark_jobs.plan import binder, date_locale, finishing, graph, paths
 from spark_jobs.plan.checks import overlap, produced, remarks, scoping, written_paths
 from spark_jobs.plan.expanding import channels, expand, variables
+from spark_jobs.plan.physical import sizes
 from spark_jobs.plan.reading import document, layouts, log_rules, reader, workspace, yaml_tree
-from spark_jobs.plan.stage import Stage
 
 if TYPE_CHECKING:
     from spark_jobs.plan.options import PlanOptions
@@ -46,9 +42,34 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
         found.add(codes.E017.at(read.nodes[limits.NODES].span, message, help="split the pipeline"))
         return None
     base_dir = Path(os.path.abspath(options.base_dir or path.parent))
-    given = {"read": read, "path": path, "base_dir": base_dir, "options": options, "found": found}
-    made: Plan | None = stage.run(STAGES, given, found).get("plan")
-    return made
+    # These stages report as much as they can, whatever was found before them.
+    space = workspace.load(base_dir, found)
+    declared = _declared(read, found)
+    channel = _channel(path, base_dir, options, space, found)
+    expansion = _expansion(read, base_dir, options, channel, declared, found)
+    bindings = _bindings(read, base_dir, options, channel, declared, expansion, found)
+    _check_statically(read, bindings, options)
+    if found.has_errors:
+        return None
+    remarks.check(read, bindings.graph, found)
+    if found.has_errors:
+        return None
+    # Binding gives every node its step and its rows, so it needs a pipeline without errors so far.
+    binder.bind(bindings)
+    scoping.check(bindings)
+    produced.check(bindings)
+    if not found.has_errors:
+        _check_channel_use(bindings, found)
+    overlap.check_shadows(bindings)
+    if found.has_errors:
+        return None
+    nodes = finishing.planned_nodes(bindings)
+    errors = finishing.error_handling(read, bindings, nodes, base_dir, found)
+    limit = finishing.memory_limit(read, options, found)
+    sizes.check(nodes, bindings.graph, base_dir, limit, found)
+    if found.has_errors:
+        return None
+    return finishing.finished(read, path, base_dir, nodes, errors, bindings, options, limit, space)
 
 
 def _declared(read: Document, found: Diagnostics) -> variables.Variables:
@@ -108,26 +129,10 @@ def _bindings(
     )
 
 
-def _remarks(read: Document, bindings: binder.Bindings, found: Diagnostics) -> None:
-    remarks.check(read, bindings.graph, found)
-
-
-def _bound(bindings: binder.Bindings) -> binder.Bindings:
-    """The same with the steps and rows of all nodes."""
-    binder.bind(bindings)
-    scoping.check(bindings)
-    produced.check(bindings)
-    return bindings
-
-
-def _channel_use(bound: binder.Bindings, found: Diagnostics) -> None:
+def _check_channel_use(bound: binder.Bindings, found: Diagnostics) -> None:
     if bound.channel is not None:
         used = bound.read | scoping.written(bound)
         channels.check_read(bound.channel, used, bound.variables, found)
-
-
-def _shadows(bound: binder.Bindings) -> None:
-    overlap.check_shadows(bound)
 
 
 def _lay_over_rules(
@@ -252,23 +257,3 @@ def _check_dead_letter_sources(read: Document, expansion: expand.Expansion, foun
         if name not in expansion.sources and name not in read.broken and not expansion.may_have(name):
             message = f'error_handling.dlq.per_source key "{name}" does not match any declared Source node'
             found.add(codes.E317.at(entry.key, message, help=f"sources here: {', '.join(expansion.sources)}"))
-
-
-#: From a document to a plan. The first part tells as much as it can whatever was found before; binding wants none.
-STAGES = (
-    Stage("space", workspace.load, after_errors=True),
-    Stage("declared", _declared, after_errors=True),
-    Stage("channel", _channel, after_errors=True),
-    Stage("expansion", _expansion, after_errors=True),
-    Stage("bindings", _bindings, after_errors=True),
-    Stage("checked", _check_statically, after_errors=True),
-    Stage("remarked", _remarks),
-    Stage("bound", _bound),
-    Stage("channel_used", _channel_use),
-    Stage("unshadowed", _shadows, after_errors=True),
-    Stage("nodes", finishing.planned_nodes),
-    Stage("errors", finishing.error_handling, after_errors=True),
-    Stage("limit", finishing.memory_limit, after=("nodes",), after_errors=True),
-    Stage("sized", finishing.check_sizes, after_errors=True),
-    Stage("plan", finishing.finished),
-)

@@ -9,7 +9,6 @@ A page is a function that gives its text; `PAGES` names the file it goes to.
 from __future__ import annotations
 
 import argparse
-import ast
 import re
 import sys
 from functools import partial
@@ -108,41 +107,12 @@ def _first_sentence(code: str) -> str:
     return (found.group(0) if found else text).rstrip(":").replace("|", "\\|")
 
 
-_MODULES = """# Modules
-
-<!-- Written by docs/generate.py from the docstrings of the modules; change those. -->
-
-What every module of the engine and of the provider is for, in its own words. [CONTRIBUTING](../../CONTRIBUTING.md) has
-the map of the folders.
-"""
-
-
-def _about(path: Path) -> str:
-    """The first paragraph of a module's docstring."""
-    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    paragraph = " ".join(text.split("\n\n", 1)[0].split())
-    return paragraph.replace("|", "\\|")
-
-
-def modules() -> str:
-    """All modules by folder."""
-    lines = [_MODULES.rstrip()]
-    root = HERE.parent
-    for top in ("spark_jobs", "clinker_provider"):
-        for folder in sorted({path.parent for path in (root / top).glob("**/*.py")}):
-            init = folder / "__init__.py"
-            lines.append(f"\n## {folder.relative_to(root)}\n\n{_about(init)}\n\n| module | what it is for |\n|---|---|")
-            lines += [f"| `{path.name}` | {_about(path)} |" for path in sorted(folder.glob("*.py")) if path != init]
-    return "\n".join(lines) + "\n"
-
-
 PAGES: dict[str, Callable[[], str]] = {
     "reference/cxl.md": cxl,
     "reference/nodes.md": nodes,
     **{f"reference/formats/{name}.md": partial(generate_formats.page, name) for name in registry.formats()},
     "reference/cli.md": cli,
     "reference/diagnostics.md": diagnostics,
-    "reference/modules.md": modules,
 }
 
 

@@ -116,18 +116,11 @@ PACKAGES = sorted(path.parent for path in ROOT.glob("spark_jobs/**/__init__.py")
 
 
 @pytest.mark.parametrize("folder", PACKAGES, ids=lambda folder: str(folder.relative_to(ROOT)))
-def test_a_room_says_what_belongs_there_and_is_seen_at_one_look(folder: Path) -> None:
+def test_a_package_says_what_belongs_there(folder: Path) -> None:
     about = ast.get_docstring(parsed(folder / "__init__.py")) or ""
     # Each node type and each format is one package of the same shape.
     if folder.parent.name not in ("nodes", "formats"):
         assert re.search(r"^Here: .*^Not here: ", about, re.MULTILINE | re.DOTALL), f"{folder}: {about}"
-    modules = [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
-    assert len(modules) <= 17, f"{folder}: {modules}"
-
-
-def test_modules_are_read_in_one_go() -> None:
-    lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in [*FILES, *PROVIDER_FILES, *TESTS]}
-    assert {path: count for path, count in lines.items() if count > 400} == {}
 
 
 MODULES = {".".join(path.with_suffix("").relative_to(ROOT).parts): path for path in FILES}

@@ -18,6 +18,10 @@ _small = st.sampled_from(["-3", "-1", "0", "1", "2", "5", "40"])
 _format = st.sampled_from(
     ['"%Y-%m-%d"', '"%d/%m/%Y"', '"%B %-d, %y"', '"%Y-%m-%dT%H:%M:%S"', '"%j %U %W %V %G %a"', '"%H:%M:%S%.f"']
 )
+#: Patterns of numbers, one of them none.
+_number_pattern = st.sampled_from(
+    ['"0.00"', '"#,##0.###"', '"000;(0)"', '"#.#%"', '"#,##,##0.0"', "\"'n '0\"", '""', "s", '(if b then "0.0" else t)']
+)
 _pattern = st.sampled_from(
     [
         '"(?i)([a-z])(x)?|([0-9]+)"',
@@ -105,7 +109,9 @@ def strings(depth: int) -> st.SearchStrategy[str]:
         _form("({l}).concat({p}, {q})", l=s, p=_choice(s, i, f, b, d, w), q=s),
         _form("({l}).capture({p}, {q})", l=s, p=_pattern, q=st.sampled_from(["0", "1", "2", "n"])),
         _form("({l}).to_string()", l=_choice(i, f, s, b, d, w)),
-        _form("({l}).format_date({p})", l=_choice(d, w), p=_format),
+        _form("({l}).{f}({p})", l=_choice(d, w), f=st.sampled_from(["format_date", "format"]), p=_choice(_format, s)),
+        _form("({l}).format({p})", l=_choice(i, f), p=_number_pattern),
+        _form("({l}).format({p})", l=_choice(s, b, st.just("a")), p=_choice(st.just('""'), s)),
         _form("({l}).type_of()", l=_choice(i, f, s, b, d, w, st.just("a"))),
         _form('({l}).split(",")[{p}]', l=s, p=st.sampled_from(["0", "1", "3"])),
         _form('({l}).split(",").join({p})', l=s, p=_choice(st.just('"+"'), s)),

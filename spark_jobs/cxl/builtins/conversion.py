@@ -7,9 +7,22 @@ import re
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-from spark_jobs.cxl import failure, types, values
-from spark_jobs.cxl.builtins.declare import Anything, Bool, Date, DateTime, Float, Int, String, method
-from spark_jobs.cxl.dates import strftime
+from spark_jobs.cxl import failure, number_pattern, types, values
+from spark_jobs.cxl.builtins.declare import (
+    Anything,
+    Bool,
+    Date,
+    DateTime,
+    Float,
+    Int,
+    NoKernel,
+    Numeric,
+    String,
+    Temporal,
+    method,
+)
+from spark_jobs.cxl.dates import calendar, strftime
+from spark_jobs.cxl.kernels import arrays, date_texts
 from spark_jobs.cxl.kernels import conversions as kernels
 
 if TYPE_CHECKING:
@@ -177,13 +190,96 @@ def to_string(value: Anything) -> String:
     return values.text_of(value)
 
 
-@method(name="format", arrow=lambda pc, value, form: kernels.to_string(pc, value))
-def format_(value: Anything, form: String) -> String:
-    """The value's text; the argument has no effect.
+def _is_plain(form: str) -> str | None:
+    """A format for what has none may only be empty."""
+    if not form:
+        return None
+    return "only numbers, Dates and DateTimes have one; convert the value first, say with `.to_float()` or `.to_date()`"
 
+
+#: A pattern of the CLDR for numbers; a literal is checked when the program is compiled.
+NumberFormat = Annotated[str, types.STRING, number_pattern.complaint]
+#: The format of all other values, which is empty.
+NoFormat = Annotated[str, types.STRING, _is_plain]
+#: What has no format but its text.
+Unformatted = Annotated[Any, types.STRING, types.BOOL, types.ARRAY, types.MAP]
+
+
+def _formatted(kernel: Callable[..., Any]) -> Any:
+    """The kernel of an overload of `format`: the usual text where the format is empty, else its own kernel."""
+
+    def convert(pc: Any, value: Any, form: Any) -> Any:
+        if not calendar.split(arrays.constant(form))[1]:
+            return kernels.to_string(pc, value)
+        return kernel(pc, value, form)
+
+    return convert
+
+
+def _number_kernel(pc: Any, value: Any, form: Any) -> Any:
+    text = calendar.split(form.as_py())[1]
+    return arrays.by_value(lambda one: number_pattern.write(one, text), value, types.STRING)
+
+
+def _no_kernel(pc: Any, value: Any, form: Any) -> Any:
+    raise NoKernel
+
+
+@method(name="format", arrow=_formatted(date_texts.kernel), fails=True)
+def format_temporal(value: Temporal, form: Format) -> String:
+    """The value by a format of `strftime` codes, like `format_date`; by the empty format its text.
+
+    >>> #2024-03-15#.format("%Y-%m")
+    "2024-03"
+    >>> "2024-03-15T14:30:00".to_datetime().format("%H:%M")
+    "14:30"
+    >>> #2024-03-15#.format("")
+    "2024-03-15"
+    """
+    return strftime.write(value, form) if calendar.split(form)[1] else values.text_of(value)
+
+
+@method(name="format", arrow=_formatted(_number_kernel), fails=True)
+def format_number(value: Numeric, number_format: NumberFormat) -> String:
+    """The number by a pattern of the CLDR, rounded exactly, a half away from zero; by the empty pattern its text.
+
+    `0` is a digit that is always written, `#` one that is written where it counts, `,` stands between groups. `%`
+    multiplies by 100, `‰` by 1,000. Text stands around the digits, in single quotes where it has a meaning; behind
+    `;` stands the pattern of negative numbers. The decimal point is `.`, groups have `,`. NaN and infinities are
+    their text, and what is rounded to 0 has no sign.
+
+    >>> 1234.5.format("0.00")
+    "1234.50"
+    >>> 1234567.format("#,##0")
+    "1,234,567"
+    >>> 0.256.format("0.0%")
+    "25.6%"
+    >>> (-1234.5).format("#,##0.00;(#,##0.00)")
+    "(1,234.50)"
+    >>> 1.005.format("0.00")
+    "1.01"
+    >>> 2.5.format("0.###")
+    "2.5"
+    >>> 7.format("'No. '000")
+    "No. 007"
     >>> 42.format("")
     "42"
     """
+    return number_pattern.write(value, calendar.split(number_format)[1])
+
+
+@method(name="format", arrow=_formatted(_no_kernel), fails=True)
+def format_other(value: Unformatted, format: NoFormat) -> String:
+    """The value's text: only numbers, Dates and DateTimes have other formats than the empty one.
+
+    >>> true.format("")
+    "true"
+    >>> "abc".format("")
+    "abc"
+    """
+    found = calendar.split(format)[1]
+    if found:
+        raise failure.Failure(f"{values.kind_of(value)} has no format but the empty one, found '{found}'", value=found)
     return values.text_of(value)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from calendar import monthrange
 from datetime import date, datetime, timedelta
-from functools import lru_cache
 from typing import Any
 
 from spark_jobs.cxl import failure, types, values
 from spark_jobs.cxl.builtins.conversion import Format  # noqa: TC001 - annotations are read at run time
 from spark_jobs.cxl.builtins.declare import Int, NoKernel, String, Temporal, method
 from spark_jobs.cxl.dates import strftime
-from spark_jobs.cxl.kernels import arrays
+from spark_jobs.cxl.kernels import arrays, date_texts
 
 _DAY_US = 86_400_000_000
 
@@ -270,18 +269,7 @@ def diff_years(value: Temporal, other: Temporal) -> Int:
     return _whole_months(left, right) // 12 if left >= right else -(_whole_months(right, left) // 12)
 
 
-def _format_kernel(pc: Any, value: Any, form: Any) -> Any:
-    text = arrays.constant(form)
-    if _type_of(value) is types.DATETIME and strftime.complaint(text) is None and not strftime.compiled(text).uses_time:
-        value = pc.cast(pc.floor_temporal(value, unit="day"), "date32")
-    return arrays.by_value(lambda one: _written(one, text), value, types.STRING)
-
-
-#: Dates come again in the next batch.
-_written = lru_cache(maxsize=32_768)(strftime.write)
-
-
-@method(arrow=_format_kernel, fails=True)
+@method(arrow=date_texts.kernel, fails=True)
 def format_date(value: Temporal, form: Format) -> String:
     """The value by a format of `strftime` codes, with English names; the time fields of a Date are 0.
 

@@ -90,7 +90,9 @@ _FOREIGN = {
     "concat_ws": ".join(delimiter)",
 }
 #: What literals that are looked at stand for, by the parameter's name.
-_CHECKED = {"pattern": "regex pattern", "form": "date format"}
+_CHECKED = {"pattern": "regex pattern", "form": "date format", "number_format": "number pattern"}
+#: How arguments are written that are often given as something else.
+_WRITTEN = {"format": 'a format is a text: `.format("0.00")` for two decimal places, `.format("%Y-%m")` for a month'}
 _CLOSURES = "closures only valid as arguments to .filter/.map/.find/.any/.flat_map"
 
 
@@ -233,7 +235,7 @@ def _call(
     builtin = next((one for one in shaped if _mismatch(one, checked) is None), None)
     if builtin is None:
         return _refuse_argument(session, shaped[0], checked, arguments)
-    _check_literals(session, builtin, checked, arguments)
+    _check_literals(session, [builtin] if _is_chosen(builtin, receiver) else shaped, checked, arguments)
     if session.scope.date_header:
         checked = [_localized(session, builtin, index, argument) for index, argument in enumerate(checked)]
     if builtin.name == "catch" and isinstance(checked[0], typed.Expression):
@@ -299,24 +301,32 @@ def _refuse_argument(
     return session.mistyped(
         f"`{builtin.name}` takes {wanted} for `{parameter.name}`, got {_type_of(checked[index]).kind}",
         arguments[index].place,
-        f"`{signature(builtin)}`",
+        _WRITTEN.get(builtin.name, f"`{signature(builtin)}`"),
     )
+
+
+def _is_chosen(builtin: Builtin, receiver: typed.Expression) -> bool:
+    """Whether a call is one of this overload; else the receiver's kind at run time decides."""
+    return not receiver.type.is_dynamic or builtin.receiver.kind in (Kind.ANY, receiver.type.kind)
 
 
 def _check_literals(
     session: Session,
-    builtin: Builtin,
+    shaped: Sequence[Builtin],
     checked: Sequence[typed.Expression | typed.Closure],
     arguments: Sequence[ast.Expression],
 ) -> None:
-    """Patterns and formats that are written out are looked at now (decision 78)."""
+    """Patterns and formats that are written out are looked at now: some overload has to take each (decision 78)."""
     for index, argument in enumerate(checked):
-        check = parameter_of(builtin, index).check
-        if check and isinstance(argument, typed.Literal) and isinstance(argument.value, str):
-            complaint = check(argument.value)
-            if complaint:
-                what = _CHECKED.get(parameter_of(builtin, index).name, parameter_of(builtin, index).name)
-                session.mistyped(f"invalid {what}: {complaint}", arguments[index].place)
+        if not isinstance(argument, typed.Literal) or not isinstance(argument.value, str):
+            continue
+        complaints = []
+        for parameter in (parameter_of(one, index) for one in shaped if _mismatch(one, checked) is None):
+            complaint = parameter.check and parameter.check(argument.value)
+            complaints.append((parameter.name, complaint))
+        if complaints and all(complaint for _, complaint in complaints):
+            name, complaint = complaints[0]
+            session.mistyped(f"invalid {_CHECKED.get(name, name)}: {complaint}", arguments[index].place)
 
 
 def _widen_together(

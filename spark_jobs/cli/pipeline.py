@@ -159,9 +159,12 @@ def _run(arguments: argparse.Namespace, options: RunOptions, told: report.Report
         return _ended(arguments, options, ExitCode.CONFIG, _first(found))
     if options.explain:
         return show(plan, options.explain, allow_outside=options.allow_absolute_paths)
+    from spark_jobs.plan import pending
+
     is_check = options.dry_run and options.preview is None
     discover = discovery(plan, options)
-    problems = storage(plan, discover) + (_missing(plan, discover) if is_check else _pending(plan))
+    problems = storage(plan, discover) + (_missing(plan, discover) if options.dry_run else [])
+    problems += [] if is_check else pending.pending(plan, discover)
     failed = any(problem.is_error for problem in problems)
     if failed or not options.quiet:
         told.tell(problems)
@@ -204,12 +207,6 @@ def _missing(plan: Plan, discover: Callable[[], Mapping[str, Discovered]]) -> li
     from spark_jobs.plan.physical import inputs
 
     return inputs.missing(plan, discover())
-
-
-def _pending(plan: Plan) -> list[Diagnostic]:
-    from spark_jobs.plan import pending
-
-    return pending.pending(plan)
 
 
 def _say_valid(plan: Plan, options: RunOptions) -> int:

@@ -146,10 +146,13 @@ class _JsonLines(logging.Formatter):
 
 
 def write(lines: Iterable[LogLine], file_of: Callable[[int, int], str], rows_before: Mapping[int, int]) -> None:
-    """Write what tasks have to say; a line about a record begins with its row and file."""
+    """Write what tasks have to say; a line about a record begins with its row and file, or shows its row."""
     for line in lines:
-        place = ""
-        if line.split >= 0:
-            row = rows_before.get(line.split, 0) + line.row + 1
-            place = f"source_row={row} source_file={file_of(line.split, line.source)}: "
-        LOG.log(LEVELS[line.level], "%s", place + line.text)
+        text = line.text
+        row = rows_before.get(line.split, 0) + line.row + 1
+        if line.behind_rows:
+            # What begins with no record, like the row of a global aggregate, has no row.
+            text = (f"row {row}: " if line.split >= 0 and row > 0 else "").join([text, *line.behind_rows])
+        elif line.split >= 0:
+            text = f"source_row={row} source_file={file_of(line.split, line.source)}: {text}"
+        LOG.log(LEVELS[line.level], "%s", text)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.terms.correlation import GroupPlan
     from spark_jobs.nodes.terms.needs import Need, Rows
 
+#: The text of a log line, or the pieces of one between which the row of its record is to stand.
+Text: TypeAlias = "str | tuple[str, ...]"
 #: Begins a file under a path.
 Create: TypeAlias = "Callable[[str], IO[bytes]]"
 
@@ -120,14 +122,15 @@ class Context(Protocol):
     def log(
         self,
         level: str,
-        line: str | Callable[[], str],
+        line: Text | Callable[[], Text],
         about: tuple[Batch, int] | None = None,
         *,
         shows_place: bool = False,
     ) -> None:
         """Give a line, or what writes it, to the run's log; the driver writes lines in the order of the records.
 
-        `about` is the row of a batch that the line is about, where that one fails, or is to be named by its place.
+        `about` is the row of a batch that the line is about, where that one fails, or is to be named by its place. A
+        line that shows its row in its midst comes in the pieces between which `row N:` is to stand.
         """
 
     def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:

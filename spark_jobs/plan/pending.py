@@ -13,19 +13,23 @@ from spark_jobs.nodes import registry
 from spark_jobs.plan import paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.diagnostics.source import Span
+    from spark_jobs.plan.physical.inputs import Discovered
     from spark_jobs.plan.plan import Plan, PlannedNode
 
 #: The endings of names that promise compression which neither Python nor Arrow has for streams.
 _COMPRESSED = (".snappy", ".br", ".zip", ".z")
 
 
-def pending(plan: Plan) -> list[Diagnostic]:
-    """The diagnostics, one per node and property, that say what of a plan does not run yet."""
-    found = [item for planned in plan.nodes for item in of_node(planned)]
+def pending(plan: Plan, discover: Callable[[], Mapping[str, Discovered]] | None = None) -> list[Diagnostic]:
+    """The diagnostics, one per node and property, that say what of a plan does not run yet.
+
+    `discover` gives the files of the sources: a pattern that no file matches has nothing that would have to be read.
+    """
+    found = [item for planned in plan.nodes for item in of_node(planned) if not _is_unmatched(plan, planned, discover)]
     for label, target in plan.errors.targets.items():
         whats = (*_uris(target.path), *_compressed(target.path))
         found += [not_yet(label, what, target.place) for what in whats]
@@ -37,6 +41,18 @@ def of_node(planned: PlannedNode) -> list[Diagnostic]:
     found = [] if planned.pending is None else [planned.pending]
     label = f"{planned.kind} '{planned.name}'"
     return found + [not_yet(label, what, planned.span) for what in _properties(planned)]
+
+
+def _is_unmatched(plan: Plan, planned: PlannedNode, discover: Callable[[], Mapping[str, Discovered]] | None) -> bool:
+    """Whether a source names its files by a pattern, and none matches, or none has to."""
+    step = plan.sources.get(planned.name)
+    if step is None or step.endpoint is not None or step.match.glob is None or planned.pending is not None:
+        return False
+    if paths.is_remote(step.match.glob) or not step.match.glob.lower().endswith(_COMPRESSED):
+        return False
+    if discover is None:
+        return step.match.on_no_match != "error"
+    return not discover()[planned.name].files
 
 
 def not_yet(label: str, what: str, span: Span | None) -> Diagnostic:

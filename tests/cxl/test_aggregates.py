@@ -51,6 +51,7 @@ def fold(function: str, *rows: Any) -> tuple[Any, bool]:
         ("collect", [1, None, 2.5], [1, None, 2.5]),
         ("weighted_avg", [(4, 1.0), (None, 2.0), (7, None), (-1, 0.5)], 3.5 / 1.5),
         ("weighted_avg", [(3, 0.0)], None),
+        ("weighted_avg", [(0, -2)], 0.0),
         ("first", [None, 2], None),
         ("last", [1, None], None),
         ("any", [None, 2, 3], 2),

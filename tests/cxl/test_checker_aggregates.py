@@ -152,6 +152,11 @@ def test_wrong_aggregates_are_refused(text: str, code: str, message: str) -> Non
     assert message in found.message
 
 
+def test_a_variable_that_an_aggregate_sets_is_refused_with_what_sets_it() -> None:
+    found = refused("emit $pipeline.k = 1", columns=COLUMNS, mode=Mode.AGGREGATE, group_by=("region",))
+    assert found.help == "$pipeline variables are written by `state` nodes; `emit k = …` writes a field"
+
+
 def test_an_emitted_name_beats_a_column_that_is_no_key() -> None:
     program = parts("emit amount = sum(amount)\nemit twice = amount * 2")
     assert shape(program.after) == ["Emit amount", "Emit twice"]

@@ -198,7 +198,8 @@ def test_placeholders_show_the_same_whatever_the_splits(
     assert clinker.main(["run", "p.yaml", "--force", "--threads", "2", "--quiet"]) == 2
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith(("INFO", "WARNING"))]
     # What fails in a batch is told before what goes on from it.
-    assert [line for line in lines if line.startswith("WARNING")] == ["WARNING logged 2/2: division by zero"]
+    warned = [line for line in lines if line.startswith("WARNING")]
+    assert warned == ["WARNING logged 2/2: row 2: field 'q': division by zero"]
     assert [line for line in lines if line.startswith("INFO")] == [
         "INFO t of logged: 0",
         "INFO in/a.csv:1 1 -12 {unknown} s=x _source_row=1",
@@ -255,9 +256,9 @@ def test_lines_show_values_as_outputs_do_and_failing_records_as_they_came(
     assert lines == [
         "INFO 1: 30 x h=x",
         "INFO 2: 20 1 h=1",
-        'WARNING 3: 0 [1,"a"] {unknown}: division by zero h=[1,"a"]',
+        'WARNING 3: 0 [1,"a"] {unknown}: row 3: field \'n\': division by zero h=[1,"a"]',
         "INFO 4: 15  h=",
-        "WARNING 5: 5 true {unknown}: division by zero h=true",
+        "WARNING 5: 5 true {unknown}: row 5: field 'q': division by zero h=true",
         "WARNING 6: -6 2.5 {unknown}: validation 'v' failed h=2.5",
     ]
 
@@ -269,13 +270,14 @@ def test_records_without_a_partition_or_a_distinct_key_have_their_lines(
     monkeypatch.setenv("CLINKER_SPLIT_BYTES", size)
     rows: list[dict[str, object]] = [{"id": 1, "n": 2, "h": [1]}, {"id": 2, "n": 3, "h": "x"}]
     alone = shown(here, capsys, rows)
-    assert alone[0] == "WARNING 1: 2 [1] {unknown}: type mismatch: expected hashable value, got array h=[1]"
+    line = "WARNING 1: 2 [1] {{unknown}}: row 1: {}type mismatch: expected hashable value, got array h=[1]"
+    assert alone[0] == line.format("")
     text = SHOWN.replace("        distinct by h\n", "").replace(
         "      cxl: |", "      analytic_window: {group_by: [h]}\n      cxl: |"
     )
     pipelines.write(here, {"p.yaml": text})
     assert clinker.main(["run", "p.yaml", "--force", "--threads", "2", "--quiet"]) == 2
-    assert alone[0] in capsys.readouterr().err.splitlines()
+    assert line.format("field 'h': ") in capsys.readouterr().err.splitlines()
 
 
 def test_lines_that_are_left_out_are_not_written(

@@ -48,8 +48,8 @@ def test_a_record_that_fails_is_logged_once_with_keys_as_without(told: Any, key:
     text = head + checked("c", "s", "emit x = 9 / v", message="{a} {_source_row} ")
     text += checked("d", "s", "emit y = 7 / v", message="{a} ") + output("o", "c") + output("p", "d")
     assert sorted(told(text)) == [
-        "WARNING c a2 2 division by zero", "WARNING c a4 6 division by zero",
-        "WARNING d a2 division by zero", "WARNING d a4 division by zero",
+        "WARNING c a2 2 row 2: field 'x': division by zero", "WARNING c a4 6 row 6: field 'x': division by zero",
+        "WARNING d a2 row 2: field 'y': division by zero", "WARNING d a4 row 6: field 'y': division by zero",
     ]  # fmt: skip
 
 
@@ -66,13 +66,16 @@ def test_a_record_that_fails_in_a_program_keeps_what_that_has_traced(told: Any) 
 
 
 @pytest.mark.parametrize(
-    ("by", "divisor", "rows"), [("k", "t - 5", ["k1", "k2"]), ("b", "(t - 6) * (t - 9)", ["b1", "b2", "b4"])]
+    ("by", "divisor", "rows"),
+    [("k", "t - 5", {"k1": 1, "k2": 3}), ("b", "(t - 6) * (t - 9)", {"b1": 1, "b2": 4, "b4": 7})],
 )
-def test_the_row_of_an_aggregate_that_fails_is_logged_once(told: Any, by: str, divisor: str, rows: list[str]) -> None:
+def test_the_row_of_an_aggregate_that_fails_is_logged_once(
+    told: Any, by: str, divisor: str, rows: dict[str, int]
+) -> None:
     """Strict and retractable; behind it others depend on the rows, so they are made again without it."""
     text = HEAD + summed("x", "s", by) + checked("c", "x", f"emit z = 1 / ({divisor})", message=f"{{{by}}} ")
     lines = told(text + summed("y", "c", "", "count(*)") + output("o", "y"))
-    assert sorted(lines) == [f"WARNING c {row} division by zero" for row in rows]
+    assert sorted(lines) == [f"WARNING c {name} row {row}: field 'z': division by zero" for name, row in rows.items()]
 
 
 @pytest.mark.parametrize("key", ["k", ""])
@@ -84,5 +87,5 @@ def test_a_warning_of_a_check_names_the_record_also_one_that_fails_behind_it(tol
     place = "WARNING source_row={} source_file=in.csv: transform:w: "
     assert sorted(lines) == sorted([
         *(f"{place.format(row)}small" for row in (2, 3, 6)), f"{place.format(7)}validation 'v < 9' failed",
-        "WARNING c a2 division by zero", "WARNING c a4 division by zero",
+        "WARNING c a2 row 2: field 'x': division by zero", "WARNING c a4 row 6: field 'x': division by zero",
     ])  # fmt: skip

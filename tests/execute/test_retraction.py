@@ -167,8 +167,11 @@ def test_metrics_tell_of_the_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (path,) = (tmp_path / "metrics").iterdir()
     told = json.loads(path.read_text())["correlation"]
     assert told == {
-        "passes": 4, "rejected_groups": 0, "oversized_groups": 0, "retract.iterations": 1,
-        "retract.groups_recomputed": 2, "retract.records_taken_back": 2,
+        "passes": 4, "rejected_groups": 0, "oversized_groups": 0,
+        "retract": {
+            "iterations": 1, "groups_recomputed": 2, "output_rows_retracted_total": 2, "degrade_fallback_count": 0,
+        },
+        "retract.iterations": 1, "retract.groups_recomputed": 2, "retract.records_taken_back": 2,
         "retract.degrade_fallback_count": 0, "per_source_rollback_cursors": {"s": 2},
     }  # fmt: skip
 

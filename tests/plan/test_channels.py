@@ -69,6 +69,28 @@ def test_conditions_name_environments(when: str, tmp_path: Path) -> None:
     assert planned(tmp_path, text, channel=channel, environment="test").variables["vars.n"] == 1
 
 
+@pytest.mark.parametrize(
+    ("when", "environment", "warned"),
+    [
+        ("prdo", "prod", "did you mean `prod`?"),
+        ("{ env: [stage, Prod] }", "prod", "did you mean `prod`?"),
+        ("[prod, prdo]", None, "did you mean `prod`?"),
+        ("prdo", None, ""),
+        ("dev1", "dev2", ""),
+        ("stage", "prod", ""),
+    ],
+)
+def test_a_condition_that_misspells_an_environment_is_a_warning(
+    when: str, environment: str | None, warned: str, tmp_path: Path
+) -> None:
+    """It names the active environment, or one that is named before, but for a letter."""
+    write(tmp_path, f"{HEAD}vars: {{ static: {{ n: {{ type: int, default: 2, when: {when} }} }} }}\n", "k.channel.yaml")
+    text = PIPELINE.replace("name: shop", "name: shop, vars: { n: 1 }")
+    found = problems(tmp_path, text, channel=str(tmp_path / "k.channel.yaml"), environment=environment)
+    assert [item.code.id for item in found] == (["W106"] if warned else [])
+    assert all(warned in f"{item.message} {item.help}" for item in found)
+
+
 def test_blocks_may_be_empty_and_have_notes(tmp_path: Path) -> None:
     assert not said(tmp_path, HEAD + "config:\n  fixed:\n  _notes: none\nvars:\n  static: { _notes: later }\n")
 

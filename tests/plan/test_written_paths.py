@@ -352,3 +352,22 @@ def test_compressed_names_without_a_codec_do_not_run_yet(tmp_path: Path) -> None
     assert {item.code.id for item in found} == {"E400"}
     shown = [item.message.partition("(`")[2].partition("`")[0] for item in found]
     assert shown == ["in/*.CSV.ZIP", "o.csv.br", "d.csv.br"]
+
+
+@pytest.mark.parametrize(("on_no_match", "codes"), [("error", ["E216"]), ("warn", []), ("skip", [])])
+def test_a_pattern_of_compressed_names_that_nothing_matches_is_as_on_no_match_says(
+    on_no_match: str, codes: list[str], tmp_path: Path
+) -> None:
+    glob = f'glob: "in/*.zip"\n      files: {{ on_no_match: {on_no_match} }}'
+    plan = planned(tmp_path, outputs("fine.csv").replace("path: orders.csv", glob))
+
+    def found() -> list[str]:
+        discovered = inputs.discover(plan)
+        both = [*inputs.missing(plan, discovered), *pending.pending(plan, lambda: discovered)]
+        return [item.code.id for item in both]
+
+    assert found() == codes
+    assert [item.code.id for item in pending.pending(plan)] == (["E400"] if codes else [])
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.zip").write_bytes(b"PK")
+    assert found() == ["E400"]

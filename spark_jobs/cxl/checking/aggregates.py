@@ -113,7 +113,8 @@ class _Aggregate:
                 )
             case ast.EmitSystem():
                 path = ".".join((statement.namespace, *statement.keys))
-                self._refuse(statement, f"`emit ${path}` is not permitted inside an aggregate transform", None)
+                _, help_text = checker.system_refusal(statement)
+                self._refuse(statement, f"`emit ${path}` is not permitted inside an aggregate transform", help_text)
             case ast.Trace() | ast.Evaluate() | ast.Fn():
                 # They have no effect on groups, but their mistakes are mistakes.
                 checker.Statements(self.row).statement(statement)

@@ -160,23 +160,8 @@ class Statements:
         return typed.EmitMeta(statement.place, slot, statement.key, value)
 
     def _emit_system(self, statement: ast.EmitSystem) -> None:
-        """Nothing but state nodes writes system values (decisions 72 and 76)."""
-        space, key = statement.namespace, statement.keys[-1]
-        path = ".".join((space, *statement.keys))
-        if space == "meta":
-            message, help_text = f"emit ${path} is not valid", f"write `emit meta {key} = …`"
-        elif space in ("pipeline", "source", "record"):
-            message = f"emit ${path} is not valid in this node"
-            help_text = f"${space} variables are written by `state` nodes; `emit {key} = …` writes a field"
-        elif space == "vars":
-            message, help_text = (
-                f"emit ${path} is not valid: $vars is read-only",
-                f"write a field with `emit {key} = …`",
-            )
-        elif space == "ck":
-            message, help_text = f"emit ${path} is not valid: $ck is reserved", "correlation keys are the engine's own"
-        else:
-            message, help_text = f"emit ${path} is not valid", f"write a field with `emit {key} = …`"
+        """Nothing but state nodes writes system values."""
+        message, help_text = system_refusal(statement)
         self.session.unresolved(message, statement.name_place, help_text)
         self.session.check(statement.value)
 
@@ -231,6 +216,22 @@ class Statements:
         self.environment.leave()
         limit = self.session.scope.max_expansion
         return typed.Each(statement.place, slot, statement.name, source, statement.outer, body, limit)
+
+
+def system_refusal(statement: ast.EmitSystem) -> tuple[str, str]:
+    """Why a program cannot write a system value, and what can."""
+    space, key = statement.namespace, statement.keys[-1]
+    path = ".".join((space, *statement.keys))
+    if space == "meta":
+        return f"emit ${path} is not valid", f"write `emit meta {key} = …`"
+    if space in ("pipeline", "source", "record"):
+        help_text = f"${space} variables are written by `state` nodes; `emit {key} = …` writes a field"
+        return f"emit ${path} is not valid in this node", help_text
+    if space == "vars":
+        return f"emit ${path} is not valid: $vars is read-only", f"write a field with `emit {key} = …`"
+    if space == "ck":
+        return f"emit ${path} is not valid: $ck is reserved", "correlation keys are the engine's own"
+    return f"emit ${path} is not valid", f"write a field with `emit {key} = …`"
 
 
 def _own_column(session: Session, name: str, place: ast.Place) -> typed.Expression | None:

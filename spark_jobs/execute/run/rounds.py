@@ -316,10 +316,18 @@ class Rounds:
         rejected = findings.joined([self.blame.groups, self._of_rows], self.run.scratch).num_rows
         if rejected or self.retracted or self.too_large:
             logs.LOG.info("correlation: %s", self._summary(rejected))
+        retract = {
+            "iterations": self.retractions,
+            "groups_recomputed": self.retracted,
+            "output_rows_retracted_total": self.taken_back,
+            "degrade_fallback_count": 0,
+        }
         products.rounds = {
             "passes": self.count + 1,
             "rejected_groups": rejected,
             "oversized_groups": self.too_large,
+            "retract": retract,
+            # The names of before, for a release.
             "retract.iterations": self.retractions,
             "retract.groups_recomputed": self.retracted,
             "retract.records_taken_back": self.taken_back,

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.tasks.roots import KeptRange
     from spark_jobs.execute.tasks.spec import JobSpec
+    from spark_jobs.nodes.operator import Text
     from spark_jobs.nodes.source.run import Source
     from spark_jobs.nodes.source.split_origin import SplitInput
     from spark_jobs.nodes.terms.needs import Need, Rows
@@ -82,7 +83,7 @@ class Task(failing.Failing):
     def log(
         self,
         level: str,
-        line: str | Callable[[], str],
+        line: Text | Callable[[], Text],
         about: tuple[batches.Batch, int] | None = None,
         *,
         shows_place: bool = False,
@@ -94,11 +95,13 @@ class Task(failing.Failing):
             self.report.logs_left_out += 1
             return
         known = {} if about is None else self._about(*about)
-        if about is not None and shows_place:
+        made = line() if callable(line) else line
+        text, *behind = (made,) if isinstance(made, str) else made
+        if about is not None and (shows_place or behind):
             known |= _place(*about)
-        self._log(report.LogLine(level, line if isinstance(line, str) else line(), **known))
+        self._log(report.LogLine(level, text, behind_rows=tuple(behind), **known))
 
-    def _about(self, batch: batches.Batch, row: int) -> dict[str, int]:
+    def _about(self, batch: batches.Batch, row: int) -> dict[str, Any]:
         """With correlation keys the number of a record, or of the row of an aggregate."""
         if self.spec.run.groups is None:
             return {}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from spark_jobs.cxl import engine, values
+from spark_jobs.cxl.failure import Category
 from spark_jobs.nodes.records import batches
 from spark_jobs.nodes.transform.step import ON_ERROR, PER_RECORD, PLACEHOLDER, SHOWN
 
@@ -15,14 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from spark_jobs.cxl import failure, types
-    from spark_jobs.nodes.operator import Operator
+    from spark_jobs.nodes.operator import Operator, Text
     from spark_jobs.nodes.records.batches import Batch
     from spark_jobs.nodes.transform.step import LogDirective, TransformStep
 
 
 #: The level of a line, and what writes it: a run takes some lines of each task, and most are never written. Behind them
 #: stands the row of a batch that fails, where the line is about that.
-Line: TypeAlias = "tuple[str, Callable[[], str]] | tuple[str, Callable[[], str], tuple[Batch, int]]"
+Line: TypeAlias = "tuple[str, Callable[[], Text]] | tuple[str, Callable[[], Text], tuple[Batch, int]]"
+#: The placeholder that shows why a record failed, with its row, as the dead-letter file does.
+_DETAIL = "_cxl_dlq_error_detail"
 
 
 class Logged(Protocol):
@@ -37,14 +40,14 @@ class Logged(Protocol):
         """What it logs."""
 
 
-def tell(operator: Operator, lines: Iterable[Line | tuple[str, str]]) -> None:
+def tell(operator: Operator, lines: Iterable[Line | tuple[str, Text]]) -> None:
     """Give lines to the run's log, unless an earlier job has."""
     if not operator.silent:
         for line in lines:
             operator.context.log(*line)
 
 
-def once(step: TransformStep, when: str, around: Mapping[str, Any]) -> list[tuple[str, str]]:
+def once(step: TransformStep, when: str, around: Mapping[str, Any]) -> list[tuple[str, Text]]:
     """(level, line) of the directives that stand before or after the whole transform."""
     known = _of_step(step) | {name: around[path] for name, path in SHOWN.items() if path in around}
     return [(entry.level, _filled(entry, known)) for entry in step.log if entry.when == when]
@@ -99,7 +102,7 @@ def _line(
     row: int,
     shown: Sequence[tuple[str, types.Type]],
     failed: failure.Failure | None = None,
-) -> str:
+) -> Text:
     """A line about a record; counters are null where nothing says so far."""
     names = batch.data.schema.names
     known = {name: batches.value_at(batch, name, row, static) for name, static in shown if name in names}
@@ -107,8 +110,11 @@ def _line(
         value = around.get(path)
         known[name] = value[row].as_py() if isinstance(value, (pa.Array, pa.ChunkedArray)) else value
     if failed is not None:
+        field = f"field '{failed.field}': " if failed.field else ""
+        is_plain = failed.category == Category.VALIDATION
         known["_cxl_dlq_error_category"] = str(failed.category)
-        known["_cxl_dlq_error_detail"] = failed.detail
+        known[_DETAIL] = failed.detail if is_plain else field + failed.detail
+        return _filled(entry, known | _of_step(step), has_row=not is_plain)
     return _filled(entry, known | _of_step(step))
 
 
@@ -117,9 +123,26 @@ def _of_step(step: Logged) -> dict[str, Any]:
     return {"_transform_name": step.name, "_transform_duration_ms": None}
 
 
-def _filled(entry: LogDirective, known: dict[str, Any]) -> str:
-    """The message with its placeholders filled in (unknown ones stay), and ` name=value` for each of `fields`."""
-    text = PLACEHOLDER.sub(
-        lambda m: values.text_of(known[m.group(1)]) if m.group(1) in known else m.group(0), entry.message
-    )
-    return text + "".join(f" {name}={values.text_of(known.get(name))}" for name in entry.fields)
+def _filled(entry: LogDirective, known: dict[str, Any], *, has_row: bool = False) -> Text:
+    """The message with its placeholders filled in (unknown ones stay), and ` name=value` for each of `fields`.
+
+    `has_row`: the number of the record's row is known when all have been counted; it stands before what failed.
+    """
+    pieces = [""]
+
+    def put(name: str, text: str) -> None:
+        if has_row and name == _DETAIL:
+            pieces.append("")
+        pieces[-1] += text
+
+    at = 0
+    for found in PLACEHOLDER.finditer(entry.message):
+        name = found.group(1)
+        pieces[-1] += entry.message[at : found.start()]
+        put(name, values.text_of(known[name]) if name in known else found.group(0))
+        at = found.end()
+    pieces[-1] += entry.message[at:]
+    for name in entry.fields:
+        pieces[-1] += f" {name}="
+        put(name, values.text_of(known.get(name)))
+    return pieces[0] if len(pieces) == 1 else tuple(pieces)

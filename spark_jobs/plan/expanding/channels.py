@@ -115,6 +115,8 @@ class Channel:
     used: set[str] = field(default_factory=set)
     #: The variables that the pipeline does not declare, by namespace and name, with their places.
     added: list[tuple[str, str, Span]] = field(default_factory=list)
+    #: The environments that its conditions name.
+    environments: list[str] = field(default_factory=list)
 
 
 def find(named: str, folders: list[Path]) -> Path | None:
@@ -326,4 +328,35 @@ def _applies(channel: Channel, when: Entry, environment: str | None, found: Diag
     for problem in problems:
         message = f'channel "{channel.name}": in `when`, {problem.message}'
         found.add(codes.E112.at(problem.span, message, help=problem.help))
-    return condition is not None and environment in condition.env
+    if condition is None:
+        return False
+    _warn_of_names(channel, when, condition.env, environment, found)
+    return environment in condition.env
+
+
+def _warn_of_names(
+    channel: Channel, when: Entry, names: list[str], environment: str | None, found: Diagnostics
+) -> None:
+    """W106 for a name that is nearly that of the active environment, or one that the channel has named before.
+
+    Environments are declared nowhere, so a name alone is never wrong.
+    """
+    known = [environment] if environment else []
+    for name in names:
+        meant = next((other for other in (*known, *channel.environments) if _is_nearly(name, other)), None)
+        if meant is not None and name not in known and name not in channel.environments:
+            message = (
+                f'channel "{channel.name}": `when` names the environment `{name}`, which is nearly `{meant}`: '
+                "there the entry does not apply"
+            )
+            found.add(codes.W106.at(when.key, message, help=f"did you mean `{meant}`?"))
+        else:
+            channel.environments.append(name)
+
+
+def _is_nearly(name: str, other: str) -> bool:
+    """Whether one is the other misspelt: in one letter, or in upper and lower case; `dev1` and `dev2` are two names."""
+    letters, others = ("".join(c for c in text if not c.isdigit()) for text in (name.casefold(), other.casefold()))
+    if letters == others:
+        return name != other and name.casefold() == other.casefold()
+    return nearest.nearest(name, [other]) is not None and nearest.distance(name.casefold(), other.casefold()) == 1

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from socketserver import BaseServer
     from typing import Any, TextIO
 
-    from spark_jobs.execute.tasks.report import LogLine
+    from spark_jobs.execute.tasks.report import LogLine, Notice
 
 #: The levels of pipelines and of `--log-level`.
 LEVELS = tracing.LEVELS
@@ -143,6 +143,17 @@ class _JsonLines(logging.Formatter):
         if record.exc_info:
             line["traceback"] = visible(self.formatException(record.exc_info), keep="\n")
         return json.dumps(line, ensure_ascii=False)
+
+
+def tell(notices: Iterable[Notice], file_of: Callable[[int, int], str], rows_before: Mapping[int, int]) -> None:
+    """Write warnings of what users should know; one about values has their number, and the place of the first."""
+    for notice in notices:
+        text = notice.text
+        if notice.count:
+            row = rows_before.get(notice.split, 0) + notice.row + 1
+            place = f"{file_of(notice.split, notice.source)}, row {row}"
+            text = f"{text.format(count=notice.count)}; the first is '{notice.shown}' of {place}"
+        LOG.warning("%s", text)
 
 
 def write(lines: Iterable[LogLine], file_of: Callable[[int, int], str], rows_before: Mapping[int, int]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from spark_jobs.execute.tasks.report import LogLine
+from spark_jobs.execute.tasks.report import LogLine, Notice
 from spark_jobs.nodes.records.ledger import Counters
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ class Tally:
     failures: list[FirstFailure] = field(default_factory=list)
     broken: list[Broken] = field(default_factory=list)
     logs: list[LogLine] = field(default_factory=list)
+    #: What users should know, by its text.
+    notices: dict[str, Notice] = field(default_factory=dict)
 
     def add(self, job: int, report: TaskReport) -> None:
         """Add the report of a task."""
@@ -62,6 +64,9 @@ class Tally:
         if report.broken:
             self.broken.append(report.broken)
         self.logs += report.logs
+        for notice in report.notices:
+            known = self.notices.get(notice.text)
+            self.notices[notice.text] = notice if known is None else known.and_also(notice)
         if report.logs_left_out:
             self.logs.append(LogLine("warn", f"{report.logs_left_out} more log lines of this task are left out"))
         self.payload_bytes += report.payload_bytes

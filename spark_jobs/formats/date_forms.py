@@ -46,6 +46,11 @@ def to_datetime(text: str, date_formats: tuple[str, ...] = ()) -> datetime:
     raise ValueError(f"'{text}' is no date of a known form")
 
 
+def writing_problem(form: str) -> str | None:
+    """Why a date format cannot be used to write with, or None when it can."""
+    return language.complaint(form)
+
+
 def format_problem(form: str) -> str | None:
-    """Why a date format cannot be used, or None when it can."""
+    """Why a date format cannot be used to read with, or None when it can."""
     return language.complaint(form) or language.gap(form)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_jobs.formats import encoding, format, splits, stretch
@@ -31,6 +31,7 @@ class SplitOutcome:
             not consistent, what its splits gave must be thrown away and read again with `Reader.exact_splits`.
         has_news: whether there are undeclared names that the plan of the file does not know (`FilePlan.known`); reading
             may have ended there.
+        warnings: what a user should know of a file that is read all the same, its name included.
     """
 
     start: int = 0
@@ -38,6 +39,7 @@ class SplitOutcome:
     records: int = 0
     is_consistent: bool = True
     has_news: bool = False
+    warnings: list[str] = field(default_factory=list)
 
 
 class _Range:

@@ -133,6 +133,15 @@ class Context(Protocol):
         line that shows its row in its midst comes in the pieces between which `row N:` is to stand.
         """
 
+    def notice(self, text: str, batch: Batch, values: Mapping[int, str]) -> None:
+        """Have the run warn of values of some rows, as one with all others of the same text.
+
+        Args:
+            text: what is to be said; its `{count}` is how many values there are of all tasks.
+            batch: the records.
+            values: the values, by their rows.
+        """
+
     def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:
         """Give rows to an exchange."""
 

@@ -151,3 +151,27 @@ def test_dates_are_written(kind: str, order: str, tmp_path: Path) -> None:
     outcome = pipelines.run(tmp_path).result
     assert outcome.error is None
     assert WRITTEN[kind](pipelines.outputs(tmp_path)["o"]) == GERMAN
+
+
+@pytest.mark.parametrize("kind", ["csv", *WRITTEN])
+def test_a_part_of_a_date_is_written(kind: str, tmp_path: Path) -> None:
+    fields = (
+        "{ name: d, type: date, start: 0, width: 30, format: '%m.%Y' }, "
+        "{ name: t, type: datetime, start: 30, width: 30, format: '%H:%M' }"
+    )
+    layout = f"schema: {{ fields: [{fields}] }}"
+    text = f"""
+        pipeline: {{ name: p }}
+        nodes:
+          - {{ type: source, name: s, config: {{ type: csv, path: in.csv, schema: {{ d: date, t: date_time }} }} }}
+          - {{ type: transform, name: x, input: s, config: {{ cxl: "emit f = t.format_date('%H:%M')" }} }}
+          - {{ type: output, name: o, input: s, config: {{ type: {kind}, path: out/o, {layout} }} }}
+          - {{ type: output, name: f, input: x, config: {{ type: csv, path: out/f, include_unmapped: false }} }}
+    """
+    pipelines.write(tmp_path, {"pipeline.yaml": text, "in.csv": "d,t\n2026-05-01,2026-05-01T09:30:00\n"})
+    outcome = pipelines.run(tmp_path).result
+    assert outcome.error is None
+    found = pipelines.outputs(tmp_path)
+    of_csv = {"csv": lambda data: [tuple(line.split(",")) for line in data.decode().splitlines()[1:]]}
+    assert {**WRITTEN, **of_csv}[kind](found["o"]) == [("05.2026", "09:30")]
+    assert found["f"] == b"f\n09:30\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
@@ -12,6 +12,7 @@ from spark_jobs.formats import format, reading, registry, splits
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import Reading, SourceColumn
 from spark_jobs.scan import files
+from spark_jobs.scan.compression import Compression
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 Record = list[str | None]
 #: A tag with its elements.
 Segment = tuple[str, list[str]]
-TAGS = st.sampled_from(["BGM", "N1", "LIN", "PO1", "FTX", "X"])
+TAGS = st.sampled_from(["BGM", "N1", "LIN", "PO1", "FTX", "2A", "837"])
+LETTERS = st.sampled_from(["BGM", "LIN", "FTX", "NAD", "unb"])
 
 
 @dataclass
@@ -30,6 +32,7 @@ class Result:
 
     records: list[Record]
     problem: str | None = None
+    warnings: list[str] = field(default_factory=list)
 
 
 def read(name: str, path: Path, data: bytes, *, block_bytes: int = format.BLOCK_BYTES, **options: Any) -> Result:
@@ -40,7 +43,7 @@ def read(name: str, path: Path, data: bytes, *, block_bytes: int = format.BLOCK_
     fields = reader.fields
     result = Result([])
     try:
-        scan = reader.plan(fields, [files.describe(str(path), path.name)], OnUnmapped.REJECT)
+        scan = reader.plan(fields, [_described(path)], OnUnmapped.REJECT)
         wanted = Reading(tuple(SourceColumn(field, types.STRING) for field in fields), block_bytes=block_bytes)
         for split in splits.plan(scan.files, 16):
             outcome = reading.SplitOutcome()
@@ -48,6 +51,7 @@ def read(name: str, path: Path, data: bytes, *, block_bytes: int = format.BLOCK_
                 assert block.first_row == len(result.records)
                 assert block.count == block.batch.num_rows > 0
                 result.records += [list(record.values()) for record in block.batch.to_pylist()]
+            result.warnings += outcome.warnings
             assert outcome.records == len(result.records)
     except FormatError as problem:
         result.problem = str(problem)
@@ -58,3 +62,8 @@ def record(tag: str, reference: str, kind: str, elements: Sequence[str], width: 
     """The record of a segment."""
     cells = [element or None for element in elements]
     return [tag, reference, kind, *cells, *[None] * (width - len(cells))]
+
+
+def _described(path: Path) -> files.InputFile:
+    found = files.describe(str(path), path.name)
+    return replace(found, compression=Compression.GZIP) if path.suffix == ".gz" else found

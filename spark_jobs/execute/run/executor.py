@@ -289,7 +289,9 @@ def _work(run: _Run, opening: _SessionOpening, wanted: targets.Targets, draft: D
             run.work.all_jobs(spark)
     finally:
         if run.work:
-            logs.write(run.tally.logs, run.work.products.inputs.file_name, run.work.products.rows_before)
+            places = run.work.products.inputs.file_name, run.work.products.rows_before
+            logs.write(run.tally.logs, *places)
+            logs.tell(run.tally.notices.values(), *places)
     products = run.work.products
     dropped.tell(_rows(run.plan, products), products.letters)
     _log_around(run, transform.AFTER)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import zlib
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -167,6 +167,33 @@ class LogLine:
     behind_rows: tuple[str, ...] = ()
 
 
+@dataclass(slots=True)
+class Notice:
+    """What a user should know of a run that goes on: of a file, or of some values of its records.
+
+    Args:
+        text: what; that of values has a place for their number.
+        count: how many values it is about; 0: no values.
+        source: the source of the record with the first of them.
+        split: where that was read.
+        row: its place there.
+        shown: the first of them.
+    """
+
+    text: str
+    count: int = 0
+    source: int = -1
+    split: int = -1
+    row: int = -1
+    shown: str = ""
+
+    def and_also(self, other: Notice) -> Notice:
+        """Both as one, where they are about the same."""
+        places = [(each.source, each.split, each.row) for each in (self, other)]
+        first = self if places[0] <= places[1] else other
+        return replace(first, count=self.count + other.count)
+
+
 @dataclass
 class TaskReport:
     """A task's report."""
@@ -182,6 +209,7 @@ class TaskReport:
     broken: Broken | None = None
     logs: list[LogLine] = field(default_factory=list)
     logs_left_out: int = 0
+    notices: list[Notice] = field(default_factory=list)
     #: The records that came to outputs.
     reached: Bits | None = None
     #: Files with what this task found of correlation groups.
@@ -208,6 +236,7 @@ class TaskReport:
             letters["per_source"] = {int(number): count for number, count in letters["per_source"].items()}
             fields["letters"] = Letters(**letters)
         fields["logs"] = [LogLine(**line) for line in fields["logs"]]
+        fields["notices"] = [Notice(**notice) for notice in fields["notices"]]
         if fields["failure"]:
             told = fields["failure"]
             told["record"] = told["record"] and [tuple(pair) for pair in told["record"]]

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.terms.needs import Need, Rows
     from spark_jobs.plan.physical import regions
 
+#: So much is shown of a value that a warning is about.
+_MOST_SHOWN = 100
+
 
 class Task(failing.Failing):
     """The context of one task's operators."""
@@ -129,6 +132,19 @@ class Task(failing.Failing):
             self.report.logs.append(line)
         else:
             self.report.logs_left_out += 1
+
+    def notice(self, text: str, batch: batches.Batch, values: Mapping[int, str]) -> None:
+        """Tell of values of a batch's rows what is the same for all; `text` has a place for their number."""
+        rows = np.array(list(values), dtype=np.int64)
+        places = [column.to_numpy() for column in batch.origin.identify(batch, pa.array(rows))]
+        first = int(np.lexsort(places[::-1])[0])
+        source, split, row = (int(column[first]) for column in places)
+        found = report.Notice(text, len(rows), source, split, row, values[int(rows[first])][:_MOST_SHOWN])
+        known = next((each for each in self.report.notices if each.text == text), None)
+        if known is None:
+            self.report.notices.append(found)
+        else:
+            self.report.notices[self.report.notices.index(known)] = known.and_also(found)
 
     def reach(self, batch: batches.Batch) -> None:
         """Note records that are written."""
@@ -243,6 +259,7 @@ class Task(failing.Failing):
             watermark = watermarks.get(place.number, 0)
             told = report.Measure(place.number, found.records, size, found.is_consistent, watermark, found.has_news)
             self.report.splits.append(told)
+            self.report.notices += map(report.Notice, found.warnings)
 
     def receive(self, exchange: regions.Exchange, parcels: Iterator[tuple[int, bytes]]) -> None:
         """Push a partition of an exchange through its region."""

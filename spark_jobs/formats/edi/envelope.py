@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from spark_jobs.formats.edi.settings import Trailers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import re
+    from collections.abc import Callable, Sequence
 
     from spark_jobs.formats.edi.segments import Signs
 
@@ -37,6 +40,9 @@ class Message:
 class Envelope(ABC):
     """Follows the envelope of a file's interchanges, service segment by service segment.
 
+    Args:
+        trailers: what becomes of counts and references in trailers that do not fit.
+
     Attributes:
         is_open: whether an interchange is open.
         message: the open message; None outside of messages.
@@ -52,9 +58,33 @@ class Envelope(ABC):
     #: The sections of `$doc` that the levels below the interchange are.
     levels: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self) -> None:
+    #: What tags look like, and how messages say so.
+    tag: ClassVar[re.Pattern[bytes]]
+    tags: ClassVar[str]
+
+    def __init__(self, trailers: Trailers = Trailers.ERROR) -> None:
         self.is_open = False
         self.message: Message | None = None
+        self._trailers = trailers
+        self._warnings: list[str] = []
+
+    def taken(self) -> list[str]:
+        """What was found wrong with the last service segment without ending the file."""
+        found, self._warnings = self._warnings, []
+        return found
+
+    def _check(self, check: Callable[..., None], *about: Any) -> None:
+        """Check a count or a reference of a trailer.
+
+        Raises:
+            Broken: it does not fit, which ends the file.
+        """
+        try:
+            check(*about)
+        except Broken as problem:
+            if self._trailers is Trailers.ERROR:
+                raise
+            self._warnings.append(str(problem))
 
     @abstractmethod
     def signs(self, head: bytes) -> tuple[Signs, int]:
@@ -82,8 +112,8 @@ def element(segment: Sequence[str], number: int) -> str:
     return segment[number] if number < len(segment) else ""
 
 
-def check_count(segment: Sequence[str], actual: int, what: str) -> None:
-    """The first element of a trailer is how many there are of something.
+def check_count(segment: Sequence[str], actual: int, what: str, allowed: int | None = None) -> None:
+    """The first element of a trailer is how many there are of something, or another number that stands for it.
 
     Raises:
         Broken: it is not.
@@ -91,7 +121,7 @@ def check_count(segment: Sequence[str], actual: int, what: str) -> None:
     written = element(segment, 1).strip()
     if not (written.isascii() and written.isdigit()):
         raise Broken(f"the count of {what} is '{written}', which is no number; there are {actual}")
-    if int(written[-18:]) != actual or written[:-18].strip("0"):
+    if int(written[-18:]) not in (actual, allowed) or written[:-18].strip("0"):
         raise Broken(f"the count of {what} is {written}, but there are {actual}")
 
 

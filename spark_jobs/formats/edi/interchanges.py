@@ -1,11 +1,13 @@
 """Reads files of interchanges, whatever their envelope: a record for each segment of a message (spec/formats.md 7).
 
 A file has one interchange or several, each with its own delimiters. It is read as a whole by one task, for only reading
-it tells which message a segment belongs to.
+it tells which message a segment belongs to. How its text is had is found first: its encoding, and whether its lines are
+of one width.
 """
 
 from __future__ import annotations
 
+import codecs
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
@@ -15,9 +17,11 @@ import pyarrow.compute as pc
 from spark_jobs.cxl import failures
 from spark_jobs.formats import encoding, names, reader, reading, stretch
 from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped
+from spark_jobs.formats.edi import segments, wrapped
 from spark_jobs.formats.edi.documents import Documents
 from spark_jobs.formats.edi.envelope import HEAD_BYTES, Broken
-from spark_jobs.formats.edi.portions import BrokenFile, InterchangeFile, Window
+from spark_jobs.formats.edi.portions import BrokenFile, InterchangeFile
+from spark_jobs.formats.edi.wrapped import UnwrappedStream, Wrap
 from spark_jobs.formats.records import RecordShape
 from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError
@@ -32,7 +36,15 @@ if TYPE_CHECKING:
     from spark_jobs.formats.reading import SplitOutcome
     from spark_jobs.formats.splits import Split
     from spark_jobs.formats.stretch import ByteStream
+    from spark_jobs.scan.changes import Stream
     from spark_jobs.scan.files import InputFile
+
+#: What shows how a file is wrapped: two lines, and a header that they may cut in many.
+_LOOKED_AT_BYTES = 2 * wrapped.MOST_LINE_BYTES + 8
+_HEAD_LINES = 3
+_READ_BYTES = 1 << 20
+#: So many warnings are told of one file.
+_MOST_WARNINGS = 20
 
 
 @dataclass(frozen=True)
@@ -81,30 +93,80 @@ class InterchangeReader(reader.Reader):
 
     def _start(self, file: InputFile) -> tuple[int, int]:
         """The digest of a file's ends, and where its first segment begins in it."""
-        charset = self.options.encoding
         with changes.opened(file) as raw:
             edges = raw.edges()
-            is_utf8 = encoding.is_utf8(charset)
-            stream: ByteStream = raw if is_utf8 else encoding.Utf8Stream(raw, charset)
-            head = Window(stream, 0).look(HEAD_BYTES)
-        start = stretch.records_start(head, is_marked=is_utf8 or not encoding.takes_mark(charset))
+            text = self._text(file, raw)
+            raw.seek(0)
+            begin = text.start if text.wrap else 0
+            head = _exactly(text.stream(raw, begin), HEAD_BYTES)
+        start = stretch.records_start(head, is_marked=text.is_utf8 or not encoding.takes_mark(text.charset))
         try:
             if head[start:]:
                 self.envelope().signs(head[start:])
         except Broken as problem:
-            raise self._error(BrokenFile(str(problem), 1, "", start), file) from None
-        return edges, start
+            raise self._error(BrokenFile(str(problem), 1, "", start), file, text) from None
+        return edges, begin + start
+
+    def charset_of(self, head: bytes) -> str | None:
+        """The encoding that the header of a file names where the options name none."""
+        return None
+
+    def _text(self, file: InputFile, raw: Stream) -> _Text:
+        """How the text of a file is had, by its beginning, where `raw` stands; the whole is read where that counts.
+
+        Raises:
+            FormatError: the file cannot be read.
+        """
+        head = _exactly(raw, _LOOKED_AT_BYTES)
+        charset = self.options.encoding
+        if charset is None:
+            named = self.charset_of(head)
+            charset = "utf-8" if named is None or _is_utf8(file) else named
+        start = stretch.records_start(head) if encoding.is_utf8(charset) else 0
+        if not "ISA~".encode(charset).endswith(b"ISA~"):
+            return _Text(charset)
+        head = head[start:]
+        wrap = wrapped.candidate(head)
+        if wrap is None:
+            return _Text(charset)
+        try:
+            signs, before = self.envelope().signs(head[:HEAD_BYTES])
+            if signs.terminator in segments.LINE_ENDS:
+                return _Text(charset)
+        except Broken:
+            pass  # the header may be cut in two, which its lines tell
+        text = wrap.text(head[: _HEAD_LINES * HEAD_BYTES])
+        try:
+            signs, before = self.envelope().signs(text[:HEAD_BYTES])
+        except Broken:
+            return _Text(charset)
+        # Of two lines the first may be any; of more they all have to agree, or the header itself is cut in two.
+        is_cut = text.find(signs.terminator, before) >= wrap.line
+        with changes.opened(file) as again:
+            again.seek(start)
+            lines = wrap.lines(again)
+        return _Text(charset, wrap, start) if lines >= (1 if is_cut else 2) else _Text(charset)
 
     def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
         """The blocks of a file; its counts and references are checked on the way."""
         shape = RecordShape(wanted, file_plan.columns, has_nulls=True)
         with changes.opened(file_plan.file) as stream:
-            part = reading.bytes_of(split, file_plan, self.options.encoding, stream, outcome)
+            how = self._text(file_plan.file, stream)
+            stream.seek(0)
+            part = reading.bytes_of(split, file_plan, how.charset, stream, outcome)
+            if how.wrap is not None:
+                part = how.stream(stream, file_plan.data_start)
             most, envelope = self.options.max_elements, self.envelope()
             text = InterchangeFile(part, file_plan.data_start, envelope, most, wanted.block_bytes)
             documents = Documents(wanted, envelope)
+            warned = 0
             try:
                 for portion in text.portions():
+                    for warning in portion.warnings:
+                        warned += 1
+                        if warned <= _MOST_WARNINGS:
+                            told = self._told(warning, file_plan.data_start, how)
+                            outcome.warnings.append(f"{file_plan.file.name}: {told}; it is read on")
                     for header in portion.headers:
                         documents.check(header)
                     count = len(portion.which)
@@ -121,10 +183,69 @@ class InterchangeReader(reader.Reader):
                     block.documents = found
                     yield block
             except BrokenFile as problem:
-                raise self._error(problem, file_plan.file) from None
+                raise self._error(problem, file_plan.file, how, file_plan.data_start) from None
+            if warned > _MOST_WARNINGS:
+                others = f"{warned - _MOST_WARNINGS} more counts and references do not fit"
+                outcome.warnings.append(f"{file_plan.file.name}: {others}")
 
-    def _error(self, problem: BrokenFile, file: InputFile) -> FormatError:
-        unit = "byte" if encoding.is_utf8(self.options.encoding) else "byte of its text as UTF-8"
+    def _error(self, problem: BrokenFile, file: InputFile, text: _Text, start: int = 0) -> FormatError:
+        return FormatError(f"broken {self.title}: {self._told(problem, start, text)}", file.name)
+
+    def _told(self, problem: BrokenFile, start: int, text: _Text) -> str:
+        """What is wrong with a segment, and where it is in a file whose text begins there."""
+        unit, offset = "byte", problem.offset
+        if not text.is_utf8:
+            unit = "byte of its text as UTF-8"
+        elif text.wrap is not None:
+            offset = start + text.wrap.offset(offset - start)
         tag = f" ({problem.tag})" if problem.tag else ""
-        place = f"segment {problem.number}{tag} at {unit} {problem.offset}"
-        return FormatError(f"broken {self.title}: {place}: {problem.message}", file.name)
+        return f"segment {problem.number}{tag} at {unit} {offset}: {problem.message}"
+
+
+@dataclass(frozen=True)
+class _Text:
+    """How the text of a file is had of its bytes.
+
+    Args:
+        charset: the encoding.
+        wrap: how its lines are wrapped; None where line ends are as they are.
+        start: where the first of them begins.
+    """
+
+    charset: str
+    wrap: Wrap | None = None
+    start: int = 0
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether its bytes are read as they are."""
+        return encoding.is_utf8(self.charset)
+
+    def stream(self, raw: Stream, start: int) -> ByteStream:
+        """The text as UTF-8, from a place on; `raw` stands at the beginning of the file."""
+        if self.is_utf8:
+            raw.seek(start)
+            return raw if self.wrap is None else UnwrappedStream(raw, self.wrap)
+        whole: ByteStream = raw if self.wrap is None else UnwrappedStream(raw, self.wrap)
+        return encoding.Utf8Stream(whole, self.charset, start)
+
+
+def _exactly(stream: ByteStream, size: int) -> bytes:
+    """So many bytes, fewer at the end alone."""
+    data = stream.read(size)
+    while len(data) < size and (more := stream.read(size - len(data))):
+        data += more
+    return data
+
+
+def _is_utf8(file: InputFile) -> bool:
+    """Whether all of a file is text in UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with changes.opened(file) as raw:
+        try:
+            while data := raw.read(_READ_BYTES):
+                decoder.decode(data)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return False
+    return True

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _WINDOW_BYTES = 1 << 20
 #: Where delimiters have changed, they may soon do so again.
 _FIRST_WINDOW_BYTES = 8 << 10
+_NO_TAG = "the segment has to begin with a tag of"
+#: How many characters are shown of what stands where a tag belongs.
+_MOST_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Portion:
         owners: for each of them its message, by its place in `messages`.
         messages: what wraps them.
         headers: those that are among the segments.
+        warnings: what is wrong with some segments and does not end the run.
     """
 
     segments: Segments
@@ -55,6 +59,7 @@ class Portion:
     owners: Places
     messages: list[Message]
     headers: list[Header]
+    warnings: list[BrokenFile]
 
     def column(self, field: int) -> pa.StringArray:
         """The texts of a field of the records: tag, reference, type, and the elements."""
@@ -66,7 +71,12 @@ class Portion:
 
 
 class Window:
-    """The bytes of a file that are taken apart."""
+    """The bytes of a file that are taken apart.
+
+    Args:
+        stream: the text of the file, as UTF-8.
+        offset: where it begins in the file.
+    """
 
     def __init__(self, stream: ByteStream, offset: int) -> None:
         self._stream = stream
@@ -95,10 +105,10 @@ class Window:
         self._at += size
 
     def next_head(self) -> bytes:
-        """The beginning of the next segment, line ends before it left out; empty where the file ends."""
+        """The beginning of the next segment, white space before it left out; empty where the file ends."""
         while True:
             head = self.look(HEAD_BYTES)
-            rest = head.lstrip(segments.LINE_ENDS)
+            rest = head.lstrip(segments.WHITE)
             self.take(len(head) - len(rest))
             if rest or not head:
                 return self.look(HEAD_BYTES)
@@ -114,8 +124,9 @@ class InterchangeFile:
         self._codes = np.array([segments.code(tag) for tag in envelope.services], dtype=np.int64)
         self._opening = segments.code(envelope.opening)
         self._full = max(1, min(window, _WINDOW_BYTES))
-        #: How many segments there were before the window.
+        #: How many segments there were before the window, and where the last of them is over.
         self._number = 0
+        self._behind = offset
 
     def portions(self) -> Iterator[Portion]:
         """The segments of the file.
@@ -148,6 +159,7 @@ class InterchangeFile:
             is_cut = count < len(found)
             self._number += count
             self._bytes.take(int(found.behind[count - 1]) if is_cut else found.size)
+            self._behind = self._bytes.offset
             size = min(_FIRST_WINDOW_BYTES if is_cut else size * 2, self._full)
             if not self._envelope.is_open:
                 signs = None
@@ -161,6 +173,7 @@ class InterchangeFile:
         except Broken as problem:
             raise self._here(str(problem)) from None
         self._bytes.take(size)
+        self._behind = self._bytes.offset
         return signs
 
     def _grown(self, data: bytes, found: Segments, size: int) -> int:
@@ -168,13 +181,16 @@ class InterchangeFile:
         if found.size:
             self._bytes.take(found.size)
             return size
-        if len(data.lstrip(segments.LINE_ENDS)) > segments.MOST_SEGMENT_BYTES:
+        rest = data.lstrip(segments.WHITE)
+        self._bytes.take(len(data) - len(rest))
+        if len(rest) > segments.MOST_SEGMENT_BYTES:
             raise self._here(f"the segment has no end within {segments.MOST_SEGMENT_BYTES} bytes")
         if len(data) < size:
-            if data.strip(segments.LINE_ENDS):
+            if rest:
                 raise self._here("the file ends within the segment: it is truncated")
-            raise self._here(f"the file ends without {self._envelope.trailer}: it is truncated")
-        return size * 2
+            text = f"the file ends without {self._envelope.trailer}: it is truncated"
+            raise BrokenFile(text, self._number + 1, "", self._behind)
+        return size * 2 if rest else size
 
     def _here(self, message: str, after: int = 0) -> BrokenFile:
         return BrokenFile(message, self._number + 1, "", self._bytes.offset + after)
@@ -185,7 +201,8 @@ class InterchangeFile:
         is_service = np.isin(found.codes, self._codes)
         messages = [envelope.message or Message()]
         headers: list[Header] = []
-        count, problem = self._follow(found, signs, is_service, messages, headers)
+        warnings: list[BrokenFile] = []
+        count, problem = self._follow(found, signs, is_service, messages, headers, warnings)
         is_record = ~is_service | (found.codes == self._opening)
         wrong = self._wrong_segment(found, is_record)
         if wrong is not None and wrong[0] < count + (problem is not None):
@@ -195,15 +212,25 @@ class InterchangeFile:
         told = None
         if problem is not None:
             tag = "" if found.lengths[found.first[count]] == 0 else found.column(0, np.array([count]))[0].as_py()
-            told = BrokenFile(problem, self._number + count + 1, tag, self._bytes.offset + int(found.starts[count]))
-        return Portion(found, which, owners, messages, headers), told, count
+            told = self._at(found, count, "" if problem.startswith(_NO_TAG) else tag, problem)
+        told_of = [each for each in warnings if each.number <= self._number + count]
+        return Portion(found, which, owners, messages, headers, told_of), told, count
+
+    def _at(self, found: Segments, place: int, tag: str, problem: str) -> BrokenFile:
+        return BrokenFile(problem, self._number + place + 1, tag, self._bytes.offset + int(found.starts[place]))
 
     def _follow(
-        self, found: Segments, signs: Signs, is_service: Mask, messages: list[Message], headers: list[Header]
+        self,
+        found: Segments,
+        signs: Signs,
+        is_service: Mask,
+        messages: list[Message],
+        headers: list[Header],
+        warnings: list[BrokenFile],
     ) -> tuple[int, str | None]:
         """Follow the envelope; up to which segment it and the delimiters hold, and what is wrong with that one.
 
-        Notes the messages and headers on the way.
+        Notes the messages, headers and warnings on the way.
         """
         envelope = self._envelope
         services = np.flatnonzero(is_service)
@@ -215,6 +242,7 @@ class InterchangeFile:
                 envelope.take(texts, self._number + place + 1)
             except Broken as problem:
                 return place, str(problem)
+            warnings += [self._at(found, place, texts[0], text) for text in envelope.taken()]
             if texts[0] == envelope.opening:
                 messages.append(envelope.message or Message())
             elif texts[0] == envelope.header:
@@ -238,13 +266,32 @@ class InterchangeFile:
         most, longest = self._most_elements, segments.MOST_SEGMENT_BYTES
         for is_wrong, why in (
             (found.lengths[found.first] == 0, "the segment has no tag"),
+            (self._has_no_tag(found), _NO_TAG),
             (is_record & (found.counts > most), "the segment has {} elements, and max_elements is {}"),
             (found.behind - found.starts > longest + 1, f"the segment is longer than {longest} bytes"),
         ):
             if is_wrong.any():
                 place = int(np.argmax(is_wrong))
-                wrong.append((place, why.format(found.counts[place], most)))
-        return min(wrong, default=None)
+                if why == _NO_TAG:
+                    wrong.append((place, f"{_NO_TAG} {self._envelope.tags}, and no {_shown(found, place)}"))
+                else:
+                    wrong.append((place, why.format(found.counts[place], most)))
+        return min(wrong, key=lambda each: each[0], default=None)
+
+    def _has_no_tag(self, found: Segments) -> Mask:
+        """Which segments begin with something else than a tag."""
+        lengths = np.minimum(found.lengths[found.first], segments.MOST_TAG_BYTES + 1)
+        kinds, which = np.unique(found.codes * 8 + lengths, return_inverse=True)
+        is_tag = self._envelope.tag.fullmatch
+        are_none = [not is_tag((kind >> 3).to_bytes(8, "big")[8 - (kind & 7) :]) for kind in kinds.tolist()]
+        mask: Mask = np.array(are_none, dtype=np.bool_)[which]
+        return mask
+
+
+def _shown(found: Segments, place: int) -> str:
+    """The beginning of what stands where a tag belongs."""
+    text = found.column(0, np.array([place]))[0].as_py() or ""
+    return repr(text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…")
 
 
 def _undecodable(found: Segments, data: bytes) -> int | None:

@@ -1,8 +1,9 @@
 """Takes bytes apart into segments and their elements, as EDIFACT and X12 have them; many at once.
 
 A segment ends with a terminator, and a separator stands between its tag and its elements. A release character makes the
-one behind it data. Line ends around segments count for nothing (spec/formats.md 7.1 and 7.3). All delimiters are found
-in a few passes over the bytes; without them the elements stand one behind the other, which is what a text column is.
+one behind it data. White space before a tag and line ends before a terminator count for nothing. All delimiters are
+found in a few passes over the bytes; without them the elements stand one behind the other, which is what a text column
+is.
 """
 
 from __future__ import annotations
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
 
 #: A longer segment has no end: its file is broken, or has another terminator (spec/formats.md 7.1).
 MOST_SEGMENT_BYTES = 65_536
+#: Tags have no more bytes.
+MOST_TAG_BYTES = 3
 LINE_ENDS = b"\r\n"
+#: What may stand between a terminator and the next tag.
+WHITE = b" \t\r\n"
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class Segments:
 
     Args:
         size: how many bytes they are, the last terminator included.
-        starts: where each begins, line ends before it left out.
+        starts: where each begins, white space before it left out.
         behind: where each is over, its terminator included.
         elements: the tags and elements of all of them, one after the other.
         first: where each segment's tag is among `elements`.
@@ -100,7 +105,8 @@ def find(data: bytes, signs: Signs) -> Segments:
     is_kept = ~(is_end | is_between)
     is_kept[releases[releases < size]] = False
     starts = np.concatenate([[0], ends[:-1] + 1]) if size else ends
-    starts, stops = _without_line_ends(characters, is_kept, released[released < size], starts, ends)
+    starts = _begun(characters, is_kept, starts)
+    stops = _ended(characters, is_kept, released[released < size], starts, ends)
     behind = ends + 1
     if signs.terminator in LINE_ENDS:
         # Blank lines are no segments where lines are.
@@ -129,8 +135,8 @@ def _taken_apart(
 def _codes(text: np.ndarray, ends: Places, lengths: Places) -> Places:
     """The tags as numbers, by where they end."""
     codes = np.zeros(len(ends), dtype=np.int64)
-    for place in range(3):
-        has = (lengths > place) & (lengths <= 3)
+    for place in range(MOST_TAG_BYTES):
+        has = (lengths > place) & (lengths <= MOST_TAG_BYTES)
         codes[has] = (codes[has] << 8) | text[(ends - lengths)[has] + place]
     return codes
 
@@ -148,29 +154,50 @@ def _releases(data: bytes, characters: np.ndarray, signs: Signs) -> Places:
     return found
 
 
-def _without_line_ends(
-    characters: np.ndarray, is_kept: Mask, released: Places, starts: Places, ends: Places
-) -> tuple[Places, Places]:
-    """Where segments begin and end without the line ends around them, which are no longer kept."""
-    is_line_end = ((characters == LINE_ENDS[0]) | (characters == LINE_ENDS[1])) & is_kept
-    is_line_end[released] = False
-    places = np.flatnonzero(is_line_end)
-    if not len(places):
-        return starts, ends
-    is_first = np.diff(places, prepend=-2) != 1
-    runs = places[is_first]
-    after = places[np.concatenate([np.flatnonzero(is_first)[1:] - 1, [len(places) - 1]])] + 1
-    is_around = np.zeros(len(runs), dtype=np.bool_)
+def _begun(characters: np.ndarray, is_kept: Mask, starts: Places) -> Places:
+    """Where segments begin behind the white space before them, which is no longer kept."""
+    if not len(starts) or not (_is_among(characters[starts], WHITE) & is_kept[starts]).any():
+        return starts
+    places, runs, after = _runs(_is_among(characters, WHITE) & is_kept)
     at = np.minimum(np.searchsorted(runs, starts), len(runs) - 1)
     is_before = runs[at] == starts
-    is_around[at[is_before]] = True
-    starts = np.where(is_before, after[at], starts)
+    is_leading = np.zeros(len(runs), dtype=np.bool_)
+    is_leading[at[is_before]] = True
+    is_kept[places[np.repeat(is_leading, after - runs)]] = False
+    return np.where(is_before, after[at], starts)
+
+
+def _ended(characters: np.ndarray, is_kept: Mask, released: Places, starts: Places, ends: Places) -> Places:
+    """Where segments end without the line ends before their terminators, which are no longer kept."""
+    last = np.maximum(ends - 1, starts)
+    if not len(ends) or not (_is_among(characters[last], LINE_ENDS) & is_kept[last]).any():
+        return ends
+    is_line_end = _is_among(characters, LINE_ENDS) & is_kept
+    is_line_end[released] = False
+    places, runs, after = _runs(is_line_end)
+    if not len(runs):
+        return ends
     at = np.minimum(np.searchsorted(after, ends), len(runs) - 1)
     is_behind = after[at] == ends
-    is_around[at[is_behind]] = True
-    stops = np.where(is_behind, runs[at], ends)
-    is_kept[places[np.repeat(is_around, after - runs)]] = False
-    return starts, stops
+    is_trailing = np.zeros(len(runs), dtype=np.bool_)
+    is_trailing[at[is_behind]] = True
+    is_kept[places[np.repeat(is_trailing, after - runs)]] = False
+    return np.where(is_behind, runs[at], ends)
+
+
+def _is_among(characters: np.ndarray, some: bytes) -> Mask:
+    found: Mask = np.zeros(len(characters), dtype=np.bool_)
+    for one in some:
+        found |= characters == one
+    return found
+
+
+def _runs(mask: Mask) -> tuple[Places, Places, Places]:
+    """The places of a mask, where runs of them begin, and where each of these is over."""
+    places = np.flatnonzero(mask)
+    is_first = np.diff(places, prepend=-2) != 1
+    after = places[np.concatenate([np.flatnonzero(is_first)[1:] - 1, [len(places) - 1]])] + 1 if len(places) else places
+    return places, places[is_first], after
 
 
 def repeated(values: Sequence[str | None], owners: Places) -> pa.StringArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from spark_jobs.formats.options import Between, Name, Options, Packing, missing_character, unwritable
@@ -25,17 +26,26 @@ NO_HEADER = (
 )
 
 
+class Trailers(StrEnum):
+    """What becomes of a count or a reference in a trailer that does not fit."""
+
+    ERROR = "error"
+    WARN = "warn"
+
+
 @dataclass(frozen=True)
 class InterchangeRead(Options):
     """`options:` of a source of interchanges.
 
     Args:
         max_elements: How many element columns a segment has.
+        trailers: Whether a count or control number that does not fit ends the run, or is a warning.
         encoding: An encoding by its Python name.
         compression: How files are compressed; as their names end when absent.
     """
 
     max_elements: Annotated[int, Between(1, MOST_ELEMENTS)] = 32
+    trailers: Trailers = Trailers.ERROR
     encoding: str = "utf-8"
     compression: Packing | None = None
 

@@ -11,7 +11,13 @@ from spark_jobs.formats.format import Format, SectionPlace
 
 @dataclass(frozen=True)
 class EdifactRead(InterchangeRead):
-    """`options:` of an EDIFACT source."""
+    """`options:` of an EDIFACT source.
+
+    Args:
+        encoding: An encoding by its Python name; when absent, UTF-8, and in other files the one that `UNB` names.
+    """
+
+    encoding: str | None = None  # type: ignore[assignment]  # the header may say it
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,11 @@ class EdifactReader(interchanges.InterchangeReader):
 
     def envelope(self) -> envelope.EdifactEnvelope:
         """What follows the envelope of a file."""
-        return envelope.EdifactEnvelope()
+        return envelope.EdifactEnvelope(self.options.trailers)
+
+    def charset_of(self, head: bytes) -> str | None:
+        """The character set of the first UNB."""
+        return envelope.EdifactEnvelope().charset(head)
 
 
 def open_reader(options: EdifactRead, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> EdifactReader:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from spark_jobs.formats.edi import envelope, segments
 from spark_jobs.formats.edi.envelope import HEAD_BYTES, Broken, Message, element
 from spark_jobs.formats.edi.segments import Signs
+from spark_jobs.formats.edi.settings import Trailers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _TAG = b"ISA"
 _ELEMENTS = 16
+#: Segments beside the groups, and what each may stand behind.
+_BESIDE = {"ISB": ("ISA",), "ISE": ("ISA", "ISB"), "TA1": ("ISA", "ISB", "ISE", "TA1")}
 _HELP = (
     f"a header has {_ELEMENTS} elements, the last of one character, and the character behind that ends segments: "
     "mend it"
@@ -24,16 +28,21 @@ class X12Envelope(envelope.Envelope):
 
     wrapper = "a transaction set"
     header, opening, trailer = "ISA", "ST", "IEA"
-    services = ("ISA", "IEA", "GS", "GE", "ST", "SE")
+    services = ("ISA", "IEA", "GS", "GE", "ST", "SE", *_BESIDE)
     levels = ("functional_group", "transaction_set")
+    tag = re.compile(rb"[0-9A-Za-z]{2,3}")
+    tags = "two or three letters or digits"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, trailers: Trailers = Trailers.ERROR) -> None:
+        super().__init__(trailers)
         self._header: Sequence[str] = ()
         self._groups = 0
         self._group: Sequence[str] | None = None
         self._sets = 0
         self._opened = 0
+        #: The tag before, while no group has begun.
+        self._before = ""
+        self._acknowledgments = 0
 
     def signs(self, head: bytes) -> tuple[Signs, int]:
         """The header tells them by its elements: what is behind the tag, and what is behind the sixteenth element."""
@@ -51,8 +60,8 @@ class X12Envelope(envelope.Envelope):
             signs = envelope.check_signs(Signs(separator[0], parts[-1][1]))
         except Broken as problem:
             raise Broken(f"{problem}; {_HELP}") from None
-        following = parts[-1][2:].lstrip(segments.LINE_ENDS)
-        if following and not following[:1].isalpha():
+        following = parts[-1][2:].lstrip(segments.WHITE)
+        if following and not following[:1].isalnum():
             found = following[:3].decode("ascii", "backslashreplace")
             raise Broken(f"no segment follows on the ISA header, but {found!r}; {_HELP}")
         return signs, 0
@@ -70,7 +79,7 @@ class X12Envelope(envelope.Envelope):
             raise Broken("the transaction set before it has no SE")
         match tag:
             case "ISA":
-                self.is_open, self._header, self._groups = True, segment, 0
+                self.is_open, self._header, self._groups, self._acknowledgments = True, segment, 0, 0
             case "GS":
                 self._open_group(segment)
             case "ST":
@@ -79,8 +88,17 @@ class X12Envelope(envelope.Envelope):
                 self._close_set(segment, number)
             case "GE":
                 self._close_group(segment)
-            case _:
+            case "IEA":
                 self._end(segment)
+            case _:
+                self._stand_beside(tag)
+        self._before = tag
+
+    def _stand_beside(self, tag: str) -> None:
+        """Segments beside the groups, which are about the interchange or others, and no data of it."""
+        if self._before not in _BESIDE[tag]:
+            raise Broken(f"{tag} stands behind {_joined(_BESIDE[tag])}, and before the functional groups")
+        self._acknowledgments += tag == "TA1"
 
     def _open_group(self, segment: Sequence[str]) -> None:
         if self._group is not None:
@@ -100,20 +118,31 @@ class X12Envelope(envelope.Envelope):
     def _close_set(self, segment: Sequence[str], number: int) -> None:
         if self.message is None:
             raise Broken("no transaction set is open")
-        envelope.check_count(segment, number - self._opened + 1, "segments from ST to SE")
-        envelope.check_reference(segment, self.message.reference or "", "control number of the transaction set")
+        self._check(envelope.check_count, segment, number - self._opened + 1, "segments from ST to SE")
+        self._check(
+            envelope.check_reference, segment, self.message.reference or "", "control number of the transaction set"
+        )
         self.message = None
 
     def _close_group(self, segment: Sequence[str]) -> None:
         if self._group is None:
             raise Broken("no functional group is open")
-        envelope.check_count(segment, self._sets, "transaction sets")
-        envelope.check_reference(segment, element(self._group, 6), "control number of the functional group")
+        self._check(envelope.check_count, segment, self._sets, "transaction sets")
+        self._check(
+            envelope.check_reference, segment, element(self._group, 6), "control number of the functional group"
+        )
         self._group = None
 
     def _end(self, segment: Sequence[str]) -> None:
         if self._group is not None:
             raise Broken("the functional group before it has no GE")
-        envelope.check_count(segment, self._groups, "functional groups")
-        envelope.check_reference(segment, element(self._header, 13), "control number of the interchange")
+        # Some say 1 where an acknowledgment stands alone.
+        allowed = None if self._groups else self._acknowledgments
+        self._check(envelope.check_count, segment, self._groups, "functional groups", allowed)
+        self._check(envelope.check_reference, segment, element(self._header, 13), "control number of the interchange")
         self.is_open = False
+
+
+def _joined(tags: Sequence[str]) -> str:
+    *others, last = tags
+    return f"{', '.join(others)} or {last}" if others else last

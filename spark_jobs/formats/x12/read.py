@@ -24,7 +24,7 @@ class X12Reader(interchanges.InterchangeReader):
 
     def envelope(self) -> envelope.X12Envelope:
         """What follows the envelope of a file."""
-        return envelope.X12Envelope()
+        return envelope.X12Envelope(self.options.trailers)
 
 
 def open_reader(options: X12Read, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> X12Reader:

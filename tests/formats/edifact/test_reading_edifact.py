@@ -13,7 +13,7 @@ from spark_jobs.formats import reading, registry, splits
 from spark_jobs.formats.edifact.options import EdifactRead
 from spark_jobs.formats.format import Reading, SourceColumn
 from spark_jobs.scan import files
-from tests.formats.interchange_files import TAGS, Record, Segment, read, record
+from tests.formats.interchange_files import LETTERS, Record, Segment, read, record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,7 +67,7 @@ class Interchange:
 @st.composite
 def interchanges(draw: st.DrawFn) -> Interchange:
     signs = draw(SIGNS)
-    bodies = st.lists(st.tuples(TAGS, st.lists(ELEMENTS, max_size=WIDTH)), max_size=4)
+    bodies = st.lists(st.tuples(LETTERS, st.lists(ELEMENTS, max_size=WIDTH)), max_size=4)
     kinds = st.sampled_from(["ORDERS:D:96A", "X", ""])
     messages = draw(st.lists(st.tuples(kinds, bodies), max_size=3))
     if signs[1] == " ":
@@ -143,6 +143,10 @@ BROKEN = [
     (SMALL + b"\n\x1a", "segment 6 at byte 64: expected UNB or UNA, found '\\x1a'"),
     (HEADER + b"UNH+1''", "segment 3 at byte 33: the segment has no tag"),
     (HEADER + b"UNH+1'+a'", "segment 3 at byte 33: the segment has no tag"),
+    (HEADER + b"UNH+1' B1M+1'", "segment 3 at byte 34: the segment has to begin with a tag of three letters, and no "
+     "'B1M'"),
+    (HEADER + b"UNH+1'B\nGM+1'", "segment 3 at byte 33: the segment has to begin with a tag of three letters, and no "
+     "'B\\nGM'"),
     (HEADER + b"UNH+1'BGM+\xff'", "segment 3 at byte 33: the segment is no text of the encoding of the file"),
     (HEADER + b"UNH+1'BGM+1+2+3+4+5'", "segment 3 (BGM) at byte 33: the segment has 5 elements, and max_elements is 4"),
     (HEADER + b"UNH+1'BGM+" + b"x" * 70_000, "segment 3 at byte 33: the segment has no end within 65536 bytes"),

@@ -102,7 +102,24 @@ BROKEN = [
     (ISA.replace(b":", b": ") + GS, f"segment 1 at byte 0: no segment follows on the ISA header, but '~GS'; {HELP}"),
     (ISA, "segment 2 at byte 106: the file ends without IEA: it is truncated"),
     (ISA + ISA, "segment 2 (ISA) at byte 106: the interchange before it has no IEA"),
-    (ISA + b"TA1*1~", "segment 2 (TA1) at byte 106: the segment is outside of a transaction set, which ST opens"),
+    (ISA + b"TA1*1~", "segment 3 at byte 112: the file ends without IEA: it is truncated"),
+    (ISA + b"REF*1~", "segment 2 (REF) at byte 106: the segment is outside of a transaction set, which ST opens"),
+    (ISA + GS + b"TA1*1~", "segment 3 (TA1) at byte 126: TA1 stands behind ISA, ISB, ISE or TA1, and before the "
+     "functional groups"),
+    (ISA + GS + b"ST*8*1~ISB*1~", "segment 4 (ISB) at byte 133: the transaction set before it has no SE"),
+    (ISA + b"TA1*1~ISB*1~", "segment 3 (ISB) at byte 112: ISB stands behind ISA, and before the functional groups"),
+    (ISA + b"TA1*1~IEA*2*000000001~", "segment 3 (IEA) at byte 112: the count of functional groups is 2, but there "
+     "are 0"),
+    (ISA + GS + b"ST*8*1~R*1~", "segment 4 at byte 133: the segment has to begin with a tag of two or three letters or "
+     "digits, and no 'R'"),
+    (ISA + GS + b"ST*8*1~\n  R\nEF*1~", "segment 4 at byte 136: the segment has to begin with a tag of two or three "
+     "letters or digits, and no 'R\\nEF'"),
+    (ISA + GS + b"ST*8*1~\0REF*1~", "segment 4 at byte 133: the segment has to begin with a tag of two or three "
+     "letters or digits, and no '\\x00REF'"),
+    (ISA + GS + b"ST*8*1~\0SE*2*1~", "segment 4 at byte 133: the segment has to begin with a tag of two or three "
+     "letters or digits, and no '\\x00SE'"),
+    (ISA + GS + "ST*8*1~É1*1~".encode(), "segment 4 at byte 133: the segment has to begin with a tag of two or three "
+     "letters or digits, and no 'É1'"),
     (ISA + b"ST*850*1~", "segment 2 (ST) at byte 106: the segment is outside of a functional group, which GS opens"),
     (ISA + b"GE*1*1~", "segment 2 (GE) at byte 106: no functional group is open"),
     (ISA + GS + GS, "segment 3 (GS) at byte 126: the functional group before it has no GE"),

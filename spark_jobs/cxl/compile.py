@@ -17,7 +17,7 @@ from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.diagnostic import Label
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from spark_jobs.cxl.checking.scope import Scope
     from spark_jobs.diagnostics.diagnostic import Diagnostic
@@ -96,8 +96,19 @@ def analyse(source: str, scope: Scope) -> Analysis:
             tree, mode = _assignment(tree)
             scope = replace(scope, mode=mode, has_this=True)
         program, session = programs.check(tree, scope, source)
-    findings = tuple(sorted(session.findings, key=lambda one: (one.text is not None, one.place)))
+        found = [*session.findings, *_calls_of_values(tree, source, session.findings)]
+    findings = tuple(sorted(found, key=lambda one: (one.text is not None, one.place)))
     return Analysis(None if any(one.is_error for one in findings) else program, parsed.tree, findings)
+
+
+def _calls_of_values(tree: ast.Program, source: str, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Warnings of `value (…)`, which is no call but two statements."""
+    told = {one.place for one in known if one.text is None}
+    for statement in parser.in_a_row(tree.statements, source):
+        if statement.place not in told:
+            message = "the parentheses begin a statement by itself, whose value nobody gets"
+            help_text = "functions are methods, `value.method(…)`; if this is no call, an operator is missing"
+            yield Finding(Stage.TYPECHECK, message, statement.place, help_text, codes.W207)
 
 
 def _assignment(tree: ast.Program) -> tuple[ast.Program, Mode]:

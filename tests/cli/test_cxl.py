@@ -285,3 +285,30 @@ def test_a_window_function_has_no_value_for_one_record_alone(capsys: Captured) -
     told = capsys.readouterr().err
     assert "a window function ranges over several records, and here is one alone" in told
     assert "put the program into a transform with `analytic_window:`" in told
+
+
+def test_eval_tells_the_warnings_that_validate_tells(capsys: Captured) -> None:
+    record = '{"qty": 3, "price": 2, "name": "x"}'
+    for program, words in (
+        ("emit a = qty\nprice", "does nothing"),
+        ("emit a = qty (price)", "does nothing"),
+        ("let k = qty", "never read"),
+        ("emit a = name[0]", "indexing String is always null"),
+        ("emit a = qty[0]", "indexing Int is always null"),
+    ):
+        assert command.main(["eval", "-e", program, "--record", record]) == 0
+        captured = capsys.readouterr()
+        assert "warning[typecheck]" in captured.err
+        assert words in captured.err
+        json.loads(captured.out)
+
+
+def test_two_values_in_a_row_are_no_program(capsys: Captured) -> None:
+    for program in ("emit a = qty price", "emit a = 'it''s'"):
+        assert command.main(["eval", "-e", program, "--record", '{"qty": 3, "price": 2}']) == 1
+        assert "stands behind a complete value" in capsys.readouterr().err
+
+
+def test_an_index_that_finds_an_element_is_not_warned_of(capsys: Captured) -> None:
+    assert command.main(["eval", "-e", "emit a = xs[0]", "--record", '{"xs": [7], "n": null}']) == 0
+    assert capsys.readouterr().err == ""

@@ -94,8 +94,15 @@ def test_all_mistakes_of_a_program_are_reported_once_each() -> None:
         ("emit a = n[0]", "W205"),
         ("emit a = xs[s]", "W205"),
         ("emit a = m[0]", "W205"),
-        ("emit a = n x", "W207"),
+        ("emit a = n\nx", "W207"),
+        ("emit a = n (x)", "W207"),
+        ("emit a = s (n / 0)", "W207"),
+        ('emit a = s ("x".to_int())', "W207"),
         ("n == 1", "W207"),
+        ('emit a = d.format_date("yyyy-MM-dd")', "W209"),
+        ('emit a = d.format("yyyy-MM-dd")', "W209"),
+        ('emit a = s.try_date("%d.%m.")', "W209"),
+        ('emit a = s.to_datetime("HH:mm")', "W209"),
         ("s.upper()", "W207"),
         ("emit each w in xs { emit a = w }\nemit k = 1", "W206"),
         ("emit each w in xs { emit a = w }\nemit meta k = 1", "W206"),
@@ -104,6 +111,27 @@ def test_all_mistakes_of_a_program_are_reported_once_each() -> None:
 )
 def test_suspicious_things_are_warned_of(text: str, code: str) -> None:
     assert [found for found, _ in warnings(text)] == [code]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("emit a = n x", "`x`"),
+        ("emit a = 'it''s'", "`'s'`"),
+        ("emit a = n x.round()", "`x.round()`"),
+        ("filter b not b", "`not b`"),
+        ("emit each w in xs { emit a = w n }", "`n`"),
+        ("emit a = n s.to_int() emit c = 1", "`s.to_int()`"),
+    ],
+)
+def test_two_values_in_a_row_are_refused(text: str, value: str) -> None:
+    found = refused(text)
+    assert f"{value} stands behind a complete value" in found.message
+    assert found.help
+
+
+def test_statements_on_one_line_are_fine() -> None:
+    assert warnings("let k = n emit a = k emit c = x filter b") == []
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from spark_jobs.cxl.checking.findings import Finding
     from spark_jobs.cxl.compile import Analysis
     from spark_jobs.cxl.schema import Schema
     from spark_jobs.diagnostics.source import Text
@@ -170,7 +171,21 @@ def _eval(options: argparse.Namespace) -> int:
         else:
             say_findings(analysis.findings, text)
         return WRONG
+    say_findings([*analysis.findings, *_of_values(text, given, options)], text)
     return _evaluate(analysis, given, row, text, options)
+
+
+def _of_values(text: Text, given: dict[str, object], options: argparse.Namespace) -> list[Finding]:
+    """Indices that never find an element of the values that are given, where no schema says what they are."""
+    from spark_jobs.cxl import compile as front
+    from spark_jobs.cxl.checking.modules import Library
+    from spark_jobs.cxl.checking.scope import Scope
+    from spark_jobs.diagnostics import codes
+
+    if options.schema:
+        return []
+    scope = Scope(row=input.row_by_values(given), library=Library(options.rules_path), is_alone=True)
+    return [found for found in front.analyse(text.value, scope).findings if found.code is codes.W205]
 
 
 def _rejection(analysis: Analysis, text: Text) -> str:

@@ -135,6 +135,14 @@ def row_of(values: dict[str, Any]) -> schema.Schema:
     return schema.Schema(tuple(schema.Column(name, types.ANY) for name in values))
 
 
+def row_by_values(values: dict[str, Any]) -> schema.Schema:
+    """The same with the kinds of the values."""
+    from spark_jobs.cxl import values as cxl_values
+
+    kinds = {name: types.Type(cxl_values.kind_of(value)) for name, value in values.items()}
+    return schema.Schema(tuple(schema.Column(name, kind) for name, kind in kinds.items()))
+
+
 def converted(values: dict[str, Any], row: schema.Schema) -> dict[str, Any]:
     """The record as a source would give it: texts of declared types converted, missing columns null.
 

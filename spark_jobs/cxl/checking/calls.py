@@ -12,7 +12,7 @@ from spark_jobs.cxl.checking import inlining, operators
 from spark_jobs.cxl.dates import strftime
 from spark_jobs.cxl.syntax import ast
 from spark_jobs.cxl.types import Kind, Type
-from spark_jobs.diagnostics import nearest
+from spark_jobs.diagnostics import codes, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -327,6 +327,20 @@ def _check_literals(
         if complaints and all(complaint for _, complaint in complaints):
             name, complaint = complaints[0]
             session.mistyped(f"invalid {_CHECKED.get(name, name)}: {complaint}", arguments[index].place)
+        elif len(shaped) == 1 and parameter_of(shaped[0], index).check is strftime.complaint and argument.value:
+            _warn_of_format(session, shaped[0], argument.value, arguments[index].place)
+
+
+def _warn_of_format(session: Session, builtin: Builtin, form: str, place: Place) -> None:
+    """Date formats by which every date is the same text, or no text a date."""
+    help_text = "write codes: `%Y` is the year, `%m` the month, `%d` the day, `%H:%M:%S` the time"
+    if "format" in builtin.name:
+        if not strftime.compiled(form).fields:
+            session.warn(
+                codes.W209, f"the date format '{form}' has no code: it is what every date becomes", place, help_text
+            )
+    elif (gap := strftime.gap(form)) is not None:
+        session.warn(codes.W209, f"by '{form}' no text is a date: {gap}", place, help_text)
 
 
 def _widen_together(

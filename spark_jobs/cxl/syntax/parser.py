@@ -7,6 +7,7 @@ decision 10), every mistake is reported rather than the first alone, and nothing
 from __future__ import annotations
 
 import datetime
+import itertools
 import logging
 import os
 import pkgutil
@@ -19,7 +20,7 @@ from spark_jobs import ownership
 from spark_jobs.cxl.syntax import ast, builder, mistakes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from lark import Lark, Token
     from lark.parsers.lalr_interactive_parser import InteractiveParser
@@ -44,6 +45,7 @@ _GOES_ON_WITH = mistakes.terminals(
 )
 _OPENING = {"LPAR": "RPAR", "_LSQB": "RSQB", "_LBRACE": "RBRACE", "MAP_OPEN": "RBRACE"}
 _CLOSING = frozenset(_OPENING.values())
+_LINE_END = re.compile(r"[\r\n]")
 _DATE = re.compile(r"#\d{4}-\d\d-\d\d#")
 
 
@@ -171,6 +173,8 @@ class _Driver:
             statements = (ast.Evaluate(result.place, result),)
         tree = ast.Program(statements)
         self.problems += _limits(tree)
+        if not self.problems:
+            self.problems += _without_operator(statements, self.text)
         return Parsed(tree, tuple(self.problems))
 
     def _tokens(self) -> Iterator[Token]:
@@ -372,6 +376,37 @@ def _is_date(literal: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def in_a_row(statements: Sequence[ast.Statement], text: str) -> Iterator[ast.Evaluate]:
+    """Values that stand on one line behind a statement, as in `emit a = b c`: hardly anybody means two statements.
+
+    On a line of its own a value is a statement that does nothing, of which the checker warns.
+    """
+    for before, statement in itertools.pairwise(statements):
+        between = text[before.place[1] : statement.place[0]]
+        if isinstance(statement, ast.Evaluate) and not _LINE_END.search(between):
+            yield statement
+    for statement in statements:
+        if isinstance(statement, ast.EmitEach):
+            yield from in_a_row(statement.body, text)
+
+
+def _without_operator(statements: Sequence[ast.Statement], text: str) -> Iterator[Problem]:
+    """Values in a row that are mistakes; `value (…)` is two statements, and the checker warns of it."""
+    for statement in in_a_row(statements, text):
+        start, end = statement.place
+        if text[start] == "(":
+            continue
+        shown = text[start:end] if end - start <= 30 else f"{text[start : start + 29]}…"
+        yield Problem(f"`{shown}` stands behind a complete value", statement.place, _missing(text, start))
+
+
+def _missing(text: str, start: int) -> str:
+    """What was probably meant by two values in a row."""
+    if text[start] in "\"'" and text[start - 1] == text[start]:
+        return 'a quote inside a text is written with a backslash, or the text stands in the other quotes: "it\'s"'
+    return "an operator is missing between the two, such as `*`, `+` or `??`; a statement begins on a line of its own"
 
 
 def _limits(tree: ast.Program) -> Iterator[Problem]:

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.nodes.combine import index
-from spark_jobs.nodes.combine.compared import Compared
-from spark_jobs.nodes.combine.index import BuildTable
+from spark_jobs.nodes.combine.index import BuildTable, Compared
 from spark_jobs.nodes.combine.step import Range
 
 KINDS: dict[str, Any] = {

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.nodes.combine.pairs import Pairs
+from spark_jobs.nodes.combine.joining import Pairs
 
 
 @given(st.lists(st.integers(0, 3) | st.just(1), max_size=12), st.integers(0, 3))

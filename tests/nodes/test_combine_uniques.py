@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from spark_jobs.cxl import types, values
 from spark_jobs.nodes import words
-from spark_jobs.nodes.combine import uniques
-from spark_jobs.nodes.combine.uniques import Uniques
+from spark_jobs.nodes.combine import index
+from spark_jobs.nodes.combine.index import Uniques
 
 KINDS = {
     types.INT: st.integers(-3, 3) | st.sampled_from([values.MIN_INT, values.MAX_INT]),
@@ -29,7 +29,7 @@ KINDS = {
 @pytest.mark.parametrize("few", [0, 4096])
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_a_key_has_the_number_of_equal_ones(kind: types.Type, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uniques, "_FEW", few)
+    monkeypatch.setattr(index, "_FEW", few)
     columns = st.lists(st.none() | KINDS[kind], max_size=9)
 
     @given(columns, columns, st.integers(0, 3))

@@ -90,7 +90,7 @@ SAYS = {
 def step_types() -> dict[str, type[Step]]:
     """The steps of all types of nodes."""
     folder = Path(node.__file__).parent
-    for path in folder.glob("*/*step.py"):
+    for path in [*folder.glob("*/step.py"), *folder.glob("*/phases.py")]:
         importlib.import_module(f"spark_jobs.nodes.{path.parent.name}.{path.stem}")
     return {each.__name__: each for each in Step.__subclasses__() if each.__module__.startswith("spark_jobs.")}
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from spark_jobs.cxl import engine, failure, types, values
 from spark_jobs.nodes import keys, operator, partition
-from spark_jobs.nodes.combine.compared import Compared
+from spark_jobs.nodes.combine.index import Compared
 from spark_jobs.nodes.combine.step import KEY, Match
 from spark_jobs.nodes.records import batches, columns, order
 

@@ -16,14 +16,14 @@ from spark_jobs.cxl import engine
 from spark_jobs.nodes import spill
 from spark_jobs.nodes.combine import collecting
 from spark_jobs.nodes.combine.index import BuildTable
-from spark_jobs.nodes.combine.pairs import Pairs
+from spark_jobs.nodes.combine.joining import Pairs
 from spark_jobs.nodes.combine.step import Match
 from spark_jobs.nodes.records import batches, columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_jobs.nodes.combine.compared import Compared
+    from spark_jobs.nodes.combine.index import Compared
     from spark_jobs.nodes.combine.run import Combine
 
 #: Of matches: the number of the driver record among those that wait, and that of the build record.

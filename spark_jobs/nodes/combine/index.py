@@ -13,19 +13,186 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_jobs.nodes import words
-from spark_jobs.nodes.combine.compared import Compared
-from spark_jobs.nodes.combine.ranks import Scale
-from spark_jobs.nodes.combine.uniques import Uniques
 from spark_jobs.nodes.records import batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import pyarrow as pa
-
     from spark_jobs.nodes.combine.step import Range
+
+
+@dataclass
+class Compared:
+    """One side of some ranges.
+
+    Args:
+        values: for each range the values, in the order of the records.
+        failing: the records for which some value fails; it is null.
+    """
+
+    values: list[pa.Array]
+    failing: np.ndarray
+
+    @classmethod
+    def of(cls, results: Sequence[tuple[pa.Array, pa.Array | None]], count: int) -> Compared:
+        """That of results of programs: values of some of `count` records, and which these are; None for all."""
+        values, failing = [], np.zeros(count, dtype=np.bool_)
+        for found, rows in results:
+            if rows is None:
+                values.append(found)
+                continue
+            at = np.full(count, -1, dtype=np.int64)
+            at[rows.to_numpy(zero_copy_only=False)] = np.arange(len(rows))
+            values.append(found.take(pa.array(at, mask=at < 0)))
+            failing |= at < 0
+        return cls(values, failing)
+
+    @classmethod
+    def together(cls, parts: Sequence[Compared]) -> Compared:
+        """That of the records of several batches, one after another."""
+        columns = zip(*(part.values for part in parts), strict=True)
+        values = [pa.chunked_array(column).combine_chunks() for column in columns]
+        return cls(values, np.concatenate([part.failing for part in parts]))
+
+    def take(self, rows: pa.Array) -> Compared:
+        """That of some records."""
+        return Compared([each.take(rows) for each in self.values], self.failing[rows.to_numpy()])
+
+
+@dataclass
+class Scale:
+    """The distinct values of a column, in order; texts as Arrow has them, all others as numbers."""
+
+    values: np.ndarray | pa.Array
+
+    @classmethod
+    def of(cls, column: pa.Array) -> Scale:
+        """The scale of a column's values. Null is none, and neither is NaN, which no comparison holds for."""
+        if pa.types.is_string(column.type):
+            unique = pc.unique(column.drop_null())
+            return cls(unique.take(pc.sort_indices(unique)))
+        numbers, is_value = _numbers(column)
+        return cls(words.distinct(numbers[is_value]))
+
+    @property
+    def width(self) -> int:
+        """More than any place among the values."""
+        return len(self.values) + 1
+
+    def ranks(self, column: pa.Array) -> np.ndarray:
+        """The rank of each value of the scale's column; -1 for what is none."""
+        found, is_value = self.places(column, "left")
+        return np.where(is_value, found, -1)
+
+    def places(self, column: pa.Array, side: str) -> tuple[np.ndarray, np.ndarray]:
+        """How many values of the scale are below each one (`side` "left") or not above it; and whether it is one."""
+        if isinstance(self.values, pa.Array):
+            return _text_places(self.values, column, side)
+        numbers, is_value = _numbers(column)
+        return np.searchsorted(self.values, numbers, side=side), is_value  # type: ignore[call-overload]
+
+
+def _numbers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    is_value = column.is_valid().to_numpy(zero_copy_only=False)
+    if pa.types.is_date32(column.type):
+        column = column.cast(pa.int32())
+    elif pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    numbers = column.fill_null(0).to_numpy(zero_copy_only=False)
+    if pa.types.is_floating(column.type):
+        is_value = is_value & ~np.isnan(numbers)
+    return numbers, is_value
+
+
+def _text_places(values: pa.Array, column: pa.Array, side: str) -> tuple[np.ndarray, np.ndarray]:
+    """Those of texts: sorted together with the scale's, each once."""
+    is_value = column.is_valid().to_numpy(zero_copy_only=False)
+    texts = pc.unique(column.drop_null())
+    order = pc.sort_indices(pa.concat_arrays([values, texts])).to_numpy()  # stable: what is equal stands behind
+    places = np.empty(len(order), dtype=np.int64)
+    places[order] = np.cumsum(order < len(values))
+    found = places[len(values) :]
+    if side == "left":
+        found = found - pc.is_in(texts, value_set=values).to_numpy(zero_copy_only=False)
+    if not len(texts):
+        return np.zeros(len(column), dtype=np.int64), is_value
+    which = pc.index_in(column, value_set=texts).fill_null(0).to_numpy(zero_copy_only=False)
+    return found[which], is_value
+
+
+#: Among so many numbers any of them is found in the cache.
+_FEW = 4096
+
+
+@dataclass
+class Uniques:
+    """The distinct values of a column; their numbers are their positions here. Null is none of them."""
+
+    values: pa.Array | np.ndarray
+
+    @classmethod
+    def of(cls, column: pa.Array) -> tuple[Uniques, np.ndarray]:
+        """Those of a column, and the number of each of its values; -1 for null."""
+        numbers = _whole_numbers(column)
+        if numbers is None:
+            encoded = column.dictionary_encode()
+            return cls(encoded.dictionary), _filled(encoded.indices)
+        rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)) if column.null_count else None
+        known = numbers if rows is None else numbers[rows]
+        order = words.order(known)
+        ascending = known[order]
+        is_new = np.ones(len(ascending), dtype=np.bool_)
+        is_new[1:] = ascending[1:] != ascending[:-1]
+        codes = np.empty(len(order), dtype=np.int64)
+        codes[order] = np.cumsum(is_new) - 1
+        if rows is None:
+            return cls(ascending[is_new]), codes
+        found = np.full(len(column), -1, dtype=np.int64)
+        found[rows] = codes
+        return cls(ascending[is_new]), found
+
+    def find(self, column: pa.Array) -> np.ndarray:
+        """The number of each value of another column of the same type; -1 for null and for those that are not here."""
+        if not len(self.values):
+            return np.full(len(column), -1, dtype=np.int64)
+        if isinstance(self.values, pa.Array):
+            return _filled(pc.index_in(column, value_set=self.values, skip_nulls=True))
+        numbers = _whole_numbers(column)
+        assert numbers is not None
+        found = np.empty(len(numbers), dtype=np.int64)
+        order = np.argsort(numbers) if len(self.values) > _FEW else slice(None)
+        found[order] = np.searchsorted(self.values, numbers[order])
+        found = found.clip(max=len(self.values) - 1)
+        is_here = self.values[found] == numbers
+        if column.null_count:
+            is_here &= column.is_valid().to_numpy(zero_copy_only=False)
+        return np.where(is_here, found, -1)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def _whole_numbers(column: pa.Array) -> np.ndarray | None:
+    """Values that are whole numbers in Arrow, any number for null; None for other kinds of values."""
+    kind = column.type
+    if pa.types.is_date32(kind):
+        column = column.cast(pa.int32())
+    elif pa.types.is_timestamp(kind):
+        column = column.cast(pa.int64())
+    elif kind != pa.int64():
+        return None
+    found: np.ndarray = column.fill_null(0).to_numpy(zero_copy_only=False)
+    return found.astype(np.int64, copy=False)
+
+
+def _filled(numbers: pa.Array) -> np.ndarray:
+    found: np.ndarray = numbers.fill_null(-1).to_numpy(zero_copy_only=False)
+    return found.astype(np.int64)
+
 
 #: How many blocks, or rows, make a block of the next level.
 _FAN_OUT = 8

@@ -14,10 +14,8 @@ import pyarrow as pa
 
 from spark_jobs.nodes import spill
 from spark_jobs.nodes.combine import build, chunks
-from spark_jobs.nodes.combine.compared import Compared
-from spark_jobs.nodes.combine.index import BuildTable
-from spark_jobs.nodes.combine.joining import Joining
-from spark_jobs.nodes.combine.pairs import Pairs
+from spark_jobs.nodes.combine.index import BuildTable, Compared
+from spark_jobs.nodes.combine.joining import Joining, Pairs
 from spark_jobs.nodes.combine.step import INDEX_BYTES
 
 if TYPE_CHECKING:

@@ -115,7 +115,7 @@ class CombineStep(node.Step):
     @property
     def module(self) -> str:
         """Where all parts of a combine are known."""
-        return "parts"
+        return "operators"
 
     @property
     def is_keyed(self) -> bool:

@@ -17,14 +17,14 @@ from spark_jobs.cxl import engine
 from spark_jobs.nodes import operator, spill
 from spark_jobs.nodes.records import batches
 from spark_jobs.nodes.terms import shape
-from spark_jobs.nodes.windows import arrays, groups
+from spark_jobs.nodes.windows import groups, running
 from spark_jobs.nodes.windows.arguments import Evaluator
 from spark_jobs.nodes.windows.rows import Order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.nodes.transform.across_step import AcrossStep
+    from spark_jobs.nodes.transform.phases import AcrossStep
 
 #: Of a task's share, what the source leaves to the records that look into it.
 _LEFT = 4
@@ -55,7 +55,7 @@ class Across(operator.Operator):
                 yield piece
                 continue
             sizes = self._array_bytes[self._groups.of_records(piece.data)]
-            for start, count in arrays.runs(sizes, self.context.account.share):
+            for start, count in running.runs(sizes, self.context.account.share):
                 yield piece.slice(start, count)
 
     @cached_property
@@ -66,10 +66,10 @@ class Across(operator.Operator):
         for call in giving:
             if call.own:
                 # Each record has its own values of all rows of its group.
-                sizes = np.append(np.diff(self._groups.bounds), 0) * arrays.LEAST_BYTES
+                sizes = np.append(np.diff(self._groups.bounds), 0) * running.LEAST_BYTES
             else:
-                sizes = arrays.array_bytes(self._results.column(call.column))
-            arrays.check(call, float(sizes.max(initial=0.0)), self.context.account.share, self.step.name)
+                sizes = running.array_bytes(self._results.column(call.column))
+            running.check(call, float(sizes.max(initial=0.0)), self.context.account.share, self.step.name)
             found = sizes if found is None else found + sizes
         return found
 

@@ -31,8 +31,8 @@ from spark_jobs.nodes.model import (
 from spark_jobs.nodes.terms.wanted import Wanted
 from spark_jobs.nodes.transform import log_lines
 from spark_jobs.nodes.transform.describe import DESCRIPTION
+from spark_jobs.nodes.transform.phases import Window
 from spark_jobs.nodes.transform.step import TransformStep, Validation
-from spark_jobs.nodes.transform.window import Window
 from spark_jobs.nodes.windows import apart
 from spark_jobs.nodes.windows.call import Match
 

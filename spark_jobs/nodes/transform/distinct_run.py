@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl import engine
     from spark_jobs.nodes.records import batches, order
-    from spark_jobs.nodes.transform.distinct_step import DistinctStep
+    from spark_jobs.nodes.transform.phases import DistinctStep
 
 
 @dataclass

@@ -9,25 +9,121 @@ keys. The last part emits all fields, in the order of the program; so input colu
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
 
 from spark_jobs.cxl import typed
+from spark_jobs.nodes import node
 from spark_jobs.nodes.records.columns import KEY, SLOT
 from spark_jobs.nodes.terms import shape
-from spark_jobs.nodes.transform.across_step import AcrossStep
-from spark_jobs.nodes.transform.distinct_step import DistinctStep
-from spark_jobs.nodes.transform.window_step import WindowStep
 from spark_jobs.nodes.windows import apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spark_jobs.cxl import types
-    from spark_jobs.nodes import node
     from spark_jobs.nodes.terms.needs import Rows
-    from spark_jobs.nodes.transform.step import TransformStep
-    from spark_jobs.nodes.transform.window import Window
+    from spark_jobs.nodes.terms.sort import SortField
+    from spark_jobs.nodes.transform.step import LogDirective, TransformStep
+    from spark_jobs.nodes.windows.call import Call, Match
+
+
+@dataclass(frozen=True)
+class Window:
+    """A bound `analytic_window`.
+
+    Args:
+        group_by: the partition's columns, of the rows that the window ranges over.
+        sort_by: the order in a partition.
+        source: the source whose rows the window ranges over; None for the node's own input.
+        matches: with `source`: the columns of the record and of the source that must be equal.
+        fields: the columns that window functions read.
+        spare: the columns that nothing reads but the window's fields and functions.
+        types: those of the columns of the rows that the window ranges over.
+    """
+
+    group_by: tuple[str, ...]
+    sort_by: tuple[SortField, ...] = ()
+    source: str | None = None
+    matches: tuple[Match, ...] = ()
+    fields: frozenset[str] = frozenset()
+    spare: frozenset[str] = frozenset()
+    types: tuple[tuple[str, types.Type], ...] = ()
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The columns that it reads of the rows that it ranges over."""
+        sorts = {field.name for field in self.sort_by}
+        return frozenset({*self.group_by, *sorts, *(match.there for match in self.matches)}) | self.fields
+
+
+@dataclass(frozen=True)
+class WindowStep(node.Step):
+    """All window functions of the transform `name`: each record goes on with the columns that they gave.
+
+    Args:
+        keys: the columns of `group_by`, with their types.
+        fields: `sort_by`.
+        calls: the functions, in the order in which they are computed.
+        spare: the columns that nothing reads behind them.
+        log: tells of records that are in no partition, because they have no keys.
+    """
+
+    kind: ClassVar[str] = "transform"
+
+    keys: tuple[tuple[str, types.Type], ...]
+    fields: tuple[SortField, ...]
+    calls: tuple[Call, ...]
+    spare: frozenset[str] = frozenset()
+    log: tuple[LogDirective, ...] = ()
+
+    @property
+    def module(self) -> str:
+        """Beside that of whole transforms."""
+        return "window_run"
+
+
+@dataclass(frozen=True)
+class AcrossStep(node.Step):
+    """All window functions of the transform `name`, over the rows of a source that an earlier job wrote down.
+
+    Args:
+        rows: these rows.
+        matches: what must be equal; without any all rows belong to every record.
+        fields: `sort_by`.
+        calls: the functions, in the order in which they are computed.
+    """
+
+    kind: ClassVar[str] = "transform"
+
+    rows: Rows
+    matches: tuple[Match, ...]
+    fields: tuple[SortField, ...]
+    calls: tuple[Call, ...]
+
+    @property
+    def module(self) -> str:
+        """Beside that of whole transforms."""
+        return "across_run"
+
+
+@dataclass(frozen=True)
+class DistinctStep(node.Step):
+    """One `distinct` of the transform `name`: the first record in record order of each combination of keys goes on.
+
+    `keys` are columns that the part of the program before it has computed, with their types; `log` tells of records
+    that have no keys.
+    """
+
+    kind: ClassVar[str] = "transform"
+
+    keys: tuple[tuple[str, types.Type], ...]
+    log: tuple[LogDirective, ...] = ()
+
+    @property
+    def module(self) -> str:
+        """Beside that of whole transforms."""
+        return "distinct_run"
 
 
 def of(step: TransformStep, partitions: int) -> tuple[shape.Phase, ...]:

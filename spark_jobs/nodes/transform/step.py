@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.typed.passing import Test
     from spark_jobs.nodes.terms.demand import Demand
     from spark_jobs.nodes.terms.needs import Need
-    from spark_jobs.nodes.transform.window import Window
+    from spark_jobs.nodes.transform.phases import Window
 
 
 #: The values of the surroundings that log messages can show, by their placeholders.

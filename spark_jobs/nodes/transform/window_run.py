@@ -27,7 +27,7 @@ from spark_jobs.nodes.windows.running import Running
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_jobs.nodes.transform.window_step import WindowStep
+    from spark_jobs.nodes.transform.phases import WindowStep
 
 
 def _key_columns(step: WindowStep) -> list[str]:

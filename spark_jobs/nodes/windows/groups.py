@@ -13,8 +13,7 @@ from spark_jobs.nodes.combine import build, index
 from spark_jobs.nodes.records import batches
 from spark_jobs.nodes.windows import arguments, codes, pairs
 from spark_jobs.nodes.windows.kernels import choice
-from spark_jobs.nodes.windows.rows import STRIP_ROWS, Order
-from spark_jobs.nodes.windows.strip import Strip
+from spark_jobs.nodes.windows.rows import STRIP_ROWS, Order, Strip
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -14,7 +14,7 @@ import pyarrow as pa
 from spark_jobs.cxl import trees, values
 from spark_jobs.nodes.windows.kernels import choice
 from spark_jobs.nodes.windows.kernels.function import Results
-from spark_jobs.nodes.windows.strip import Strip
+from spark_jobs.nodes.windows.rows import Strip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from spark_jobs.nodes import memory, spill
 from spark_jobs.nodes.records import batches
-from spark_jobs.nodes.windows import arrays, pairs
+from spark_jobs.nodes.windows import pairs
 from spark_jobs.nodes.windows.kernels import choice
 from spark_jobs.nodes.windows.kernels.positions import Reach
 
@@ -18,7 +20,57 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.windows.arguments import Evaluator
     from spark_jobs.nodes.windows.call import Call
     from spark_jobs.nodes.windows.kernels.function import Function, Results
-    from spark_jobs.nodes.windows.strip import Strip
+    from spark_jobs.nodes.windows.rows import Strip
+
+
+#: What a value takes while an array is put together, beside its own bytes: where it stands, and where from.
+_PLACES_BYTES = 24
+#: What a value takes at least.
+LEAST_BYTES = float(_PLACES_BYTES + 8)
+#: The length of arrays whose values are of any kind is known as text alone.
+_LENGTHS = {True: pc.list_value_length, False: pc.binary_length}
+
+
+def value_bytes(values: pa.Array) -> float:
+    """What a value of some takes while an array of them is put together."""
+    return _PLACES_BYTES + values.nbytes / max(len(values), 1)
+
+
+def array_bytes(arrays: pa.Array) -> np.ndarray:
+    """What each of some arrays takes."""
+    is_list = pa.types.is_list(arrays.type)
+    lengths = pc.fill_null(_LENGTHS[is_list](arrays), 0).to_numpy(zero_copy_only=False).astype(np.float64)
+    found: np.ndarray = lengths * (value_bytes(arrays.flatten()) if is_list else 1.0)
+    return found
+
+
+def runs(sizes: np.ndarray, share: int) -> Iterator[tuple[int, int]]:
+    """Rows whose arrays are worked on at once: where each run begins, and how many rows it has.
+
+    Args:
+        sizes: what the arrays of each row take.
+        share: the memory of the task.
+    """
+    before = np.concatenate([[0.0], np.cumsum(sizes)])
+    most = memory.step_bytes(share)
+    start = 0
+    while start < len(sizes):
+        end = int(np.searchsorted(before, before[start] + most, side="right")) - 1
+        end = min(max(end, start + 1), len(sizes))
+        yield start, end - start
+        start = end
+
+
+def check(call: Call, size: float, share: int, node: str) -> None:
+    """Whether what has to be there at once fits. Raises `Exhausted`."""
+    if size > memory.record_bytes(share):
+        raise spill.Exhausted(
+            "E310",
+            f"the arrays of `{call.text}` need {int(size)} bytes at once, memory.limit leaves {share} to each task; "
+            "each row has one of all rows before it: raise memory.limit, use fewer threads, group by more fields, or "
+            "collect in an aggregate",
+            node,
+        )
 
 
 class Running:
@@ -52,10 +104,10 @@ class Running:
         sizes = np.zeros(len(firsts))
         for call, function in self._giving:
             found = np.add.reduceat(self._sizes(call, function, strip), firsts)
-            arrays.check(call, float(found.max()), self._share, self._node)
+            check(call, float(found.max()), self._share, self._node)
             sizes += found
         ends = np.append(firsts, strip.count)
-        for start, count in arrays.runs(sizes, self._share):
+        for start, count in runs(sizes, self._share):
             first, end = int(ends[start]), int(ends[start + count])
             yield self.columns(strip.part(first, end - first, self._ahead))
 
@@ -63,7 +115,7 @@ class Running:
         """What the arrays of a call take for each row of a strip."""
         here = strip.rows.slice(0, strip.count)
         given = None if call.reads_results else self._evaluator.given(call, here)
-        each = arrays.LEAST_BYTES if given is None else arrays.value_bytes(given.values)
+        each = LEAST_BYTES if given is None else value_bytes(given.values)
         found: np.ndarray = function.lengths(strip, given) * each
         return found
 

@@ -11,14 +11,13 @@ import pyarrow as pa
 from spark_jobs.cxl import values
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.cxl.failure import Failure, packed
-from spark_jobs.nodes.windows import failing
-from spark_jobs.nodes.windows.kernels.function import Function, Given, Results
+from spark_jobs.nodes.windows.kernels.function import FailingFrames, Function, Given, Results, combined_failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_jobs.nodes.windows.call import Call
-    from spark_jobs.nodes.windows.strip import Strip
+    from spark_jobs.nodes.windows.rows import Strip
 
 #: The aggregate function that a window function is up to each row.
 _RUNNING = {"sum": "sum", "cumulative_sum": "sum", "avg": "avg", "min": "min", "max": "max"}
@@ -29,7 +28,7 @@ class ByRow(Function):
 
     def __init__(self, call: Call) -> None:
         super().__init__(call)
-        self._failing = failing.Running()
+        self._failing = FailingFrames()
         self._state: Any = None
 
     @property
@@ -73,7 +72,7 @@ class ByRow(Function):
                 problems.append(packed(problem))
         failures = pa.array(problems, pa.string())
         given_ = self._failing.of(strip, given)
-        both = failing.both(None if given_ is None else given_.take(pa.array(rows)), failures)
+        both = combined_failures(None if given_ is None else given_.take(pa.array(rows)), failures)
         return Results(values.to_arrow(found, self.call.type), both)
 
 

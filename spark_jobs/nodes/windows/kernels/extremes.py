@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.nodes.windows import codes, failing
-from spark_jobs.nodes.windows.kernels.function import Function, Given, Results
+from spark_jobs.nodes.windows import codes
+from spark_jobs.nodes.windows.kernels.function import FailingFrames, Function, Given, Results
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.windows.call import Call
-    from spark_jobs.nodes.windows.strip import Strip
+    from spark_jobs.nodes.windows.rows import Strip
 
 #: Codes up to here can be added to one another.
 _MOST = 1 << 62
@@ -23,7 +23,7 @@ class Extreme(Function):
 
     def __init__(self, call: Call) -> None:
         super().__init__(call)
-        self._failing = failing.Running()
+        self._failing = FailingFrames()
         #: The winner of the partition that goes on.
         self._carried: pa.Array | None = None
 

@@ -12,7 +12,7 @@ from spark_jobs.nodes.windows.kernels.function import Function, Given, Results
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.windows.call import Call
-    from spark_jobs.nodes.windows.strip import Strip
+    from spark_jobs.nodes.windows.rows import Strip
 
 
 class Number(Function):

@@ -9,12 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import types
-from spark_jobs.nodes.windows import failing
-from spark_jobs.nodes.windows.kernels.function import Function, Given, Results
+from spark_jobs.nodes.windows.kernels.function import FailingFrames, Function, Given, Results
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.windows.call import Call
-    from spark_jobs.nodes.windows.strip import Strip
+    from spark_jobs.nodes.windows.rows import Strip
 
 
 class Quantifier(Function):
@@ -24,7 +23,7 @@ class Quantifier(Function):
         super().__init__(call)
         self._decided = False
         self._doubtful = False
-        self._failing = failing.Running()
+        self._failing = FailingFrames()
 
     def results(self, strip: Strip, given: Given) -> Results:
         """The verdict so far: decided, else null where some row's is, else the opposite."""

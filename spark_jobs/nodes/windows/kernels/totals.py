@@ -10,12 +10,11 @@ import pyarrow as pa
 
 from spark_jobs.cxl import failure, types
 from spark_jobs.nodes.aggregate import exact
-from spark_jobs.nodes.windows import failing
-from spark_jobs.nodes.windows.kernels.function import Function, Given, Results
+from spark_jobs.nodes.windows.kernels.function import FailingFrames, Function, Given, Results, combined_failures
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.windows.call import Call
-    from spark_jobs.nodes.windows.strip import Strip
+    from spark_jobs.nodes.windows.rows import Strip
 
 _BITS = 32
 _LOW = (1 << _BITS) - 1
@@ -30,7 +29,7 @@ class Total(Function):
 
     def __init__(self, call: Call) -> None:
         super().__init__(call)
-        self._failing = failing.Running()
+        self._failing = FailingFrames()
         self._counted = 0
 
     def results(self, strip: Strip, given: Given) -> Results:
@@ -40,7 +39,7 @@ class Total(Function):
         counts = strip.running(valid.astype(np.int64), self._counted)
         self._counted = int(counts[-1])
         found = self.totals(strip, column.fill_null(0), counts)
-        return Results(found.values, failing.both(self._failing.of(strip, given), found.failures))
+        return Results(found.values, combined_failures(self._failing.of(strip, given), found.failures))
 
     def totals(self, strip: Strip, column: pa.Array, counts: np.ndarray) -> Results:
         """The totals.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spark_jobs.formats.format import ArrayPath, Block, Reading, SourceColumn
+    from spark_jobs.formats.xml.document import Document
     from spark_jobs.formats.xml.options import XmlRead
     from spark_jobs.formats.xml.quick import QuickBatch
     from spark_jobs.formats.xml.tree import Tree
@@ -84,11 +85,11 @@ class Columns:
         self._grown.count = 0
         return block
 
-    def stretch(self, data: bytes, record: str) -> QuickBatch | None:
+    def stretch(self, data: bytes, document: Document) -> QuickBatch | None:
         """Whole records at once, where they are regular, and nothing but texts is wanted of them."""
         if not isinstance(self.records, FlatRecords) or not self._has_way:
             return None
-        return quick.take(self.records, data, record)
+        return quick.take(self.records, data, document.record, document.prefixes)
 
     def block_of(self, stretch: QuickBatch, first: int) -> Block:
         """The block of records that were taken from a stretch of the document; no others have ended."""

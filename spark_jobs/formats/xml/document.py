@@ -1,7 +1,8 @@
 """A document's elements from its first byte on: records to who makes them, everything else passed over.
 
-Expat parses; nothing but the elements that are open is kept. A document with a DTD is refused at its beginning, before
-any declaration in it is read: there are no entities but the five of XML, and nothing is fetched (decision 28).
+Expat parses, and checks namespaces; nothing but the elements that are open is kept. A document type is checked and
+passed over: nothing is fetched, and what it declares has no effect. A declaration of an entity is refused where it
+stands, so there are no entities but the five of XML.
 """
 
 from __future__ import annotations
@@ -28,10 +29,18 @@ BLANKS = " \t\r\n"
 _FIRST_BYTES = 64 << 10
 #: Expat gives long texts in pieces; these are as few as can be.
 _TEXT_BYTES = 1 << 20
+#: A document type is at most so long.
+MOST_DOCTYPE_BYTES = 1 << 20
+#: Between the parts of a name as Expat gives it: namespace, local name, and prefix. No document has this character.
+_SEPARATOR = "\x0c"
 
 
 class Broken(Exception):
     """A document is refused; the place is known to who parses it."""
+
+
+class _DoctypeEnded(Exception):
+    """A document type has ended: what follows is for a parser that does not know it."""
 
 
 class Records(Protocol):
@@ -115,6 +124,13 @@ class Document:
         self._path = path
         self._way = way
         self._fed = 0
+        #: What the parser's places are counted from.
+        self._base = 0
+        #: Where the declarations of a document type begin, and where it ends.
+        self._doctype_at: int | None = None
+        self._doctype_end: int | None = None
+        #: The prefixes that have a namespace here, and how many elements around declare each.
+        self.prefixes: dict[str, int] = {}
         #: The last piece, and where the tag that ended the last record begins.
         self._piece = b""
         self._ended_at = -1
@@ -124,8 +140,27 @@ class Document:
         self.has_gaps = False
         #: Whether a record has begun and not ended.
         self.is_in_record = False
-        self._parser = _parser()
+        self._parser = self._begin()
         self._leave()
+
+    def _begin(self) -> Any:
+        # Names are not interned: there may be any number of them. What a declaration says of the encoding was obeyed or
+        # overruled before.
+        parser: Any = expat.ParserCreate("utf-8", _SEPARATOR, intern=None)
+        parser.namespace_prefixes = True
+        parser.buffer_text = True
+        parser.buffer_size = _TEXT_BYTES
+        parser.ordered_attributes = True
+        # Without this, declarations behind a reference to a parameter entity are not told.
+        parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_ALWAYS)
+        parser.XmlDeclHandler = _check_version
+        parser.StartDoctypeDeclHandler = self._doctype
+        parser.EndDoctypeDeclHandler = self._doctype_ended
+        parser.EntityDeclHandler = _refuse_entity
+        parser.SkippedEntityHandler = _refuse_reference
+        parser.StartNamespaceDeclHandler = self._bind
+        parser.EndNamespaceDeclHandler = self._unbind
+        return parser
 
     def pieces(self, stream: ByteStream, size: int) -> Iterator[Piece]:
         """The pieces of a stream, of about a size, cut before records where that can be.
@@ -165,16 +200,59 @@ class Document:
         """
         self._fed += len(data)
         self._piece = data
-        parser = self._parser
         try:
-            parser.Parse(data, is_last)
+            try:
+                self._parser.Parse(data, is_last)
+            except _DoctypeEnded:
+                assert self._doctype_end is not None
+                self._parse_behind_doctype(data[self._doctype_end - self._fed + len(data) :], is_last)
+            if self._doctype_at is not None and self._doctype_end is None:
+                _check_doctype(self._fed - self._doctype_at)
         except expat.ExpatError as error:
             reason = expat.ErrorString(error.code)
             raise self._error(f"broken XML: {reason}", error.lineno, error.offset) from None
         except Broken as error:
+            parser = self._parser
             raise self._error(str(error), parser.CurrentLineNumber, parser.CurrentColumnNumber) from None
         if is_last and (problem := self._way.problem()) is not None:
             raise FormatError(problem, self._path)
+
+    def _doctype(self, name: str, system: str | None, public: str | None, _: bool) -> None:
+        if self._doctype_at is not None:
+            raise Broken("the document has a second document type (`<!DOCTYPE`)")
+        self._doctype_at = self._index - len(system or "") - len(public or "")
+
+    def _doctype_ended(self) -> None:
+        assert self._doctype_at is not None
+        self._doctype_end = self._index + 1
+        _check_doctype(self._doctype_end - self._doctype_at)
+        raise _DoctypeEnded
+
+    def _parse_behind_doctype(self, data: bytes, is_last: bool) -> None:
+        """Go on as if there had been nothing but blanks before: else attributes would get defaults, or lose blanks."""
+        assert self._doctype_end is not None
+        known = self._parser
+        blanks = "\n" * (known.CurrentLineNumber - 1) + " " * (known.CurrentColumnNumber + 1)
+        self._base = self._doctype_end - len(blanks)
+        self._parser = self._begin()
+        self._leave()
+        self._parser.Parse(blanks, False)
+        self._parser.Parse(data, is_last)
+
+    def _bind(self, prefix: Any, _: str | None) -> None:
+        if prefix not in (None, "xml"):
+            self.prefixes[prefix] = self.prefixes.get(prefix, 0) + 1
+
+    def _unbind(self, prefix: Any) -> None:
+        if prefix not in (None, "xml"):
+            self.prefixes[prefix] -= 1
+            if not self.prefixes[prefix]:
+                del self.prefixes[prefix]
+
+    @property
+    def _index(self) -> int:
+        """Where the parser is."""
+        return self._base + int(self._parser.CurrentByteIndex)
 
     @property
     def _is_between_records(self) -> bool:
@@ -188,12 +266,13 @@ class Document:
     @property
     def waiting(self) -> int:
         """How many bytes there are that are no whole tag or text yet."""
-        return self._fed - max(int(self._parser.CurrentByteIndex), 0)
+        return self._fed - max(self._index, 0)
 
     def _error(self, message: str, line: int, column: int) -> FormatError:
         return FormatError(f"line {line}, column {column + 1}: {message}", self._path)
 
     def _start(self, name: str, attributes: list[str]) -> None:
+        name = written(name)
         taker = self._way.enter(name)
         if taker is not None:
             self._way.leave()
@@ -215,7 +294,7 @@ class Document:
         parser.EndCdataSectionHandler = records.end_verbatim
 
     def _ended(self) -> None:
-        self._ended_at = int(self._parser.CurrentByteIndex)
+        self._ended_at = self._index
         self._leave()
 
     def _leave(self) -> None:
@@ -228,19 +307,28 @@ class Document:
         parser.EndCdataSectionHandler = None
 
 
-def _parser() -> Any:
-    # Names are not interned: there may be any number of them. What a declaration says of the encoding was obeyed or
-    # overruled before.
-    parser: Any = expat.ParserCreate("utf-8", intern=None)
-    parser.buffer_text = True
-    parser.buffer_size = _TEXT_BYTES
-    parser.ordered_attributes = True
-    parser.StartDoctypeDeclHandler = _refuse_dtd
-    return parser
+def _check_version(version: str, encoding: str | None, standalone: int) -> None:
+    if version != "1.0":
+        what = f"the document declares version {version} of XML, which has other rules for characters and names"
+        raise Broken(f"{what}; only 1.0 is read: declare that, if the document keeps to it")
 
 
-def _refuse_dtd(*_: Any) -> None:
-    raise Broken("the document has a DTD (`<!DOCTYPE`), which is not read: it could declare entities without end")
+def _check_doctype(size: int) -> None:
+    if size > MOST_DOCTYPE_BYTES:
+        raise Broken(f"the document type (`<!DOCTYPE`) is longer than {MOST_DOCTYPE_BYTES >> 20} MB")
+
+
+def _refuse_entity(name: str, is_parameter: bool, *_: Any) -> None:
+    what = "parameter entity" if is_parameter else "entity"
+    raise Broken(
+        f"the document type declares the {what} '{name}': entities are not read, for they could grow without end; "
+        "write what it stands for"
+    )
+
+
+def _refuse_reference(name: str, is_parameter: bool) -> None:
+    what = f"%{name};" if is_parameter else f"&{name};"
+    raise Broken(f"`{what}` stands for an entity, and entities are not read; write what it stands for")
 
 
 class RecordWay(Way):
@@ -292,3 +380,11 @@ class RecordWay(Way):
 def local(name: str) -> str:
     """A name without the prefix of its namespace."""
     return name[name.rfind(":") + 1 :]
+
+
+def written(name: str) -> str:
+    """A name as it is written, from how Expat gives it."""
+    if _SEPARATOR not in name:
+        return name
+    _, own, *prefix = name.split(_SEPARATOR)
+    return f"{prefix[0]}:{own}" if prefix else own

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.formats.xml.document import BLANKS, MOST_DEPTH, Broken, local
+from spark_jobs.formats.xml.document import BLANKS, MOST_DEPTH, Broken, local, written
 from spark_jobs.formats.xml.mixed import MixedText
 from spark_jobs.formats.xml.options import DECLARATION, TEXT
 
@@ -73,14 +73,14 @@ class Wanted:
 
 
 class _Children(dict[str, Wanted]):
-    """Wanted elements by their names as they are written; all others are one that nothing is wanted of."""
+    """Wanted elements by their names, as they are written or as Expat gives them; nothing is wanted of all others."""
 
     def __init__(self, strips: bool) -> None:
         self._strips = strips
         self.other: Wanted | None = None
 
     def __missing__(self, name: str) -> Wanted:
-        found = self.get(local(name)) if self._strips and ":" in name else None
+        found: Wanted | None = _named(self, name, self._strips)
         if found is None:
             assert self.other is not None
             return self.other
@@ -90,13 +90,21 @@ class _Children(dict[str, Wanted]):
 
 
 class _Attributes(dict[str, "Column | None"]):
-    """Wanted attributes by their names as they are written."""
+    """Wanted attributes by their names, as they are written or as Expat gives them."""
 
     def __init__(self, strips: bool) -> None:
         self._strips = strips
 
     def __missing__(self, name: str) -> Column | None:
-        return self.get(local(name)) if self._strips and ":" in name and not is_declaration(name) else None
+        found: Column | None = _named(self, name, self._strips)
+        return found
+
+
+def _named(wanted: dict[str, Any], name: str, strips: bool) -> Any:
+    """What is wanted of a name that was not found as it is."""
+    own = written(name)
+    found = wanted.get(own)
+    return wanted.get(local(own)) if found is None and strips and ":" in own else found
 
 
 def is_declaration(name: str) -> bool:
@@ -179,7 +187,7 @@ class FlatRecords:
         self._is_leaf = True
         if attributes:
             # Without a text there is nothing but its attributes then.
-            self._is_leaf = all(map(is_declaration, attributes[::2]))
+            self._is_leaf = False
             self._take(attributes)
 
     def end(self, name: str, /) -> None:

@@ -14,7 +14,7 @@ from spark_jobs.formats.xml.flat import Values, is_declaration
 from spark_jobs.formats.xml.tags import Irregular, Tags
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from spark_jobs.formats.xml.flat import Column, FlatRecords, Wanted
 
@@ -30,16 +30,17 @@ class QuickBatch:
     values: dict[Column, Values]
 
 
-def take(wanted: FlatRecords, data: bytes, record: str) -> QuickBatch | None:
+def take(wanted: FlatRecords, data: bytes, record: str, prefixes: Collection[str] = ()) -> QuickBatch | None:
     """The wanted columns of whole records; None where Expat has to read them.
 
     Args:
         wanted: what is wanted of a record.
         data: the records in UTF-8, with nothing but blanks between them.
         record: the name of their element, as it is written.
+        prefixes: those that have a namespace around the records.
     """
     try:
-        tags = Tags(data, record)
+        tags = Tags(data, record, prefixes)
         found: dict[Column, Values] = {}
         for column, values in _Taken(tags, wanted).values():
             if column in found:  # two names lead to one column, in whatever order

@@ -16,7 +16,7 @@ from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped, too_
 from spark_jobs.formats.format import ArrayPath, FileColumns
 from spark_jobs.formats.reading import SplitOutcome
 from spark_jobs.formats.xml import charset, columns, sections, tree
-from spark_jobs.formats.xml.document import Document, Piece, RecordWay
+from spark_jobs.formats.xml.document import Document, Piece, RecordWay, Way
 from spark_jobs.formats.xml.shapes import Shapes
 from spark_jobs.limits import FILE_COLUMNS
 from spark_jobs.scan import changes
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.names import Part, Search
     from spark_jobs.formats.splits import Split
     from spark_jobs.formats.stretch import ByteStream
+    from spark_jobs.formats.xml.document import Records
     from spark_jobs.formats.xml.options import XmlRead
     from spark_jobs.formats.xml.tree import Tree
     from spark_jobs.scan.files import InputFile
@@ -120,13 +121,15 @@ class XmlReader(reader.Reader):
         document = Document(file_plan.file.name, way)
         with self._opened(file_plan, SplitOutcome()) as stream:
             for piece in document.pieces(stream, _PIECE_BYTES):
-                new = shapes.new(piece.data, document.record) if shapes and piece.has_records else None
+                new = (
+                    shapes.new(piece.data, document.record, document.prefixes) if shapes and piece.has_records else None
+                )
                 if new is None:
                     self._feed(document, piece, file_plan)
                 else:
                     document.passed_over()
                     for data in new:
-                        self._feed_alone(data, trees)
+                        self._feed_alone(data, trees, document.prefixes)
                 for record in trees:
                     for one in tree.spread(record, self.arrays):
                         if left is not None and left <= 0:
@@ -142,7 +145,7 @@ class XmlReader(reader.Reader):
         unfinished = size = 0
         with self._opened(file_plan, outcome) as stream:
             for piece in document.pieces(stream, _piece_bytes(wanted)):
-                stretch = found.stretch(piece.data, document.record) if piece.has_records else None
+                stretch = found.stretch(piece.data, document) if piece.has_records else None
                 if stretch is None:
                     before = found.count
                     self._feed(document, piece, file_plan)
@@ -168,10 +171,11 @@ class XmlReader(reader.Reader):
                     pass
             raise
 
-    def _feed_alone(self, data: bytes, trees: list[Tree]) -> None:
+    def _feed_alone(self, data: bytes, trees: list[Tree], prefixes: Iterable[str]) -> None:
         """Make a tree of one record."""
-        options = replace(self.options, record_path=None)
-        Document("", RecordWay(options, tree.TreeRecords(options, trees.append))).feed(data, is_last=True)
+        around = "".join(f" xmlns:{prefix}='{prefix}'" for prefix in prefixes)
+        alone = Document("", _Alone(tree.TreeRecords(self.options, trees.append)))
+        alone.feed(f"<_{around}>".encode() + data + b"</_>", is_last=True)
 
     def document(self, file_plan: FilePlan, wanted: Reading) -> Mapping[str, Any]:
         """What the sections of a file say; it is read for them alone, for they may stand behind its records."""
@@ -199,6 +203,18 @@ class XmlReader(reader.Reader):
                     raise FormatError(str(problem), file_plan.file.name) from None
                 raw.seek(0)
             yield reading.bytes_of(whole, file_plan, encoding, raw, outcome)
+
+
+class _Alone(Way):
+    """The way to a record that has nothing but one element around it."""
+
+    def __init__(self, records: Records) -> None:
+        super().__init__()
+        self._records = records
+
+    def taker(self) -> Records | None:
+        """What takes the element in the root."""
+        return self._records if len(self.open) == 2 else None
 
 
 class _Looked:

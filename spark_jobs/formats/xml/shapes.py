@@ -6,10 +6,14 @@ Records of one shape have the same names, so one of them is looked at for all.
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from spark_jobs.formats.xml.tags import Irregular, Tags
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 #: A document with more shapes is looked at record by record.
 _MOST_SHAPES = 10_000
@@ -31,17 +35,18 @@ class Shapes:
         self._numbers: dict[bytes, int] = {}
         self._weights = np.zeros(0, dtype=np.uint64)
 
-    def new(self, data: bytes, record: str) -> list[bytes] | None:
+    def new(self, data: bytes, record: str, prefixes: Collection[str] = ()) -> list[bytes] | None:
         """The first record of each shape that was not there before; None where all have to be read.
 
         Args:
             data: whole records in UTF-8, with nothing but blanks between them.
             record: the name of their element, as it is written.
+            prefixes: those that have a namespace around the records.
         """
         if len(self._seen) > _MOST_SHAPES:
             return None
         try:
-            tags = Tags(data, record)
+            tags = Tags(data, record, prefixes)
         except Irregular:
             return None
         first = np.flatnonzero((tags.levels == 0) & ~tags.is_end)

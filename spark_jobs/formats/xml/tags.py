@@ -17,10 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 _NAME = rb"[A-Za-z_:][A-Za-z0-9_:.\-]*"
 _BLANK = rb"[ \t\n]"
+#: A name without a prefix.
+_OWN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
 #: A tag is one piece, or one before each value of an attribute and one behind the last.
 _PIECE = re.compile(
     rb"<(?P<start>%(name)s)(?:%(blank)s*(?P<empty>/)?>|%(blank)s+(?P<first>%(name)s)%(blank)s*=%(blank)s*\")"
@@ -113,12 +115,13 @@ class Tags:
     Args:
         data: whole records in UTF-8, and nothing but blanks between them.
         record: the name of their element, as it is written.
+        prefixes: those that have a namespace around the records.
 
     Raises:
         Irregular: Expat has to read them.
     """
 
-    def __init__(self, data: bytes, record: str) -> None:
+    def __init__(self, data: bytes, record: str, prefixes: Collection[str] = ()) -> None:
         self.data = np.frombuffer(data, dtype=np.uint8)
         #: Whether there are references to the characters that XML has for itself.
         self.has_entities = False
@@ -126,6 +129,7 @@ class Tags:
         #: Where tags begin, and where they end: at their `>`.
         self.starts, self.ends = self._tags()
         self._take_apart()
+        self._check_prefixes(prefixes)
         self._stand_in_each_other(record)
         self.attributes = self._attributes()
 
@@ -197,6 +201,17 @@ class Tags:
         self.is_end = shapes[self.first] == Shape.END
         self.is_empty = (shapes[last] == Shape.EMPTY) | (shapes[last] == Shape.CLOSE_EMPTY)
         self._is_before_value = (shapes == Shape.FIRST) | (shapes == Shape.NEXT)
+
+    def _check_prefixes(self, prefixes: Collection[str]) -> None:
+        """Prefixes are declared around the records, and two attributes cannot be one by their namespaces."""
+        elements = {piece.element for piece in self.pieces if ":" in piece.element}
+        attributes = {piece.attribute for piece in self.pieces if ":" in piece.attribute}
+        if len({name.partition(":")[2] for name in attributes}) < len(attributes):
+            raise Irregular
+        for name in elements | attributes:
+            prefix, _, own = name.partition(":")
+            if not _OWN_NAME.fullmatch(own) or (prefix != "xml" and prefix not in prefixes):
+                raise Irregular
 
     def _stand_in_each_other(self, record: str) -> None:
         """Find how deep each tag stands, and check that each element ends as it began."""

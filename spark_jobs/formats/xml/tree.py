@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import values
-from spark_jobs.formats.xml.document import MOST_DEPTH, Broken, local
-from spark_jobs.formats.xml.flat import is_declaration
+from spark_jobs.formats.xml.document import MOST_DEPTH, Broken, local, written
 from spark_jobs.formats.xml.mixed import MixedText
 from spark_jobs.formats.xml.options import TEXT
 
@@ -55,12 +54,14 @@ class TreeRecords:
         """An element in it begins."""
         if len(self._open) > MOST_DEPTH:
             raise Broken(f"elements of a record stand in each other more than {MOST_DEPTH} levels deep")
-        opened = _Open(local(name) if self._strips else name)
+        opened = _Open(self._named(name))
         for at in range(0, len(attributes), 2):
-            key = attributes[at]
-            if not is_declaration(key):
-                _add(opened.members, self._prefix + (local(key) if self._strips else key), attributes[at + 1])
+            _add(opened.members, self._prefix + self._named(attributes[at]), attributes[at + 1])
         self._open.append(opened)
+
+    def _named(self, name: str) -> str:
+        name = written(name)
+        return local(name) if self._strips else name
 
     def end(self, name: str, /) -> None:
         """The last element that began ends, or the record itself."""

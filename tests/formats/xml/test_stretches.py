@@ -65,7 +65,7 @@ def element(chance: random.Random, names: str, depth: int = 0) -> str:
     name = chance.choice(["", "", "", "n:", "m:"]) + name
     told = "".join(
         f'{chance.choice([" ", "  ", chr(10)])}{key}{chance.choice(["=", " = "])}"{chance.choice(TEXTS[:6])}"'
-        for key in chance.sample(["cur", "id", "n:k"], chance.choice([0, 0, 0, 1, 2]))
+        for key in chance.sample(["cur", "id", "n:k", "m:k"], chance.choice([0, 0, 0, 1, 2]))
     )
     if chance.random() < 0.1:
         return f"<{name}{told}/>"
@@ -91,7 +91,8 @@ def records(chance: random.Random) -> Iterator[str]:
 
 def made(chance: random.Random) -> bytes:
     gap = chance.choice(["", "\n", "\n    "])
-    text = f"<d>{gap}{gap.join(records(chance))}{gap}</d>"
+    spaces = chance.choice([" xmlns:n='urn:n' xmlns:m='urn:m'"] * 4 + [" xmlns:n='u' xmlns:m='u'", " xmlns:n='u'", ""])
+    text = f"<d{spaces}>{gap}{gap.join(records(chance))}{gap}</d>"
     for _ in range(chance.choice([0, 0, 0, 1, 2])):
         at = chance.randrange(len(text))
         match chance.randrange(4):
@@ -136,13 +137,13 @@ def test_regular_records_are_read_in_stretches(tmp_path: Path, monkeypatch: pyte
     looked: list[int] = []
     take, new = quick.take, Shapes.new
 
-    def spied(wanted: Any, data: bytes, record: str) -> quick.QuickBatch | None:
-        found = take(wanted, data, record)
+    def spied(wanted: Any, data: bytes, record: str, prefixes: Any) -> quick.QuickBatch | None:
+        found = take(wanted, data, record, prefixes)
         taken.append(found.count if found else 0)
         return found
 
-    def noted(self: Shapes, data: bytes, record: str) -> list[bytes] | None:
-        found = new(self, data, record)
+    def noted(self: Shapes, data: bytes, record: str, prefixes: Any) -> list[bytes] | None:
+        found = new(self, data, record, prefixes)
         looked.append(len(data) if found is not None else 0)
         return found
 

@@ -284,7 +284,8 @@ def _to_bool(text: str, _: tuple[str, ...]) -> bool:
 def _to_json(text: str, _: tuple[str, ...], kind: type) -> Any:
     """A container in a text cell is plain JSON, as our own writers put it there (decision 23)."""
     try:
-        value = json.loads(text, parse_constant=_refuse_constant, parse_int=_json_int)
+        number = values.number_of
+        value = json.loads(text, parse_constant=_refuse_constant, parse_int=number, parse_float=number)
     except RecursionError:
         raise ValueError(text) from None
     if not isinstance(value, kind):
@@ -294,10 +295,6 @@ def _to_json(text: str, _: tuple[str, ...], kind: type) -> Any:
 
 def _refuse_constant(text: str) -> Any:
     raise ValueError(f"{text} is no JSON")
-
-
-def _json_int(text: str) -> int:
-    return _to_int(text, ())
 
 
 def _to_string(text: str, _: tuple[str, ...]) -> str:

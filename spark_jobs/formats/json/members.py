@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import values
 from spark_jobs.formats.json.texts import decoding
 
 if TYPE_CHECKING:
@@ -30,9 +29,7 @@ def _apply(record: dict[str, Any], path: ArrayPath) -> list[dict[str, Any]]:
     if not isinstance(array, list):
         return [record]
     if not path.explode:
-        text = path.separator.join(
-            item if isinstance(item, str) else values.json_text(decoding.plain(item)) for item in array
-        )
+        text = path.separator.join(item if isinstance(item, str) else decoding.json_text(item) for item in array)
         return [_with(record, path.path, text)]
     return [_exploded(record, path.path, item) for item in array]
 

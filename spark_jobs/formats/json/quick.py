@@ -61,6 +61,8 @@ _NOTHING = pa.schema([pa.field("\0", pa.null())])
 #: Of so many columns each must have so many members in a portion, on the average, or records are read one by one.
 _MANY_COLUMNS = 256
 _LEAST_MEMBERS = 64
+#: Numbers that doubles have as zero, though they are not: so small, or written with so many zeros.
+_TINY = rb"-?(?:[0-9.]+[eE]-[0-9]{3}|0\.0{300})"
 #: Floats below are exact ints.
 _EXACT = float(1 << 53)
 
@@ -211,7 +213,7 @@ class QuickRecords:
             self._may_respread &= not changed
             self._schema = None if changed else self._schema
         for leaf in self._leaves:
-            found = {members.find(record, leaf.name).__class__ for record in records} - {type(None)}
+            found = {_class_of(members.find(record, leaf.name)) for record in records} - {type(None)}
             kind = _arrow_type(leaf, found)
             if kind == _CUT and self._spreading is not None:
                 continue
@@ -223,7 +225,10 @@ class QuickRecords:
         return changed
 
     def widen_ints(self, text: bytes, number: str) -> bool:
-        """Read an int column as floats because of a number that is none (`3.0`); tells whether there is one."""
+        """Read an int column in another way because of a number that is none; tells whether there is one.
+
+        With `3.0` it is a column of floats; an int beyond 64 bits is cut out of the text where that can be.
+        """
         for leaf in self._leaves:
             is_int = leaf.is_dynamic or (leaf.column is not None and leaf.column.type.kind is Kind.INT)
             if (
@@ -231,7 +236,8 @@ class QuickRecords:
                 and self._types[leaf.name] == pa.int64()
                 and (leaf.name in self._listed or _finds(leaf, number, text))
             ):
-                return self._retype(leaf, pa.float64())
+                is_cut = leaf.may_be_cut and self._spreading is None and number.lstrip("-").isdecimal()
+                return self._retype(leaf, _CUT if is_cut else pa.float64())
         return False
 
     def _retype(self, leaf: _Leaf, kind: pa.DataType) -> bool:
@@ -307,11 +313,21 @@ def _dotted_keys(path: tuple[str, ...]) -> Iterator[bytes]:
             yield values.json_text(".".join(path[start:stop])).encode()
 
 
+class _Beyond:
+    """Stands for the class of numbers that are their text where nothing is declared."""
+
+
+def _class_of(value: Any) -> type:
+    return _Beyond if value.__class__ is decoding.Number and value.is_beyond else value.__class__
+
+
 def _arrow_type(leaf: _Leaf, found: set[type]) -> pa.DataType | None:
     """As what a column is read in which values of some classes were found; None if they do not tell."""
+    if _Beyond in found and not leaf.may_be_cut:
+        found = found - {_Beyond} | {decoding.Number}
     if found == {int, decoding.Number}:
         found = {decoding.Number}
-    if leaf.may_be_cut and (leaf.is_container or len(found) > 1 or found & {list, dict}):
+    if leaf.may_be_cut and (leaf.is_container or len(found) > 1 or found & {list, dict, _Beyond}):
         # Objects are no values of an undeclared column: what is inside of them is.
         return None if leaf.column is None and dict in found else _CUT
     if len(found) != 1:
@@ -343,6 +359,9 @@ def _tagged(leaf: _Leaf, array: pa.Array, text: bytes, odd: Mask, *, is_listed: 
         if pc.any(whole).as_py() and (is_listed or arrow.may_have(leaf.path[-1], rb"-?[0-9]+\s*[,}]", text)):
             # A whole number may have been written as an int, and then it is one.
             is_float = pc.and_(is_float, pc.invert(whole))
+        zero = pc.equal(array, 0.0)
+        if pc.any(zero).as_py() and (is_listed or arrow.may_have(leaf.path[-1], _TINY, text)):
+            is_float = pc.and_(is_float, pc.invert(zero))
         _note(odd, pc.invert(is_float))
     return spelling.tagged(array)
 

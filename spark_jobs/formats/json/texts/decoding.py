@@ -25,11 +25,14 @@ class Number(str):
 
     __slots__ = ()
 
-    def plain(self) -> int | float:
-        """An int where the text is one that fits into 64 bits, else a float."""
-        if self.lstrip("-").isdecimal() and len(self) <= _LONGEST_INT:
-            return _within_64_bits(int(self))
-        return float(self)
+    @property
+    def is_beyond(self) -> bool:
+        """Whether neither 64 bits nor a double hold it."""
+        return isinstance(self.plain(), str)
+
+    def plain(self) -> int | float | str:
+        """The number: an int of 64 bits or a double, and where neither can hold it, its text."""
+        return values.number_of(self)
 
 
 #: Values nested deeper are refused. A limit of our own: Python's depends on who calls the parser, and a record must not
@@ -138,25 +141,21 @@ def _refuse_surrogates(value: Any) -> None:
         raise ValueError("an escape stands for half of a surrogate pair") from None
 
 
-def _within_64_bits(number: int) -> int | float:
-    """The number, as a float where it is larger; beyond the largest float it is infinite, as its text would be."""
-    if values.MIN_INT <= number <= values.MAX_INT:
-        return number
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf if number > 0 else -math.inf
+def _rounded(value: Number | int) -> int | float:
+    """A number as Numeric has it: an int of 64 bits, or the nearest double; infinite beyond the largest one."""
+    found = plain(value)
+    return float(found) if isinstance(found, str) else found
 
 
 def plain(value: Any) -> Any:
-    """A value with ordinary numbers, however deep they are."""
+    """A value with ordinary numbers, however deep they are; one that is beyond 64 bits and doubles is its text."""
     match value:
         case Number():
             return value.plain()
         case bool() | str():
             return value
         case int():
-            return _within_64_bits(value)
+            return value if values.MIN_INT <= value <= values.MAX_INT else str(value)
         case list():
             return [plain(item) for item in value]
         case dict():
@@ -171,9 +170,23 @@ def raw_text(value: Any) -> str:
         case str():
             return str(value)
         case None | bool() | list() | dict():
-            return values.json_text(plain(value))
+            return json_text(value)
         case _:
             return str(value)
+
+
+def json_text(value: Any) -> str:
+    """A value as compact JSON, in which numbers that no kind of value holds stand as they were written."""
+    match value:
+        case Number():
+            found = value.plain()
+            return found if isinstance(found, str) else values.json_text(found)
+        case list():
+            return "[" + ",".join(map(json_text, value)) + "]"
+        case dict():
+            return "{" + ",".join(f"{values.json_text(key)}:{json_text(item)}" for key, item in value.items()) + "}"
+        case _:
+            return values.json_text(value)
 
 
 def convert(value: Any, kind: Kind, date_formats: tuple[str, ...] = ()) -> Any:
@@ -193,8 +206,7 @@ def _to_int(value: Any, formats: tuple[str, ...]) -> int:
     match value:
         case Number():
             number = value.plain()
-            # Digits alone that are no int by now are too large, and their float must not pass for an int.
-            if isinstance(number, float) and (not number.is_integer() or value.lstrip("-").isdecimal()):
+            if isinstance(number, str) or not float(number).is_integer():
                 raise ValueError(value)
             return _checked(int(number))
         case str():
@@ -230,7 +242,7 @@ def _to_float(value: Any, formats: tuple[str, ...]) -> float:
 def _to_numeric(value: Any, formats: tuple[str, ...]) -> int | float:
     match value:
         case Number() | int():
-            number: int | float = plain(int(value) if isinstance(value, bool) else value)
+            number = _rounded(int(value) if isinstance(value, bool) else value)
             if not math.isfinite(number):
                 raise ValueError(raw_text(value))
             return number

@@ -38,8 +38,13 @@ DOUBT_BYTES = 8 << 20
 
 
 def planned_layout(file_plan: FilePlan) -> JsonLayout:
-    """How records stand in a file."""
-    assert isinstance(file_plan.layout, JsonLayout)
+    """How records stand in a file.
+
+    Raises:
+        FormatError: the file was planned as one of another format.
+    """
+    if not isinstance(file_plan.layout, JsonLayout):
+        raise FormatError("the file was not planned as JSON; run the pipeline anew", file_plan.file.name)
     return file_plan.layout
 
 

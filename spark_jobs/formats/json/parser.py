@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.formats import format
+from spark_jobs.formats import encoding, format
 from spark_jobs.formats.json import attempts, exact, members, noticing, quick, undeclared
 from spark_jobs.formats.json.options import JsonLayout
 from spark_jobs.formats.json.texts import array, decoding, documents, portions
@@ -47,7 +47,17 @@ _SPACE = " \t\n\r"
 
 
 class JsonParser:
-    """Reads stretches of one file."""
+    """Reads stretches of one file.
+
+    Args:
+        path: what the file is called.
+        layout: how records stand in it.
+        options: how it is read.
+        reading: what is wanted of its records.
+        arrays: arrays to explode or join.
+        known: the undeclared names that are known, where others are noticed.
+        start: how many bytes of the file stand before what is read: messages count from its beginning.
+    """
 
     def __init__(
         self,
@@ -57,8 +67,10 @@ class JsonParser:
         reading: Reading,
         arrays: Sequence[ArrayPath] = (),
         known: Sequence[str] | None = None,
+        start: int = 0,
     ) -> None:
         self._path = path
+        self._start = start
         self._layout = layout
         self._options = options
         self._arrays = tuple(arrays)
@@ -171,7 +183,10 @@ class JsonParser:
         try:
             yield
         except ValueError as problem:
-            raise FormatError(f"broken JSON: {decoding.words(problem)}", self._path) from problem
+            raise FormatError(f"broken JSON: {self._words(problem)}", self._path) from problem
+
+    def _words(self, problem: ValueError) -> str:
+        return words_of(problem, self._start, self._options.encoding)
 
     def _of_objects(self, stretch: Stretch, lines: Lines) -> Block | None:
         """The block of a portion of lines, most of them read at once, the odd ones each on its own.
@@ -285,7 +300,7 @@ class JsonParser:
 
     def _document(self, text: array.ArrayText) -> list[Any]:
         """The elements of a document that is read whole."""
-        return self._at_record_path(decoding.parse(text.rest()))
+        return self._at_record_path(text.rest())
 
     def _spread(self, items: Iterable[Item]) -> Iterator[Item]:
         for item in items:
@@ -329,6 +344,20 @@ def _joined(
     return block
 
 
+def words_of(problem: ValueError, start: int, charset: str) -> str:
+    """What is wrong with a file that is no JSON, and where.
+
+    Args:
+        problem: what is wrong.
+        start: how many bytes of the file, as UTF-8, stand before the text that it is about.
+        charset: how the file is encoded.
+    """
+    if not isinstance(problem, decoding.Broken):
+        return decoding.words(problem)
+    is_utf8 = encoding.is_utf8(charset)
+    return f"{problem}, at byte {start + problem.at}{'' if is_utf8 else ' of its text as UTF-8'}"
+
+
 def path_keys(path: str) -> list[str]:
     """The keys of a path in any of its spellings: `$.a.b`, `a.b`, `/a/b`."""
     if path.startswith("/"):
@@ -348,7 +377,7 @@ def layout_of(head: str, options: JsonRead, path: str) -> JsonLayout | None:
     if options.record_path is not None:
         return JsonLayout.OBJECT
     if options.format is not None:
-        return options.format
+        return JsonLayout(options.format)
     match text[0]:
         case "[":
             return JsonLayout.ARRAY

@@ -19,7 +19,7 @@ from spark_jobs.formats.columns import ColumnTracker, OnUnmapped, too_many
 from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
 from spark_jobs.formats.json import exact, heads, parser, sections, undeclared
 from spark_jobs.formats.json.options import JsonLayout
-from spark_jobs.formats.json.texts import array, decoding, portions
+from spark_jobs.formats.json.texts import array, portions
 from spark_jobs.formats.reading import SplitOutcome
 from spark_jobs.formats.stretch import Stretch, TooLong
 from spark_jobs.scan import changes
@@ -136,7 +136,8 @@ class JsonReader(reader.Reader):
 
     def _parser(self, file_plan: FilePlan, wanted: Reading) -> parser.JsonParser:
         layout = heads.planned_layout(file_plan)
-        return parser.JsonParser(file_plan.file.name, layout, self.options, wanted, self.arrays, file_plan.known)
+        name, start = file_plan.file.name, file_plan.data_start
+        return parser.JsonParser(name, layout, self.options, wanted, self.arrays, file_plan.known, start)
 
     def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
         """The blocks of a split. Splits of lines are always consistent."""
@@ -161,14 +162,15 @@ class JsonReader(reader.Reader):
         It is parsed for them alone: a trailer stands behind the records that want to know it.
         """
         path = file_plan.file.name
-        whole = splits.Split(0, 0, 0, file_plan.file.size, is_last=True, is_exact=True)
+        start = file_plan.data_start
+        whole = splits.Split(0, 0, start, file_plan.file.size, is_last=True, is_exact=True)
         with changes.opened(file_plan.file) as stream:
             part = reading.bytes_of(whole, file_plan, self.options.encoding, stream, SplitOutcome())
             try:
-                value = decoding.parse(array.ArrayText(part, Stretch()).rest().removeprefix("\ufeff"))
-                return sections.of_document(value, wanted)
+                return sections.of_document(array.ArrayText(part, Stretch()).rest(), wanted)
             except ValueError as problem:
-                raise FormatError(f"broken JSON: sections are of files with one value: {problem}", path) from problem
+                words = parser.words_of(problem, start, self.options.encoding)
+                raise FormatError(f"broken JSON: sections are of files with one value: {words}", path) from problem
             except UnfitSection as problem:
                 raise FormatError(str(problem), path) from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,7 @@ from spark_jobs.formats.json import arrow, heads
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.formats.json.read import JsonReader
 from spark_jobs.scan import files
+from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,3 +148,15 @@ def test_few_lines_are_searched_without_arrow_and_many_small_files_at_once(
     assert got.origins == (("x", "000.json"), ("z", "150.json"), ("w.k", "170.json"))
     # Not more lines at a time than Arrow may make places for, whatever their names.
     assert len(counts) == 3
+
+
+def test_a_layout_may_be_given_as_its_word(tmp_path: Path) -> None:
+    options: Any = JsonRead(format="array")  # type: ignore[arg-type]
+    (found,) = plan(tmp_path, {"a.json": '  \n[ {"id":1} ]  \n'}, ("id",), options=options).files
+    assert found.layout is JsonLayout.ARRAY
+
+
+def test_a_file_that_was_not_planned_as_json_is_an_error_of_the_file(tmp_path: Path) -> None:
+    (found,) = plan(tmp_path, {"a.json": "[]"}, ("id",)).files
+    with pytest.raises(FormatError, match=r"a\.json: the file was not planned as JSON"):
+        heads.planned_layout(replace(found, layout=None))

@@ -224,12 +224,58 @@ def test_an_array_may_be_longer_than_what_is_read_at_once(tmp_path: Path, monkey
         ('[{"id":1} {"id":2}]', "expected , or ]"),
         ("[" * 100_000, "nested too deeply"),
         ("x", "begins with"),
-        (b"[\xff]", "broken JSON"),
+        (b"[\xff]", "broken JSON: bytes are no UTF-8 text, at byte 1"),
     ],
 )
 def test_a_broken_container_is_an_error_of_the_file(tmp_path: Path, data: str | bytes, message: str) -> None:
     with pytest.raises(FormatError, match=rf"in\.json: .*{message}"):
         read_json(tmp_path / "in.json", data, {"id": types.INT})
+
+
+BEHIND = ["[{}]", "]", "{", '{"id":2}', ",", "junk", "\0", "\ufeff", "é", "1", "}]"]
+
+
+@pytest.mark.parametrize("options", [{}, {"format": JsonLayout.ARRAY}, {"record_path": "rows"}], ids=str)
+@pytest.mark.parametrize("space", ["", "\n", " \t\r\n" * 3000], ids=len)
+@pytest.mark.parametrize("count", [0, 1, 2, 900])
+def test_what_follows_an_array_is_an_error_of_the_file(
+    tmp_path: Path, count: int, space: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = json.dumps([{"id": i} for i in range(count)])
+    text = f'{{"é":1,"rows":{text}}}' if "record_path" in options else text
+    for number, behind in enumerate(BEHIND):
+        monkeypatch.setattr(json_array, "CHUNK_BYTES", [40, 5000, 1 << 20][number % 3])
+        for encoding, start, unit in [("utf-8", "", ""), ("utf-8", "\ufeff\n", ""), ("utf-16", "", " of its text")]:
+            place = len((start + text + space).encode())
+            data = (start + text + space + behind + space).encode(encoding)
+            with pytest.raises(FormatError, match=rf"broken JSON: only white .*, found .*, at byte {place}\b{unit}"):
+                read_json(tmp_path / "in", data, {"id": types.INT}, options=JsonRead(**options, encoding=encoding))
+    assert read_json(tmp_path / "in", text + space, {}, options=JsonRead(**options)).count == count
+
+
+@pytest.mark.parametrize(
+    ("element", "message", "at"),
+    [
+        ("{'k':1}", "Expecting property name enclosed in double quotes", 1),
+        ('{"k":x}', "Expecting value", 5),
+        ('{"k":1 2}', "expected , or ] or } after a value, found 2", 7),
+        ('"a\\x"', "Invalid \\escape", 2),
+        ("NaN", "NaN is no JSON value", None),
+    ],
+)
+@pytest.mark.parametrize("many", [0, 3, 500])
+def test_a_broken_array_tells_where(
+    tmp_path: Path, many: int, element: str, message: str, at: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = "[" + '{"é":1},' * many
+    for size in (50, 1 << 20):
+        monkeypatch.setattr(json_array, "CHUNK_BYTES", size)
+        for text, options in [(before, JsonRead()), ('{"rows":' + before, JsonRead(record_path="rows"))]:
+            data = text + element + ',{"é":1}]' + "}" * (options.record_path is not None)
+            with pytest.raises(FormatError) as caught:
+                read_json(tmp_path / "in", data, {}, options=options)
+            place = "" if at is None else f", at byte {len(text.encode()) + at}"
+            assert f"broken JSON: {message}{place}" in str(caught.value)
 
 
 @pytest.mark.parametrize("path", ["$.a.b", "a.b", "/a/b", "$a.b"])

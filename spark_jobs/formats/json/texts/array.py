@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -44,12 +45,14 @@ class ArrayText:
         self._most_bytes = most_bytes
         self._most_elements = most_elements
         self._end: int | None = None
+        self._bytes_read = 0
+        self._bytes_behind = 0
         self._taken = 0
         self._text = ""
         self._bytes = b""
         self._position = 0
         self._at_end = False
-        self._is_open = False
+        self._is_open = self._is_over = False
         self._piece_end: int | None = None
         #: Whether only elements have the text between them that is between elements; None while that is not known.
         self._is_plain: bool | None = None
@@ -59,11 +62,16 @@ class ArrayText:
         """Read on; complete characters go to the text, what was taken apart is dropped."""
         chunk = self._stream.read(size)
         self._stretch.bytes_read += len(chunk)
+        self._bytes_read += len(chunk)
         self._at_end = not chunk
         data = self._bytes + chunk
         cut = len(data) if self._at_end else _whole_characters(data)
         self._bytes = data[cut:]
-        self._text = self._text[self._position :] + data[:cut].decode()
+        try:
+            more = data[:cut].decode()
+        except UnicodeDecodeError as problem:
+            raise decoding.Broken("bytes are no UTF-8 text", self._bytes_read - len(data) + problem.start) from None
+        self._text = self._text[self._position :] + more
         if self._end is not None:
             self._end -= self._position
         self._position = 0
@@ -74,22 +82,45 @@ class ArrayText:
         self._end = self._position + size
         self._cut()
 
+    def broken(self, problem: ValueError | str, start: int | None = None) -> ValueError:
+        """The error that says what is wrong and where.
+
+        Args:
+            problem: what is wrong, at the next character if it does not say where.
+            start: where the text begins that it is about.
+        """
+        at = self._position if start is None else start
+        if isinstance(problem, json.JSONDecodeError):
+            at += problem.pos
+            problem = decoding.what(problem)
+        elif isinstance(problem, ValueError):
+            return problem
+        behind = len(self._bytes) + self._bytes_behind + len(self._text[at:].encode())
+        return decoding.Broken(problem, self._bytes_read - behind)
+
     def _cut(self) -> None:
         if self._end is not None and len(self._text) >= self._end:
+            self._bytes_behind += len(self._text[self._end :].encode())
             self._text = self._text[: self._end]
             self._at_end = True
 
-    def rest(self) -> str:
-        """All that follows.
+    def rest(self) -> Any:
+        """The one value that all that follows is.
 
         Raises:
+            ValueError: it is none.
             TooLong: it is longer than an element may be.
         """
         while not self._at_end:
             self._more(CHUNK_BYTES)
             if len(self._text) > self._most_bytes:
                 raise TooLong
-        return self._text[self._position :]
+        text = self._text[self._position :].removeprefix("\ufeff")
+        start = len(self._text) - len(text)
+        try:
+            return decoding.parse(text)
+        except ValueError as problem:
+            raise self.broken(problem, start) from None
 
     def elements(self) -> Iterator[Any]:
         """The elements of the array that the text is, from the next one on; can be called again to go on.
@@ -156,22 +187,27 @@ class ArrayText:
         self._position, self._piece_end = self._piece_end, None
 
     def _has_more(self) -> bool:
-        """Go to the next element, if there is one."""
+        """Go to the next element, if there is one; behind the last one go to the end, where nothing may follow."""
+        if self._is_over:
+            return False
         found = self._next()
         if not self._is_open:
             if found != "[":
                 raise ValueError("the file is no array")
             self._position += 1
             self._is_open = True
-            return self._next() != "]"
-        match found:
-            case ",":
-                self._position += 1
-            case "]":
-                return False
-            case found:
-                raise ValueError(decoding.no_comma(found))
-        return True
+            if self._next() != "]":
+                return True
+        elif found == ",":
+            self._position += 1
+            return True
+        elif found != "]":
+            raise self.broken(decoding.no_comma(found))
+        self._position += 1
+        self._is_over = True
+        if found := self._next():
+            raise self.broken(f"only white space may follow the array, found {found}")
+        return False
 
     def _next(self) -> str:
         """The next character that is no white space, empty at the end."""
@@ -191,14 +227,17 @@ class ArrayText:
             try:
                 value, end = decoding.decoder.raw_decode(self._text, self._position)
             except RecursionError:
-                raise ValueError("values are nested too deeply") from None
-            except ValueError:
+                raise self.broken(decoding.TOO_DEEP) from None
+            except ValueError as problem:
                 if self._at_end:
-                    raise
+                    raise self.broken(problem, 0) from None
             else:
                 # A number that ends with the text may go on.
                 if end < len(self._text) or self._at_end:
-                    decoding.check(value, self._text[self._position : end])
+                    try:
+                        decoding.check(value, self._text[self._position : end])
+                    except ValueError as problem:
+                        raise self.broken(str(problem)) from None
                     self._taken += end - self._position
                     self._position = end
                     return value

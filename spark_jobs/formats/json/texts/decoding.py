@@ -45,7 +45,7 @@ _NEGATIVE_ZERO = re.compile(r"-0\s*[,\]}]")
 #: Stands between the values of texts that are parsed at once. Random, so that no text can pretend to be several.
 _BORDER = secrets.token_hex(16)
 _JOINT = f',"{_BORDER}",'
-_TOO_DEEP = "values are nested too deeply"
+TOO_DEEP = "values are nested too deeply"
 
 
 def _refuse(text: str) -> Any:
@@ -61,6 +61,19 @@ decoder = json.JSONDecoder(parse_float=Number, parse_int=_int, parse_constant=_r
 _fast_decoder = json.JSONDecoder(parse_float=Number, parse_constant=_refuse)
 
 
+class Broken(ValueError):
+    """A text that is no JSON, and where.
+
+    Args:
+        text: what is wrong.
+        at: how many bytes of it, as UTF-8, stand before the place.
+    """
+
+    def __init__(self, text: str, at: int) -> None:
+        super().__init__(text)
+        self.at = at
+
+
 def no_comma(found: str) -> str:
     """What is wrong where neither a comma nor the end of an array or object follows a value."""
     return f"expected , or ] or }} after a value, found {found or 'the end of the file'}"
@@ -68,9 +81,17 @@ def no_comma(found: str) -> str:
 
 def words(problem: ValueError) -> str:
     """What is wrong with a text that is no JSON, the same whoever reads it."""
-    if isinstance(problem, json.JSONDecodeError) and problem.msg == "Expecting ',' delimiter":
-        return no_comma(problem.doc[problem.pos : problem.pos + 1]) + str(problem).removeprefix(problem.msg)
+    if isinstance(problem, json.JSONDecodeError):
+        return what(problem) + str(problem).removeprefix(problem.msg)
     return str(problem)
+
+
+def what(problem: json.JSONDecodeError) -> str:
+    """The same without the place."""
+    found = problem.doc[problem.pos : problem.pos + 1]
+    if problem.msg == "Extra data":
+        return f"only white space may follow the value, found {found}"
+    return no_comma(found) if problem.msg == "Expecting ',' delimiter" else problem.msg
 
 
 def parse(text: str) -> Any:
@@ -82,7 +103,7 @@ def parse(text: str) -> Any:
     try:
         value = decoder.decode(text)
     except RecursionError:
-        raise ValueError(_TOO_DEEP) from None
+        raise ValueError(TOO_DEEP) from None
     check(value, text)
     return value
 
@@ -94,7 +115,7 @@ def check(value: Any, text: str) -> None:
         ValueError: the value is nested too deeply, or has half of a surrogate pair.
     """
     if may_be_deep(text, "[", "{") and _depth(value) > MAX_DEPTH:
-        raise ValueError(_TOO_DEEP)
+        raise ValueError(TOO_DEEP)
     if "\\u" in text:
         _refuse_surrogates(value)
 

@@ -44,7 +44,7 @@ class Keep(operator.Operator):
 
     def open(self) -> None:
         """Nothing waits yet."""
-        self.place = self.context.account.open(self._write_all)
+        self.reservation = self.context.memory_pool.reserve(self._write_all)
         self.lanes: dict[order.Lane, _Stored] = {}
 
     def process(self, batch: batches.Batch, port: int) -> None:
@@ -56,8 +56,8 @@ class Keep(operator.Operator):
         lane.waiting.append(data)
         lane.rows += data.num_rows
         lane.bytes += data.nbytes
-        self.place.add(data.nbytes)
-        if lane.rows >= batches.BATCH_ROWS or lane.bytes >= memory.step_bytes(self.context.account.share):
+        self.reservation.add(data.nbytes)
+        if lane.rows >= batches.BATCH_ROWS or lane.bytes >= memory.step_bytes(self.context.memory_pool.share):
             self._write(lane)
 
     def kept(self, batch: batches.Batch, port: int) -> pa.RecordBatch:
@@ -85,7 +85,7 @@ class Keep(operator.Operator):
             table = pa.Table.from_batches(lane.waiting)
             lane.waiting, lane.rows, lane.bytes = [], 0, 0
             lane.writer.write_batch(batches.gather(table))
-            self.place.set(sum(each.bytes for each in self.lanes.values()))
+            self.reservation.set(sum(each.bytes for each in self.lanes.values()))
 
 
 @dataclass

@@ -1,9 +1,10 @@
-"""What a task may hold, and who holds how much of it (decision 41).
+"""What a task may hold in memory, and what holds how much of it.
 
-A task has an equal share of `memory.limit`. Records wait in many places of it: for a lookup, for their group, to be
-sorted, to be sent. Each place counts its bytes in the task's account. Together they may hold a part of the share, for
-whoever works on what it holds needs as much again, and more: copies, hash tables, indices. When they hold too much, the
-place that holds most gives up what it can: it sends or spills it. Whoever works asks the account how much it may take.
+A task has an equal share of `memory.limit`. Records wait for a lookup, for their group, to be sorted, to be sent.
+Whatever holds records makes a `Reservation` in the task's `MemoryPool` and counts its bytes there. All reservations
+together may hold a part of the share: working on what is held takes as much again, and more, for copies, hash tables
+and indices. When they hold too much, the largest one releases what it can, by sending or spilling it. `room` says how
+much may be allocated for work.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-#: Of a task's share, what all its places hold together.
+#: Of a task's share, what all its reservations hold together.
 _HELD = 3
 #: However large the share is: Arrow counts the bytes of a text column in 31 bits.
 _MOST_HELD = 1 << 30
@@ -53,33 +54,33 @@ def record_bytes(share: int) -> int:
     return share // (_FORMS - 1)
 
 
-class Place:
-    """One place where records wait."""
+class Reservation:
+    """The bytes that one holder of records has in memory."""
 
-    def __init__(self, account: Account, release: Callable[[], None] | None) -> None:
-        self._account = account
+    def __init__(self, pool: MemoryPool, release: Callable[[], None] | None) -> None:
+        self._pool = pool
         self._release = release
         self._is_busy = False
-        #: What it holds.
+        #: The bytes that it holds.
         self.bytes = 0
 
     def add(self, size: int) -> None:
-        """It holds more. Something may be released before this comes back: what is held has to be in order by then."""
+        """Hold `size` bytes more. The pool may release something before this returns, so records must be consistent."""
         self.bytes += size
-        self._account.settle()
+        self._pool.release_excess()
 
     def set(self, size: int) -> None:
-        """It holds so much now, which is less, or is work in progress."""
+        """Hold `size` bytes from now on: fewer than before, or work in progress."""
         self.bytes = size
 
     def close(self) -> None:
-        """It holds nothing any more, and never will."""
+        """Hold nothing any more, for good."""
         self.bytes = 0
-        self._account.close(self)
+        self._pool.close(self)
 
     @contextmanager
     def busy(self) -> Iterator[None]:
-        """While it works on what it holds, nobody asks it to release anything."""
+        """Within this context the pool does not ask for a release."""
         before, self._is_busy = self._is_busy, True
         try:
             yield
@@ -88,67 +89,67 @@ class Place:
 
     @property
     def can_release(self) -> bool:
-        """Whether it would give something up when asked."""
+        """Whether a release would free something."""
         return self._release is not None and not self._is_busy and self.bytes > 0
 
     def release(self) -> None:
-        """Give up what can be given up."""
+        """Free what can be freed."""
         assert self._release is not None
         with self.busy():
             self._release()
 
     @property
     def room(self) -> int:
-        """What may be allocated here to work on it, beside what all places hold."""
-        return self._account.room
+        """The bytes that may be allocated for work, beside what all reservations hold."""
+        return self._pool.room
 
 
-class Account:
-    """A task's share, and the places that hold parts of it."""
+class MemoryPool:
+    """A task's share of memory, and the reservations in it."""
 
     def __init__(self, share: int) -> None:
         self.share = share
-        self._places: list[Place] = []
+        self._reservations: list[Reservation] = []
         self._kept = 0
 
     @property
     def limit(self) -> int:
-        """What the places may hold together."""
+        """The bytes that all reservations may hold together."""
         return min((self.share - self._kept) // _HELD, _MOST_HELD)
 
-    def keep(self, size: int) -> None:
-        """The task holds these bytes to its end."""
+    def hold(self, size: int) -> None:
+        """Take `size` bytes out of the share until the task ends; negative gives them back."""
         self._kept += size
 
-    def open(self, release: Callable[[], None] | None = None) -> Place:
-        """A new place; `release` gives up what it holds, as far as it can, and tells the place."""
-        place = Place(self, release)
-        self._places.append(place)
-        return place
+    def reserve(self, release: Callable[[], None] | None = None) -> Reservation:
+        """Returns a new reservation; `release` frees what it holds, as far as it can, and updates the reservation."""
+        reservation = Reservation(self, release)
+        self._reservations.append(reservation)
+        return reservation
 
-    def close(self, place: Place) -> None:
-        """Forget a place."""
-        if place in self._places:
-            self._places.remove(place)
+    def close(self, reservation: Reservation) -> None:
+        """Drop a reservation."""
+        if reservation in self._reservations:
+            self._reservations.remove(reservation)
 
     @property
     def held(self) -> int:
-        """What all places hold."""
-        return sum(place.bytes for place in self._places)
+        """The bytes that all reservations hold."""
+        return sum(reservation.bytes for reservation in self._reservations)
 
     @property
     def room(self) -> int:
-        """What is left to work with: the share without what is held and what is being read."""
+        """The bytes that are left for work: the share without what is held and what is being read."""
         reading = _FORMS * block_bytes(self.share)
         return max(self.share - self._kept - self.held - reading, self.share // _STEP)
 
-    def settle(self) -> None:
-        """The largest places release what they hold, until all hold little enough or none can help."""
+    def release_excess(self) -> None:
+        """Let the largest reservations release, until all together are within the limit or none can free anything."""
         asked: set[int] = set()
         while self.held > self.limit:
-            able = [place for place in self._places if place.can_release and id(place) not in asked]
+            able = [each for each in self._reservations if each.can_release and id(each) not in asked]
             if not able:
                 return
-            largest = max(able, key=lambda place: place.bytes)
+            largest = max(able, key=lambda each: each.bytes)
             asked.add(id(largest))
             largest.release()

@@ -53,7 +53,7 @@ class Step:
 
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
         """The parts of the step, in the direction of the records."""
-        return (shape.Local(self),)
+        return (shape.LocalPhase(self),)
 
     @property
     def needs(self) -> tuple[Need, ...]:

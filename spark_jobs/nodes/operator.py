@@ -43,7 +43,7 @@ class Context(Protocol):
     #: Run-wide values behind `$...`: `pipeline.name`, `vars.limit`, ….
     values: dict[str, Any]
     #: What this task may hold, and who holds what (decision 41).
-    account: memory.Account
+    memory_pool: memory.MemoryPool
     #: What a program runs on, for its log lines; None where it is repeated work, which writes none.
     running: Batch | None
     #: Which correlation groups rows belong to; None where no source has a key.
@@ -310,7 +310,7 @@ class Operator:
 
     def portions(self, batch: Batch) -> Iterable[Batch]:
         """A batch in pieces that are small in records and for the task's memory."""
-        most = memory.step_bytes(self.context.account.share)
+        most = memory.step_bytes(self.context.memory_pool.share)
         return batch.slices(max(1, min(batches.BATCH_ROWS, batch.count * most // max(batch.data.nbytes, 1))))
 
     def fail(

@@ -38,7 +38,7 @@ class Room(Protocol):
     """What a task lets its operators hold, and where the rest goes."""
 
     #: What it may hold, and who holds what.
-    account: memory.Account
+    memory_pool: memory.MemoryPool
 
     def spill(self, node: str, table: pa.Table) -> Spilled:
         """Write rows down for this task. Raises `Exhausted`."""
@@ -96,14 +96,14 @@ class Ordered:
         self._by = by
         self._keyed = keyed
         self._held: list[pa.Table] = []
-        self._place = room.account.open(self._spill_held)
+        self._reservation = room.memory_pool.reserve(self._spill_held)
         #: Sorted runs by how often their rows were merged: as many of a level as can be make one of the next.
         self._levels: list[list[list[Spilled]]] = []
 
     def add(self, table: pa.Table) -> None:
         """Rows in any order."""
         self._held.append(table)
-        self._place.add(table.nbytes)
+        self._reservation.add(table.nbytes)
 
     def as_added(self) -> list[pa.Table] | None:
         """The rows as they came, where all of them are held; None where some are not. The place holds them still."""
@@ -115,24 +115,24 @@ class Ordered:
     @contextmanager
     def working(self) -> Iterator[None]:
         """While what was held is worked on, nobody asks for it; afterwards it is gone."""
-        with self._place.busy():
+        with self._reservation.busy():
             yield
-            self._place.close()
+            self._reservation.close()
 
     def tables(self) -> Iterator[pa.Table]:
         """The rows, in tables one after another; can be asked for once."""
-        with self._place.busy():
+        with self._reservation.busy():
             if self._levels:
                 if self._held:
                     self._spill_held()
                 yield from _merged([run for level in reversed(self._levels) for run in level], self._by)
             elif self._held:
-                yield from pieces(self._sorted(), memory.step_bytes(self._room.account.share))
-            self._place.close()
+                yield from pieces(self._sorted(), memory.step_bytes(self._room.memory_pool.share))
+            self._reservation.close()
 
     def _spill_held(self) -> None:
         self._add_run(self._spill([self._sorted()]), 0)
-        self._place.set(0)
+        self._reservation.set(0)
 
     def _add_run(self, run: list[Spilled], level: int) -> None:
         if level == len(self._levels):
@@ -157,7 +157,7 @@ class Ordered:
 
     def _spill(self, tables: Iterable[pa.Table]) -> list[Spilled]:
         """A sorted run, in blocks small enough for one of each run to be held."""
-        block = max(self._room.account.limit // MOST_RUNS, 1)
+        block = max(self._room.memory_pool.limit // MOST_RUNS, 1)
         return [self._room.spill(self._node, piece) for table in tables for piece in pieces(table, block)]
 
 
@@ -254,7 +254,7 @@ class Keyed:
         self._row_bytes = row_bytes
         self._splits = splits
         self._held: list[pa.Table] = []
-        self._place = room.account.open(self._release)
+        self._reservation = room.memory_pool.reserve(self._release)
         #: What is held in vain: rows that merging and splitting did not make fewer.
         self._least = 0
         self._spilled: dict[int, list[Spilled]] = {}
@@ -262,18 +262,18 @@ class Keyed:
     def add(self, table: pa.Table) -> None:
         """Rows in any order; those of one key keep the order they come in."""
         self._held.append(table)
-        self._place.add(table.nbytes)
+        self._reservation.add(table.nbytes)
 
     def tables(self) -> Iterator[pa.Table]:
         """Merged rows: each key in one row of one table; can be asked for once."""
-        with self._place.busy():
+        with self._reservation.busy():
             if not self._spilled:
                 for _, table in self._merged():
                     yield table
             elif self._held:
                 for number, table in self._merged():
                     self._spill(number, table)
-            self._place.close()
+            self._reservation.close()
         for number in sorted(self._spilled):
             inner = self.deeper()
             for block in self._spilled.pop(number):
@@ -288,7 +288,7 @@ class Keyed:
 
     def _release(self) -> None:
         """Merge what is held, and write it down unless that has made it much smaller."""
-        before = self._place.bytes
+        before = self._reservation.bytes
         if before < 2 * self._least:
             return
         found = list(self._merged())
@@ -298,15 +298,15 @@ class Keyed:
         elif held > before // 2:
             for number, table in found:
                 self._spill(number, table)
-            self._place.set(0)
+            self._reservation.set(0)
             return
         self._held = [table for _, table in found]
-        self._place.set(held)
+        self._reservation.set(held)
 
     def _merged(self) -> Iterator[tuple[int | None, pa.Table]]:
         """What is held, merged; with the number of each piece where it had to be split by key for that."""
         held, self._held = self._held, []
-        return merged(held, self._keys, self._merge, self._place.room, self._row_bytes, salt=self._splits + 1)
+        return merged(held, self._keys, self._merge, self._reservation.room, self._row_bytes, salt=self._splits + 1)
 
     def _can_split(self, found: Sequence[tuple[int | None, pa.Table]]) -> bool:
         if self._spilled:
@@ -318,7 +318,7 @@ class Keyed:
         parts = _cut(table, self._keys, self._splits + 1) if number is None else [(number, table)]
         for piece, part in parts:
             blocks = self._spilled.setdefault(piece, [])
-            size = memory.step_bytes(self._room.account.share)
+            size = memory.step_bytes(self._room.memory_pool.share)
             blocks += [self._room.spill(self._node, block) for block in pieces(part, size)]
 
 
@@ -328,7 +328,7 @@ def checked(room: Room, node: str, held: int) -> int:
     Raises:
         Exhausted: they do not fit (E310).
     """
-    share = room.account.share
+    share = room.memory_pool.share
     if held > memory.record_bytes(share):
         raise Exhausted(
             "E310",

@@ -32,7 +32,7 @@ from spark_jobs.formats.csv import parser as csv_parser
 from spark_jobs.formats.json import parser as json_parser
 from spark_jobs.formats.json import regular
 from spark_jobs.formats.json.texts import portions
-from spark_jobs.nodes import meeting, memory, spill
+from spark_jobs.nodes import memory, shuffle, spill
 from spark_jobs.nodes.aggregate import partial
 from spark_jobs.nodes.combine import joining
 from spark_jobs.nodes.combine import run as combine
@@ -58,7 +58,7 @@ _SMALL: list[tuple[Any, str, Any]] = [
     (name_search, "_SAMPLE_RECORDS", 2),
     (combine, "PROBE_ROWS", 3), (combine, "_CHUNK", 200),
     (combine.Combine, "is_large", lambda self, _, table: len(self.step.builds) == 1 and table.num_rows > 0),
-    (joining, "PAIR_ROWS", 5), (meeting, "DEPARTURE_ROWS", 4), (partial, "GROUP_ROWS", 4),
+    (joining, "PAIR_ROWS", 5), (shuffle, "WRITE_ROWS", 4), (partial, "GROUP_ROWS", 4),
     (partial, "MERGE_ROWS", 5), (records, "BLOCK_ROWS", 3), (records, "_LEAST_BLOCK_ROWS", 2),
     (records, "_WRITTEN_ROWS", 7), (portions, "PORTION_BYTES", 100), (portions, "MOST_LINES", 3),
     (json_parser, "_BLOCK_RECORDS", 3), (csv_parser, "_CAREFUL_BYTES", 60), (gather, "BLOCK_ROWS", 2),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.cxl.kernels import each
-from spark_jobs.nodes import meeting
+from spark_jobs.nodes import shuffle
 from spark_jobs.nodes.combine import run as combine_run
 from spark_jobs.nodes.records import batches
 from tests.execute import pipelines, without_spark
@@ -110,7 +110,7 @@ def test_letters_come_in_the_order_of_children(
     pipelines.cut_by(monkeypatch, split_bytes)
     monkeypatch.setattr(batches.Batch.slices, "__defaults__", (rows,))
     monkeypatch.setattr(combine_run, "PROBE_ROWS", rows)
-    monkeypatch.setattr(meeting, "DEPARTURE_ROWS", rows)
+    monkeypatch.setattr(shuffle, "WRITE_ROWS", rows)
     if not is_native:
         monkeypatch.setattr(each, "is_native", lambda program: False)
     above = between.partition(" ")[0]

@@ -70,8 +70,8 @@ def test_a_record_that_does_not_fit_ends_the_run_with_its_node(tmp_path: Path) -
     assert not (tmp_path / "out" / "o.csv").exists()
 
 
-def _account(share: int = 300) -> tuple[account.Account, list[str]]:
-    return account.Account(share), []
+def _account(share: int = 300) -> tuple[account.MemoryPool, list[str]]:
+    return account.MemoryPool(share), []
 
 
 def test_the_place_that_holds_most_gives_up_what_it_holds() -> None:

@@ -25,7 +25,9 @@ def _outbox(folder: Path, share: int) -> tuple[outbox.Outbox, spill.Space]:
     box = regions.Box("g#final", _Step("g"), shape.Role.FINAL, 0, silent=False)  # type: ignore[arg-type]
     exchange = regions.Exchange(0, shape.ExchangeKind.GROUP, 1, 4, "g#final")
     space = spill.Space(spill.Settings(str(folder)))
-    return outbox.Outbox(regions.Job(0, (), {box.id: box}, (exchange,)), 0, memory.Account(share), lambda: space), space
+    return outbox.Outbox(
+        regions.Job(0, (), {box.id: box}, (exchange,)), 0, memory.MemoryPool(share), lambda: space
+    ), space
 
 
 def _sent(box: outbox.Outbox) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from spark_jobs.nodes import spill
 from spark_jobs.nodes.combine import build, collecting, joining
 from spark_jobs.nodes.combine import shuffled as shuffled_combine
 from spark_jobs.nodes.combine.shuffled import Probe
-from spark_jobs.nodes.meeting import Home
+from spark_jobs.nodes.shuffle import RestoreOrder
 from tests.execute import combines, pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -256,13 +256,13 @@ def test_drivers_of_few_splits_come_home_to_all_partitions(
     assert pipelines.run(tmp_path).result.error is None
     wanted = pipelines.outputs(tmp_path)
     homes: set[tuple[str, int]] = set()
-    receive = Home.receive
+    receive = RestoreOrder.receive
 
-    def noted(home: Home, table: pa.Table) -> None:
+    def noted(home: RestoreOrder, table: pa.Table) -> None:
         homes.add((home.step.name, home.number_of_partition))
         receive(home, table)
 
-    monkeypatch.setattr(Home, "receive", noted)
+    monkeypatch.setattr(RestoreOrder, "receive", noted)
     monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, "300")
     assert pipelines.run(tmp_path, force=True).result.error is None
     found = pipelines.outputs(tmp_path)

@@ -57,7 +57,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
-        self.account = memory.Account(64 << 20)
+        self.memory_pool = memory.MemoryPool(64 << 20)
         self.running = None
         self.correlation = None
         self.is_tracing = False

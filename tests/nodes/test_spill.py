@@ -32,7 +32,7 @@ class _Room:
     spilled: list[pa.Table] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.account = memory.Account(self.share)
+        self.memory_pool = memory.MemoryPool(self.share)
 
     def spill(self, node: str, table: pa.Table) -> _Kept:
         assert table.nbytes <= self.share

@@ -11,7 +11,7 @@ import pytest
 
 from spark_jobs.nodes import node, operator
 from spark_jobs.nodes.node import Step
-from spark_jobs.nodes.terms.shape import Meet, Role
+from spark_jobs.nodes.terms.shape import Role, ShufflePhase
 
 if TYPE_CHECKING:
     from spark_jobs.plan.plan import Plan
@@ -115,7 +115,7 @@ def roles(step: Step) -> dict[Step, set[Role]]:
     for partitions in (1, 3):
         for phase in step.phases(partitions):
             mine = found.setdefault(phase.step, set())
-            if isinstance(phase, Meet):
+            if isinstance(phase, ShufflePhase):
                 mine |= {Role.PARTIAL, *(stop.role for stop in phase.route)}
             else:
                 mine.add(Role.WHOLE)

@@ -123,8 +123,8 @@ def test_pieces_without_keys_come_back_session_by_session(pieces: list[tuple[int
         return (found.last + gap)[found.of]
 
     room = _Room(1 << 20)
-    room.account.share = 600
-    room.account.keep(0)
+    room.memory_pool.share = 600
+    room.memory_pool.hold(0)
     flow = Flow(room, "n", (), "since", ends, pa.concat_tables)
     for number, (_, first, length) in enumerate(pieces):
         flow.add(pa.table({"since": [first], "until": [first + length], order.AT: [number]}))

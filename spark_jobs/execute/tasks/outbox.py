@@ -25,16 +25,16 @@ class Outbox:
     Args:
         job: whose exchanges they go to.
         level: the level of the task.
-        account: what the task may hold.
+        pool: what the task may hold.
         space: where payloads go that are too many for it.
     """
 
-    def __init__(self, job: regions.Job, level: int, account: memory.Account, space: Callable[[], Space]) -> None:
+    def __init__(self, job: regions.Job, level: int, pool: memory.MemoryPool, space: Callable[[], Space]) -> None:
         self._job = job
         self._level = level
         #: Bytes of a payload before it is compressed; some megabytes are what Spark moves best.
-        self._payload_bytes = memory.step_bytes(account.share)
-        self._place = account.open(self._release)
+        self._payload_bytes = memory.step_bytes(pool.share)
+        self._reservation = pool.reserve(self._release)
         self._space = space
         #: What waits: slot, exchange, partition, ordinal, payload or where it is.
         self._waiting: list[tuple[int, int, int, int, bytes | SpilledBytes]] = []
@@ -57,7 +57,7 @@ class Outbox:
         slot = parcels.slot(self._job, self._level + 1, exchange, partition)
         self._waiting.append((slot, exchange, partition, ordinal, payload))
         if exchange in self._nodes:
-            self._place.add(len(payload))
+            self._reservation.add(len(payload))
 
     def _release(self) -> None:
         """Payloads go to disk; reports are small."""
@@ -67,12 +67,12 @@ class Outbox:
                 block = self._space().put(self._nodes[exchange], kept)
                 self._waiting[i] = (slot, exchange, partition, ordinal, block)
         self._on_disk = len(self._waiting)
-        self._place.set(0)
+        self._reservation.set(0)
 
     def clear(self) -> None:
         """Send nothing."""
         self._waiting.clear()
-        self._place.close()
+        self._reservation.close()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """What Spark gets, a few parcels at a time."""

@@ -52,10 +52,10 @@ class Task(failing.Failing):
         self.attempt = attempt
         self.values = dict(spec.values)
         self.branches: Sequence[str] = spec.run.branches
-        self.account = memory.Account(spec.run.memory_share)
+        self.memory_pool = memory.MemoryPool(spec.run.memory_share)
         #: What this task makes, and what it only passes on to later levels.
-        self.outbox = Outbox(spec.job, level, self.account, lambda: self._disk)
-        self.passing = Outbox(spec.job, level, self.account, lambda: self._disk)
+        self.outbox = Outbox(spec.job, level, self.memory_pool, lambda: self._disk)
+        self.passing = Outbox(spec.job, level, self.memory_pool, lambda: self._disk)
         self._parts: list[tuple[report.Part, Any]] = []
         self.running: batches.Batch | None = None
         #: What operators count that repeat the work of an earlier job.

@@ -117,7 +117,7 @@ class Partial(operator.Operator):
         self.numeric = numbers.arguments(self.step)
         self.state = engine.Surroundings()
         self.found: dict[order.Lane, _Grouped] = {}
-        self.place = self.context.account.open(self._release)
+        self.reservation = self.context.memory_pool.reserve(self._release)
 
     def process(self, batch: batches.Batch, port: int) -> None:
         """Prepare keys and arguments; group them when enough have come together."""
@@ -153,7 +153,7 @@ class Partial(operator.Operator):
         lane.raw_rows += count
         size = sum(column.nbytes for column in prepared.values())
         lane.raw_bytes += size
-        self.place.add(size)
+        self.reservation.add(size)
         if lane.raw_rows >= GROUP_ROWS or self._fills_room(lane):
             self._group(lane)
             self._merge_where_many(lane)
@@ -235,7 +235,7 @@ class Partial(operator.Operator):
         """Whether grouping the raw records takes all the room there is."""
         if not lane.raw_rows:
             return False
-        room = self.place.room - lane.raw_bytes
+        room = self.reservation.room - lane.raw_bytes
         each = self.grouping.row_bytes + 2 * lane.raw_bytes // lane.raw_rows
         if each * lane.raw_rows <= room:
             return False
@@ -266,7 +266,7 @@ class Partial(operator.Operator):
         self._count_held()
 
     def _count_held(self) -> None:
-        self.place.set(sum(lane.bytes for lane in self.found.values()))
+        self.reservation.set(sum(lane.bytes for lane in self.found.values()))
 
     def _merge_where_many(self, lane: _Grouped) -> None:
         if lane.partial_rows - lane.merged_rows > MERGE_ROWS:
@@ -296,7 +296,7 @@ class Partial(operator.Operator):
 
     def _merge(self, lane: _Grouped) -> None:
         if len(lane.partial) > 1 and not lane.has_unlike:
-            merge, room, size = self.grouping.merge, self.place.room, self.grouping.row_bytes
+            merge, room, size = self.grouping.merge, self.reservation.room, self.grouping.row_bytes
             found = spill.merged(lane.partial, self.meeting_keys, merge, room, size, salt=1)
             lane.partial = [table for _, table in found]
         lane.partial_rows = lane.merged_rows = sum(table.num_rows for table in lane.partial)
@@ -318,14 +318,14 @@ class Partial(operator.Operator):
 
     def finish(self) -> None:
         """Group the rest, and send it."""
-        with self.place.busy():
+        with self.reservation.busy():
             for lane in self.found.values():
                 if lane.raw:
                     self._group(lane)
                 self._merge(lane)
                 self._send(lane)
         self.found.clear()
-        self.place.close()
+        self.reservation.close()
 
 
 def group_error(name: str, item: engine.RowFailure) -> engine.RowFailure:

@@ -3,7 +3,7 @@
 `Partial`, in `partial.py`, is the end of the region that feeds the aggregate: it groups what its task sees and sends
 the states to the group exchange. `Final` merges the states of its keys, runs the expressions around the accumulators,
 and sends the groups home, to the partition of their first record; with a single partition it pushes them on itself.
-`meeting.Home` puts them back into order.
+`shuffle.RestoreOrder` puts them back into order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.cxl import engine, failure
-from spark_jobs.nodes import meeting, memory, operator, spill
+from spark_jobs.nodes import memory, operator, shuffle, spill
 from spark_jobs.nodes.aggregate import partial
 from spark_jobs.nodes.records import batches, groups, order
 from spark_jobs.nodes.records.columns import GROUP, ORIGIN, ROUTE, group_number, value
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Final(meeting.Meeting):
+class Final(shuffle.ShuffleReader):
     """Merges the groups of a partition and evaluates the node's emits."""
 
     step: AggregateStep
@@ -58,7 +58,7 @@ class Final(meeting.Meeting):
     def finish(self) -> None:
         """Whole groups: sent home, or in order of their first records."""
         if self.exchange is not None:
-            size = memory.step_bytes(self.context.account.share)
+            size = memory.step_bytes(self.context.memory_pool.share)
             for table in self.whole():
                 for piece in spill.pieces(table, size):
                     ordered = piece.take(spill.sorted_rows(piece, self.ordered_by))
@@ -176,7 +176,7 @@ def _no_values(static: Any) -> pa.Array:
 
 
 @dataclass
-class Home(meeting.Home):
+class RestoreOrder(shuffle.RestoreOrder):
     """Puts groups back into order, which are of no file."""
 
     def origin(self) -> batches.Origin:
@@ -185,4 +185,4 @@ class Home(meeting.Home):
 
 
 #: The operators of an aggregate by their roles.
-OPERATORS = {shape.Role.PARTIAL: partial.Partial, shape.Role.FINAL: Final, shape.Role.HOME: Home}
+OPERATORS = {shape.Role.PARTIAL: partial.Partial, shape.Role.FINAL: Final, shape.Role.HOME: RestoreOrder}

@@ -88,7 +88,7 @@ class AggregateStep(node.Step):
         why = "equal keys meet; partial groups are built before the shuffle"
         meet = shape.Stop(shape.ExchangeKind.GROUP, shape.Role.FINAL, "merged", "groups", by)
         arrival = shape.Arrival(shape.Passage.SHUFFLED, why, stage)
-        return (shape.Meet(self, partitions, arrival, "partial", (meet, shape.home())),)
+        return (shape.ShufflePhase(self, partitions, arrival, "partial", (meet, shape.home())),)
 
     def asked(self, demand: Demand) -> AggregateStep:
         """The groups know the counters that are read, so nobody upstream is asked for them."""

@@ -102,7 +102,7 @@ class Store(operator.Operator):
         self.equalities = [e for e in self.step.equalities if e.build_qualifier == self.qualifier]
         self.programs = [operator.compiled(equality.build) for equality in self.equalities]
         self.compared = [operator.compiled(each.build) for each in ranges_of(self.step, self.qualifier)]
-        self.place = self.context.account.open(self._write_all)
+        self.reservation = self.context.memory_pool.reserve(self._write_all)
         self.lanes: dict[order.Lane, _Stored] = {}
 
     def process(self, batch: batches.Batch, port: int) -> None:
@@ -135,7 +135,7 @@ class Store(operator.Operator):
             stored.writer.write_batch(data)
             return
         stored.waiting.append(data)
-        self.place.add(data.nbytes)
+        self.reservation.add(data.nbytes)
 
     def _of_ranges(self, batch: batches.Batch) -> dict[str, pa.Array]:
         """What ranges compare, and which records have a side that fails."""
@@ -155,7 +155,7 @@ class Store(operator.Operator):
         """A file has records of one kind: where those of a merge go on, others may come behind them in a lane."""
         if stored.waiting:
             self._write_partitions(stored)
-            self.place.set(sum(each.nbytes for kept in self.lanes.values() for each in kept.waiting))
+            self.reservation.set(sum(each.nbytes for kept in self.lanes.values() for each in kept.waiting))
         if stored.writer is not None:
             stored.writer.close()
         stored.writer, stored.schema = self.context.materialize(self.written, lane, schema), schema
@@ -164,7 +164,7 @@ class Store(operator.Operator):
         for stored in self.lanes.values():
             if stored.waiting:
                 self._write_partitions(stored)
-        self.place.set(0)
+        self.reservation.set(0)
 
     def _write_partitions(self, stored: _Stored) -> None:
         table = pa.Table.from_batches(stored.waiting)

@@ -147,11 +147,11 @@ def _whole(combine: Combine, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         if cut:
             yield held.slice(0, cut)
             held = held.slice(cut)
-        elif held.nbytes > combine.place.room:
+        elif held.nbytes > combine.reservation.room:
             raise spill.Exhausted(
                 "E310",
                 f"a record of '{combine.step.driver}' has matches of {held.nbytes} bytes and more, memory.limit leaves "
-                f"{combine.context.account.share} to each task; raise memory.limit, or use fewer threads",
+                f"{combine.context.memory_pool.share} to each task; raise memory.limit, or use fewer threads",
                 combine.step.name,
             )
     if held is not None:

@@ -181,7 +181,7 @@ class Joining(operator.Operator):
             parts = {step.builds[-1]: step.rest}
         self.residuals = {q: (program, operator.compiled(program)) for q, program in parts.items()}
         self.body = operator.compiled(step.body) if step.body else None
-        self.place = self.context.account.open()
+        self.reservation = self.context.memory_pool.reserve()
         #: The build sides that are looked at.
         self.tables: dict[str, BuildTable] = {}
 
@@ -198,7 +198,7 @@ class Joining(operator.Operator):
         width = sum(side.nbytes // max(side.num_rows, 1) for side in sides)
         if self.step.match is Match.COLLECT:
             width += sum(collecting.width(self.step.collected(qualifier)) for qualifier in self.step.builds)
-        return int(max(1, min(PAIR_ROWS, self.place.room // (_PAIR_FORMS * (width + _PAIR_BYTES)))))
+        return int(max(1, min(PAIR_ROWS, self.reservation.room // (_PAIR_FORMS * (width + _PAIR_BYTES)))))
 
     def keyed(self, qualifier: str, batch: batches.Batch) -> tuple[batches.Batch, list[pa.Array]]:
         """The batch without the records whose key fails, and the driver's side of the keys."""

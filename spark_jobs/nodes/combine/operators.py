@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_jobs.nodes import meeting
+from spark_jobs.nodes import shuffle
 from spark_jobs.nodes.combine import build, run, shuffled
 from spark_jobs.nodes.terms import shape
 
@@ -11,6 +11,6 @@ OPERATORS = {
     shape.Role.WHOLE: run.Combine,
     shape.Role.PARTIAL: shuffled.Spread,
     shape.Role.FINAL: shuffled.Probe,
-    shape.Role.HOME: meeting.Home,
+    shape.Role.HOME: shuffle.RestoreOrder,
     shape.Role.BUILD: build.Store,
 }

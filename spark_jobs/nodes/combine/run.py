@@ -55,8 +55,8 @@ class Combine(Joining):
         """Keep driver records until a lookup pays."""
         self.waiting.append(batch)
         self.waiting_rows += batch.count
-        self.place.add(batch.data.nbytes)
-        if self.waiting_rows >= PROBE_ROWS or self.place.bytes > self.context.account.limit // self.sharing:
+        self.reservation.add(batch.data.nbytes)
+        if self.waiting_rows >= PROBE_ROWS or self.reservation.bytes > self.context.memory_pool.limit // self.sharing:
             self._probe()
 
     def finish(self) -> None:
@@ -78,7 +78,7 @@ class Combine(Joining):
             chunks.probe(self, some, self.large)
         else:
             self._look_up(prepared, compared)
-        self.place.set(0)
+        self.reservation.set(0)
 
     def _look_up(self, prepared: Sequence[tuple[batches.Batch, list[pa.Array]]], values: Sequence[Compared]) -> None:
         """Find the candidates of driver records, given with their side of the keys and of the ranges, and go on."""
@@ -125,12 +125,12 @@ class Combine(Joining):
     @property
     def most_needed(self) -> int:
         """The bytes that build sides may need while they are looked up."""
-        share = self.context.account.share
+        share = self.context.memory_pool.share
         return share - share // _PROBED
 
     def cut(self, qualifier: str, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """A build side in chunks that leave room for what they find; each with the number of its first record."""
-        room = self.context.account.share // _CHUNK
+        room = self.context.memory_pool.share // _CHUNK
         start, size = 0, table.num_rows
         while start < table.num_rows:
             while size > 1 and self.needed_by(qualifier, table.slice(start, size)) > room:
@@ -145,13 +145,13 @@ class Combine(Joining):
             raise spill.Exhausted(
                 "E310",
                 f"the build side '{qualifier}' needs {needed} bytes at once, memory.limit leaves "
-                f"{self.context.account.share} to each task; raise memory.limit, use fewer threads, or let that input "
-                "drive",
+                f"{self.context.memory_pool.share} to each task; raise memory.limit, use fewer threads, or let that "
+                "input drive",
                 self.step.name,
             )
         if not table.num_columns:
             table = build.nothing(self.step, qualifier)
-        self.context.account.keep(needed)
+        self.context.memory_pool.hold(needed)
         self.needed[qualifier] = needed
         return BuildTable.index(
             table,
@@ -164,7 +164,7 @@ class Combine(Joining):
     def forget(self, qualifier: str) -> None:
         """A build side is not looked at any more."""
         self.tables.pop(qualifier, None)
-        self.context.account.keep(-self.needed.pop(qualifier, 0))
+        self.context.memory_pool.hold(-self.needed.pop(qualifier, 0))
 
 
 def _together(rows: Sequence[Sequence[pa.Array]]) -> list[pa.Array]:

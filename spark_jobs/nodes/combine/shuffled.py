@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.nodes import meeting, memory, spill
+from spark_jobs.nodes import memory, shuffle, spill
 from spark_jobs.nodes.combine import build
 from spark_jobs.nodes.combine.run import Combine
 from spark_jobs.nodes.records import batches, columns, order
@@ -41,7 +41,7 @@ _HOST = columns.MATCHED.of("partition")
 
 
 @dataclass
-class Spread(meeting.Departure, Combine):
+class Spread(shuffle.ShuffleWriter, Combine):
     """Sends driver records to the partitions of their keys."""
 
     step: CombineStep
@@ -59,7 +59,7 @@ class Spread(meeting.Departure, Combine):
     def finish(self) -> None:
         """Send the rest, and tell where records come from: drivers may be few beside the partitions of a build side."""
         super().finish()
-        self.tell_places()
+        self.tell_counts()
 
     def split(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """The records of each partition, and guests where one would get too many."""
@@ -77,7 +77,7 @@ class Spread(meeting.Departure, Combine):
 
 
 @dataclass
-class Probe(meeting.Meeting, Combine):
+class Probe(shuffle.ShuffleReader, Combine):
     """Looks the driver records of a partition up in the build records of the same."""
 
     step: CombineStep
@@ -112,7 +112,7 @@ class Probe(meeting.Meeting, Combine):
         """Whether records of another partition are looked up as they come."""
         if number not in self.hosts and number not in self.guests:
             together = [self._side_bytes(each) for each in (self.number_of_partition, *self.hosts, number)]
-            if sum(together) <= self.context.account.share // HOSTS:
+            if sum(together) <= self.context.memory_pool.share // HOSTS:
                 host = self.hosts[number] = replace(self)
                 host.partition = number
                 for each in (self, *self.hosts.values()):
@@ -128,7 +128,7 @@ class Probe(meeting.Meeting, Combine):
         self.received.append(table)
         self.received_bytes += table.nbytes
         self.arrived += table.num_rows
-        enough = memory.step_bytes(self.context.account.share)
+        enough = memory.step_bytes(self.context.memory_pool.share)
         if self.arrived - self.joined >= batches.BATCH_ROWS or self.received_bytes >= enough:
             self._join_received()
 

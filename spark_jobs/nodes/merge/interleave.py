@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.nodes import keeping, meeting, operator, spill
+from spark_jobs.nodes import keeping, operator, shuffle, spill
 from spark_jobs.nodes.merge import run, turns
 from spark_jobs.nodes.records import batches, order
 from spark_jobs.nodes.terms import shape
@@ -59,7 +59,7 @@ class Interleave(operator.Operator):
                 done += table.num_rows
                 records.add(table.append_column(order.AT, at))
         self.enter(done)
-        meeting.push_all(self, records, self.context.record_origin(self.number_of_partition))
+        shuffle.push_all(self, records, self.context.record_origin(self.number_of_partition))
 
 
 #: The operators of an interleaved merge by their roles.

@@ -47,7 +47,7 @@ class MergeStep(node.Step):
 
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
         """The order of the result follows from the inputs; taken in turn, they are one lane."""
-        return (shape.Local(self, lanes=not self.interleave),)
+        return (shape.LocalPhase(self, lanes=not self.interleave),)
 
     def schedule(self, counts: Sequence[int], path: str) -> bool:
         """A drawn order."""

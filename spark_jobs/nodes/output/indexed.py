@@ -41,7 +41,7 @@ class IndexedOutput(run.Output):
     def open(self) -> None:
         """Fix the columns of the index."""
         super().open()
-        self.place = self.context.account.open(self._write_runs)
+        self.reservation = self.context.memory_pool.reserve(self._write_runs)
         group = self.step.split.group_key if self.step.split else None
         self.group: Field | None = group
         self.frame = self.step.frame
@@ -78,7 +78,7 @@ class IndexedOutput(run.Output):
         held = self.held.setdefault(file, _Held())
         held.records.append(found)
         held.columns.append(columns)
-        self.place.add(found.nbytes + sum(column.nbytes for column in columns.values()))
+        self.reservation.add(found.nbytes + sum(column.nbytes for column in columns.values()))
 
     def finish(self) -> None:
         """Write what is held."""
@@ -95,7 +95,7 @@ class IndexedOutput(run.Output):
             each.records.clear()
             part.records = records.write_sorted(part, found, columns)
             part.close()
-        self.place.set(0)
+        self.reservation.set(0)
 
     def _keys(self, batch: batches.Batch) -> pa.Array:
         """Each record's sort key, with its place behind it."""

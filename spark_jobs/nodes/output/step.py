@@ -168,9 +168,9 @@ class OutputStep(node.Step):
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
         """Records are written where they are; sorted ones are runs, which tasks merge when all are written."""
         if not self.sort_order:
-            return (shape.Local(self),)
+            return (shape.LocalPhase(self),)
         why = "records are written in the order of `sort_order`"
-        return (shape.Local(self, shape.Arrival(shape.Passage.SORTED, why, "sort")),)
+        return (shape.LocalPhase(self, shape.Arrival(shape.Passage.SORTED, why, "sort")),)
 
     def unwritable(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
         """The columns whose names the files would hold and cannot, each with what is wrong with it."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from spark_jobs.cxl import engine, failure, trees, values
 from spark_jobs.cxl.interpreter import interpreter
-from spark_jobs.nodes import meeting, spill
+from spark_jobs.nodes import shuffle, spill
 from spark_jobs.nodes.records import batches, order
 from spark_jobs.nodes.records.columns import FILE
 from spark_jobs.nodes.settled import RUN
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Gather(meeting.Departure):
+class Gather(shuffle.ShuffleWriter):
     """Sends records to where they are evaluated in order."""
 
     step: StateStep
@@ -54,7 +54,7 @@ class Gather(meeting.Departure):
 
 
 @dataclass
-class Running(meeting.Meeting):
+class Running(shuffle.ShuffleReader):
     """Evaluates the records of a partition in their order."""
 
     step: StateStep
@@ -158,4 +158,4 @@ class Running(meeting.Meeting):
 
 
 #: The operators of such a state node by their roles.
-OPERATORS = {shape.Role.PARTIAL: Gather, shape.Role.FINAL: Running, shape.Role.HOME: meeting.Home}
+OPERATORS = {shape.Role.PARTIAL: Gather, shape.Role.FINAL: Running, shape.Role.HOME: shuffle.RestoreOrder}

@@ -110,13 +110,13 @@ class StateStep(node.Step):
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
         """Records pass, and tasks tell what they have set; or they meet in their order."""
         if self.scope == RECORD:
-            return (shape.Local(self),)
+            return (shape.LocalPhase(self),)
         kind, tells = shape.ExchangeKind.GROUP, Values(self.name)
         if not self.is_running:
             told = shape.Stop(kind, shape.Role.FINAL, "values", "values", "to one task", tells=tells)
-            return (shape.Local(self, aside=told),)
+            return (shape.LocalPhase(self, aside=told),)
         by = "shuffled by file" if self.scope == SOURCE else "to one task"
         why = "records meet in their order: the node reads what it has set for earlier ones"
         meet = shape.Stop(kind, shape.Role.FINAL, "in order", "records", by, tells=tells)
         arrival = shape.Arrival(shape.Passage.SHUFFLED, why, "state")
-        return (shape.Meet(self, partitions, arrival, "departure", (meet, shape.home("record"))),)
+        return (shape.ShufflePhase(self, partitions, arrival, "departure", (meet, shape.home("record"))),)

@@ -77,7 +77,7 @@ STAYS = Arrival(Passage.PIPELINED, "records stay in the task that read them")
 
 
 @dataclass(frozen=True)
-class Local:
+class LocalPhase:
     """A part that works on records in the task that has them.
 
     Args:
@@ -122,7 +122,7 @@ def home(place: str = "first record") -> Stop:
 
 
 @dataclass(frozen=True)
-class Meet:
+class ShufflePhase:
     """A part whose records leave their task, meet those they belong with, and go on behind the last stop.
 
     Args:
@@ -149,7 +149,7 @@ class Meet:
         return tuple(stop for stop in self.stops if stop.alone or self.partitions > 1)
 
 
-Phase = Local | Meet
+Phase = LocalPhase | ShufflePhase
 
 
 class Sizes(Protocol):

@@ -55,7 +55,7 @@ class Across(operator.Operator):
                 yield piece
                 continue
             sizes = self._array_bytes[self._groups.of_records(piece.data)]
-            for start, count in running.runs(sizes, self.context.account.share):
+            for start, count in running.runs(sizes, self.context.memory_pool.share):
                 yield piece.slice(start, count)
 
     @cached_property
@@ -69,14 +69,14 @@ class Across(operator.Operator):
                 sizes = np.append(np.diff(self._groups.bounds), 0) * running.LEAST_BYTES
             else:
                 sizes = running.array_bytes(self._results.column(call.column))
-            running.check(call, float(sizes.max(initial=0.0)), self.context.account.share, self.step.name)
+            running.check(call, float(sizes.max(initial=0.0)), self.context.memory_pool.share, self.step.name)
             found = sizes if found is None else found + sizes
         return found
 
     @cached_property
     def _groups(self) -> groups.Groups:
         table = self.context.materialized(self.step.rows)
-        share = self.context.account.share
+        share = self.context.memory_pool.share
         needed = 2 * table.nbytes
         if needed > share - share // _LEFT:
             raise spill.Exhausted(
@@ -85,7 +85,7 @@ class Across(operator.Operator):
                 f"memory.limit leaves {share} to each task; raise memory.limit, use fewer threads, or combine instead",
                 self.step.name,
             )
-        self.context.account.keep(needed)
+        self.context.memory_pool.hold(needed)
         return groups.Groups.of(table, self.step.matches, Order((), self.step.fields))
 
     @cached_property

@@ -1,8 +1,8 @@
 """How a `distinct` treats records: equal keys meet in a partition, the first of each goes on, and home.
 
 `Gather` is the end of the region before: it drops what is no first even within its task and sends the rest to the
-partition of its key. `First` keeps one record per key. `Home` puts what is left back into record order; with a single
-partition `First` does that itself. Null equals null, 1 equals 1.0 (decision 18).
+partition of its key. `First` keeps one record per key. `RestoreOrder` puts the rest back into record order; with a
+single partition `First` does that itself. Null equals null, 1 equals 1.0 (decision 18).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.nodes import meeting, memory, spill
+from spark_jobs.nodes import memory, shuffle, spill
 from spark_jobs.nodes.records.columns import HASHED
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.transform import directives
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Gather(meeting.Departure):
+class Gather(shuffle.ShuffleWriter):
     """Sends the first record of each key that its task sees to the partition of the key."""
 
     step: DistinctStep
@@ -36,12 +36,12 @@ class Gather(meeting.Departure):
     def open(self) -> None:
         """Nothing has been sent yet."""
         self.known: dict[order.Lane, pa.Table] = {}
-        self.place = self.context.account.open(self._forget)
+        self.reservation = self.context.memory_pool.reserve(self._forget)
 
     def _forget(self) -> None:
         """What this task sends twice is dropped where equal keys meet."""
         self.known.clear()
-        self.place.set(0)
+        self.reservation.set(0)
 
     @property
     def key_columns(self) -> list[str]:
@@ -61,7 +61,7 @@ class Gather(meeting.Departure):
     def sent(self, lane: order.Lane, table: pa.Table) -> pa.Table:
         """The records whose keys this task has not sent yet."""
         arrived = table.select(self.key_columns)
-        if (known := self.known.get(lane)) is not None and self._needed(known, arrived) > self.place.room:
+        if (known := self.known.get(lane)) is not None and self._needed(known, arrived) > self.reservation.room:
             self._forget()
             known = None
         count = 0 if known is None else known.num_rows
@@ -70,7 +70,7 @@ class Gather(meeting.Departure):
         rows = firsts.to_numpy()
         fresh = table.take(pa.array(rows[rows >= count] - count))
         self.known[lane] = seen.take(firsts)
-        self.place.set(sum(table.nbytes for table in self.known.values()))
+        self.reservation.set(sum(table.nbytes for table in self.known.values()))
         self.drop(duplicates=table.num_rows - fresh.num_rows)
         return fresh
 
@@ -95,7 +95,7 @@ def _first_rows(table: pa.Table, by: list[str]) -> pa.Array:
 
 
 @dataclass
-class First(meeting.Meeting):
+class First(shuffle.ShuffleReader):
     """Keeps the first record of each key."""
 
     step: DistinctStep
@@ -123,11 +123,11 @@ class First(meeting.Meeting):
             found = spill.Ordered(self.context, self.step.name)
             for table in self.records.tables():
                 found.add(table.drop_columns(self.by))
-            meeting.push_all(self, found, self.context.record_origin(self.number_of_partition))
+            shuffle.push_all(self, found, self.context.record_origin(self.number_of_partition))
             return
         for table in self.records.tables():
             self.send_home(table.drop_columns(self.by))
 
 
 #: The operators of a distinct by their roles.
-OPERATORS = {shape.Role.PARTIAL: Gather, shape.Role.FINAL: First, shape.Role.HOME: meeting.Home}
+OPERATORS = {shape.Role.PARTIAL: Gather, shape.Role.FINAL: First, shape.Role.HOME: shuffle.RestoreOrder}

@@ -131,12 +131,14 @@ def of(step: TransformStep, partitions: int) -> tuple[shape.Phase, ...]:
     found: list[shape.Phase] = []
     if step.looked_up is not None:
         across, step = _across(step, step.looked_up)
-        found.append(shape.Local(across))
+        found.append(shape.LocalPhase(across))
     elif step.window is not None:
         computed, step = windowed(step, step.window)
         found.append(_ranging(computed, partitions if computed.keys else 1))
     parts = steps(step)
-    found += [_meeting(part, partitions) if isinstance(part, DistinctStep) else shape.Local(part) for part in parts]
+    found += [
+        _deduplication(part, partitions) if isinstance(part, DistinctStep) else shape.LocalPhase(part) for part in parts
+    ]
     return tuple(found)
 
 
@@ -160,18 +162,18 @@ def _across(step: TransformStep, rows: Rows) -> tuple[AcrossStep, TransformStep]
     return computed, replace(step, program=taken.program, window=None)
 
 
-def _ranging(step: WindowStep, partitions: int) -> shape.Meet:
+def _ranging(step: WindowStep, partitions: int) -> shape.ShufflePhase:
     by = "shuffled by the partition's fields" if step.keys else "together"
     meet = shape.Stop(shape.ExchangeKind.GROUP, shape.Role.FINAL, "windows", "records", by)
     arrival = shape.Arrival(shape.Passage.SHUFFLED, "rows of a partition meet", "transform")
-    return shape.Meet(step, partitions, arrival, "keys", (meet, shape.home("record")), aspect="window")
+    return shape.ShufflePhase(step, partitions, arrival, "keys", (meet, shape.home("record")), aspect="window")
 
 
-def _meeting(step: DistinctStep, partitions: int) -> shape.Meet:
+def _deduplication(step: DistinctStep, partitions: int) -> shape.ShufflePhase:
     by = "shuffled by the distinct values"
     meet = shape.Stop(shape.ExchangeKind.GROUP, shape.Role.FINAL, "merged", "groups", by)
     arrival = shape.Arrival(shape.Passage.SHUFFLED, "equal values meet", "transform")
-    return shape.Meet(step, partitions, arrival, "partial", (meet, shape.home()), aspect="distinct")
+    return shape.ShufflePhase(step, partitions, arrival, "partial", (meet, shape.home()), aspect="distinct")
 
 
 def steps(step: TransformStep) -> list[node.Step]:

@@ -162,7 +162,7 @@ class TransformStep(node.Step):
 
         Windows hold whole records, and so do their homes: a task has room for half the usual number of them.
         """
-        if not any(isinstance(phase, shape.Meet) for phase in self.phases(1)):
+        if not any(isinstance(phase, shape.ShufflePhase) for phase in self.phases(1)):
             return 1
         return sizes.partitions(self.name, growth=2 if self.looks_around_in else 1)
 

@@ -1,8 +1,8 @@
 """How windows treat records: the rows of a partition meet, are sorted, get what the functions give, and go home.
 
 `Gather` is the end of the region before: it sends records to the partition of their `group_by` values. `Ranged` has
-them all and lays the results over them. `Home` puts them back into record order; with a single partition `Ranged` does
-that itself.
+them all and lays the results over them. `RestoreOrder` puts them back into record order; with a single partition
+`Ranged` does that itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, types
-from spark_jobs.nodes import keys, meeting, spill
+from spark_jobs.nodes import keys, shuffle, spill
 from spark_jobs.nodes.records import batches
 from spark_jobs.nodes.records.columns import HASHED
 from spark_jobs.nodes.terms import shape
@@ -36,7 +36,7 @@ def _key_columns(step: WindowStep) -> list[str]:
 
 
 @dataclass
-class Gather(meeting.Departure):
+class Gather(shuffle.ShuffleWriter):
     """Sends records to the partitions of their keys."""
 
     step: WindowStep
@@ -57,7 +57,7 @@ class Gather(meeting.Departure):
 
 
 @dataclass
-class Ranged(meeting.Meeting):
+class Ranged(shuffle.ShuffleReader):
     """Sorts the rows of its partitions and computes the functions over them."""
 
     step: WindowStep
@@ -87,12 +87,12 @@ class Ranged(meeting.Meeting):
 
     def finish(self) -> None:
         """The results for all rows; then all go home, or on in their order."""
-        running = Running(self.step.calls, Evaluator(self._run), self.step.name, self.context.account.share)
+        running = Running(self.step.calls, Evaluator(self._run), self.step.name, self.context.memory_pool.share)
         for strip in self.rows.strips():
             for found in running.all_columns(strip):
                 self._give(pa.table(found))
         if self.exchange is None:
-            meeting.push_all(self, self.found, self.context.record_origin(self.number_of_partition))
+            shuffle.push_all(self, self.found, self.context.record_origin(self.number_of_partition))
 
     def _run(self, program: engine.BatchProgram, rows: pa.RecordBatch) -> engine.BatchResult:
         origin = self.context.record_origin(self.number_of_partition)
@@ -110,4 +110,4 @@ class Ranged(meeting.Meeting):
 
 
 #: The operators of windows by their roles.
-OPERATORS = {shape.Role.PARTIAL: Gather, shape.Role.FINAL: Ranged, shape.Role.HOME: meeting.Home}
+OPERATORS = {shape.Role.PARTIAL: Gather, shape.Role.FINAL: Ranged, shape.Role.HOME: shuffle.RestoreOrder}

@@ -230,7 +230,7 @@ class Rows:
             start = end
 
     def _block_rows(self, rows: pa.RecordBatch) -> int:
-        most = memory.step_bytes(self.room.account.share)
+        most = memory.step_bytes(self.room.memory_pool.share)
         return max(1, min(STRIP_ROWS, rows.num_rows * most // max(rows.nbytes, 1)))
 
     # ---- on disk ---------------------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ class Rows:
 
     def _check(self, waiting: Sequence[Sorted]) -> None:
         held = sum(each.rows.nbytes for each in waiting)
-        share = self.room.account.share
+        share = self.room.memory_pool.share
         if len(waiting) > 1 and held > memory.record_bytes(share):
             raise spill.Exhausted(
                 "E310",

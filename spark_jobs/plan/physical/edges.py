@@ -9,7 +9,7 @@ from spark_jobs.cxl import typed
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.nodes import tree
 from spark_jobs.nodes.terms import shape
-from spark_jobs.nodes.terms.shape import Arrival, Local, Passage, Role
+from spark_jobs.nodes.terms.shape import Arrival, LocalPhase, Passage, Role
 from spark_jobs.nodes.windows import apart
 from spark_jobs.plan.physical import feeds, physical
 
@@ -76,7 +76,7 @@ def _arrival(planned: PlannedNode, written: Rows | None) -> Arrival:
     phases = physical.phases(planned.step)
     if written is not None and written.go_on:
         return Arrival(Passage.WRITTEN, written.why)
-    if written is not None and all(isinstance(phase, Local) or phase.beside != written for phase in phases):
+    if written is not None and all(isinstance(phase, LocalPhase) or phase.beside != written for phase in phases):
         return Arrival(Passage.BROADCAST, written.why)
     return next((each.arrival for each in phases if each.arrival != shape.STAYS), shape.STAYS)
 

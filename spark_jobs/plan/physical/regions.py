@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, assert_never
 
 from spark_jobs.nodes.terms.needs import Rows, Values
-from spark_jobs.nodes.terms.shape import ExchangeKind, Local, Meet, Role
+from spark_jobs.nodes.terms.shape import ExchangeKind, LocalPhase, Role, ShufflePhase
 from spark_jobs.plan.physical import feeds
 
 if TYPE_CHECKING:
@@ -280,13 +280,13 @@ class _Builder:
         """Every path through merges by which records reach a node, in the order that the node gives them."""
         if not self._within(planned):
             return ((),)
-        if any(isinstance(phase, Local) and phase.lanes for phase in self.phases[planned.name]):
+        if any(isinstance(phase, LocalPhase) and phase.lanes for phase in self.phases[planned.name]):
             return tuple((i, *lane) for i, edge in enumerate(planned.inputs) for lane in self._lanes(edge.node))
         return self._lanes(feeds.piped(planned)[0].node)
 
     def _lanes(self, name: str) -> Lanes:
         """Every path through merges by which records reach a node's output, in the order the records have there."""
-        if name in self.kept or any(isinstance(phase, Meet) for phase in self.phases[name]):
+        if name in self.kept or any(isinstance(phase, ShufflePhase) for phase in self.phases[name]):
             return ((),)
         return self._incoming_lanes(self.plan.by_name[name])
 
@@ -303,11 +303,11 @@ class _Builder:
             if i:
                 self._follow(boxes, self.exits[whole.id], name)
             match phase:
-                case Local():
+                case LocalPhase():
                     boxes[name] = self._beside(part, phase.aside, max(levels) + 1, boxes, exchanges)
                     self.exits[whole.id] = name
-                case Meet():
-                    levels = {self._meeting(part, phase, max(levels), boxes, exchanges)}
+                case ShufflePhase():
+                    levels = {self._shuffle(part, phase, max(levels), boxes, exchanges)}
                     whole = replace(whole, lanes=((),))
                 case _:
                     assert_never(phase)
@@ -326,7 +326,9 @@ class _Builder:
         exchanges.append(Exchange(len(exchanges), aside.kind, level, 1, name, aside.moved, aside.by))
         return replace(box, exchange=exchanges[-1].id)
 
-    def _meeting(self, box: Box, phase: Meet, arriving: int, boxes: dict[str, Box], exchanges: list[Exchange]) -> int:
+    def _shuffle(
+        self, box: Box, phase: ShufflePhase, arriving: int, boxes: dict[str, Box], exchanges: list[Exchange]
+    ) -> int:
         """The boxes and exchanges by which records meet and go home; gives the level where the result appears."""
         called = f"{box.step.name} ({phase.aspect})" if phase.aspect else box.step.name
         sent = replace(box, exchange=len(exchanges), partitions=phase.partitions, last=False)
@@ -386,5 +388,5 @@ class _Builder:
 
     def _partitions(self, written: Rows) -> int:
         """In how many partitions an input is written down: those in which it meets the others, if it does."""
-        meetings = (phase for phase in self.phases[written.node] if isinstance(phase, Meet))
+        meetings = (phase for phase in self.phases[written.node] if isinstance(phase, ShufflePhase))
         return next((phase.partitions for phase in meetings if phase.beside == written), 1)

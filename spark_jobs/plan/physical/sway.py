@@ -95,7 +95,7 @@ def _met(planned: PlannedNode) -> list[str]:
     if planned.step is None or not planned.inputs or _groups(planned):
         return []
     streams = feeds.streams(planned)
-    if any(isinstance(phase, shape.Meet) for phase in planned.step.phases(1)):
+    if any(isinstance(phase, shape.ShufflePhase) for phase in planned.step.phases(1)):
         return [edge.node for edge in planned.inputs]
     return [edge.node for edge in planned.inputs if edge not in streams]
 

@@ -314,4 +314,4 @@ def _together(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 #: The operators of an aggregate with sessions, by their roles.
-OPERATORS = {shape.Role.PARTIAL: Partial, shape.Role.FINAL: Final, shape.Role.HOME: windowed.Home}
+OPERATORS = {shape.Role.PARTIAL: Partial, shape.Role.FINAL: Final, shape.Role.HOME: windowed.RestoreOrder}

@@ -1,7 +1,7 @@
 """What aggregates with windows of any kind share: event times and watermarks, late records, order by windows.
 
-Groups are in the order of their windows, those of a window in that of their first records in it. `Home` partitions
-share the windows by a sample of them that tasks tell with their watermarks.
+Groups come in the order of their windows, and within a window in the order of their first records. The partitions of
+`RestoreOrder` share the windows by a sample that tasks report with their watermarks.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Partial(partial.Partial):
     def suspect(self, places: pa.Table, partition: int, rank: int) -> None:
         """Send where records are that might be late."""
         wide = pa.table({name: places.column(name).cast(pa.int64()) for name in places.schema.names})
-        for piece in spill.pieces(wide, memory.step_bytes(self.context.account.share)):
+        for piece in spill.pieces(wide, memory.step_bytes(self.context.memory_pool.share)):
             columns = {name: piece.column(name).to_numpy() for name in piece.schema.names}
             self.context.send(self.exchange, partition, rank, suspects.packed(columns))
 
@@ -159,7 +159,7 @@ class Final(run.Final):
 
 
 @dataclass
-class Home(run.Home):
+class RestoreOrder(run.RestoreOrder):
     """Puts groups back into the order of their windows."""
 
     ordered_by: ClassVar[tuple[str, ...]] = ORDERED_BY

@@ -95,7 +95,7 @@ class Partial(windowed.Partial):
         rows, spans, passed = found
         is_single = self.window.slide_us == self.window.size_us
         width = sum(column.nbytes for column in prepared.values()) // max(batch.count, 1) + 16
-        room = max(memory.step_bytes(self.context.account.share) // width, 1)
+        room = max(memory.step_bytes(self.context.memory_pool.share) // width, 1)
         for which, numbers in spans.copies(min(windows.COPIES, room)):
             copies = prepared
             if not is_single:
@@ -152,4 +152,4 @@ class Final(windowed.Final):
 
 
 #: The operators of an aggregate with windows of fixed lengths, by their roles.
-OPERATORS = {shape.Role.PARTIAL: Partial, shape.Role.FINAL: Final, shape.Role.HOME: windowed.Home}
+OPERATORS = {shape.Role.PARTIAL: Partial, shape.Role.FINAL: Final, shape.Role.HOME: windowed.RestoreOrder}

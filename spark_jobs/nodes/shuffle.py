@@ -1,7 +1,7 @@
-"""Records on their way to where equal keys meet, and back into their order.
+"""Shuffles: records travel to the task that has all records of their key, and back into record order.
 
-A `Departure` is the end of a region: it sends records to the partitions of their keys. A `Meeting` has the records of
-one partition and sends what comes of them home, where `Home` puts them into record order.
+A `ShuffleWriter` ends the work of a task on its records and sends each to the partition of its key. A `ShuffleReader`
+has all records of one partition and sends its results on to `RestoreOrder`, which puts them into record order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: Ranks are few where there are more homes for each.
 _FEW = 4
 #: Records that a task sends at once.
-DEPARTURE_ROWS = 262_144
+WRITE_ROWS = 262_144
 
 
 @dataclass
@@ -44,7 +44,7 @@ class _Waiting:
 
 
 @dataclass
-class Departure(operator.Operator):
+class ShuffleWriter(operator.Operator):
     """Sends records to the partitions of their keys, many at a time.
 
     Args:
@@ -102,13 +102,13 @@ class Departure(operator.Operator):
         lane.waiting.append(pa.table(data))
         lane.rows += batch.count
         lane.bytes += data.nbytes
-        self._place.add(data.nbytes)
-        if lane.rows >= DEPARTURE_ROWS or 2 * lane.bytes > self._place.room:
+        self._reservation.add(data.nbytes)
+        if lane.rows >= WRITE_ROWS or 2 * lane.bytes > self._reservation.room:
             self._send(batch.lane, lane)
 
     @cached_property
-    def _place(self) -> memory.Place:
-        return self.context.account.open(self._send_all)
+    def _reservation(self) -> memory.Reservation:
+        return self.context.memory_pool.reserve(self._send_all)
 
     def _send_all(self) -> None:
         for name, lane in self._waiting.items():
@@ -129,16 +129,16 @@ class Departure(operator.Operator):
     def _taken(self, lane: _Waiting) -> pa.Table:
         table = pa.concat_tables(lane.waiting, promote_options="default")
         lane.waiting, lane.rows, lane.bytes = [], 0, 0
-        self._place.set(sum(each.bytes for each in self._waiting.values()))
+        self._reservation.set(sum(each.bytes for each in self._waiting.values()))
         return table
 
     def finish(self) -> None:
         """Send the rest."""
-        with self._place.busy():
+        with self._reservation.busy():
             self._send_all()
         self._waiting.clear()
 
-    def tell_places(self) -> None:
+    def tell_counts(self) -> None:
         """Tell all partitions how many places there are of each rank, where those are few: homes get equal shares.
 
         With about as many ranks as homes, equal shares of ranks do, and nothing is told.
@@ -148,7 +148,7 @@ class Departure(operator.Operator):
 
 
 @dataclass
-class Meeting(operator.Operator):
+class ShuffleReader(operator.Operator):
     """What parts behind a group exchange have in common: they send home, or give on what nobody else has part of.
 
     Args:
@@ -166,7 +166,7 @@ class Meeting(operator.Operator):
     counts: Counter[int] = field(default_factory=Counter)
 
     def hear(self, message: bytes) -> None:
-        """What a task has told of its places (see `Departure.tell_places`)."""
+        """What a task has told of its places (see `ShuffleWriter.tell_counts`)."""
         self.counts.update(dict(json.loads(message)))
 
     def send_home(self, table: pa.Table) -> None:
@@ -179,7 +179,7 @@ class Meeting(operator.Operator):
 
 
 @dataclass
-class Home(operator.Operator):
+class RestoreOrder(operator.Operator):
     """Puts the records, or groups, of a stretch of all places back into order."""
 
     step: node.Step

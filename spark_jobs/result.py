@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 #: What a metrics value may be: XCom carries these without help.
 Scalar = str | int | float | bool | None
 #: Values that JSON has as lists and objects.
-_COLLECTIONS: dict[str, type[list[Any] | dict[str, Any]]] = {"output_files": list, "metrics": dict}
+_COLLECTIONS: dict[str, type[list[Any] | dict[str, Any]]] = {
+    "output_files": list,
+    "metrics": dict,
+    "dlq_paths": list,
+    "dlq_reasons": list,
+}
 
 
 class MalformedResult(ValueError):
@@ -44,7 +49,13 @@ class RunError:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What one run did. Counts are records; paths are as the job sees them; `metrics` holds scalars only."""
+    """What one run did. Counts are records; paths are as the job sees them; `metrics` holds scalars only.
+
+    `dlq_path` is the first of `dlq_paths`: the common dead-letter file, where it has entries. `dlq_reasons` says why
+    records died, the commonest reason first: `stage`, `field`, `category`, `count`, and an `example` with `file`,
+    `source`, `row`, `is_aggregated`, `value` and `detail`. `dlq_reasons_more` further reasons have
+    `dlq_reasons_more_count` dead letters.
+    """
 
     execution_id: str
     exit_code: int
@@ -56,7 +67,11 @@ class RunResult:
     records_deduplicated: int = 0
     records_dlq: int = 0
     dlq_path: str | None = None
+    dlq_paths: tuple[str, ...] = ()
     dlq_count: int = 0
+    dlq_reasons: tuple[Mapping[str, Any], ...] = ()
+    dlq_reasons_more: int = 0
+    dlq_reasons_more_count: int = 0
     output_files: tuple[str, ...] = ()
     metrics_path: str | None = None
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
@@ -81,6 +96,8 @@ class RunResult:
             "status": self.status.value,
             **asdict(self),
             "output_files": list(self.output_files),
+            "dlq_paths": list(self.dlq_paths),
+            "dlq_reasons": list(self.dlq_reasons),
             "metrics": dict(self.metrics),
         }
 
@@ -112,7 +129,10 @@ def of_dict(record: object) -> RunResult:
     error = values.get("error")
     if isinstance(error, dict):
         values["error"] = RunError(str(error.get("code", "")), str(error.get("message", "")), error.get("span"))
-    values["output_files"] = tuple(values.get("output_files") or ())
+    for key in ("output_files", "dlq_paths", "dlq_reasons"):
+        values[key] = tuple(values.get(key) or ())
+    if not values["dlq_paths"] and values.get("dlq_path"):
+        values["dlq_paths"] = (values["dlq_path"],)  # an older job knows of one
     values["metrics"] = dict(values.get("metrics") or {})
     return RunResult(**values)
 

@@ -23,7 +23,9 @@ FULL = result.RunResult(
     records_filtered=1,
     records_dlq=2,
     dlq_path="/o/tôt.csv",
+    dlq_paths=("/o/tôt.csv", "/o/b.csv"),
     dlq_count=2,
+    dlq_reasons=({"stage": "transform:t", "count": 2, "example": {"row": 1}},),
     output_files=("/o/a.csv", "/o/b.ndjson"),
     metrics_path="/o/m.json",
     metrics={"duration_ms": 12, "mode": "batch", "rate": 0.5, "none": None},
@@ -53,6 +55,7 @@ def test_record_carries_what_the_contract_lists() -> None:
     assert set(document) == {
         *("schema_version", "execution_id", "exit_code", "status", "pipeline_name", "records_total", "records_ok"),
         *("records_written", "records_filtered", "records_deduplicated", "records_dlq", "dlq_path", "dlq_count"),
+        *("dlq_paths", "dlq_reasons", "dlq_reasons_more", "dlq_reasons_more_count"),
         *("output_files", "metrics_path", "metrics", "application_id", "error"),
     }
 
@@ -90,6 +93,12 @@ def test_later_keys_are_passed_over() -> None:
 def test_malformed_records_are_refused(record: object, message: str) -> None:
     with pytest.raises(result.MalformedResult, match=message):
         result.of_dict(record)
+
+
+def test_the_record_of_an_older_job_has_one_dead_letter_file() -> None:
+    document = {key: value for key, value in FULL.to_dict().items() if key not in ("dlq_paths", "dlq_reasons")}
+    found = result.of_dict(document)
+    assert (found.dlq_paths, found.dlq_reasons) == (("/o/tôt.csv",), ())
 
 
 def test_torn_line_is_refused_and_other_lines_are_none() -> None:

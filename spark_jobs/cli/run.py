@@ -6,7 +6,7 @@ import logging
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs import contract, result
 from spark_jobs.cli import report, streams
@@ -14,6 +14,8 @@ from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.visible import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.execute.run.metrics import Outcome
     from spark_jobs.plan.options import RunOptions
@@ -44,7 +46,7 @@ def execute(plan: Plan, options: RunOptions, told: report.Report) -> int:
             _record(outcome.result, options)
             told.tell(problems)
             with streams.given_up("clinker run", sys.stdout):
-                _tell(outcome, options)
+                _tell(outcome, options, names.batch_id, masked)
     return outcome.result.exit_code if outcome.result.error or not problems else contract.ExitCode.IO
 
 
@@ -96,33 +98,84 @@ def _record(record: result.RunResult, options: RunOptions) -> None:
             logging.getLogger("clinker").warning("the result record is not written: %s", error)
 
 
-def _tell(outcome: Outcome, options: RunOptions) -> None:
-    """The summary for people, and the record as a line."""
+def _tell(outcome: Outcome, options: RunOptions, batch_id: str, masked: Callable[[str], str]) -> None:
+    """The summary for people or log collectors, and the record as a line."""
     if not options.quiet and options.preview is None:
-        sys.stdout.write(_summary(outcome))
+        lines = _as_text(_summary(outcome)) if options.log_format != "json" else _as_json(_summary(outcome), batch_id)
+        sys.stdout.write(masked(lines))
     if options.work_dir:
         sys.stdout.write(result.sentinel_line(outcome.result) + "\n")
 
 
-def _summary(ended: Outcome) -> str:
-    """The book's line, then what each node did with its records."""
+def _as_text(summary: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
+    return "".join(f"{text}\n" for text, _ in summary)
+
+
+def _as_json(summary: Iterable[tuple[str, Mapping[str, Any]]], batch_id: str) -> str:
+    """The summary as lines like those of the log: `event` says what each is about, and has its figures."""
+    from spark_jobs.execute import logs
+
+    lines = (logs.object_line("info", text.strip(), batch_id, facts) for text, facts in summary if facts)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _summary(ended: Outcome) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The book's line, what each node did with its records, where they are, why some died; with the figures.
+
+    Of a run that has failed it says why records died, as far as that is known.
+    """
     outcome, nodes = ended.result, ended.nodes
     if outcome.exit_code not in (contract.ExitCode.SUCCESS, contract.ExitCode.DEAD_LETTERS):
-        return ""
+        yield from _reasons(outcome)
+        return
     counts = outcome.records
-    lines = [
+    text = (
         f"Pipeline complete: {counts['total']} total, {counts['ok']} ok, "
         f"{counts['written']} written, {counts['dlq']} dlq"
-    ]
+    )
+    yield text, {"event": "complete", "exit_code": outcome.exit_code, "status": outcome.status.value, **counts}
     if nodes:
         width = max(len(name) for name in nodes)
-        lines.append("  ".join([f"  {'node':<{width}}", *(f"{heading:>10}" for heading in _FIGURES)]))
+        yield "  ".join([f"  {'node':<{width}}", *(f"{heading:>10}" for heading in _FIGURES)]), {}
         for name, node in nodes.items():
-            lines.append("  ".join([f"  {visible(name):<{width}}", *(f"{node[key]:>10}" for key in _FIGURES.values())]))
-    lines += [f"  wrote {visible(path)}" for path in outcome.output_files]
-    lines += [f"  dead letters in {visible(path)}" for path in ended.dlq_files]
+            figures = (f"{node[key]:>10}" for key in _FIGURES.values())
+            yield "  ".join([f"  {visible(name):<{width}}", *figures]), {"event": "node", "node": visible(name), **node}
+    for path in outcome.output_files:
+        yield f"  wrote {visible(path)}", {"event": "output", "path": visible(path)}
+    for path in outcome.dlq_paths:
+        yield f"  dead letters in {visible(path)}", {"event": "dead_letters", "path": visible(path)}
+    yield from _reasons(outcome)
     if spilled := {name: node["spilled_bytes"] for name, node in nodes.items() if node.get("spilled_bytes")}:
-        lines.append("=== Spill Volume (actual, per stage) ===")
-        lines += [f"  {name} → {size} bytes" for name, size in spilled.items()]
-        lines.append(f"  Total: {sum(spilled.values())} bytes (compare against the --explain estimate)")
-    return "\n".join(lines) + "\n"
+        yield "=== Spill Volume (actual, per stage) ===", {}
+        for name, size in spilled.items():
+            yield f"  {name} → {size} bytes", {}
+        text = f"  Total: {sum(spilled.values())} bytes (compare against the --explain estimate)"
+        yield text, {"event": "spilled", "bytes": sum(spilled.values())}
+
+
+def _reasons(outcome: result.RunResult) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Why records died, the commonest reason first, each with its first record."""
+    if not outcome.dlq_reasons and not outcome.dlq_reasons_more:
+        return
+    yield "  reasons:", {}
+    width = len(str(max(each["count"] for each in outcome.dlq_reasons))) if outcome.dlq_reasons else 1
+    for each in outcome.dlq_reasons:
+        field, example = f", field '{each['field']}'" if each["field"] else "", each["example"]
+        text = f"  {each['count']:>{width + 2}}  {each['stage']}{field}, {each['category']}"
+        yield text, {"event": "reason", **each}
+        yield f"  {'':>{width + 2}}  {_example(example)}", {}
+    if outcome.dlq_reasons_more:
+        reasons = "1 more reason" if outcome.dlq_reasons_more == 1 else f"{outcome.dlq_reasons_more} more reasons"
+        facts = {"reasons": outcome.dlq_reasons_more, "count": outcome.dlq_reasons_more_count}
+        yield f"  {outcome.dlq_reasons_more_count:>{width + 2}}  {reasons}", {"event": "more_reasons", **facts}
+    if outcome.exit_code == contract.ExitCode.DEAD_LETTERS:
+        yield f"  exit code {outcome.exit_code}: complete, with dead letters", {}
+
+
+def _example(example: Mapping[str, Any]) -> str:
+    """A record with a reason: where it was read, and what was wrong with it."""
+    made = "an aggregated row that begins with " if example["is_aggregated"] and example["row"] else ""
+    row = f", row {example['row']}" if example["row"] else ""
+    value, detail = example["value"], example["detail"]
+    shown = f" (value '{value}')" if value is not None and value not in detail else ""
+    return f"{made}{example['file']}{row}: {detail}{shown}"

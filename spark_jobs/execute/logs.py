@@ -156,6 +156,12 @@ def tell(notices: Iterable[Notice], file_of: Callable[[int, int], str], rows_bef
         LOG.warning("%s", text)
 
 
+def object_line(level: str, message: str, batch_id: str, facts: Mapping[str, Any]) -> str:
+    """A line as `--log-format json` has them, with more facts."""
+    record = logging.LogRecord("clinker", LEVELS[level], "", 0, "%s", (message,), None)
+    return json.dumps({**json.loads(_JsonLines(batch_id).format(record)), **facts}, ensure_ascii=False)
+
+
 def write(lines: Iterable[LogLine], file_of: Callable[[int, int], str], rows_before: Mapping[int, int]) -> None:
     """Write what tasks have to say; a line about a record begins with its row and file, or shows its row."""
     for line in lines:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from spark_jobs.execute.letters.reasons import Reasons
 from spark_jobs.execute.tasks.report import LogLine, Notice
 from spark_jobs.nodes.records.ledger import Counters
 
@@ -40,6 +41,8 @@ class Tally:
     dead_per_source: dict[int, int] = field(default_factory=dict)
     dead_per_category: dict[str, int] = field(default_factory=dict)
     dead_per_stage: dict[str, int] = field(default_factory=dict)
+    #: Why records died, with examples.
+    reasons: Reasons = field(default_factory=Reasons)
     input_bytes: int = 0
     payload_bytes: int = 0
     spilled: dict[str, int] = field(default_factory=dict)
@@ -89,11 +92,13 @@ class Tally:
     def recount(self, letters: Iterable[Letters]) -> None:
         """Take these dead letters for those that the tasks told."""
         self.dead, self.dead_per_source, self.dead_per_category, self.dead_per_stage = 0, {}, {}, {}
+        self.reasons = Reasons()
         for each in letters:
             self._add_letters(each)
 
     def _add_letters(self, letters: Letters) -> None:
         self.dead += letters.count
+        self.reasons.add(letters.reasons)
         for source, count in letters.per_source.items():
             self.dead_per_source[source] = self.dead_per_source.get(source, 0) + count
         for category, count in letters.per_category.items():

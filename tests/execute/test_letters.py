@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import random
+import time
 import uuid
 from typing import TYPE_CHECKING
 
@@ -125,13 +126,17 @@ def test_of_records_without_a_file_the_first_are_kept(tmp_path: Path) -> None:
     assert gathered.per_source == {0: 160, 1: 2}
 
 
-def test_ids_of_dead_letters_are_uuids_of_this_moment() -> None:
-    ids = [uuid.UUID(text) for text in identity.uuid7s(1000).to_pylist()]
-    assert len(set(ids)) == 1000
+def test_ids_of_dead_letters_are_uuids_of_this_moment_that_ascend() -> None:
+    now = time.time_ns() // 1_000_000
+    first, again, later = identity.Series(now, 3), identity.Series(now, 3), identity.Series(now, 4)
+    first._next = again._next = (1 << 28) - 500
+    texts = [*first.take(0).to_pylist(), *first.take(600).to_pylist(), *first.take(400).to_pylist()]
+    texts += later.take(1000).to_pylist()
+    assert texts == sorted(texts)
+    ids = [uuid.UUID(text) for text in texts]
+    assert len({*ids, *map(uuid.UUID, again.take(1000).to_pylist())}) == 3000
     assert {(each.version, each.variant) for each in ids} == {(7, uuid.RFC_4122)}
-    apart = (ids[0].int >> 80) - (uuid.UUID(identity.uuid7()).int >> 80)
-    assert abs(apart) < 60_000
-    assert len(identity.uuid7s(0)) == 0
+    assert {each.int >> 80 for each in ids} == {now}
 
 
 # ---- whole runs --------------------------------------------------------------------------------------------------

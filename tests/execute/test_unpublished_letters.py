@@ -62,7 +62,8 @@ def test_the_summary_and_the_metrics_name_every_file(
         told = [line for line in capsys.readouterr().out.splitlines() if "dead letters in" in line]
         assert told == [f"  dead letters in {file}" for file in files]
     document = json.loads((here / "spool" / "first.json").read_text())
-    assert (document["dlq_files"], document["dlq_path"]) == (files, files[0] if files else None)
+    assert (document["dlq_paths"], document["dlq_path"]) == (files, files[0] if files else None)
+    assert document["dlq_files"] == files
     assert document["dlq_stages"] == stages
 
 

@@ -32,8 +32,12 @@ _TASKS = 64
 
 @dataclass(frozen=True)
 class EntryRange:
-    """The entries that name some splits: the letters they are in, and where their rows go for each letterbox."""
+    """The entries that name some splits: the letters they are in, and where their rows go for each letterbox.
 
+    `number` is that of the range among all.
+    """
+
+    number: int
     splits: tuple[int, int]
     letters: tuple[Letters, ...]
     parts: tuple[str, ...]
@@ -94,7 +98,7 @@ def _ranges(letters: Sequence[Letters], folders: Sequence[str], *, many: bool) -
         found = [each for each in letters if each.splits[0] <= splits[1] and each.splits[1] >= splits[0]]
         if found:
             parts = [f"{folder}/letters-{len(ranges)}-{i}" for i, folder in enumerate(folders)]
-            ranges.append(EntryRange(splits, tuple(found), tuple(parts)))
+            ranges.append(EntryRange(len(ranges), splits, tuple(found), tuple(parts)))
     return tuple(ranges)
 
 
@@ -105,7 +109,7 @@ def _write_range(depot: Depot, made: Rows, boxes: Sequence[Letterbox], wanted: E
         path = f"{part}.{uuid.uuid4().hex}.rows"
         with durable.about(path), depot.create(path) as file:
             rows = packed.PackedFile(file, compression.of_name(box.path))
-            made.write(box, wanted.letters, wanted.splits, rows)
+            made.write(box, wanted.letters, wanted.splits, rows, wanted.number)
             size = rows.finish()
         pieces.append(destination.whole(path, size))
     return pieces

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.execute.letters.reasons import Reasons
 from spark_jobs.execute.tasks.facts import record_numbers
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ class Gathered:
         self.per_source: dict[int, int] = {}
         self._per_why: dict[int, int] = {}
         self._dropped_per_why: dict[int, int] = {}
+        self.reasons = Reasons()
 
     def add(self, entries: Entries, site: Site) -> None:
         """Note failing rows."""
@@ -135,6 +137,7 @@ class Gathered:
         sources = _of_sources(places[0], None if entries.marks is None else entries.marks.groups)
         count(sources, self.per_source)
         count(reason, self._per_why)
+        self._note(entries, reason)
         is_filed = np.full(len(failing), True) if self._filed is None else np.isin(sources, list(self._filed))
         if is_filed.all():
             rows, dropped = None, np.empty(0, dtype=np.int64)
@@ -150,6 +153,15 @@ class Gathered:
             self.dropped.add(_table(entries, reason, site.number, first))
             self.dropped.cut(self._named)
 
+    def _note(self, entries: Entries, reason: Rows) -> None:
+        source, split, row = entries.places
+        failing = entries.failing
+        details = pa.nulls(len(failing), pa.string()) if failing.details is None else failing.details
+        columns = {"source": source, "split": split, "row": row, "detail": details, "value": failing.values}
+        if entries.marks is not None:
+            columns["group"] = entries.marks.groups
+        self.reasons.note(columns, reason, list(self._whys))
+
     def take(self, table: pa.Table, whys: Sequence[Why]) -> None:
         """Note entries that were gathered before, whose reasons are counted by `whys`."""
         numbers = np.array([self._whys.setdefault(why, len(self._whys)) for why in whys], dtype=np.int32)
@@ -159,6 +171,7 @@ class Gathered:
         sources = sources_of(table)
         count(sources, self.per_source)
         count(reason, self._per_why)
+        self.reasons.note(noted(table), reason, list(self._whys))
         if self._filed is None:
             self.kept.add(table)
             return
@@ -195,6 +208,11 @@ class Gathered:
             key = (names[number].stage, names[number].category, names[number].field or "")
             found[key] = found.get(key, 0) + count
         return [(*key, count) for key, count in found.items()]
+
+
+def noted(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    """The columns of entries by which their reasons are noted."""
+    return {name: table.column(name) for name in ("source", "split", "row", "detail", "value", "group")}
 
 
 def counts(whys: Sequence[Why], per_why: Mapping[int, int], what: str) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -83,19 +83,23 @@ class Rows:
         inputs: the run's inputs, for names and for reading records again.
         rows_before: the records of a split's file before it, by the split's number.
         branches: the branches of all routes, as entries count them.
+        written: when the files are written.
     """
 
     errors: plans.ErrorHandling
     inputs: Inputs
     rows_before: Mapping[int, int]
     branches: tuple[str, ...]
+    written: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def header(self, box: Letterbox) -> bytes:
         """The first line of a file."""
         names = self._names(box)
         return bytes(self._writer(box).encode(_batch([pa.array([name]) for name in names])).data)
 
-    def write(self, box: Letterbox, letters: Sequence[Letters], splits: tuple[int, int], file: PackedFile) -> None:
+    def write(
+        self, box: Letterbox, letters: Sequence[Letters], splits: tuple[int, int], file: PackedFile, stretch: int = 0
+    ) -> None:
         """Write the rows of the entries that name some splits, in the order of their records.
 
         Args:
@@ -103,14 +107,16 @@ class Rows:
             letters: what tasks left.
             splits: the first and the last split.
             file: gets the rows, without header.
+            stretch: which part of the file they are: ids of later parts come later.
         """
         writer = self._writer(box)
         again = reread.Rereader(self.inputs)
         merged = runs.of_letters(letters, splits)
+        ids = identity.Series(int(self.written.timestamp() * 1000), stretch)
         for part in merged.parts():
             part = part.filter(pa.array(box.takes(part)))
             if part.num_rows:
-                file.write(writer.encode(_batch(self._rows(box, part, merged.whys, again))).data)
+                file.write(writer.encode(_batch(self._rows(box, part, merged.whys, again, ids))).data)
 
     def shown(self, part: pa.Table, whys: Sequence[Why]) -> display.Shown:
         """What people read of some entries."""
@@ -129,12 +135,14 @@ class Rows:
         keys = (CORRELATION.of(name) for name in box.key)
         return [*names, *box.columns, *keys] if self.errors.include_source_row else names
 
-    def _rows(self, box: Letterbox, part: pa.Table, whys: Sequence[Why], again: reread.Rereader) -> list[pa.Array]:
+    def _rows(
+        self, box: Letterbox, part: pa.Table, whys: Sequence[Why], again: reread.Rereader, ids: identity.Series
+    ) -> list[pa.Array]:
         count = part.num_rows
         shown = self.shown(part, whys)
-        moment = datetime.now(UTC).isoformat(timespec="microseconds")
+        moment = self.written.isoformat(timespec="microseconds")
         columns: list[pa.Array] = [
-            identity.uuid7s(count),
+            ids.take(count),
             pa.repeat(pa.scalar(moment), count),
             shown.files,
             shown.sources,

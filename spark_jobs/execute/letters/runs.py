@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 #: What tells one thing from another: a record or the row of an aggregate, and for a companion its driver.
 _IDENTITY = ("split", "row", "group", "cause_split", "cause_row", "cause_group")
-#: The columns of entries that have no texts.
-_NAMES = tuple(at for at, field in enumerate(gather.SCHEMA) if pa.types.is_integer(field.type))
+#: The columns of entries without those of their records: what they are counted by.
+_NAMES = tuple(at for at, field in enumerate(gather.SCHEMA) if not pa.types.is_list(field.type))
 #: The run of an entry while runs are merged.
 _RUN = pa.field("run", pa.int32())
 
@@ -56,7 +56,7 @@ class Merged:
         splits: the first and the last split.
         holding: for files of which only some entries count which these are. Where there are such files, a thing has
             entries of several passes, and its first one alone is told (decision 108).
-        names_only: whether it is enough to know which entries there are: their texts stay on disk.
+        names_only: whether it is enough to know which entries there are, and why: their records stay on disk.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spark_jobs.execute.letters import gather, runs
+from spark_jobs.execute.letters import gather, reasons, runs
 from spark_jobs.execute.letters.files import DRIVER_ENTRIES
 from spark_jobs.execute.spark import spread
 from spark_jobs.execute.tasks import report
@@ -54,7 +54,7 @@ def settle(spark: SparkSession, run: RunSpec, found: Sequence[Found]) -> list[re
     settling = partial(_counted if run.filed is None else _written, run, letters)
     done = spread.spread(spark, settling, stretches) if many else [settling(stretch) for stretch in stretches]
     if run.filed is None:
-        done += [replace(entry, count=0, per_source={}, per_category={}, per_stage={}) for entry in letters]
+        done += [replace(entry, count=0, per_source={}, per_category={}, per_stage={}, reasons=[]) for entry in letters]
     return [entry for entry in done if entry.count or entry.path]
 
 
@@ -63,10 +63,13 @@ def _counted(_: RunSpec, letters: Sequence[report.Letters], splits: tuple[int, i
     found = report.Letters(0, {}, {}, {})
     merged = runs.of_letters(letters, splits, names_only=True)
     per_reason: dict[int, int] = {}
+    why = reasons.Reasons()
     for part in merged.parts():
         found.count += part.num_rows
         gather.count(gather.sources_of(part), found.per_source)
         gather.count(part.column("reason").to_numpy(), per_reason)
+        why.note(gather.noted(part), part.column("reason").to_numpy(), merged.whys)
+    found.reasons = [*why.known.values()]
     found.per_category, found.per_stage = (
         gather.counts(merged.whys, per_reason, what) for what in ("category", "stage")
     )

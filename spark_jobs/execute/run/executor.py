@@ -16,7 +16,7 @@ from spark_jobs.disk import durable
 from spark_jobs.execute import interrupts, logs, tolerance
 from spark_jobs.execute.delivery import outputs, targets
 from spark_jobs.execute.delivery.local.files import LocalFiles, Preview
-from spark_jobs.execute.letters import dropped, files, rows
+from spark_jobs.execute.letters import dropped, files, reasons, rows
 from spark_jobs.execute.run import breakdown, inputs, metrics, name_search, once, progress, unpacked, work
 from spark_jobs.execute.run.passes import Pass
 from spark_jobs.execute.run.stopwatch import Stopwatch
@@ -95,7 +95,18 @@ class _Run:
             dlq_files=self.dlq_files if self.is_published else (),
             rounds=self.work.products.rounds if self.work else {},
             watermarks=self.work.products.watermarks if self.work else {},
+            reasons=self._reasons,
         )
+
+    @property
+    def _reasons(self) -> reasons.Told:
+        """Why records died."""
+        if self.work is None:
+            return reasons.Told()
+        products = self.work.products
+        here = products.inputs
+        masked = masking.Secrets.of(self.options).masked
+        return reasons.told(self.tally.reasons, here.file_name, here.source_name, products.rows_before, masked)
 
     @property
     def promised(self) -> metrics.Outcome:

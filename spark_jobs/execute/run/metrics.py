@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs import contract, result
 from spark_jobs.execute import logs
+from spark_jobs.execute.letters.reasons import Told
 from spark_jobs.execute.spark import cores, processes
 from spark_jobs.nodes.records.ledger import Counters
 from spark_jobs.plan import paths
@@ -38,8 +39,6 @@ class Outcome:
 
     result: result.RunResult
     nodes: Mapping[str, Mapping[str, Any]]
-    #: The dead-letter files that it has published.
-    dlq_files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,6 +70,8 @@ class Facts:
     rounds: Mapping[str, Any] = field(default_factory=dict)
     #: How far the files of sources have come, see `Products.watermarks`.
     watermarks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    #: Why records died.
+    reasons: Told = field(default_factory=Told)
 
     @property
     def dlq_path(self) -> str | None:
@@ -114,6 +115,8 @@ def refused(
         "input_files": [],
         "output_files": [],
         "dlq_path": None,
+        "dlq_paths": [],
+        "dlq_reasons": [],
         **{f"records_{counted}": count for counted, count in record.records.items()},
         "duration_ms": 0,
         "peak_rss_bytes": processes.peak_rss(),
@@ -137,14 +140,18 @@ def outcome(
         records_deduplicated=summary["records_deduplicated"],
         records_dlq=summary["records_dlq"],
         dlq_path=run.dlq_path,
+        dlq_paths=run.dlq_files,
         dlq_count=run.tally.dead,
+        dlq_reasons=run.reasons.reasons,
+        dlq_reasons_more=run.reasons.more,
+        dlq_reasons_more_count=run.reasons.more_count,
         output_files=run.output_files,
         metrics_path=path,
         metrics={key: value for key, value in summary.items() if not isinstance(value, dict | list)},
         application_id=run.application.get("application_id"),
         error=error,
     )
-    return Outcome(record, _nodes(run), run.dlq_files)
+    return Outcome(record, _nodes(run))
 
 
 def counts(plan: plans.Plan, tally: Tally) -> dict[str, int]:
@@ -197,7 +204,11 @@ def _document(run: Facts, finished: datetime, exit_code: ExitCode, error: result
         "scans": {name: scan.facts() for name, scan in scans.items()},
         "output_files": run.output_files,
         "dlq_path": run.dlq_path,
-        "dlq_files": list(run.dlq_files),
+        "dlq_paths": list(run.dlq_files),
+        "dlq_files": list(run.dlq_files),  # the name of before, for a release
+        "dlq_reasons": list(run.reasons.reasons),
+        "dlq_reasons_more": run.reasons.more,
+        "dlq_reasons_more_count": run.reasons.more_count,
         "per_source_record_counts": {name: nodes[name]["records_in"] for name in numbers},
         "per_source_dlq_counts": {
             name: run.tally.dead_per_source[number]

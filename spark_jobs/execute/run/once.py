@@ -65,7 +65,7 @@ class Once:
         if record is None or not all(there.stamp(Path(path)) == stamp for path, stamp in record["files"].items()):
             return None
         told = replace(result.of_dict(record["result"]), execution_id=execution_id)
-        return Outcome(told, record["nodes"], record["dlq_files"])
+        return Outcome(told, record["nodes"])
 
     def note(self, draft: Publication, outcome: Outcome) -> None:
         """Have the draft publish the record with its files.
@@ -77,7 +77,6 @@ class Once:
             **self._names,
             "result": outcome.result.to_dict(),
             "nodes": outcome.nodes,
-            "dlq_files": outcome.dlq_files,
             "files": draft.stamps(),
         }
         draft.assemble(self.path, Content(start=json.dumps(record).encode() + b"\n"))
@@ -97,7 +96,6 @@ class Once:
             return {
                 "files": dict(record["files"]),
                 "nodes": dict(record["nodes"]),
-                "dlq_files": tuple(record["dlq_files"]),
                 "result": record["result"],
             }
         except (OSError, ValueError, KeyError, TypeError):  # no record: whatever it is, the run goes its usual way

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spark_jobs.execute.letters.reasons import Reason
 from spark_jobs.execute.tasks.reached import Bits
 from spark_jobs.nodes.records.ledger import Counters
 from spark_jobs.nodes.terms.needs import Rows, Values
@@ -112,6 +113,8 @@ class Letters:
     dropped_path: str | None = None
     dropped_splits: tuple[int, int] = (-1, -1)
     dropped: list[tuple[str, str, str, int]] = field(default_factory=list)
+    #: Why the records died, with examples.
+    reasons: list[Reason] = field(default_factory=list)
 
 
 def letters(gathered: Gathered) -> Letters:
@@ -122,6 +125,7 @@ def letters(gathered: Gathered) -> Letters:
     if gathered.dropped.splits:
         found.dropped_path, found.dropped_splits = gathered.dropped.path, gathered.dropped.splits
     found.dropped = gathered.dropped_reasons
+    found.reasons = [*gathered.reasons.known.values()]
     return found
 
 
@@ -233,6 +237,7 @@ class TaskReport:
             letters = fields["letters"]
             letters |= {name: tuple(letters[name]) for name in ("splits", "dropped_splits")}
             letters["dropped"] = [tuple(entry) for entry in letters["dropped"]]
+            letters["reasons"] = [Reason(**entry) for entry in letters["reasons"]]
             letters["per_source"] = {int(number): count for number, count in letters["per_source"].items()}
             fields["letters"] = Letters(**letters)
         fields["logs"] = [LogLine(**line) for line in fields["logs"]]

@@ -1,0 +1,205 @@
+"""Why records died, as the summary, the metrics file and the result record tell it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_jobs import result
+from spark_jobs.cli import clinker
+from spark_jobs.execute.letters import files, gather, reasons
+from tests.execute import without_spark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Ran = Callable[..., int]
+
+PIPELINE = """
+pipeline: {name: reasons}
+error_handling: ERRORS
+nodes:
+  - {type: source, name: s, config: {type: csv, path: in.csv, KEY schema: {n: {type: int, required: true}, v: string}}}
+  - type: transform
+    name: t
+    input: s
+    config:
+      cxl: emit w = 60 / (n - 8)
+      validations: [{name: even, check: "n % 2 == 0", message: "n is odd"}]
+  - {type: aggregate, name: g, input: t, config: {group_by: [v], cxl: "emit q = 10 / (min(n) - 4)"}}
+  - {type: output, name: o, input: t, config: {type: csv, path: out/o.csv}}
+  - {type: output, name: p, input: g, config: {type: csv, path: out/p.csv}}
+"""
+ROWS = "n,v\n" + "".join(
+    f"{'' if n % 7 == 0 else n if n % 5 else f'x{n}'},{chr(97 + n % 9)}{',more' if n % 11 == 0 else ''}\n"
+    for n in range(60)
+)
+FILED = "{strategy: continue, dlq: {path: out/dlq.csv}}"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ran:
+    """Runs the pipeline, or another, on rows."""
+    without_spark.install(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+
+    def run(errors: str, *options: str, rows: str = ROWS, key: str = "", text: str = PIPELINE) -> int:
+        made = text.replace("ERRORS", errors).replace("KEY", f"correlation_key: {key}," if key else "")
+        (tmp_path / "p.yaml").write_text(made)
+        (tmp_path / "in.csv").write_text(rows)
+        return clinker.main(["run", "p.yaml", "--force", "--threads", "2", "--execution-id", "e", *options])
+
+    return run
+
+
+def record(folder: Path) -> result.RunResult:
+    found = result.read(folder / "work", "e")
+    assert found is not None
+    return found
+
+
+def by_hand(folder: Path) -> list[tuple[Any, ...]]:
+    """Stage, field, category, number of entries, file and row of the first: what the dead-letter file says."""
+    found: dict[tuple[str, str, str], list[Any]] = {}
+    with (folder / "out/dlq.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            names = ("stage", "triggering_field", "error_category")
+            known = found.setdefault(tuple(row[f"_cxl_dlq_{name}"] for name in names), [0, None, None])  # type: ignore[arg-type]
+            known[0] += 1
+            if known[1] is None:
+                known[1:] = [row["_cxl_dlq_source_file"], int(row["_cxl_dlq_source_row"])]
+    return sorted((*key, *told) for key, told in found.items())
+
+
+def told(found: result.RunResult) -> list[tuple[Any, ...]]:
+    return sorted(
+        (each["stage"], each["field"], each["category"], each["count"], each["example"]["file"], each["example"]["row"])
+        for each in found.dlq_reasons
+    )
+
+
+@pytest.mark.parametrize("key", ["", "v", "n"])
+@pytest.mark.parametrize("size", [None, "40"])
+def test_reasons_are_those_of_the_dead_letter_file(
+    run: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: str | None, key: str
+) -> None:
+    """Whatever the splits, and where correlated groups have the run read again."""
+    if size:
+        monkeypatch.setenv("CLINKER_SPLIT_BYTES", size)
+        monkeypatch.setattr(gather, "BLOCK_ROWS", 3)
+    assert run(FILED, "--work-dir", "work", "--metrics-spool-dir", "spool", key=key) == 2
+    found = record(tmp_path)
+    assert told(found) == by_hand(tmp_path)
+    assert len(found.dlq_reasons) > 4
+    assert sum(each["count"] for each in found.dlq_reasons) == found.dlq_count
+    counts = [each["count"] for each in found.dlq_reasons]
+    assert counts == sorted(counts, reverse=True)
+    metrics = json.loads((tmp_path / "spool/e.json").read_text())
+    assert metrics["dlq_reasons"] == list(found.dlq_reasons)
+    assert metrics["dlq_paths"] == [str(tmp_path / "out/dlq.csv")] == list(found.dlq_paths)
+
+
+@pytest.mark.parametrize("errors", [FILED, "{strategy: best_effort}"])
+def test_the_summary_says_why_records_died_under_every_strategy(
+    errors: str, run: Ran, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(errors, rows="n,v\n2,a\nx,b\n3,c\ny,b\n5,c\n") == 2
+    lines = capsys.readouterr().out.splitlines()
+    at = lines.index("  reasons:")
+    assert lines[at + 1 :] == [
+        "    2  transform:t, field 'n', required_field_conversion_failure",
+        "       in.csv, row 2: conversion failed: cannot convert 'x' to Int",
+        "    2  transform:t, validation_failure",
+        "       in.csv, row 3: n is odd",
+        "  exit code 2: complete, with dead letters",
+    ]
+
+
+def test_a_run_that_has_too_many_dead_letters_says_why(
+    run: Ran, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(FILED, "--error-threshold", "1", "--work-dir", "work", rows="n,v\nx,b\ny,b\n") == 3
+    out = capsys.readouterr().out
+    assert "    2  transform:t, field 'n', required_field_conversion_failure\n" in out
+    assert "Pipeline complete" not in out
+    assert [each["count"] for each in record(tmp_path).dlq_reasons] == [2]
+
+
+def test_a_clean_run_has_no_reasons(run: Ran, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(FILED, "--work-dir", "work", rows="n,v\n2,a\n") == 0
+    assert "reasons" not in capsys.readouterr().out.split("CLINKER_RESULT")[0]
+    assert (record(tmp_path).dlq_reasons, record(tmp_path).dlq_paths) == ((), ())
+
+
+def test_with_json_logs_the_summary_is_json_too(run: Ran, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(FILED, "--log-format", "json", "--batch-id", "b", rows="n,v\n2,a\nx,b\n") == 2
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {line["batch_id"] for line in lines} == {"b"}
+    assert [line["event"] for line in lines] == ["complete"] + ["node"] * 5 + ["output"] * 2 + [
+        "dead_letters",
+        "reason",
+    ]
+    assert (lines[0]["exit_code"], lines[0]["dlq"], lines[0]["total"]) == (2, 1, 2)
+    assert lines[-1]["example"]["value"] == "x"
+
+
+def test_values_steer_no_terminal_and_are_not_long(
+    run: Ran, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(FILED, "--work-dir", "work", rows=f'n,v\n"\x1b[31m\n{"9" * 500}",b\n') == 2
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert r"'\x1b[31m\n9999" in out
+    assert "9" * 120 not in out
+    assert len(record(tmp_path).dlq_reasons[0]["example"]["value"]) < 120
+
+
+@pytest.mark.parametrize("program", ["emit n = password.to_int()", "emit password = n.to_date()"])
+def test_credentials_are_not_shown(program: str, run: Ran, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = f"""
+pipeline: {{name: secrets}}
+error_handling: ERRORS
+nodes:
+  - {{type: source, name: s, config: {{type: csv, path: in.csv, schema: {{password: int, n: string}}}}}}
+  - {{type: transform, name: t, input: s, config: {{cxl: {program}}}}}
+  - {{type: output, name: o, input: t, config: {{type: csv, path: out/o.csv}}}}
+"""
+    assert run(FILED, "--work-dir", "work", rows="password,n\nhunter2,x\n7,hunter2\n", text=text) == 2
+    assert "hunter2" not in capsys.readouterr().out
+    assert record(tmp_path).dlq_reasons[0]["example"]["detail"]
+
+
+@pytest.mark.parametrize(("kept", "shown"), [(1000, 3), (4, 3), (2, 3), (1000, 1)])
+def test_more_reasons_than_there_is_room_for_are_counted(
+    kept: int, shown: int, run: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reasons, "MOST_KEPT", kept)
+    monkeypatch.setattr(reasons, "MOST_TOLD", shown)
+    monkeypatch.setenv("CLINKER_SPLIT_BYTES", "100")
+    assert run(FILED, "--work-dir", "work") == 2
+    found = record(tmp_path)
+    assert len(found.dlq_reasons) == min(kept, shown)
+    assert found.dlq_reasons_more > 0
+    assert sum(each["count"] for each in found.dlq_reasons) + found.dlq_reasons_more_count == found.dlq_count
+
+
+@pytest.mark.parametrize("key", ["", "v"])
+def test_ids_of_dead_letters_ascend_in_the_file(
+    key: str, run: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where tasks write it too, the last part first."""
+    monkeypatch.setattr(files, "DRIVER_ENTRIES", 2)
+    monkeypatch.setattr(gather, "BLOCK_ROWS", 3)
+    monkeypatch.setenv("CLINKER_SPLIT_BYTES", "40")
+    assert run(FILED, key=key) == 2
+    with (tmp_path / "out/dlq.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    ids = [row["_cxl_dlq_id"] for row in rows]
+    assert len(ids) == len(set(ids)) > 20
+    assert ids == sorted(ids)
+    moments = [row["_cxl_dlq_timestamp"] for row in rows]
+    assert moments == sorted(moments)

@@ -224,6 +224,9 @@ class Encoded:
         ends: where each record ends in `data`, the separator behind it included (also the last one's, which `data`
             lacks); int64. None unless it was asked for.
         marks: what the format's frame has to know of each record, as its `marks` says; None without one.
+        unfit: the records with a value that the format cannot hold, likewise: the run ends, unless the output says that
+            they are failures.
+        cuts: what was cut to fit, of records that are written.
     """
 
     data: bytes | memoryview
@@ -231,24 +234,43 @@ class Encoded:
     failures: list[RowFailure] = field(default_factory=list)
     ends: np.ndarray | None = field(default=None, compare=False)
     marks: pa.Array | None = field(default=None, compare=False)
+    unfit: list[RowFailure] = field(default_factory=list)
+    cuts: list[Cut] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Texts that were cut because they are longer than their field.
+
+    Args:
+        text: what to say of them; `{count}` stands for their number.
+        values: the whole texts, by their rows in the batch.
+    """
+
+    text: str
+    values: Mapping[int, str]
 
 
 def concatenated(first: Encoded, second: Encoded, start: int, separator: bytes = b"") -> Encoded:
     """What a writer made of the two parts of a batch; `start` is where the second one begins in it."""
-    failures = first.failures + [replace(failed, row=failed.row + start) for failed in second.failures]
+    failures, unfit = (
+        mine + [replace(failed, row=failed.row + start) for failed in its]
+        for mine, its in ((first.failures, second.failures), (first.unfit, second.unfit))
+    )
+    cuts = first.cuts + [Cut(cut.text, {row + start: text for row, text in cut.values.items()}) for cut in second.cuts]
     if not first.rows or not second.rows:
-        return replace(first if first.rows else second, failures=failures)
+        return replace(first if first.rows else second, failures=failures, unfit=unfit, cuts=cuts)
     data = b"".join((first.data, separator, second.data))
     ends = None
     if first.ends is not None and second.ends is not None:
         import numpy as np
 
         ends = np.concatenate([first.ends, second.ends + len(first.data) + len(separator)])
-    return Encoded(data, first.rows + second.rows, failures, ends)
+    return Encoded(data, first.rows + second.rows, failures, ends, unfit=unfit, cuts=cuts)
 
 
 class Unfit(Exception):
-    """A record that must not be written, for it would be cut: the run ends (spec/formats.md 6.3)."""
+    """A file that cannot be written, whatever its records: the run ends."""
 
 
 class Writer(Protocol):
@@ -269,7 +291,7 @@ class Writer(Protocol):
         """The bytes of a batch that has the writer's columns, in their order; with `ends` where its records end.
 
         Raises:
-            Unfit: a record must not be written as it is, and ends the run.
+            Unfit: the file cannot be written.
         """
 
 

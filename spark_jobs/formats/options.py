@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 from spark_jobs.cxl.types import Kind
@@ -34,6 +35,13 @@ class NotEmpty:
     """Marks a text that must not be empty."""
 
 
+class OnUnwritable(StrEnum):
+    """What becomes of a record with a value that the format of an output cannot hold."""
+
+    ERROR = "error"
+    DLQ = "dlq"
+
+
 @dataclass(frozen=True)
 class Words:
     """Marks an enumeration of which some words may be written, or which has further spellings, by the words they mean.
@@ -54,11 +62,14 @@ Name = Annotated[str, NotEmpty()]
 class Options:
     """Options of one format for one direction; a frozen dataclass, with an `encoding` among its fields for texts.
 
-    Where files may be compressed as a whole it has a `compression` too.
+    Where files may be compressed as a whole it has a `compression` too, and where a text can have no place in a file,
+    `on_unwritable`.
     """
 
     encoding: Any = None
     compression: Compression | None = None
+    #: Of formats in which not every text can stand.
+    on_unwritable: OnUnwritable = OnUnwritable.ERROR
 
     @classmethod
     def has_encoding(cls) -> bool:

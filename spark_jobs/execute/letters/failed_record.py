@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from spark_jobs.execute.run.inputs import Inputs
     from spark_jobs.plan import plan as plans
 
+#: What is wrong with a file that is read, or cannot be written because of a record.
+_OF_FILES = (Category.MALFORMED, "E900")
 #: How much of a value, and how many columns, a message shows.
 _MOST_CHARACTERS, _MOST_COLUMNS = 100, 40
 
@@ -38,8 +40,7 @@ def blamed(first: FirstFailure, inputs: Inputs, rows_before: Mapping[int, int], 
     record = _read_again(first, inputs) if first.record is None else first.record
     if record:
         parts.append(f"record: {_shown(record)}")
-    is_malformed = first.code == Category.MALFORMED
-    exit_code = ExitCode.IO if is_malformed else ExitCode.EVALUATION
+    exit_code = ExitCode.IO if first.code in _OF_FILES else ExitCode.EVALUATION
     return RunFailed(exit_code, first.code or "E302", "; ".join(parts), first.place or None)
 
 

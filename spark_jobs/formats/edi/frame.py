@@ -20,13 +20,22 @@ from spark_jobs.formats import encoding, format
 from spark_jobs.formats.frame import Joined
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator, Mapping, Sequence
 
     from spark_jobs.formats.edi.settings import InterchangeWrite
 
-#: What is known of a record: the reference and the type of its message, whether it opens one, and its document's header
-#: as a JSON array.
-MARKS = pa.struct([("reference", pa.string()), ("kind", pa.string()), ("opens", pa.bool_()), ("header", pa.string())])
+#: What is known of a record: the reference and the type of its message, whether it opens one, its document's header
+#: as a JSON array, and of one that opens a message the elements behind reference and type, as they are written.
+MARKS = pa.struct(
+    [
+        ("reference", pa.string()),
+        ("kind", pa.string()),
+        ("opens", pa.bool_()),
+        ("header", pa.string()),
+        ("rest", pa.string()),
+    ]
+)
 _NOTHING = pa.scalar(b"", pa.large_binary())
 
 
@@ -37,28 +46,33 @@ class Note:
     Args:
         header: the header of the first record's document.
         kind: the type of its message.
+        rest: what its segment has behind that, where it opens the message.
         leading: how many records come before the first one with a reference; how many segments and bytes they are.
         reference: the first reference; None where there is none.
         first_kind: the type of the message there.
+        first_rest: what the segment that opens it has behind that.
         opens: whether a message surely begins there.
         first_segments: how many segments of that message are in the part, and how many bytes.
-        second: the reference and the type of the message behind that.
+        second: the reference of the message behind that; its type and the rest of its segment.
         messages: how many messages there are from the first reference on.
         last: the reference of the last one, and how many of its segments are in the part.
     """
 
     header: str | None = None
     kind: str | None = None
+    rest: str = ""
     leading: int = 0
     leading_segments: int = 0
     leading_bytes: int = 0
     reference: str | None = None
     first_kind: str | None = None
+    first_rest: str = ""
     opens: bool = False
     first_segments: int = 0
     first_bytes: int = 0
     second: str = ""
     second_kind: str | None = None
+    second_rest: str = ""
     messages: int = 0
     last: str = ""
     last_segments: int = 0
@@ -72,7 +86,7 @@ class Note:
     def begin(self, mark: Mapping[str, Any]) -> None:
         """The first record with a reference."""
         self.reference = self.last = mark["reference"]
-        self.first_kind, self.opens, self.messages = mark["kind"], mark["opens"], 1
+        self.first_kind, self.first_rest, self.opens, self.messages = mark["kind"], mark["rest"], mark["opens"], 1
 
     def follow(self, marks: pa.StructArray, segments: Sequence[int], size: int) -> None:
         """Records of the last message, and further messages.
@@ -86,7 +100,9 @@ class Note:
             self.first_segments += segments[0]
             self.first_bytes += size
             if len(marks):
-                self.second, self.second_kind = (marks.field(name)[0].as_py() for name in ("reference", "kind"))
+                self.second, self.second_kind, self.second_rest = (
+                    marks.field(name)[0].as_py() for name in ("reference", "kind", "rest")
+                )
         self.last_segments += segments[0]
         if len(marks):
             self.messages += len(marks)
@@ -111,32 +127,36 @@ class InterchangeFrame(ABC):
     #: The tag that opens a message, and the tags of all segments that the frame writes.
     opening: ClassVar[str]
     services: ClassVar[tuple[str, ...]]
+    #: What tags of records look like, and how messages say so; those that stand elsewhere in a file.
+    tag: ClassVar[re.Pattern[str]]
+    tags: ClassVar[str]
+    elsewhere: ClassVar[tuple[str, ...]]
     separator: ClassVar[str]
     terminator: ClassVar[str]
+    #: Characters that have no place in any text, and whether a segment may end with a line end.
+    barred: ClassVar[str] = ""
+    keeps_line_ends: ClassVar[bool] = True
     #: The reference of a message whose records have none.
     first_reference: ClassVar[str]
 
     marks: ClassVar[pa.DataType] = MARKS
 
     @abstractmethod
-    def safe(self, texts: pa.StringArray, tags: pa.StringArray, what: str) -> pa.StringArray:
-        """Texts as they can stand in a segment.
+    def safe(self, texts: pa.StringArray) -> pa.StringArray:
+        """Texts as they stand in a segment, those that `problem` has nothing against."""
 
-        Raises:
-            Unfit: one cannot.
-        """
-
-    @abstractmethod
-    def ended(self, lines: pa.StringArray, tags: pa.StringArray) -> pa.StringArray:
-        """Segments that end with a line end, so that it is not taken for one between segments.
-
-        Raises:
-            Unfit: that cannot be.
-        """
+    def problem(self, text: str) -> str | None:
+        """Why a text cannot stand in a segment; None where it can."""
+        sign = next((sign for sign in self.barred if sign in text), None)
+        return None if sign is None else f"has the delimiter '{sign}', which {self.options.title} cannot escape"
 
     @abstractmethod
-    def opened(self, reference: Any, kind: Any) -> tuple[Any, ...]:
-        """The pieces of the segment that opens a message; columns for columns."""
+    def ended(self, lines: pa.StringArray) -> pa.StringArray:
+        """Segments that end with a line end, so that it is not taken for one between segments."""
+
+    @abstractmethod
+    def opened(self, reference: Any, kind: Any, rest: Any) -> tuple[Any, ...]:
+        """The pieces of the segment that opens a message; columns for columns. `rest` begins with a separator."""
 
     @abstractmethod
     def closed(self, count: Any, reference: Any) -> tuple[Any, ...]:
@@ -157,8 +177,10 @@ class InterchangeFrame(ABC):
 
     def segment(self, *elements: str) -> str:
         """A segment of the frame."""
-        safe = self.safe(_texts(elements), _texts([elements[0]] * len(elements)), "an element")
-        return self.separator.join(safe.to_pylist()) + self.end_of_segment
+        for text in elements:
+            if (problem := self.problem(text)) is not None:
+                raise format.Unfit(f"segment {elements[0]}: an element '{text}' {problem}")
+        return self.separator.join(self.safe(_texts(elements)).to_pylist()) + self.end_of_segment
 
     def empty(self) -> bytes:
         """A file without records (decision 56); without bytes where only records would bring the header."""
@@ -185,7 +207,7 @@ class InterchangeFrame(ABC):
         if note:
             known = Note(**json.loads(note))
         else:
-            known = Note(marks.field("header")[0].as_py(), marks.field("kind")[0].as_py())
+            known = Note(*(marks.field(name)[0].as_py() for name in ("header", "kind", "rest")))
         ends = _ends(records)
         segments = np.concatenate([[0], np.cumsum(np.diff(ends) > 0)])
         places = pc.indices_nonzero(pc.not_equal(marks.field("reference"), "")).to_numpy().astype(np.int64)
@@ -221,7 +243,7 @@ class InterchangeFrame(ABC):
         before = pa.concat_arrays([pa.array([known.last], pa.string()), references])[: len(begins)]
         skipped = len(begins) - len(inner)
         closed = self.closed(pc.cast(pa.array(own[skipped:] + 2), pa.string()), before[skipped:])
-        opened = self.opened(opening.field("reference"), self._kinds(opening))
+        opened = self.opened(opening.field("reference"), self._kinds(opening), opening.field("rest"))
         glue = self._glued(pc.binary_join_element_wise(*closed, *opened, ""))
         chosen = np.zeros(len(records), dtype=np.int64)
         chosen[inner] = np.arange(len(inner))
@@ -247,7 +269,7 @@ class InterchangeFrame(ABC):
                 f"and the option {self.options.default_kind} is missing"
             )
         if kind is None:
-            found = self.safe(_texts([found]), _texts([self.opening]), "the type")[0].as_py()
+            found = self.safe(_texts([found]))[0].as_py()
         return str(found)
 
     def _glued(self, texts: pa.StringArray) -> pa.Array:
@@ -271,9 +293,9 @@ class InterchangeFrame(ABC):
         start = self._charset.mark + self._bytes(self.header(elements, messages=True))
         return Joined(start, [[(self._bytes(text), size) for text, size in each] for each in parts], self._bytes(end))
 
-    def begun(self, reference: str, kind: str | None) -> str:
+    def begun(self, reference: str, kind: str | None, rest: str) -> str:
         """The segment that opens a message."""
-        return "".join(self.opened(reference, self._kind(kind, reference)))
+        return "".join(self.opened(reference, self._kind(kind, reference), rest))
 
     def _elements(self, header: str | None) -> tuple[str, ...]:
         """The elements of the header: those of `options:`, else those of the first record's document."""
@@ -294,11 +316,11 @@ class _Joining:
         self._segments = 0
         self.messages = 0
 
-    def _begin(self, reference: str, kind: str | None) -> str:
+    def _begin(self, reference: str, kind: str | None, rest: str) -> str:
         closed = self.close()
         self._open, self._segments = reference, 0
         self.messages += 1
-        return closed + self._frame.begun(reference, kind)
+        return closed + self._frame.begun(reference, kind, rest)
 
     def close(self) -> str:
         """The segment that closes the open message."""
@@ -309,16 +331,17 @@ class _Joining:
     def stretches(self, note: Note) -> Iterator[tuple[str, int | None]]:
         """What stands before each stretch of a part, and how many bytes that has; None: all that are left."""
         if note.leading:
-            before = self._begin(self._frame.first_reference, note.kind) if self._open is None else ""
+            before = self._begin(self._frame.first_reference, note.kind, note.rest) if self._open is None else ""
             yield before, note.leading_bytes
             self._segments += note.leading_segments
         if note.reference is None:
             return
         is_other = note.opens or note.reference != self._open
-        yield self._begin(note.reference, note.first_kind) if is_other else "", note.first_bytes
+        before = self._begin(note.reference, note.first_kind, note.first_rest) if is_other else ""
+        yield before, note.first_bytes
         self._segments += note.first_segments
         if note.messages > 1:
-            yield self._begin(note.second, note.second_kind), None
+            yield self._begin(note.second, note.second_kind, note.second_rest), None
             self.messages += note.messages - 2
             self._open, self._segments = note.last, note.last_segments
 

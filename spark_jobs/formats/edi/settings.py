@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from spark_jobs.formats.options import Between, Name, Options, Packing, missing_character, unwritable
+from spark_jobs.formats.options import Between, Name, OnUnwritable, Options, Packing, missing_character, unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -63,6 +63,7 @@ class InterchangeWrite(Options):
         interchange: The elements of the header, the UNB or ISA segment.
         interchange_from_doc: The `$doc` section that is the header again, as the first record has it.
         segment_newline: Whether a line end follows each segment.
+        on_unwritable: Whether a value that the format cannot hold ends the run, or is a dead letter.
         encoding: An encoding by its Python name.
         compression: How files are compressed; as their names end when absent.
     """
@@ -70,6 +71,7 @@ class InterchangeWrite(Options):
     interchange: tuple[str, ...] | None = None
     interchange_from_doc: Name | None = None
     segment_newline: bool = True
+    on_unwritable: OnUnwritable = OnUnwritable.ERROR
     encoding: str = "utf-8"
     compression: Packing | None = None
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _CONTAINERS = (Kind.ARRAY, Kind.MAP)
 #: Stand for nothing, and between the elements of a header that is put together of columns.
 _ABSENT, _BETWEEN = "\x1e", "\x1f"
+#: The elements of a segment that opens a message which are the reference and the type: the frame writes them.
+_COMPUTED = 2
 _HELP = "make it a scalar in CXL before the emit"
 
 
@@ -75,8 +77,7 @@ class InterchangeWriter:
     def encode(self, batch: pa.RecordBatch, *, ends: bool = False) -> format.Encoded:
         """The segments of a batch that has the writer's columns, in their order; those of the frame have no bytes.
 
-        Raises:
-            Unfit: a value cannot be written at all.
+        Records that X12 and EDIFACT cannot hold are unfit.
         """
         failed: dict[int, Failure] = {}
         texts = {place: self._texts(self._columns[place], batch.column(place), failed) for place in self._read}
@@ -84,15 +85,66 @@ class InterchangeWriter:
         is_none = pc.or_(pc.equal(tags, ""), pc.match_substring_regex(tags, "[\r\n]"))
         for row in pc.indices_nonzero(is_none).to_pylist():
             failed.setdefault(row, Failure(f"missing required field '{TAG}'", Category.MISSING_REQUIRED, field=TAG))
-        if not failed:
+        unfit = {row: failure for row, failure in self._unfit(texts).items() if row not in failed}
+        if not failed and not unfit:
             return self._encoded(texts, batch)
-        kept = pa.array(np.delete(np.arange(batch.num_rows), sorted(failed)))
+        kept = pa.array(np.delete(np.arange(batch.num_rows), sorted({*failed, *unfit})))
         if not len(kept):
-            return format.Encoded(b"", 0, _in_order(failed))
+            return format.Encoded(b"", 0, _in_order(failed), unfit=_in_order(unfit))
         found = self._encoded({place: column.take(kept) for place, column in texts.items()}, batch.take(kept))
         failed |= {kept[item.row].as_py(): item.failure for item in found.failures}
-        found.failures = _in_order(failed)
+        found.failures, found.unfit = _in_order(failed), _in_order(unfit)
         return found
+
+    def _unfit(self, texts: dict[int, pa.StringArray]) -> dict[int, Failure]:
+        """The records that the format cannot hold, and why."""
+        frame, tags = self._frame, texts[self._places[TAG]]
+        found: dict[int, Failure] = {}
+        encoded = pc.dictionary_encode(tags)
+        known, kind = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+        problems = [None if tag in frame.services else _tag_problem(frame, tag) for tag in known]
+        for row in np.flatnonzero(np.array([each is not None for each in problems], dtype=np.bool_)[kind]).tolist():
+            found[row] = Failure(problems[kind[row]] or "", value=known[kind[row]], field=TAG)
+        is_service = np.array([tag in frame.services for tag in known], dtype=np.bool_)[kind]
+        opens = pc.equal(tags, frame.opening).to_numpy(zero_copy_only=False)
+        around = [(name, self._places[name]) for name in self._known[1:] if name in self._places]
+        for what, place in [*((f"element {number}", place) for number, place in self._elements.items()), *around]:
+            # Of the segments of the frame only further elements of the one that opens a message are written.
+            is_written = ~is_service
+            if (what, place) in around:
+                is_written[:] = True
+            elif int(what.rpartition(" ")[2]) > _COMPUTED:
+                is_written |= opens
+            for row in self._barred(texts[place]):
+                if is_written[row]:
+                    text = texts[place][row].as_py()
+                    detail = f"segment {tags[row].as_py()}: {what} '{text}' {frame.problem(text)}"
+                    found.setdefault(row, Failure(detail, value=text, field=self._columns[place].name))
+        if not frame.keeps_line_ends:
+            says = f"ends with a line end, which {frame.options.title} cannot escape"
+            for row in self._ended(texts, is_service, opens):
+                found.setdefault(row, Failure(f"segment {tags[row].as_py()}: the last element {says}"))
+            for name, place in around:
+                for row in np.flatnonzero(_ends_line(texts[place])).tolist():
+                    found.setdefault(row, Failure(f"segment {frame.opening}: {name} {says}", field=name))
+        return found
+
+    def _barred(self, texts: pa.StringArray) -> list[int]:
+        """The rows with a character that cannot stand in any text."""
+        characters = cell_text.characters(texts)
+        signs = [sign for sign in self._frame.barred if characters.find(sign.encode()) >= 0]
+        rows = {row for sign in signs for row in pc.indices_nonzero(pc.match_substring(texts, sign)).to_pylist()}
+        return sorted(rows)
+
+    def _ended(self, texts: dict[int, pa.StringArray], is_service: np.ndarray, opens: np.ndarray) -> list[int]:
+        """The rows whose last element ends with a line end."""
+        found = set[int]()
+        is_behind = np.zeros(len(is_service), dtype=np.bool_)
+        for number, place in reversed(self._elements.items()):
+            is_written = (~is_service | opens) if number > _COMPUTED else ~is_service
+            found.update(np.flatnonzero(_ends_line(texts[place]) & is_written & ~is_behind).tolist())
+            is_behind |= _is_filled(texts[place])
+        return sorted(found)
 
     def _texts(self, column: Column, array: pa.Array, failed: dict[int, Failure]) -> pa.StringArray:
         """The texts of a column, empty for null; a container has no place in a segment."""
@@ -115,12 +167,13 @@ class InterchangeWriter:
 
     def _encoded(self, texts: dict[int, pa.StringArray], batch: pa.RecordBatch) -> format.Encoded:
         """The segments of records that are in order but for their encoding."""
-        lines, marks = self._lines(texts), self._marks(texts, batch)
+        lines, rest = self._lines(texts)
+        marks = self._marks(texts, rest, batch)
         failures: list[RowFailure] = []
         if not self._is_utf8:
             # What the frame says of a record has to be in the encoding as well.
             around = pc.binary_join_element_wise(
-                lines, marks.field("reference"), pc.fill_null(marks.field("kind"), ""), ""
+                lines, marks.field("reference"), pc.fill_null(marks.field("kind"), ""), rest, ""
             )
             failures = self._encoding.encode_column(around, ends=True).failures
             if failures:
@@ -131,38 +184,46 @@ class InterchangeWriter:
         found = self._encoding.encode_column(lines, ends=True)
         return format.Encoded(found.data, found.rows, failures, found.ends, marks)
 
-    def _lines(self, texts: dict[int, pa.StringArray]) -> pa.StringArray:
-        """The segments; without bytes where the frame writes them."""
+    def _lines(self, texts: dict[int, pa.StringArray]) -> tuple[pa.StringArray, pa.StringArray]:
+        """The segments, without bytes where the frame writes them; of these what those that open messages have more."""
         frame, tags = self._frame, texts[self._places[TAG]]
         cells = {number: texts[place] for number, place in self._elements.items()}
         is_filled = {number: _is_filled(cell) for number, cell in cells.items()}
         last = np.zeros(len(tags), dtype=np.int64)
         for number, filled in is_filled.items():
             last[filled] = number
-        pieces: list[pa.StringArray] = [frame.safe(tags, tags, "the tag")]
+        pieces: list[pa.StringArray] = [tags]
+        more: list[pa.StringArray] = []
+        opens = pc.equal(tags, frame.opening)
         at = 0
         for number, cell in cells.items():
             if not is_filled[number].any():
                 continue
             pieces.append(_separators(frame.separator, last, at, number))
-            pieces.append(frame.safe(cell, tags, f"element {number}"))
+            pieces.append(frame.safe(cell))
+            if number > _COMPUTED:
+                more += [_separators(frame.separator, last, max(at, _COMPUTED), number), pieces[-1]]
             at = number
-        lines = frame.ended(pc.binary_join_element_wise(*pieces, ""), tags)
+        lines = frame.ended(pc.binary_join_element_wise(*pieces, ""))
         ended = pc.binary_join_element_wise(lines, frame.end_of_segment, "")
         is_service = pc.is_in(tags, value_set=pa.array(frame.services))
-        return cast("pa.StringArray", pc.if_else(is_service, "", ended))
+        rest: pa.StringArray = pa.repeat("", len(tags))
+        if more:
+            found = pc.if_else(opens, pc.binary_join_element_wise(*more, ""), "")
+            rest = frame.ended(cast("pa.StringArray", found))
+        return cast("pa.StringArray", pc.if_else(is_service, "", ended)), rest
 
-    def _marks(self, texts: dict[int, pa.StringArray], batch: pa.RecordBatch) -> pa.StructArray:
+    def _marks(self, texts: dict[int, pa.StringArray], rest: pa.StringArray, batch: pa.RecordBatch) -> pa.StructArray:
         """What the frame has to know of each record."""
         frame, tags = self._frame, texts[self._places[TAG]]
         nothing = pa.repeat("", len(tags))
         reference, kind = (
-            frame.safe(texts[self._places[name]] if name in self._places else nothing, tags, name)
+            frame.ended(frame.safe(texts[self._places[name]])) if name in self._places else nothing
             for name in frame.options.known[1:]
         )
         opens = pc.and_(pc.equal(tags, frame.opening), pc.not_equal(reference, ""))
         known = pc.if_else(pc.equal(kind, ""), None, kind)
-        return pa.StructArray.from_arrays([reference, known, opens, self._headers(batch)], fields=list(MARKS))
+        return pa.StructArray.from_arrays([reference, known, opens, self._headers(batch), rest], fields=list(MARKS))
 
     def _headers(self, batch: pa.RecordBatch) -> pa.Array:
         """The elements of the header of each record's document, as JSON arrays."""
@@ -187,6 +248,22 @@ def _header(numbers: list[int], joined: str) -> str | None:
             break
         found.append(text)
     return json.dumps(found, ensure_ascii=False) if found else None
+
+
+def _tag_problem(frame: InterchangeFrame, tag: str) -> str | None:
+    """Why a record cannot have a tag; None where it can, or has none."""
+    if not tag or frame.tag.fullmatch(tag) is None:
+        return f"'{tag}' is no tag of a segment, which has {frame.tags}" if tag else None
+    return f"segment {tag} stands outside of messages, and cannot be a record" if tag in frame.elsewhere else None
+
+
+def _ends_line(texts: pa.StringArray) -> np.ndarray:
+    """Which texts end with a line end."""
+    characters = cell_text.characters(texts)
+    if characters.find(b"\n") < 0 and characters.find(b"\r") < 0:
+        return np.zeros(len(texts), dtype=np.bool_)
+    found: np.ndarray = pc.match_substring_regex(texts, r"[\r\n]\z").to_numpy(zero_copy_only=False)
+    return found
 
 
 def _is_filled(cell: pa.StringArray) -> np.ndarray:

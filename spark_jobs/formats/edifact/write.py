@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +35,14 @@ class EdifactFrame(InterchangeFrame):
 
     opening = "UNH"
     services = ("UNB", "UNZ", "UNH", "UNT")
+    tag = re.compile("[A-Za-z]{3}")
+    tags = "three letters"
+    elsewhere = ("UNG", "UNE")
     separator = "+"
     terminator = "'"
     first_reference = "1"
 
-    def safe(self, texts: pa.StringArray, tags: pa.StringArray, what: str) -> pa.StringArray:
+    def safe(self, texts: pa.StringArray) -> pa.StringArray:
         """Delimiters of a text get a release character."""
         characters = cell_text.characters(texts)
         for sign in _RELEASED:
@@ -46,16 +50,16 @@ class EdifactFrame(InterchangeFrame):
                 texts = pc.replace_substring(texts, sign, _RELEASE + sign)
         return texts
 
-    def ended(self, lines: pa.StringArray, tags: pa.StringArray) -> pa.StringArray:
+    def ended(self, lines: pa.StringArray) -> pa.StringArray:
         """So does a line end at the end of a segment."""
         characters = cell_text.characters(lines)
         if characters.find(b"\n") < 0 and characters.find(b"\r") < 0:
             return lines
         return pc.replace_substring_regex(lines, r"([\r\n])\z", rf"{_RELEASE}\1")
 
-    def opened(self, reference: Any, kind: Any) -> tuple[Any, ...]:
+    def opened(self, reference: Any, kind: Any, rest: Any) -> tuple[Any, ...]:
         """`UNH`."""
-        return ("UNH+", reference, "+", kind, self.end_of_segment)
+        return ("UNH+", reference, "+", kind, rest, self.end_of_segment)
 
     def closed(self, count: Any, reference: Any) -> tuple[Any, ...]:
         """`UNT`."""

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from spark_jobs.formats.fixed_width import layout
 from spark_jobs.formats.format import Format
-from spark_jobs.formats.options import Options, Packing, Words
+from spark_jobs.formats.options import OnUnwritable, Options, Packing, Words
 
 #: Characters of several scripts: an encoding that has letters beyond ASCII has one of them, as a rule.
 _SAMPLES = "éяبא日の가"
@@ -70,11 +70,13 @@ class FixedWidthWrite(_FixedWidthOptions):
 
     Args:
         line_separator: What stands between records.
+        on_unwritable: Whether a value that the format cannot hold ends the run, or is a dead letter.
         encoding: An encoding by its Python name.
         compression: How files are compressed; as their names end when absent.
     """
 
     line_separator: Annotated[LineSeparator, Words(spellings=(("crlf", "cr_lf"),))] = LineSeparator.LF
+    on_unwritable: OnUnwritable = OnUnwritable.ERROR
     encoding: str = "utf-8"
     compression: Packing | None = None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from datetime import date
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -35,6 +37,27 @@ _TIME_HELP = "make the field wider, or give it a `format` that fits, such as '%Y
 _MAP_HELP = "make it a scalar in CXL before the emit"
 
 
+@dataclass
+class _Told:
+    """What is wrong with some records of a batch, by their rows.
+
+    Args:
+        failed: those that cannot be written.
+        unfit: those with a value that must not be cut.
+        cuts: what to say of values that were cut, with these.
+    """
+
+    failed: dict[int, Failure] = field(default_factory=dict)
+    unfit: dict[int, Failure] = field(default_factory=dict)
+    cuts: list[tuple[str, dict[int, str]]] = field(default_factory=list)
+
+    def take(self, other: _Told, rows: NDArray[np.int64]) -> None:
+        """Add what is said of some of the rows."""
+        for mine, its in ((self.failed, other.failed), (self.unfit, other.unfit)):
+            mine |= {int(rows[row]): failure for row, failure in its.items()}
+        self.cuts += [(text, {int(rows[row]): value for row, value in cut.items()}) for text, cut in other.cuts]
+
+
 class FixedWidthWriter:
     """Writes the fields of a layout, each from the column of its name; see `format.Writer`."""
 
@@ -52,48 +75,59 @@ class FixedWidthWriter:
     def encode(self, batch: pa.RecordBatch, *, ends: bool = False) -> format.Encoded:
         """The bytes of a batch that has the writer's columns, in their order; with `ends` where its records end.
 
-        Raises:
-            Unfit: a value is longer than its field, and must not be cut.
+        A record is unfit where a value is longer than its field and must not be cut.
         """
         if not batch.num_rows:
             return format.Encoded(b"", 0)
         try:
-            lines, failed = self._lines(batch)
+            lines, told = self._lines(batch)
         except pa.ArrowCapacityError:
             # More than 2 GB of text: halves fit.
             half = batch.num_rows // 2
             first = self.encode(batch.slice(0, half), ends=ends)
             return format.concatenated(first, self.encode(batch.slice(half), ends=ends), half)
-        rows = [row for row in range(batch.num_rows) if row not in failed] if failed else range(batch.num_rows)
-        if failed:
+        unfit = {row: failure for row, failure in told.unfit.items() if row not in told.failed}
+        gone = {*told.failed, *unfit}
+        if gone:
+            rows: Sequence[int] = [row for row in range(batch.num_rows) if row not in gone]
             lines = lines.take(pa.array(rows, pa.int64()))
-        if not len(lines):
-            return format.Encoded(b"", 0, [RowFailure(row, failed[row]) for row in sorted(failed)])
-        found = self._encoding.encode_column(lines, ends=ends)
-        moved = [RowFailure(rows[each.row], each.failure) for each in found.failures]
-        known = [RowFailure(row, failure) for row, failure in failed.items()]
-        return format.Encoded(found.data, found.rows, sorted(known + moved, key=lambda each: each.row), found.ends)
+        else:
+            rows = range(batch.num_rows)
+        found = self._encoding.encode_column(lines, ends=ends) if len(lines) else format.Encoded(b"", 0)
+        failed = told.failed | {rows[each.row]: each.failure for each in found.failures}
+        gone |= failed.keys()
+        cuts = [
+            format.Cut(text, {row: value for row, value in cut.items() if row not in gone}) for text, cut in told.cuts
+        ]
+        return format.Encoded(
+            found.data,
+            found.rows,
+            [RowFailure(row, failed[row]) for row in sorted(failed)],
+            found.ends,
+            unfit=[RowFailure(row, unfit[row]) for row in sorted(unfit)],
+            cuts=[cut for cut in cuts if cut.values],
+        )
 
-    def _lines(self, batch: pa.RecordBatch) -> tuple[pa.StringArray, dict[int, Failure]]:
+    def _lines(self, batch: pa.RecordBatch) -> tuple[pa.StringArray, _Told]:
         """The records of a batch, and what is wrong with some of them."""
-        failed: dict[int, Failure] = {}
+        told = _Told()
         if self._kinds.tags is None:
-            return self._joined(self._kinds.kinds[0].fields, batch, failed), failed
+            return self._joined(self._kinds.kinds[0].fields, batch, told), told
         parts: list[pa.StringArray] = []
         order: list[np.ndarray] = []
-        kinds = self._kind(batch, failed)
+        kinds = self._kind(batch, told.failed)
         for number, kind in enumerate(self._kinds.kinds):
             rows = np.flatnonzero(kinds == number)
             if len(rows):
-                wrong: dict[int, Failure] = {}
-                parts.append(self._joined(kind.fields, batch.take(pa.array(rows)), wrong))
-                failed |= {int(rows[row]): failure for row, failure in wrong.items()}
+                mine = _Told()
+                parts.append(self._joined(kind.fields, batch.take(pa.array(rows)), mine))
+                told.take(mine, rows)
                 order.append(rows)
         strange = np.flatnonzero(kinds < 0)
         parts.append(pa.nulls(len(strange), pa.string()))
         place = np.empty(batch.num_rows, dtype=np.int64)
         place[np.concatenate([*order, strange])] = np.arange(batch.num_rows)
-        return pa.concat_arrays(parts).take(pa.array(place)), failed
+        return pa.concat_arrays(parts).take(pa.array(place)), told
 
     def _kind(self, batch: pa.RecordBatch, failed: dict[int, Failure]) -> NDArray[np.int64]:
         """The number of each record's kind, by the column that has its tag; -1 where no kind has it."""
@@ -113,42 +147,62 @@ class FixedWidthWriter:
             failed[row] = Failure(detail, value=text, field=name)
         return found
 
-    def _joined(self, fields: Sequence[Field], batch: pa.RecordBatch, failed: dict[int, Failure]) -> pa.StringArray:
+    def _joined(self, fields: Sequence[Field], batch: pa.RecordBatch, told: _Told) -> pa.StringArray:
         """Records of one kind, each with its line end."""
         if not fields:
             return pa.repeat(self._line_end, batch.num_rows)
-        cells = [self._filled(field, self._cell(field, batch, failed)) for field in fields]
+        cells = [self._filled(field, self._cell(field, batch, told)) for field in fields]
         joined: pa.StringArray = pc.binary_join_element_wise(*cells, self._line_end, "")
         return joined
 
-    def _cell(self, field: Field, batch: pa.RecordBatch, failed: dict[int, Failure]) -> pa.StringArray:
+    def _cell(self, field: Field, batch: pa.RecordBatch, told: _Told) -> pa.StringArray:
         """The texts of a field, none longer than it is."""
         if field.column not in self._places:
-            return pa.repeat(field.default or "", batch.num_rows)
+            return self._fitting(field, pa.repeat(field.default or "", batch.num_rows), None, told)
         number, column = self._places[field.column]
-        text = self._texts(field, column, batch.column(number), failed)
+        text = self._texts(field, column, batch.column(number), told.failed)
         if field.scale:
-            text = self._scaled(field, text, failed)
+            text = self._scaled(field, text, told.failed)
         text = pc.fill_null(text, field.default or "")
         data = cell_text.characters(text)
         if self._line_end and (data.find(b"\n") >= 0 or data.find(b"\r") >= 0):
             for row in pc.indices_nonzero(pc.match_substring_regex(text, "[\r\n]")).to_pylist():
-                failed.setdefault(row, Failure(f"column '{column.name}': a line end cannot stand in it"))
+                told.failed.setdefault(row, Failure(f"column '{column.name}': a line end cannot stand in it"))
+        return self._fitting(field, text, batch.column(number) if column.type.is_dynamic else None, told)
+
+    def _fitting(self, field: Field, text: pa.StringArray, dynamic: pa.Array | None, told: _Told) -> pa.StringArray:
+        """Texts that fit: longer ones are cut, or their records are unfit. `dynamic` says of what kind they are."""
         sizes = self._widths.sizes(text)
         long = pc.indices_nonzero(pc.greater(sizes, field.width)).to_pylist()
         if not long:
             return text
-        # A number or a date that is cut is another one, or none.
-        is_whole = self._is_number(field) or self._is_time(field)
-        if (field.truncation or ("error" if is_whole else "warn")) == "error":
-            shown = text[long[0]].as_py()
-            message = f"field '{field.name}': value '{shown}' ({sizes[long[0]]} bytes) exceeds width {field.width}"
-            help_text = f"; {_TIME_HELP}" if self._is_time(field) else ""
-            raise format.Unfit(f"{message} — truncation policy is 'error'{help_text}")
+        cut: dict[int, str] = {}
         texts = text.to_pylist()
         for row in long:
-            texts[row] = self._widths.cut(texts[row], field.width)
+            shown = texts[row]
+            if (field.truncation or self._policy(field, dynamic, row)) == "error":
+                message = f"field '{field.name}': value '{shown}' ({sizes[row]} bytes) exceeds width {field.width}"
+                help_text = f"; {_TIME_HELP}" if self._is_time(field) else ""
+                detail = f"{message} — truncation policy is 'error'{help_text}"
+                told.unfit.setdefault(row, Failure(detail, value=shown, field=field.name))
+                texts[row] = ""
+                continue
+            cut[row] = shown
+            texts[row] = self._widths.cut(shown, field.width)
+        if cut and field.truncation != "silent":
+            width = "1 byte" if field.width == 1 else f"{field.width} bytes"
+            told.cuts.append((f"field '{field.name}': values cut to its {width}: {{count}}", cut))
         return pa.array(texts, pa.string())
+
+    def _policy(self, field: Field, dynamic: pa.Array | None, row: int) -> str:
+        """What happens to a long value where its field does not say it: a number or a date would become another one."""
+        if self._is_number(field) or self._is_time(field):
+            return "error"
+        if dynamic is None or field.type is not None:
+            return "warn"
+        value = values.decode(dynamic[row].as_py() or "null")
+        is_whole = isinstance(value, (int, float, date)) and not isinstance(value, bool)
+        return "error" if is_whole else "warn"
 
     def _scaled(self, field: Field, text: pa.StringArray, failed: dict[int, Failure]) -> pa.StringArray:
         """Numbers without their points; what is no number is an error of its record."""

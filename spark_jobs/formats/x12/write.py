@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from spark_jobs.formats import cell_text, format
+from spark_jobs.formats import format
 from spark_jobs.formats.edi.frame import InterchangeFrame
 from spark_jobs.formats.edi.writing import InterchangeWriter
-from spark_jobs.formats.x12.options import NO_GROUP
+from spark_jobs.formats.x12.options import BESIDE_GROUPS, NO_GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pyarrow as pa
 
     from spark_jobs.cxl.schema import Schema
     from spark_jobs.formats.x12.options import X12Write
@@ -33,33 +33,26 @@ class X12Frame(InterchangeFrame):
 
     opening = "ST"
     services = ("ISA", "IEA", "GS", "GE", "ST", "SE")
+    tag = re.compile("[0-9A-Za-z]{2,3}")
+    tags = "two or three letters or digits"
+    elsewhere = BESIDE_GROUPS
     separator = "*"
     terminator = "~"
+    barred = "*~"
+    keeps_line_ends = False
     first_reference = "0001"
 
-    def safe(self, texts: pa.StringArray, tags: pa.StringArray, what: str) -> pa.StringArray:
-        """X12 has no release character: a delimiter cannot stand in a text."""
-        characters = cell_text.characters(texts)
-        for sign in (self.separator, self.terminator):
-            if characters.find(sign.encode()) >= 0:
-                row = pc.indices_nonzero(pc.match_substring(texts, sign))[0].as_py()
-                message = f"{what} '{texts[row].as_py()}' has the delimiter '{sign}', which X12 cannot escape"
-                raise format.Unfit(f"segment {tags[row].as_py()}: {message}")
+    def safe(self, texts: pa.StringArray) -> pa.StringArray:
+        """As they are: X12 has no release character."""
         return texts
 
-    def ended(self, lines: pa.StringArray, tags: pa.StringArray) -> pa.StringArray:
-        """A line end at the end of a segment would be lost when it is read."""
-        characters = cell_text.characters(lines)
-        if characters.find(b"\n") >= 0 or characters.find(b"\r") >= 0:
-            rows = pc.indices_nonzero(pc.match_substring_regex(lines, r"[\r\n]\z"))
-            if len(rows):
-                text = "the last element ends with a line end, which X12 cannot escape"
-                raise format.Unfit(f"segment {tags[rows[0].as_py()].as_py()}: {text}")
+    def ended(self, lines: pa.StringArray) -> pa.StringArray:
+        """As they are: none of them does."""
         return lines
 
-    def opened(self, reference: Any, kind: Any) -> tuple[Any, ...]:
+    def opened(self, reference: Any, kind: Any, rest: Any) -> tuple[Any, ...]:
         """`ST`."""
-        return ("ST*", kind, "*", reference, self.end_of_segment)
+        return ("ST*", kind, "*", reference, rest, self.end_of_segment)
 
     def closed(self, count: Any, reference: Any) -> tuple[Any, ...]:
         """`SE`."""

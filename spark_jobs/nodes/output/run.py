@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import types
 from spark_jobs.formats import format, registry
+from spark_jobs.formats.options import OnUnwritable
 from spark_jobs.nodes import operator
 from spark_jobs.nodes.output import shape, shaping
 from spark_jobs.nodes.records import batches, groups
@@ -150,10 +151,26 @@ class Output(operator.Operator):
                 arrays = [array.take(rest) for array in arrays]
         data = pa.RecordBatch.from_arrays(arrays, names=self.names) if arrays else batch.data.select([])
         encoded = by.encode(data, ends=ends)
-        if not encoded.failures:
+        for cut in encoded.cuts if by is self.writer else ():
+            self.context.notice(f"output '{self.step.label or self.step.name}': {cut.text}", batch, cut.values)
+        unwritten = [_with_column(each, data) for each in encoded.failures]
+        if encoded.unfit and self.step.options.on_unwritable is OnUnwritable.DLQ:
+            unwritten = sorted([*unwritten, *encoded.unfit], key=lambda each: each.row)
+        elif encoded.unfit and by is self.writer:
+            self._end(batch, encoded.unfit)
+        if not unwritten and not encoded.unfit:
             return encoded, batch
-        self.fail(batch, [_with_column(each, data) for each in encoded.failures])
-        return encoded, batch.take(batches.indices_except(batch.count, [item.row for item in encoded.failures]))
+        self.fail(batch, unwritten)
+        gone = {item.row for item in (*unwritten, *encoded.unfit)}
+        return encoded, batch.take(batches.indices_except(batch.count, sorted(gone)))
+
+    def _end(self, batch: batches.Batch, unfit: Sequence[RowFailure]) -> None:
+        """Have the run end because of the earliest of some records that have no place in the file."""
+        rows = pa.array([each.row for each in unfit], pa.int64())
+        places = [column.to_numpy() for column in batch.origin.identify(batch, rows)]
+        first = unfit[int(np.lexsort(places[::-1])[0])]
+        message = f"{self.step.path}: {first.failure.detail}"
+        self.context.abort(self, "E900", message, batch, np.array([first.row], dtype=np.int64))
 
     def column(self, known: Mapping[str, pa.Array], name: str | None, count: int) -> pa.Array:
         """A column of so many records; nulls where no file of the batch has it."""

@@ -17,6 +17,7 @@ from tests.formats.edi.written import EDIFACT, X12, Record, Spelling, in_parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 BOTH = pytest.mark.parametrize("spelling", [EDIFACT, X12], ids=["edifact", "x12"])
 #: X12 escapes nothing, and line ends around segments are none of theirs.
@@ -42,7 +43,7 @@ def records(draw: st.DrawFn, spelling: Spelling, *, whole: bool = False) -> list
             *start,
             *draw(st.lists(st.sampled_from(tags if whole else [*tags, *spelling.services]), max_size=4)),
         ]:
-            elements = [None] * 3 if tag == spelling.opening else [draw(cells) for _ in range(3)]
+            elements = [None if tag == spelling.opening and at < 2 else draw(cells) for at in range(3)]
             found.append({
                 "seg_id": tag, spelling.reference: reference, spelling.kind: kind,
                 **dict(zip(("e01", "e02", "e04"), elements, strict=True)),
@@ -89,8 +90,25 @@ def as_read(spelling: Spelling, record: Record) -> list[str | None]:
     reference, kind = record[spelling.reference], record[spelling.kind]
     cells = [record["e01"], record["e02"], None, record["e04"]]
     if record["seg_id"] == spelling.opening:
-        cells = [reference, kind, None, None] if spelling is EDIFACT else [kind, reference, None, None]
+        cells[:2] = [reference, kind] if spelling is EDIFACT else [kind, reference]
     return [record["seg_id"], reference, kind, *(cell or None for cell in cells)]
+
+
+@BOTH
+def test_what_opens_a_message_keeps_its_further_elements(spelling: Spelling, tmp_path: Path) -> None:
+    """As `ST03`, without which a 005010 set is none."""
+    opening = ["0001", "837"] if spelling is EDIFACT else ["837", "0001"]
+    first: Record = {"seg_id": spelling.opening, spelling.reference: "0001", spelling.kind: "837", "e04": "D"}
+    records: list[Record] = [{**first, "e01": None, "e02": None}, {**first, spelling.reference: "0002"}]
+    text = in_parts(spelling, [[records]]).decode()
+    between = spelling.separator
+    assert between.join([spelling.opening, *opening, "", "D"]) + spelling.terminator in text
+    read = interchange_files.read(spelling.name, tmp_path / "in", text.encode(), max_elements=4)
+    assert [record[3:] for record in read.records] == [[*opening, None, "D"], [*_second(opening), None, "D"]]
+
+
+def _second(opening: list[str]) -> list[str]:
+    return [one.replace("0001", "0002") for one in opening]
 
 
 @BOTH

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from spark_jobs.cxl import types
 from spark_jobs.cxl.schema import Column, Schema
-from spark_jobs.formats import registry
+from spark_jobs.formats import format, registry
 from spark_jobs.nodes.output import records
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ class Spelling:
                     yield self._closed(number, is_open)
                 is_open, number = reference or self.first, 1
                 kind = record[self.kind] or "ANY"
-                yield ["UNH", is_open, kind] if self.name == "edifact" else ["ST", kind, is_open]
+                rest = ["", record["e04"]] if tag == self.opening and record["e04"] else []
+                yield ["UNH", is_open, kind, *rest] if self.name == "edifact" else ["ST", kind, is_open, *rest]
             if tag in self.services:
                 continue
             number += 1
@@ -130,6 +131,8 @@ def in_parts(spelling: Spelling, parts: Sequence[Sequence[Sequence[Record]]], **
             batch = pa.RecordBatch.from_pylist(list(found), pa.schema([(name, pa.string()) for name in names]))
             encoded = writer.encode(batch, ends=True)
             assert not encoded.failures
+            if encoded.unfit:
+                raise format.Unfit(encoded.unfit[0].failure.detail)
             assert encoded.ends is not None
             file.write(records.of(encoded.data, encoded.ends, b""), {records.MARK: encoded.marks})
         if file.note:

@@ -74,6 +74,8 @@ def write(columns: dict[str, tuple[types.Type, list[Any]]], fields: Any, **optio
     arrays = [values.to_arrow(found, kind) for kind, found in columns.values()]
     writer = FORMAT.writer(schema, FixedWidthWrite(**options), layout=fields)
     encoded = writer.encode(pa.RecordBatch.from_arrays(arrays, names=list(columns)), ends=True)
+    if encoded.unfit:
+        raise Unfit(encoded.unfit[0].failure.detail)
     data = bytes(encoded.data)
     if encoded.rows:
         assert encoded.ends is not None
@@ -246,10 +248,28 @@ def test_a_text_in_a_field_of_dates_is_not_cut() -> None:
     field = {"name": "d", "start": 0, "width": 4, "type": "date"}
     with pytest.raises(Unfit, match=r"value '2024-02-29' \(10 bytes\) exceeds width 4"):
         write({"d": (types.ANY, [date(2024, 2, 29)])}, layout(field))
-    assert write({"d": (types.ANY, [date(2024, 2, 29)])}, layout({"name": "d", "start": 0, "width": 4})) == (
-        b"2024\n",
-        [],
-    )
+
+
+def test_a_value_of_any_kind_is_cut_where_it_is_a_text() -> None:
+    field = {"name": "d", "start": 0, "width": 4}
+    for value in (date(2024, 2, 29), datetime(2024, 2, 29, 1), 12345, 1.2345):
+        with pytest.raises(Unfit, match="exceeds width 4"):
+            write({"d": (types.ANY, [value])}, layout(field))
+        assert len(write({"d": (types.ANY, [value])}, layout(field | {"truncation": "warn"}))[0]) == 5
+    assert write({"d": (types.ANY, ["12345", False, 1])}, layout(field)) == (b"1234\nfals\n1   \n", [])
+
+
+def test_what_is_cut_is_told_but_where_nobody_wants_to_know() -> None:
+    schema = Schema((Column("a", types.STRING), Column("b", types.STRING)))
+    fields = [{"name": "a", "width": 3}, {"name": "b", "width": 2, "truncation": "silent"}]
+    writer = FORMAT.writer(schema, FixedWidthWrite(), layout=layout(*fields))
+    rows = [("abc", "xyz"), ("abcd", "xy\n"), ("abcde", "x"), ("éé", None)]
+    batch = pa.RecordBatch.from_pylist([{"a": a, "b": b} for a, b in rows])
+    encoded = writer.encode(batch)
+    (cut,) = encoded.cuts
+    assert cut.text == "field 'a': values cut to its 3 bytes: {count}"
+    assert cut.values == {2: "abcde", 3: "éé"}
+    assert [one.row for one in encoded.failures] == [1]
 
 
 def test_widths_are_bytes_of_the_encoding(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,57 @@ def test_it_is_launched_as_pyspark_does(
     assert environment["SPARK_CONNECT_MODE"] == "0"
     assert Path(environment["_PYSPARK_DRIVER_CONN_INFO_PATH"]).is_relative_to(folder)
     assert list(folder.iterdir()) == [], "what it was to say is not waited for any more"
+
+
+def test_a_secret_is_in_no_command_line(
+    spark_home: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = tmp_path / "told"
+    spark_home(f'(for each; do echo "$each"; done; cat "$2") > {told}.partial; mv {told}.partial {told}; exec sleep 60')
+    begun = launch.Launch({**SETTINGS, "spark.authenticate.secret": "a = ü:\\"}, str(tmp_path))
+    assert until(told.exists)
+    lines = told.read_text().splitlines()
+    assert (lines[0], lines[2]) == ("--properties-file", "--load-spark-defaults")
+    assert lines[3:7] == ["--conf", "spark.app.name=a b", "--conf", "spark.driver.memory=1g"]
+    assert lines[8:] == [r"spark.authenticate.secret=a\u0020\u003d\u0020\u00fc\u003a\u005c"]
+    assert Path(lines[1]).stat().st_mode & 0o777 == 0o600
+    begun.end()
+    assert not Path(lines[1]).exists()
+
+
+def test_what_a_jvm_says_is_kept_for_its_end(
+    spark_home: Callable[[str], None], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    spark_home("echo 'WARNING: Using incubator modules: x'; echo 'Error: Invalid heap: 1q' >&2; exit 1")
+    begun = launch.Launch(SETTINGS, str(tmp_path))
+    with pytest.raises(launch.NotStartedError, match=r"^Invalid heap: 1q$"):
+        begun.gateway()
+    assert capfd.readouterr() == ("", "")
+    begun = launch.Launch(SETTINGS, str(tmp_path), is_heard=True)
+    with pytest.raises(launch.NotStartedError, match=r"^exit status 1$"):
+        begun.gateway()
+    assert "incubator" in "".join(capfd.readouterr())
+
+
+def test_a_jvm_that_is_killed_is_said_to_be(spark_home: Callable[[str], None], tmp_path: Path) -> None:
+    spark_home("kill -9 $$")
+    begun = launch.Launch(SETTINGS, str(tmp_path))
+    with pytest.raises(launch.NotStartedError, match=r"^it was ended by signal 9, SIGKILL$"):
+        begun.gateway()
+
+
+@pytest.mark.parametrize("is_embedded", [True, False])
+def test_a_driver_of_a_cluster_keeps_its_files_to_itself(
+    is_embedded: bool, spark_home: Callable[[str], None], tmp_path: Path
+) -> None:
+    told = tmp_path / "told"
+    spark_home(f'(umask; echo "$SPARK_LOCAL_IP") > {told}.partial; mv {told}.partial {told}; exec sleep 60')
+    begun = launch.Launch(SETTINGS, str(tmp_path) if is_embedded else None)
+    assert until(told.exists)
+    begun.end()
+    # An embedded one starts the workers, which write files of users; its own are in a folder that is closed to others.
+    own = subprocess.run(["sh", "-c", "umask"], capture_output=True, text=True, check=True).stdout.strip()
+    assert told.read_text().split("\n")[:2] == ([own, "127.0.0.1"] if is_embedded else ["0077", ""])
 
 
 def test_it_ends_when_nobody_asks_for_it(spark_home: Callable[[str], None], tmp_path: Path) -> None:

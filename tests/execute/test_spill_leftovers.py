@@ -50,7 +50,8 @@ class Builder:
 class Launched:
     """Is launched as a JVM is, with settings."""
 
-    def __init__(self, settings: dict[str, str], folder: str | None) -> None:
+    def __init__(self, settings: dict[str, str], folder: str | None, *, is_heard: bool) -> None:
+        assert not is_heard
         assert settings["spark.local.dir"] == folder
 
     def gateway(self) -> None:

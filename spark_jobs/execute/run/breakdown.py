@@ -10,6 +10,7 @@ from spark_jobs import result
 from spark_jobs.contract import ExitCode
 from spark_jobs.disk import refusals
 from spark_jobs.execute.spark import connect
+from spark_jobs.execute.spark.embedded import launch
 from spark_jobs.execute.tasks import spill
 
 _ADVICE = "--log-level debug shows the traceback"
@@ -62,7 +63,8 @@ def explain(error: Exception, local_dir: str) -> tuple[ExitCode, result.RunError
 def _error(error: Exception, local_dir: str) -> result.RunError:
     told = str(error)
     if _is_connection_lost(error):
-        return _of_spark(f"the connection to Spark was lost ({_first_line(told)}): its JVM has ended", _JVM_ADVICE)
+        said = launch.last_words() or _first_line(told)
+        return _of_spark(f"the connection to Spark was lost, its JVM has ended: {said}", _JVM_ADVICE)
     if type(error).__module__.split(".")[0] not in ("pyspark", "py4j", "grpc"):
         cause = f"{type(error).__name__}: {_first_line(told)}"
         return result.RunError("E905", f"internal error: {cause}{_raised_at(error)}; {_ADVICE}")

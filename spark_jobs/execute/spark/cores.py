@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 _LOCAL = re.compile(r"local(?:\[\s*(\*|\d+)\s*(?:,\s*\d+\s*)?\])?")
 
 
+def is_local(master: str) -> bool:
+    """Whether tasks run in the driver's own process."""
+    return _LOCAL.fullmatch(master) is not None
+
+
 def at_a_time(master: str | None, threads: int | None) -> int:
     """The tasks that run at a time on one machine.
 

@@ -34,13 +34,13 @@ _TIME = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
-def limit_s(setting: str | None) -> float:
-    """The seconds that a value of `LIMIT_SETTING` means; the usual ones where it is none or makes no sense."""
+def limit_s(setting: str | None, name: str = LIMIT_SETTING, usual: float = LIMIT_S) -> float:
+    """The seconds that a value of a setting means; the usual ones where it is none or makes no sense."""
     found = _TIME.fullmatch((setting or "").strip().lower())
     if found is None:
         if setting:
-            logs.LOG.warning("%s: %r is no time like 90s or 5min, %.0f s count", LIMIT_SETTING, setting, LIMIT_S)
-        return LIMIT_S
+            logs.LOG.warning("%s: %r is no time like 90s or 5min, %.0f s count", name, setting, usual)
+        return usual
     return int(found[1]) * _UNITS[found[2] or "s"]
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from spark_jobs.contract import ExitCode
 from spark_jobs.disk.spill_folder import SpillFolder
 from spark_jobs.execute import logs
-from spark_jobs.execute.spark import connect, cores, shipping
-from spark_jobs.execute.spark.embedded import java, jvm, launch, standby
+from spark_jobs.execute.spark import authentication, connect, cores, masters, shipping
+from spark_jobs.execute.spark.embedded import java, jvm, launch, standby, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,8 +43,13 @@ _OWN = {
     "spark.python.worker.reuse": "true",
     "spark.driver.memory": "1g",
 }
-#: And one that talks to nobody else.
-_EMBEDDED = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+#: And one whose executors are in its own process: it listens on this machine alone, and answers nobody who does not
+#: know the secret that Spark draws for each session and keeps in memory. Its ports have pickled tasks and records.
+_EMBEDDED = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    authentication.SWITCH: "true",
+}
 
 
 class SessionError(Exception):
@@ -66,8 +71,8 @@ def open_session(options: RunOptions, threads: int | None, spill_dir: str | None
     of its own below `spill_dir`, or in the system's temporary folder.
 
     Raises:
-        SessionError: Java is missing, too old, or does not start, the packages do not fit together, or the endpoint
-            does not answer.
+        SessionError: Java is missing, too old, or does not start, the packages do not fit together, Spark refuses a
+            setting, or the master or the endpoint does not answer.
         OSError: `spill_dir` is missing or not writable.
     """
     from pyspark.sql import SparkSession
@@ -78,7 +83,12 @@ def open_session(options: RunOptions, threads: int | None, spill_dir: str | None
         spark = SparkSession.getActiveSession() or _build(options, threads, spill_dir)
     for key, value in {**_RUNTIME, **options.spark_conf}.items():
         if key.startswith(("spark.sql.", "spark.clinker.")):
-            spark.conf.set(key, value)
+            try:
+                spark.conf.set(key, value)
+            except Exception as error:
+                if not words.is_of_settings(str(error)):
+                    raise
+                raise SessionError(f"Spark does not take a setting: {words.cause(str(error))}") from error
     return spark
 
 
@@ -118,9 +128,9 @@ def _build(options: RunOptions, threads: int | None, spill_dir: str | None) -> S
         try:
             SparkContext._ensure_initialized(gateway=launched.gateway())
         except launch.NotStartedError as error:
-            reason = f"Spark's JVM did not start ({error}); what it has said of that stands above"
+            advice = "see to the memory and the options that it gets (--conf spark.driver.…, spark-defaults.conf)"
             raise SessionError(
-                f"{reason}: see to the memory and the options that it gets", is_transient=True
+                f"Spark's JVM did not start: {error}; {advice}", is_transient=not words.is_of_options(str(error))
             ) from error
     else:
         SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll([*with_theirs.items()]))
@@ -130,14 +140,37 @@ def _build(options: RunOptions, threads: int | None, spill_dir: str | None) -> S
     if not ours and master.startswith("local"):
         jvm.request_archive()
     shipped = shipping.settings(master, known)
+    if cores.is_local(master):
+        # A local master under spark-submit: what nobody has set is as in a session of our own.
+        alone = {"spark.ui.enabled": "false", **_EMBEDDED}
+        shipped |= {key: value for key, value in alone.items() if key not in known}
     if folder := ours.get("spark.local.dir"):
         standby.begin(folder, {**known, **shipped})
+    masters.reach(master, known.get(masters.LIMIT_SETTING))
     builder = SparkSession.builder
     for key, value in {**with_theirs, **shipped}.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:
+        if not words.is_of_spark(error):
+            raise
+        raise _refusal(master, error) from error
+    if not cores.is_local(master):
+        authentication.warn(master, known)
     shipping.ship(spark)
     return spark
+
+
+def _refusal(master: str, error: Exception) -> SessionError:
+    """Why a JVM that runs makes no session."""
+    cause = words.cause(str(error))
+    if masters.is_given_up(str(error)):
+        return SessionError(
+            f"{masters.shown(master)} has not taken the application ({cause}); {masters.ADVICE}", is_transient=True
+        )
+    advice = "see to the settings that it gets (--master, --conf, spark-defaults.conf)"
+    return SessionError(f"Spark does not start: {cause}; {advice}", is_transient=not words.is_of_settings(str(error)))
 
 
 def _launch(options: RunOptions, spill_dir: str | None) -> launch.Launch:
@@ -150,7 +183,7 @@ def _launch(options: RunOptions, spill_dir: str | None) -> launch.Launch:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     jvm.prepare()
     folder = _shuffle_folder(spill_dir) if _is_local(options) else None
-    return launch.Launch(_at_launch(options, spill_dir), folder)
+    return launch.Launch(_at_launch(options, spill_dir), folder, is_heard=_tells_errors(options) or jvm.is_configured())
 
 
 def _at_launch(options: RunOptions, spill_dir: str | None) -> dict[str, str]:
@@ -160,12 +193,20 @@ def _at_launch(options: RunOptions, spill_dir: str | None) -> dict[str, str]:
 
 def _own(options: RunOptions, spill_dir: str | None) -> dict[str, str]:
     """The settings of a JVM that this process starts."""
-    tells_errors = logs.LEVELS.get(options.log_level, logging.INFO) <= logging.DEBUG
     folder = _shuffle_folder(spill_dir) if _is_local(options) else None
-    own = {"spark.app.name": "clinker", **_OWN, **jvm.settings(tells_errors=tells_errors, temporary=folder)}
+    own = {"spark.app.name": "clinker", **_OWN, **jvm.settings(tells_errors=_tells_errors(options), temporary=folder)}
     if options.master:
         own["spark.master"] = options.master
-    return own | _EMBEDDED | {"spark.local.dir": folder} if folder else own
+    if folder is None:
+        return own
+    own |= {**_EMBEDDED, "spark.local.dir": folder}
+    if not cores.is_local(options.master or "local"):
+        del own[authentication.SWITCH]
+    return own
+
+
+def _tells_errors(options: RunOptions) -> bool:
+    return logs.LEVELS.get(options.log_level, logging.INFO) <= logging.DEBUG
 
 
 def _is_local(options: RunOptions) -> bool:

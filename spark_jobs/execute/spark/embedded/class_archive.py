@@ -27,7 +27,7 @@ SWITCH_VARIABLE = "CLINKER_CDS"
 #: JVM options under which an archive is made and used; others (another collector, say) would not fit it.
 JVM_OPTIONS = contract.EMBEDDED_JVM_OPTIONS
 #: Raised with each change of what `class_dump` runs.
-_EDITION = 2
+_EDITION = 3
 
 
 def path(java: str, environ: Mapping[str, str] = os.environ) -> Path | None:

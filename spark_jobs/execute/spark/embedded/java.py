@@ -23,9 +23,8 @@ _ADVICE = (
 
 
 def executable(environ: Mapping[str, str] = os.environ) -> str | None:
-    """The `java` that Spark would start in this environment."""
-    home = environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin" / "java").exists():
+    """The `java` that Spark would start in this environment: that of JAVA_HOME, there or not, before all others."""
+    if home := environ.get("JAVA_HOME"):
         return str(Path(home) / "bin" / "java")
     return shutil.which("java", path=environ.get("PATH"))
 
@@ -52,7 +51,10 @@ def problem() -> str | None:
         return f"Spark needs Java {OLDEST_JAVA} or newer, and no java was found: {_ADVICE}"
     found = version(java)
     if found is None:
-        return f"{java} cannot be run: {_ADVICE}"
+        home = os.environ.get("JAVA_HOME")
+        if home and not Path(java).exists():
+            return f"JAVA_HOME is {home}, and {java} does not exist: correct the variable, or unset it; or {_ADVICE}"
+        return f"{java} cannot be run, or is no Java: {_ADVICE}"
     if found[0] < OLDEST_JAVA:
         return f"Spark needs Java {OLDEST_JAVA} or newer; {java} is {found[1]}: {_ADVICE}"
     return None

@@ -29,11 +29,16 @@ def settings(*, tells_errors: bool = False, temporary: str | None = None) -> dic
 
 def _logging(tells_errors: bool) -> str:
     """What Spark has to say is not for the user of a pipeline; a configuration of theirs stays."""
-    folder = os.environ.get("SPARK_CONF_DIR")
-    if folder and (Path(folder) / "log4j2.properties").exists():
+    if is_configured():
         return ""
     configuration = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
     return f"{configuration} -D{_LEVEL}=error" if tells_errors else configuration
+
+
+def is_configured() -> bool:
+    """Whether a user has said what Spark logs, and where."""
+    folder = os.environ.get("SPARK_CONF_DIR")
+    return bool(folder) and (Path(folder or "") / "log4j2.properties").exists()
 
 
 def prepare() -> None:

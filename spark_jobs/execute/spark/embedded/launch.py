@@ -3,7 +3,8 @@
 PySpark launches one when a session is built, after it has been imported itself, and looks ten times a second whether it
 is there. Here it is a process from the first moment, and PySpark is given it when it is ready. The command line and the
 environment are those of `pyspark.java_gateway.launch_gateway`, so `spark-env.sh`, `spark-defaults.conf` and
-`PYSPARK_SUBMIT_ARGS` count as ever.
+`PYSPARK_SUBMIT_ARGS` count as ever. Settings that are called like secrets go by a file: everybody on a machine can read
+command lines.
 """
 
 from __future__ import annotations
@@ -19,17 +20,30 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from spark_jobs.execute.spark.embedded import class_archive, standby
+from spark_jobs.execute.spark import masking
+from spark_jobs.execute.spark.embedded import class_archive, standby, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+PROPERTIES = "--properties-file"
 _LOOK_EVERY_S = 0.005
+#: So much of what a JVM said at last is looked at.
+_TAIL_BYTES = 1 << 16
 _PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 #: Where the JVMs of this process listen. PySpark hears of them by the variable that spark-submit sets, for a moment.
 _own_ports: set[str] = set()
+
+
+#: The launch whose JVM this process talks to.
+_serving: list[Launch] = []
+
+
+def last_words() -> str:
+    """How the JVM of this process's session ended, as far as it is known."""
+    return _serving[0].last_words() if _serving else ""
 
 
 def is_submitted() -> bool:
@@ -47,35 +61,56 @@ class Launch:
 
     Args:
         settings: Spark's settings that a JVM has to have from its start.
-        folder: where it says how to reach it; the system's temporary folder when None.
+        folder: for its user alone, where it says how to reach it, and where the driver's machine does the work, too;
+            the system's temporary folder when None.
+        is_heard: whether what the JVM says is for people; else it is kept, to be told if it ends.
 
     Raises:
         OSError: it cannot be started.
     """
 
-    def __init__(self, settings: Mapping[str, str], folder: str | None = None) -> None:
+    def __init__(self, settings: Mapping[str, str], folder: str | None = None, *, is_heard: bool = False) -> None:
         self.settings = dict(settings)
         home = str(class_archive.spark_home(os.environ))
         command = [os.path.join(home, "bin", "spark-submit")]
-        for key, value in self.settings.items():
-            command += ["--conf", f"{key}={value}"]
-        command += shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+        theirs = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
         self._folder = Path(tempfile.mkdtemp(dir=folder))
+        secret = {key: value for key, value in self.settings.items() if masking.is_secret_setting(key)}
+        if secret and PROPERTIES not in theirs:  # the builder of the session has them as well
+            command += [PROPERTIES, str(_written(secret, self._folder)), "--load-spark-defaults"]
+        for key, value in self.settings.items():
+            if key not in secret:
+                command += ["--conf", f"{key}={value}"]
+        command += theirs
         self._told = self._folder / "gateway"
+        # It has no name, so that nothing is left of it.
+        self._words = None if is_heard else tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
         environment = {
             **{key: value for key, value in os.environ.items() if key != "SPARK_REMOTE"},
             **({standby.VARIABLE: standby.address(folder)} if folder else {}),
+            # Where pages are asked for, they listen there too.
+            **({"SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")} if folder else {}),
             "SPARK_HOME": home,
             "SPARK_CONNECT_MODE": "0",
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told),
         }
-        try:
+
+        def prepare() -> None:
             # The JVM ends when its standard input does. Ctrl-C is for this process, which ends the JVM in order.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            if folder is None:
+                # The driver of a cluster keeps blocks in the system's temporary folder, and starts no worker that
+                # would write files of users.
+                os.umask(0o077)
+
+        try:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
+                stdout=self._words,
+                stderr=self._words,
                 env=environment,
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+                preexec_fn=prepare,
             )
         except OSError:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -86,7 +121,7 @@ class Launch:
         """PySpark's connection to the JVM, once it is there.
 
         Raises:
-            NotStartedError: the JVM has ended instead, having said why on standard error.
+            NotStartedError: the JVM has ended instead; with what it said.
         """
         from pyspark.java_gateway import launch_gateway
 
@@ -96,7 +131,7 @@ class Launch:
             time.sleep(_LOOK_EVERY_S)
         if not self._told.is_file():
             self.end()
-            raise NotStartedError(f"exit status {self._process.returncode}")
+            raise NotStartedError(self.last_words() or f"exit status {self._process.returncode}")
         told = self._told.read_bytes()
         port, secret = str(int.from_bytes(told[:4])), told[8:].decode()
         _own_ports.add(port)
@@ -106,15 +141,49 @@ class Launch:
         finally:
             del os.environ[_PORT], os.environ[_SECRET]
         gateway.proc = self._process
+        _serving[:] = [self]
         atexit.unregister(self.end)
         shutil.rmtree(self._folder, ignore_errors=True)
         return gateway
+
+    def last_words(self) -> str:
+        """What a JVM that has ended said of that, and how it ended; empty where nothing is known."""
+        status = self._process.poll()
+        said = words.of_jvm(_tail(self._words)) if self._words else []
+        if status is not None and status < 0:
+            said.append(f"it was ended by signal {-status}, {signal.Signals(-status).name}")
+        return "; ".join(said)
 
     def end(self) -> None:
         """End a JVM that nobody is going to talk to."""
         self._process.kill()
         self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _written(settings: Mapping[str, str], folder: Path) -> Path:
+    """A file with settings, as Java reads them; for this user alone."""
+    path = folder / "secrets.properties"
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+        for key, value in settings.items():
+            file.write(f"{_escaped(key)}={_escaped(value)}\n")
+    return path
+
+
+def _escaped(text: str) -> str:
+    r"""A key or a value, whatever characters it has.
+
+    >>> _escaped("a b=ü")
+    'a\\u0020b\\u003d\\u00fc'
+    """
+    units = text.encode("utf-16-be", "surrogatepass")
+    numbers = (int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2))
+    return "".join(chr(n) if n < 128 and (chr(n).isalnum() or chr(n) in ".-_") else f"\\u{n:04x}" for n in numbers)
+
+
+def _tail(file: IO[bytes]) -> str:
+    size = os.fstat(file.fileno()).st_size
+    return os.pread(file.fileno(), _TAIL_BYTES, max(size - _TAIL_BYTES, 0)).decode("utf-8", "replace")
 
 
 class Early:

@@ -1,0 +1,34 @@
+"""Who may talk to the ports that Spark opens: the driver's RPC and block manager have pickled tasks and records.
+
+A session whose executors are in its own process has Spark draw a secret, which is in no setting, file or command line.
+A cluster has a secret of its own, which the driver has to know; a run cannot make one up, for the cluster's workers
+hand it to executors. There the run says so once where nothing is authenticated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_jobs.execute import logs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Spark's own setting: whether whoever connects has to know a secret.
+SWITCH = "spark.authenticate"
+
+
+def warn(master: str, known: Mapping[str, str]) -> None:
+    """Tell of a cluster whose ports answer everybody, unless its user has said that this is meant.
+
+    Args:
+        master: Spark's master.
+        known: the settings that there are.
+    """
+    if SWITCH not in known:
+        logs.LOG.warning(
+            "%s: Spark does not ask who connects to its ports: whoever reaches them can read records of this run; "
+            f"set {SWITCH}=true and the cluster's secret in spark-defaults.conf, or say {SWITCH}=false where the "
+            "network is safe",
+            master,
+        )

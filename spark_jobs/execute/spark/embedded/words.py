@@ -1,0 +1,67 @@
+"""What a JVM says and raises, and what of it is worth telling to somebody whose run has ended with it."""
+
+from __future__ import annotations
+
+import re
+
+#: Lines that every start may have, or that stand around a cause.
+_NOISE = re.compile(
+    r"WARNING: |OpenJDK .*\bwarning: |Java HotSpot.*\bwarning: |Picked up \w+: |NOTE: "
+    r"|Error: A fatal exception has occurred|Error: Could not create the Java Virtual Machine"
+    r"|Using Spark's default log4j profile|Setting default log level|To adjust logging level|Log4j ?2? "
+    r"|\.{3} \d+ more|at [\w.$/@<>]+\(|#\s*$|-- |\d\d/\d\d/\d\d [\d:]+ (?:INFO|WARN|DEBUG|TRACE) "
+)
+#: What Java puts in front of an exception that nobody caught.
+_IN_FRONT = re.compile(r'^(?:#\s*|Error: |Caused by: |Exception in thread "[^"]*" )+')
+#: What is said of options that no other attempt would like better.
+_OF_OPTIONS = re.compile(r"Invalid|Unrecognized|Too small|Illegal|Conflicting|Could not find or load main class")
+#: How exceptions of Java and Spark begin that are about a setting.
+_OF_SETTINGS = re.compile(
+    r"INVALID_CONF_VALUE|CANNOT_MODIFY_CONFIG|IllegalArgumentException|NumberFormatException"
+    r"|Could not parse Master URL|has to be >= the number of"
+)
+_CAUSE = re.compile(r"^(?:Caused by)?: (\S.*)$", re.MULTILINE)
+_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*: ")
+_MOST_LINES, _MOST_CHARACTERS = 3, 300
+
+
+def of_jvm(text: str) -> list[str]:
+    r"""The lines of a JVM's output that may say why it ended, the first few of them.
+
+    >>> of_jvm("WARNING: Using incubator modules: x\nInvalid maximum heap size: -Xmx1q\nNOTE: none")
+    ['Invalid maximum heap size: -Xmx1q']
+    """
+    lines = (line.strip() for line in text.splitlines())
+    told = [_IN_FRONT.sub("", line)[:_MOST_CHARACTERS] for line in lines if line and not _NOISE.match(line)]
+    told = [_CLASS.sub("", line) for line in told]
+    return list(dict.fromkeys(filter(None, told)))[:_MOST_LINES]
+
+
+def is_of_options(text: str) -> bool:
+    """Whether a JVM has refused the options that it got, and would again."""
+    return _OF_OPTIONS.search(text) is not None
+
+
+def is_of_spark(error: Exception) -> bool:
+    """Whether Spark has raised an error, or its JVM, which is still there."""
+    return type(error).__module__.split(".")[0] in ("pyspark", "py4j") and _CAUSE.search(str(error)) is not None
+
+
+def is_of_settings(text: str) -> bool:
+    """Whether Spark has refused a setting, and would again."""
+    return _OF_SETTINGS.search(text) is not None
+
+
+def cause(text: str) -> str:
+    r"""The last cause of an exception of the JVM, without the names of classes; else the first line.
+
+    >>> cause("An error occurred\n: java.lang.IllegalArgumentException: spark.memory.fraction should be smaller.\n\tat")
+    'spark.memory.fraction should be smaller'
+    """
+    found = _CAUSE.findall(text)
+    line = (
+        found[-1]
+        if found
+        else next((line.strip() for line in text.splitlines() if line.strip()), "no reason was given")
+    )
+    return _CLASS.sub("", line).rstrip(".")

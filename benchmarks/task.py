@@ -31,7 +31,7 @@ from spark_jobs.execute import identity
 from spark_jobs.execute.run import executor
 from spark_jobs.execute.spark import chain, session, spread
 from spark_jobs.execute.tasks import level as levels
-from spark_jobs.execute.tasks import parcels, report
+from spark_jobs.execute.tasks import report, shuffle_records
 from spark_jobs.plan.options import RunOptions
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ def run_chain(_: object, spec: JobSpec) -> list[report.TaskReport]:
         rows = []
         for slot in range(spec.job.slots(level)):
             mine = sorted(by_slot[slot], key=lambda row: (row["exchange"], row["ordinal"]))
-            batches = (pa.RecordBatch.from_pylist([row], schema=parcels.SCHEMA) for row in mine)
-            found = levels.open_parcels(levels.unpickled(pickled), level, slot, "0", batches)
+            batches = (pa.RecordBatch.from_pylist([row], schema=shuffle_records.SCHEMA) for row in mine)
+            found = levels.open_records(levels.unpickled(pickled), level, slot, "0", batches)
             rows += _timed(f"level {level}, slot {slot}", found)
     reports = [each for row in rows for each in report.decode(row["payload"])]
     return sorted(reports, key=lambda each: (each.level, each.number))

@@ -154,8 +154,8 @@ def open_step(step: Step, role: shape.Role, wiring: Any) -> Any:
     """The operator that does one thing for a step; it is given as much of the wiring as it has fields for."""
     known = runner(step).OPERATORS
     if role not in known:
-        from spark_jobs.nodes import keeping
+        from spark_jobs.nodes import materialize
 
-        known = keeping.OPERATORS
+        known = materialize.OPERATORS
     opened = known[role]
     return opened(step, **wiring.for_fields(opened))

@@ -172,7 +172,7 @@ class Context(Protocol):
     def count(self, rows: Rows) -> int:
         """How many records an earlier job wrote down."""
 
-    def kept(self, rows: Rows, start: int, end: int) -> Iterable[pa.Table]:
+    def materialized_range(self, rows: Rows, start: int, end: int) -> Iterable[pa.Table]:
         """Some of them by their numbers, in order, in tables one after another."""
 
 

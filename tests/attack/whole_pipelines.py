@@ -26,7 +26,7 @@ from spark_jobs.execute.delivery import merging
 from spark_jobs.execute.letters import files as letter_files
 from spark_jobs.execute.letters import gather
 from spark_jobs.execute.run import executor, name_search, passes
-from spark_jobs.execute.tasks import facts, parcels, report
+from spark_jobs.execute.tasks import facts, report, shuffle_records
 from spark_jobs.execute.tasks import level as levels
 from spark_jobs.formats.csv import parser as csv_parser
 from spark_jobs.formats.json import parser as json_parser
@@ -167,8 +167,10 @@ def _any_order(chance: random.Random) -> Any:
             rows = shuffled(rows)
             for slot in shuffled(range(spec.job.slots(level))):
                 mine = sorted((r for r in rows if r["slot"] == slot), key=lambda r: (r["exchange"], r["ordinal"]))
-                batches = [without_spark.pa.RecordBatch.from_pylist([row], schema=parcels.SCHEMA) for row in mine]
-                given += without_spark._rows(levels.open_parcels(spec, level, slot, f"{level}-{slot}", iter(batches)))
+                batches = [
+                    without_spark.pa.RecordBatch.from_pylist([row], schema=shuffle_records.SCHEMA) for row in mine
+                ]
+                given += without_spark._rows(levels.open_records(spec, level, slot, f"{level}-{slot}", iter(batches)))
             rows = given
         reports = [each for row in rows for each in report.decode(row["payload"])]
         return sorted(reports, key=lambda each: (each.level, each.number))

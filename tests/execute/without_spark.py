@@ -1,4 +1,4 @@
-"""Jobs in this process, level by level, parcels sorted as Spark would: for tests of everything but Spark."""
+"""Jobs in this process, level by level, shuffle records sorted as Spark would: for tests of everything but Spark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 from spark_jobs.execute.run import executor, passes
 from spark_jobs.execute.spark import spread
 from spark_jobs.execute.tasks import level as levels
-from spark_jobs.execute.tasks import parcels, report
+from spark_jobs.execute.tasks import report, shuffle_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,8 +30,8 @@ def run_chain(spark: object, spec: JobSpec) -> list[report.TaskReport]:
             mine = sorted(
                 (row for row in rows if row["slot"] == slot), key=lambda row: (row["exchange"], row["ordinal"])
             )
-            batches = [pa.RecordBatch.from_pylist([row], schema=parcels.SCHEMA) for row in mine]
-            given += _rows(levels.open_parcels(spec, level, slot, f"{level}-{slot}", iter(batches)))
+            batches = [pa.RecordBatch.from_pylist([row], schema=shuffle_records.SCHEMA) for row in mine]
+            given += _rows(levels.open_records(spec, level, slot, f"{level}-{slot}", iter(batches)))
         rows = given
     reports = [each for row in rows for each in report.decode(row["payload"])]
     return sorted(reports, key=lambda each: (each.level, each.number))

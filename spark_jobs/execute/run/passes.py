@@ -15,7 +15,7 @@ from spark_jobs.execute.run.products import Amended, Done, Held, Laid, Products
 from spark_jobs.execute.spark import chain
 from spark_jobs.execute.tasks import facts, roots, spec
 from spark_jobs.execute.tasks.facts import Known
-from spark_jobs.execute.tasks.kept import Kept
+from spark_jobs.execute.tasks.materialized import MaterializedFile
 from spark_jobs.nodes.output import shape
 from spark_jobs.nodes.source import record_origin as origins
 from spark_jobs.nodes.terms.correlation import Bond
@@ -190,7 +190,9 @@ class Pass:
             loads=roots.provide(loads, self.run.scratch),
             values=self.values,
             known=self.known,
-            materialized={rows: tuple(Kept(p.path, p.records) for p in parts) for rows, parts in written.items()},
+            materialized={
+                rows: tuple(MaterializedFile(p.path, p.records) for p in parts) for rows, parts in written.items()
+            },
             numbers=_numbers(job, loads),
             departing=_departing(job, loads),
             places=_places(job, products.inputs),
@@ -218,7 +220,7 @@ class Pass:
         if not wrong:
             return reports
         products.inputs = products.inputs.with_exact(wrong)
-        ranges = [load for load in wanted.loads if isinstance(load, roots.KeptRange)]
+        ranges = [load for load in wanted.loads if isinstance(load, roots.MaterializedRange)]
         loads = [*roots.packed(products.inputs.splits_of(wanted.job.sources), self.run.pack_bytes), *ranges]
         return chain.run(spark, replace(wanted, loads=roots.provide(loads, self.run.scratch)))
 

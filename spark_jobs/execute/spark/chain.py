@@ -1,4 +1,4 @@
-"""A job on Spark: a chain of levels over parcels, the same on embedded, submitted and Connect sessions."""
+"""A job on Spark: a chain of levels over shuffle records, the same on embedded, submitted and Connect sessions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.execute.spark import cancellation, spread
 from spark_jobs.execute.tasks import level as levels
-from spark_jobs.execute.tasks import parcels, report
+from spark_jobs.execute.tasks import report, shuffle_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,10 +30,10 @@ def _reports(spark: SparkSession, spec: JobSpec) -> Iterable[report.TaskReport]:
     job = spec.job
     pickled = pickle.dumps(spec, protocol=pickle.HIGHEST_PROTOCOL)
     frame: DataFrame = spread.numbers(spark, len(spec.loads))
-    frame = spread.mapped(frame, partial(levels.run_level, pickled, 0), parcels.SCHEMA)
+    frame = spread.mapped(frame, partial(levels.run_level, pickled, 0), shuffle_records.SCHEMA)
     for level in range(1, job.levels):
         # A payload is some megabytes: the row count that Spark moves at once must be small.
         frame = frame.repartitionById(job.slots(level), "slot").sortWithinPartitions("exchange", "ordinal")
-        frame = spread.mapped(frame, partial(levels.run_level, pickled, level), parcels.SCHEMA)
+        frame = spread.mapped(frame, partial(levels.run_level, pickled, level), shuffle_records.SCHEMA)
     told = frame.select("ordinal", "partition", "payload").toArrow()
     return report.Reports(*(told.column(name).combine_chunks() for name in ("ordinal", "partition", "payload")))

@@ -31,7 +31,7 @@ _RUNTIME = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 20),
     # The chain of a job is fixed: adaptive execution would only run it in more jobs.
     "spark.sql.adaptive.enabled": "false",
-    # Expressions that Spark interprets are ready at once, and enough for parcels: the work is in Arrow.
+    # Expressions that Spark interprets are ready at once, and enough for shuffle records: the work is in Arrow.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }

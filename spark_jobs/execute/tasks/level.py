@@ -1,4 +1,4 @@
-"""A level of a job inside one Spark task: splits read, or parcels opened, and what comes of them sent on."""
+"""A level of a job inside one Spark task: splits read, or shuffle records opened, and what comes of them sent on."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from functools import cache
 from typing import TYPE_CHECKING, assert_never
 
 from spark_jobs.execute.spark import spread
-from spark_jobs.execute.tasks import parcels, report
-from spark_jobs.execute.tasks.roots import KeptRange, Splits
+from spark_jobs.execute.tasks import report, shuffle_records
+from spark_jobs.execute.tasks.roots import MaterializedRange, Splits
 from spark_jobs.execute.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def run_level(pickled: bytes, level: int, batches: Iterator[pa.RecordBatch]) -> 
 
     Args:
         pickled: the job's `JobSpec`.
-        level: 0 gets rows with the numbers of loads to read; later levels get parcels, sorted by exchange and
+        level: 0 gets rows with the numbers of loads to read; later levels get shuffle records, sorted by exchange and
             ordinal.
         batches: the task's rows.
 
@@ -44,7 +44,7 @@ def run_level(pickled: bytes, level: int, batches: Iterator[pa.RecordBatch]) -> 
     if level == 0:
         yield from read_loads(spec, spread.numbers_in(batches), attempt)
         return
-    yield from open_parcels(spec, level, number, attempt, batches)
+    yield from open_records(spec, level, number, attempt, batches)
 
 
 @cache
@@ -60,7 +60,7 @@ def read_loads(spec: JobSpec, numbers: Iterable[int], attempt: str) -> Iterator[
         load = spec.loads[number]
         unit = Task(spec, 0, load.number, attempt)
         match load:
-            case KeptRange():
+            case MaterializedRange():
                 unit.go_on(load)
             case Splits() if spec.measures_only:
                 unit.measure(load.source, load.splits)
@@ -74,11 +74,11 @@ def read_loads(spec: JobSpec, numbers: Iterable[int], attempt: str) -> Iterator[
         yield _reports(spec, told)
 
 
-def open_parcels(
+def open_records(
     spec: JobSpec, level: int, slot: int, attempt: str, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """A task of a later level: its own parcels are opened, all others go on."""
-    starts = parcels.slot_starts(spec.job, level)
+    """A task of a later level: its own shuffle records are opened, all others go on."""
+    starts = shuffle_records.slot_starts(spec.job, level)
     own = next(e for e in spec.job.at(level) if 0 <= slot - starts[e.id] < e.partitions)
     unit = Task(spec, level, slot - starts[own.id], attempt)
 
@@ -102,15 +102,15 @@ def _sent(unit: Task) -> Iterator[pa.RecordBatch]:
     """The payloads of a task; its report is complete then."""
     unit.close()
     yield from unit.passing.batches()
-    yield from unit.outbox.batches()
+    yield from unit.shuffle_buffer.batches()
     unit.release()
 
 
 def _reports(spec: JobSpec, told: Sequence[report.TaskReport]) -> pa.RecordBatch:
     """Reports on their way to the driver, by the level and the number of the first."""
     level, number = told[0].level, told[0].number
-    target = parcels.slot(spec.job, level + 1, parcels.REPORTS, number)
-    return parcels.batch([(target, parcels.REPORTS, number, level, report.encode(told))])
+    target = shuffle_records.slot(spec.job, level + 1, shuffle_records.REPORTS, number)
+    return shuffle_records.batch([(target, shuffle_records.REPORTS, number, level, report.encode(told))])
 
 
 _SPECS: dict[tuple[int, int], JobSpec] = {}

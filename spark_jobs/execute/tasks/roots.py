@@ -36,7 +36,7 @@ class Splits:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptRange:
+class MaterializedRange:
     """Some records of what earlier jobs wrote down for a box, in the order in which it takes them.
 
     Args:
@@ -55,7 +55,7 @@ class KeptRange:
 
 
 #: What one task reads.
-Load = Splits | KeptRange
+Load = Splits | MaterializedRange
 
 
 def packed(splits: Iterable[tuple[str, SplitInput]], most_bytes: int) -> list[Load]:
@@ -97,7 +97,7 @@ def kept_ranges(
     path = os.path.join(folder, f"schedule-{uuid.uuid4().hex}")
     schedule = path if box.step.schedule(counts, path) else None
     starts = enumerate(range(0, total, step), first_number)
-    return [KeptRange(box.id, number, start, min(start + step, total), schedule) for number, start in starts]
+    return [MaterializedRange(box.id, number, start, min(start + step, total), schedule) for number, start in starts]
 
 
 def provide(loads: Sequence[Load], folder: str) -> Sequence[Load]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from spark_jobs.cxl import types
     from spark_jobs.execute.delivery.destination import Parts
     from spark_jobs.execute.tasks import spill
-    from spark_jobs.execute.tasks.kept import Kept
+    from spark_jobs.execute.tasks.materialized import MaterializedFile
     from spark_jobs.execute.tasks.roots import Load
     from spark_jobs.nodes.records.ledger import Counters
     from spark_jobs.nodes.source.record_origin import Places
@@ -90,7 +90,7 @@ class JobSpec:
     values: Mapping[str, Any]
     measures_only: bool = False
     known: Known = field(default_factory=Known)
-    materialized: Mapping[Need, tuple[Kept, ...]] = field(default_factory=dict)
+    materialized: Mapping[Need, tuple[MaterializedFile, ...]] = field(default_factory=dict)
     numbers: range = range(1)
     departing: range = range(1)
     places: Places | None = None

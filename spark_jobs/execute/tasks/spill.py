@@ -20,7 +20,7 @@ from spark_jobs import ownership
 from spark_jobs.disk import durable, locks, refusals, volumes
 from spark_jobs.disk.spill_folder import SpillFolder
 from spark_jobs.execute import logs
-from spark_jobs.execute.tasks import wire
+from spark_jobs.execute.tasks import block_codec
 from spark_jobs.nodes import spill
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class SpilledBytes:
 
     def read(self) -> pa.Table:
         """The rows that were written."""
-        return wire.opened(self.bytes())
+        return block_codec.decode(self.bytes())
 
 
 class Space:
@@ -93,7 +93,7 @@ class Space:
 
     def put_rows(self, node: str, table: pa.Table) -> SpilledBytes:
         """Write rows down. Raises `Exhausted`."""
-        return self.put(node, wire.packed(table, self._settings.compress))
+        return self.put(node, block_codec.encode(table, self._settings.compress))
 
     def put(self, node: str, data: bytes) -> SpilledBytes:
         """Write bytes down. Raises `Exhausted`."""

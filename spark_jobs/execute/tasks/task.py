@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from spark_jobs.disk import durable, refusals
 from spark_jobs.execute import logs
-from spark_jobs.execute.tasks import facts, failing, kept, part_file, reached, report, wire
+from spark_jobs.execute.tasks import block_codec, facts, failing, materialized, part_file, reached, report
 from spark_jobs.execute.tasks import spill as disk
-from spark_jobs.execute.tasks.outbox import Outbox
-from spark_jobs.execute.tasks.parcels import COUNTS, MESSAGE
+from spark_jobs.execute.tasks.shuffle_buffer import ShuffleBuffer
+from spark_jobs.execute.tasks.shuffle_records import COUNTS, MESSAGE
 from spark_jobs.formats import reading
 from spark_jobs.nodes import memory, node, operator, spill
 from spark_jobs.nodes.records import batches, groups, ledger, order
@@ -30,7 +30,7 @@ from spark_jobs.scan.files import FormatError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from spark_jobs.execute.tasks.roots import KeptRange
+    from spark_jobs.execute.tasks.roots import MaterializedRange
     from spark_jobs.execute.tasks.spec import JobSpec
     from spark_jobs.nodes.operator import Text
     from spark_jobs.nodes.source.run import Source
@@ -54,8 +54,8 @@ class Task(failing.Failing):
         self.branches: Sequence[str] = spec.run.branches
         self.memory_pool = memory.MemoryPool(spec.run.memory_share)
         #: What this task makes, and what it only passes on to later levels.
-        self.outbox = Outbox(spec.job, level, self.memory_pool, lambda: self._disk)
-        self.passing = Outbox(spec.job, level, self.memory_pool, lambda: self._disk)
+        self.shuffle_buffer = ShuffleBuffer(spec.job, level, self.memory_pool, lambda: self._disk)
+        self.passing = ShuffleBuffer(spec.job, level, self.memory_pool, lambda: self._disk)
         self._parts: list[tuple[report.Part, Any]] = []
         self.running: batches.Batch | None = None
         #: What operators count that repeat the work of an earlier job.
@@ -159,12 +159,12 @@ class Task(failing.Failing):
 
     def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:
         """Give rows to an exchange."""
-        self.report.payload_bytes += self.outbox.send(exchange, partition, ordinal, table)
+        self.report.payload_bytes += self.shuffle_buffer.send(exchange, partition, ordinal, table)
 
     def tell(self, exchange: int, message: bytes, ordinal: int = MESSAGE) -> None:
         """Give a message to all partitions of an exchange."""
         for partition in range(self.spec.job.exchanges[exchange].partitions):
-            self.outbox.add(exchange, partition, ordinal, message)
+            self.shuffle_buffer.add(exchange, partition, ordinal, message)
 
     def spill(self, node: str, table: pa.Table) -> spill.Spilled:
         """Write rows down for this task."""
@@ -190,7 +190,7 @@ class Task(failing.Failing):
 
     def materialize(self, need: Need, lane: tuple[int, ...], schema: pa.Schema) -> Any:
         """A new file of what a later job needs."""
-        file = self._opened(self.spec.run.scratch, str(need), need.node, lambda path: kept.Writer(path, schema))
+        file = self._opened(self.spec.run.scratch, str(need), need.node, lambda path: materialized.Writer(path, schema))
         self._parts.append((report.Part(need, lane, self.report.number, file.path, 0, 0), file))
         return file
 
@@ -202,15 +202,15 @@ class Task(failing.Failing):
 
     def materialized(self, need: Need, partition: int | None = None) -> pa.Table:
         """What an earlier job wrote down, in order."""
-        return kept.whole(self.spec.materialized[need], partition)
+        return materialized.whole(self.spec.materialized[need], partition)
 
     def count(self, rows: Rows) -> int:
         """How many records an earlier job wrote down."""
         return sum(each.records for each in self.spec.materialized[rows])
 
-    def kept(self, rows: Rows, start: int, end: int) -> Iterator[pa.Table]:
+    def materialized_range(self, rows: Rows, start: int, end: int) -> Iterator[pa.Table]:
         """Some of them by their numbers, in order."""
-        return kept.records(self.spec.materialized[rows], start, end)
+        return materialized.records(self.spec.materialized[rows], start, end)
 
     # ---- the work
     # -------------------------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ class Task(failing.Failing):
         self._tell(places, outcomes, root.watermarks)
         self.report.seconds += time.perf_counter() - started
 
-    def go_on(self, load: KeptRange) -> None:
+    def go_on(self, load: MaterializedRange) -> None:
         """Push some of what earlier jobs wrote down through its region."""
         started = time.perf_counter()
         operators = self._region([load.box])
@@ -261,20 +261,20 @@ class Task(failing.Failing):
             self.report.splits.append(told)
             self.report.notices += map(report.Notice, found.warnings)
 
-    def receive(self, exchange: regions.Exchange, parcels: Iterator[tuple[int, bytes]]) -> None:
+    def receive(self, exchange: regions.Exchange, records: Iterator[tuple[int, bytes]]) -> None:
         """Push a partition of an exchange through its region."""
         started = time.perf_counter()
         operators = self._region([exchange.consumer])
         root: Any = operators[0]
         with self._stoppable(operators[0].step.name):
-            for ordinal, payload in parcels:
+            for ordinal, payload in records:
                 if ordinal == COUNTS:
                     for name, counters in report.decode_counters(payload).items():
                         self._counted.setdefault(name, ledger.Counters()).add(counters)
                 elif ordinal == MESSAGE:
                     root.hear(payload)
                 else:
-                    root.receive(wire.opened(payload))
+                    root.receive(block_codec.decode(payload))
             self._finish(operators)
         self.report.seconds += time.perf_counter() - started
 
@@ -285,9 +285,9 @@ class Task(failing.Failing):
             with logs.captured(self._traced, self.spec.run.log_level):
                 yield
         except operator.StopTask:
-            self.outbox.clear()
+            self.shuffle_buffer.clear()
         except spill.Exhausted as error:
-            self.outbox.clear()
+            self.shuffle_buffer.clear()
             self.report.broken = report.Broken(error.code, error.message, error.node)
         except FormatError as error:
             node = "" if refusals.is_of_no_file(error.__cause__) else error.node or root

@@ -140,7 +140,7 @@ class Partial(operator.Operator):
         return self._keyed(batch, emits)
 
     def hold(self, batch: batches.Batch, prepared: dict[str, pa.Array]) -> None:
-        """Keep records, or as many copies of them as there are groups for each; group them when there are enough."""
+        """Hold records, or as many copies of them as there are groups for each; group them when there are enough."""
         count = len(prepared[order.AT])
         if not count:
             return

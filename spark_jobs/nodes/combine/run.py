@@ -52,7 +52,7 @@ class Combine(Joining):
         self.gather(self.take(batch))
 
     def gather(self, batch: batches.Batch) -> None:
-        """Keep driver records until a lookup pays."""
+        """Hold driver records until a lookup pays."""
         self.waiting.append(batch)
         self.waiting_rows += batch.count
         self.reservation.add(batch.data.nbytes)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.nodes import keeping, operator, shuffle, spill
+from spark_jobs.nodes import materialize, operator, shuffle, spill
 from spark_jobs.nodes.merge import run, turns
 from spark_jobs.nodes.records import batches, order
 from spark_jobs.nodes.terms import shape
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class KeepInput(keeping.Keep):
+class MaterializeInput(materialize.Materialize):
     """Writes the records of an input down, in the columns of the result."""
 
     step: MergeStep
 
-    def kept(self, batch: batches.Batch, port: int) -> pa.RecordBatch:
+    def selected(self, batch: batches.Batch, port: int) -> pa.RecordBatch:
         """The records as they go on."""
         return run.unified(self, batch, port)
 
@@ -54,7 +54,7 @@ class Interleave(operator.Operator):
         done = 0
         for number in np.flatnonzero(sizes).tolist():
             first = int(wanted.before[number])
-            for table in self.context.kept(needs[number], first, first + int(sizes[number])):
+            for table in self.context.materialized_range(needs[number], first, first + int(sizes[number])):
                 at = pa.array(places[done : done + table.num_rows])
                 done += table.num_rows
                 records.add(table.append_column(order.AT, at))
@@ -63,4 +63,4 @@ class Interleave(operator.Operator):
 
 
 #: The operators of an interleaved merge by their roles.
-OPERATORS = {shape.Role.WHOLE: Interleave, shape.Role.BUILD: KeepInput}
+OPERATORS = {shape.Role.WHOLE: Interleave, shape.Role.BUILD: MaterializeInput}

@@ -15,7 +15,7 @@ from spark_jobs.cxl import failure, types, values
 from spark_jobs.formats import coerce, format
 from spark_jobs.formats.reading import SplitOutcome
 from spark_jobs.formats.typed import records
-from spark_jobs.nodes import keeping, memory, operator
+from spark_jobs.nodes import materialize, memory, operator
 from spark_jobs.nodes.records import batches, columns
 from spark_jobs.nodes.source.record_origin import KeptOrigin, RecordOrigin
 from spark_jobs.nodes.source.split_origin import Pack, PackOrigin, SplitOrigin
@@ -286,7 +286,7 @@ def _with_values(
 
 
 @dataclass
-class Kept(keeping.Kept):
+class ReadMaterialized(materialize.ReadMaterialized):
     """The root of a region that goes on with records which another task has read."""
 
     step: SourceStep
@@ -313,4 +313,4 @@ class Kept(keeping.Kept):
 
 
 #: The operators of a source by their roles.
-OPERATORS = {shape.Role.WHOLE: Source, shape.Role.KEPT: Kept}
+OPERATORS = {shape.Role.WHOLE: Source, shape.Role.KEPT: ReadMaterialized}

@@ -16,7 +16,7 @@ from spark_jobs.cxl import engine
 from spark_jobs.nodes import operator, settled
 from spark_jobs.nodes.records import batches, columns
 from spark_jobs.nodes.state import fitting, folds
-from spark_jobs.nodes.state.keeping import FILE, VALUE, Folded, Keeping, Last, Values
+from spark_jobs.nodes.state.assignments import FILE, VALUE, AssignmentState, Folded, Last, Values
 from spark_jobs.nodes.state.step import RECORD, SOURCE
 from spark_jobs.nodes.state.sums import Summed
 from spark_jobs.nodes.state.totals import Total
@@ -34,10 +34,10 @@ _ABOUT = b"assignment"
 FILE_PATHS = ("source.name", "source.path")
 
 
-def keeping(step: StateStep, context: operator.Context) -> list[Keeping]:
+def keeping(step: StateStep, context: operator.Context) -> list[AssignmentState]:
     """What keeps the values of each assignment."""
     by_file = FILE if step.scope == SOURCE else ()
-    made: list[Keeping] = []
+    made: list[AssignmentState] = []
     for each, fold in zip(step.assignments, step.folded, strict=True):
         if each.is_total:
             made.append(Total(step, each, by_file, context))
@@ -112,7 +112,7 @@ class State(operator.Operator):
         return batch
 
     def _keep(self, number: int, batch: batches.Batch, given: dict[str, pa.Array]) -> None:
-        """Keep what was evaluated for the records that matter."""
+        """Hold what was evaluated for the records that matter."""
         if self.step.folded[number] is not None:
             matters = pc.fill_null(given.pop(folds.WHEN), False) if folds.WHEN in given else given[VALUE].is_valid()
             rows = pc.indices_nonzero(matters)
@@ -159,7 +159,7 @@ class Final(operator.Operator):
         write_down(self, self.kept, Values())
 
 
-def write_down(given: Any, kept: list[Keeping], found: Values) -> None:
+def write_down(given: Any, kept: list[AssignmentState], found: Values) -> None:
     """Write down what assignments give, beside what is known already, where somebody waits for it.
 
     An error in one of all records is a dead letter, and sets nothing.

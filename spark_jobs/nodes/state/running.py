@@ -19,7 +19,7 @@ from spark_jobs.nodes.records import batches, order
 from spark_jobs.nodes.records.columns import FILE
 from spark_jobs.nodes.settled import RUN
 from spark_jobs.nodes.state import fitting, run
-from spark_jobs.nodes.state.keeping import Given, Values
+from spark_jobs.nodes.state.assignments import Given, Values
 from spark_jobs.nodes.state.step import SOURCE
 from spark_jobs.nodes.terms import shape
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from spark_jobs.nodes import words
 from spark_jobs.nodes.records import order
 from spark_jobs.nodes.state import folds
-from spark_jobs.nodes.state.keeping import VALUE, Given, Tables, files_of
+from spark_jobs.nodes.state.assignments import VALUE, Given, Tables, files_of
 from spark_jobs.nodes.windows import codes
 
 if TYPE_CHECKING:

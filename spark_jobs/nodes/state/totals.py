@@ -14,7 +14,7 @@ from spark_jobs.nodes.aggregate import groups, numbers, partial
 from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.records import batches, order
 from spark_jobs.nodes.state import fitting
-from spark_jobs.nodes.state.keeping import END, Given, Tables, files_of
+from spark_jobs.nodes.state.assignments import END, Given, Tables, files_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

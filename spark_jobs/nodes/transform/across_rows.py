@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.nodes import keeping
+from spark_jobs.nodes import materialize
 from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class KeepRows(keeping.Keep):
+class MaterializeRows(materialize.Materialize):
     """Writes the rows of the source down, as far as the window reads them."""
 
     step: TransformStep
 
-    def kept(self, batch: batches.Batch, port: int) -> pa.RecordBatch:
+    def selected(self, batch: batches.Batch, port: int) -> pa.RecordBatch:
         """The columns that the window reads."""
         assert self.step.window is not None
         wanted = self.step.window.reads
@@ -29,4 +29,4 @@ class KeepRows(keeping.Keep):
 
 
 #: The operator of a transform with such windows: its parts have their own.
-OPERATORS = {shape.Role.BUILD: KeepRows}
+OPERATORS = {shape.Role.BUILD: MaterializeRows}

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from spark_jobs import ownership
 from spark_jobs.execute.spark.embedded import class_archive
-from spark_jobs.execute.tasks import parcels
+from spark_jobs.execute.tasks import shuffle_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,22 +61,22 @@ def _dump(target: Path) -> None:
     os.environ[class_archive.SWITCH_VARIABLE] = "off"
     dumping = f"{class_archive.JVM_OPTIONS} -XX:ArchiveClassesAtExit={target}"
     spark = session.open_session(RunOptions(spark_conf={"spark.driver.extraJavaOptions": dumping}), 2)
-    frame = spread.mapped(spread.numbers(spark, 2), _parcels, parcels.SCHEMA)
+    frame = spread.mapped(spread.numbers(spark, 2), _shuffle_records, shuffle_records.SCHEMA)
     for _ in range(2):
         frame = frame.repartitionById(2, "slot").sortWithinPartitions("exchange", "ordinal")
-        frame = spread.mapped(frame, _passed_on, parcels.SCHEMA)
+        frame = spread.mapped(frame, _passed_on, shuffle_records.SCHEMA)
     frame.select("payload").toArrow()
     process = SparkContext._gateway.proc
     process.stdin.close()  # the JVM ends when nobody can talk to it any more
     process.wait(_LIMIT_S)
 
 
-def _parcels(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _shuffle_records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         rows = [
             {"slot": 0, "exchange": 0, "partition": 0, "ordinal": i, "payload": b"x"} for i in range(batch.num_rows)
         ]
-        yield pa.RecordBatch.from_pylist(rows, schema=parcels.SCHEMA)
+        yield pa.RecordBatch.from_pylist(rows, schema=shuffle_records.SCHEMA)
 
 
 def _passed_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

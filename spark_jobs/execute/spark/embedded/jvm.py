@@ -16,7 +16,7 @@ _LEVEL = "clinker.spark.level"
 def settings(*, tells_errors: bool = False, temporary: str | None = None) -> dict[str, str]:
     """Settings that shorten the start of an embedded session, and what it says.
 
-    The cheap compiler alone is enough for parcels: the work is in Arrow. What ends a run is told by its own message;
+    The cheap compiler is enough, because the JVM only moves payloads. What ends a run is told by its own message;
     `tells_errors` shows what Spark logs of it as well. `temporary` is the JVM's temporary folder: it leaves there what
     it cannot remove when it is killed.
     """

@@ -68,7 +68,7 @@ class Partial(windowed.Partial):
         self.is_alone = needs_order(self.grouping) or self.context.is_tracing
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Keep records with what was known when they came."""
+        """Hold records with what was known when they came."""
         batch, times = self.timed(self.take(batch))
         seen = self.watch(batch, times)
         nth = {NTH: pa.array(np.arange(batch.count))}

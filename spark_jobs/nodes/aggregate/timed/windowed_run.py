@@ -91,7 +91,7 @@ class Partial(windowed.Partial):
         found: tuple[Numbers, windows.Spans, Numbers],
         seen: Seen,
     ) -> None:
-        """Keep each record for each of its windows that is not closed for certain."""
+        """Hold each record for each of its windows that is not closed for certain."""
         rows, spans, passed = found
         is_single = self.window.slide_us == self.window.size_us
         width = sum(column.nbytes for column in prepared.values()) // max(batch.count, 1) + 16

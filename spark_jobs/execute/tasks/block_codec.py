@@ -29,7 +29,7 @@ _LEAST, _SAMPLE, _WORTH = 4096, 8192, 0.5
 _RAW, _LZ4 = pa.ipc.IpcWriteOptions(), pa.ipc.IpcWriteOptions(compression="lz4")
 
 
-def packed(table: pa.Table, mode: str = "auto") -> bytes:
+def encode(table: pa.Table, mode: str = "auto") -> bytes:
     """A table as bytes.
 
     Args:
@@ -132,7 +132,7 @@ class _Packing:
         return len(self._buffers) - 1
 
 
-def opened(data: bytes) -> pa.Table:
+def decode(data: bytes) -> pa.Table:
     """The table that was packed. It keeps nothing of the bytes, which may be much more than one of its columns."""
     view = pa.py_buffer(data)
     first, second = _SIZES.unpack_from(data)

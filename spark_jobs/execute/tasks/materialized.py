@@ -25,7 +25,7 @@ _ROWS, _PARTITIONS = b"rows", b"partitions"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class MaterializedFile:
     """A file of records, and how many it has."""
 
     path: str
@@ -54,7 +54,7 @@ class Writer:
         self._file.close()
 
 
-def whole(files: Sequence[Kept], partition: int | None = None) -> pa.Table:
+def whole(files: Sequence[MaterializedFile], partition: int | None = None) -> pa.Table:
     """All records, or those of a partition; mapped where the file system allows it, and copied where files are many.
 
     What the records of some lane or file lack is null there.
@@ -83,7 +83,7 @@ def _listed(file: pa.ipc.RecordBatchFileReader, what: bytes) -> list[int]:
     return found
 
 
-def records(files: Sequence[Kept], start: int, end: int) -> Iterator[pa.Table]:
+def records(files: Sequence[MaterializedFile], start: int, end: int) -> Iterator[pa.Table]:
     """The records from `start` to `end`, in tables as they were written; of all files one is open at a time."""
     first = 0
     for each in files:

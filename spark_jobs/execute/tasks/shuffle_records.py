@@ -1,8 +1,8 @@
-"""Rows between the levels of a job: parcels around Arrow payloads.
+"""Rows between the levels of a job: shuffle records around Arrow payloads.
 
-`slot` says which task of the next level gets a parcel, `exchange` and `partition` whom it is for, `ordinal` its
+`slot` says which task of the next level gets a shuffle record, `exchange` and `partition` whom it is for, `ordinal` its
 place in the order of records, `payload` is an Arrow IPC stream, or counts. Parcels for later levels are passed on
-unopened; reports travel as parcels of exchange -1.
+unopened; reports travel as shuffle records of exchange -1.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.physical import regions
 
 #: (slot, exchange, partition, ordinal, payload).
-Parcel = tuple[int, int, int, int, bytes]
+ShuffleRecord = tuple[int, int, int, int, bytes]
 SCHEMA = pa.schema(
     [
         ("slot", pa.int32()),
@@ -28,8 +28,8 @@ SCHEMA = pa.schema(
     ]
 )
 REPORTS = -1
-#: The ordinals of parcels without rows, which come before all rows: what a task of an earlier level counted, and what
-#: its operator has to say to those behind its exchange.
+#: Ordinals of shuffle records without rows, which sort before all rows: the counters of a task of an earlier level, and
+#: a message from its operator to the operators downstream of the exchange.
 COUNTS, MESSAGE = -1, -2
 #: Payloads are some megabytes: a batch has few of them.
 BATCH = 8
@@ -45,12 +45,12 @@ def slot_starts(job: regions.Job, level: int) -> dict[int, int]:
 
 
 def slot(job: regions.Job, level: int, exchange: int, partition: int) -> int:
-    """The task of a level that gets a parcel: the exchange's own, or any that passes it on."""
+    """The task of a level that gets a shuffle record: the exchange's own, or any that passes it on."""
     start = slot_starts(job, level).get(exchange)
     return partition % max(job.slots(level), 1) if start is None else start + partition
 
 
-def batch(rows: Sequence[Parcel]) -> pa.RecordBatch:
+def batch(rows: Sequence[ShuffleRecord]) -> pa.RecordBatch:
     """Parcels as Spark gets them; at most `BATCH`."""
     columns = zip(*rows, strict=True)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]

@@ -1,8 +1,8 @@
-"""Records that go on in a later job: written down as they come, with all that is known of them.
+"""Materialized records: written to files with everything that is known of them, for a later job to read.
 
-The job that goes on with them begins with ranges of them, as others begin with splits. What becomes of them there
-is the node's own: an interleaved merge takes them in turn. Or the node has given them already, and they are `Kept`
-because nodes behind it run in several jobs.
+The later job begins with ranges of these records, as other jobs begin with splits. Either the node itself goes on with
+them (an interleaved merge takes them in turn), or the node has emitted them already and `ReadMaterialized` gives them
+to the nodes downstream, which run in several jobs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Stored:
 
 
 @dataclass
-class Keep(operator.Operator):
+class Materialize(operator.Operator):
     """Writes records down, for the job that goes on with them: a file for each lane, in batches worth reading.
 
     The node counts the records where they go on.
@@ -49,7 +49,7 @@ class Keep(operator.Operator):
 
     def process(self, batch: batches.Batch, port: int) -> None:
         """Records wait with the places that they come from."""
-        data = batches.with_origin(batch, self.kept(batch, port), self.context.branches)
+        data = batches.with_origin(batch, self.selected(batch, port), self.context.branches)
         lane = self.lanes.setdefault(batch.lane, _Stored())
         if lane.schema is None or not lane.schema.equals(data.schema):
             self._begin(batch.lane, lane, data.schema)
@@ -60,7 +60,7 @@ class Keep(operator.Operator):
         if lane.rows >= batches.BATCH_ROWS or lane.bytes >= memory.step_bytes(self.context.memory_pool.share):
             self._write(lane)
 
-    def kept(self, batch: batches.Batch, port: int) -> pa.RecordBatch:
+    def selected(self, batch: batches.Batch, port: int) -> pa.RecordBatch:
         """The columns that are kept of some records: all, unless a subclass knows better."""
         return batch.data
 
@@ -89,7 +89,7 @@ class Keep(operator.Operator):
 
 
 @dataclass
-class Kept(operator.Operator):
+class ReadMaterialized(operator.Operator):
     """The root of a region that begins with what a node gave in an earlier job, which has counted it."""
 
     number_of_partition: int = 0
@@ -100,7 +100,7 @@ class Kept(operator.Operator):
         origin = self.context.record_origin(self.number_of_partition)
         done = 0
         (rows,) = self.reads
-        for table in self.context.kept(rows, start, end):
+        for table in self.context.materialized_range(rows, start, end):
             data = batches.gather(table)
             whole = batches.Batch(data, pa.array(np.arange(done, done + data.num_rows)), origin)
             done += data.num_rows
@@ -114,4 +114,4 @@ class Kept(operator.Operator):
 
 
 #: The operators that any node can have.
-OPERATORS = {shape.Role.KEEP: Keep, shape.Role.KEPT: Kept}
+OPERATORS = {shape.Role.KEEP: Materialize, shape.Role.KEPT: ReadMaterialized}

@@ -39,7 +39,7 @@ class Given(NamedTuple):
     value: Any
 
 
-class Keeping(Protocol):
+class AssignmentState(Protocol):
     """What keeps the values of an assignment, in a task that reads records, and where all of them are."""
 
     def failures(self, columns: Mapping[str, pa.Array]) -> Sequence[engine.RowFailure]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_jobs.execute.tasks import outbox, parcels, spill, wire
+from spark_jobs.execute.tasks import block_codec, shuffle_buffer, shuffle_records, spill
 from spark_jobs.nodes import memory
 from spark_jobs.nodes.terms import shape
 from spark_jobs.plan.physical import regions
@@ -21,18 +21,18 @@ class _Step:
     name: str
 
 
-def _outbox(folder: Path, share: int) -> tuple[outbox.Outbox, spill.Space]:
+def _outbox(folder: Path, share: int) -> tuple[shuffle_buffer.ShuffleBuffer, spill.Space]:
     box = regions.Box("g#final", _Step("g"), shape.Role.FINAL, 0, silent=False)  # type: ignore[arg-type]
     exchange = regions.Exchange(0, shape.ExchangeKind.GROUP, 1, 4, "g#final")
     space = spill.Space(spill.Settings(str(folder)))
-    return outbox.Outbox(
+    return shuffle_buffer.ShuffleBuffer(
         regions.Job(0, (), {box.id: box}, (exchange,)), 0, memory.MemoryPool(share), lambda: space
     ), space
 
 
-def _sent(box: outbox.Outbox) -> list[dict[str, Any]]:
+def _sent(box: shuffle_buffer.ShuffleBuffer) -> list[dict[str, Any]]:
     batches = list(box.batches())
-    assert all(batch.num_rows <= parcels.BATCH for batch in batches)
+    assert all(batch.num_rows <= shuffle_records.BATCH for batch in batches)
     return [row for batch in batches for row in batch.to_pylist()]
 
 
@@ -43,7 +43,7 @@ def test_wide_rows_make_small_payloads(tmp_path: Path) -> None:
     rows = _sent(box)
     most = memory.step_bytes(1 << 30)
     assert len(rows) > table.nbytes // most > 1
-    parts = [wire.opened(row["payload"]) for row in sorted(rows, key=lambda row: row["ordinal"])]
+    parts = [block_codec.decode(row["payload"]) for row in sorted(rows, key=lambda row: row["ordinal"])]
     assert max(part.nbytes for part in parts) <= most
     assert pa.concat_tables(parts) == table
     assert space.spilled == {}
@@ -55,7 +55,7 @@ def test_what_is_sent_with_one_ordinal_keeps_its_order_on_disk_too(tmp_path: Pat
         box.send(0, i % 4, 2, pa.table({"i": [i]}))
     box.send(0, 0, 1, pa.table({"i": [-1]}))
     rows = sorted(_sent(box), key=lambda row: row["ordinal"])
-    assert [wire.opened(row["payload"])["i"][0].as_py() for row in rows] == [-1, *range(50)]
+    assert [block_codec.decode(row["payload"])["i"][0].as_py() for row in rows] == [-1, *range(50)]
     assert space.spilled["g"] > 3000
     assert list(tmp_path.iterdir()) == []
     space.close()

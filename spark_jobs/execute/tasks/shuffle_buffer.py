@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_jobs.execute.tasks import parcels, wire
+from spark_jobs.execute.tasks import block_codec, shuffle_records
 from spark_jobs.nodes import memory, spill
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SEQUENCE_BITS = 24
 
 
-class Outbox:
+class ShuffleBuffer:
     """Parcels of one task.
 
     Args:
@@ -46,7 +46,7 @@ class Outbox:
         """Rows for a partition of an exchange; tables with one ordinal keep their order. Gives the payloads' bytes."""
         total = 0
         for piece in spill.pieces(table, self._payload_bytes):
-            payload = wire.packed(piece)
+            payload = block_codec.encode(piece)
             total += len(payload)
             self.add(exchange, partition, ordinal << _SEQUENCE_BITS | self._sent, payload)
             self._sent += 1
@@ -54,7 +54,7 @@ class Outbox:
 
     def add(self, exchange: int, partition: int, ordinal: int, payload: bytes) -> None:
         """A payload on its way to its exchange, or another task's report on its way to the driver."""
-        slot = parcels.slot(self._job, self._level + 1, exchange, partition)
+        slot = shuffle_records.slot(self._job, self._level + 1, exchange, partition)
         self._waiting.append((slot, exchange, partition, ordinal, payload))
         if exchange in self._nodes:
             self._reservation.add(len(payload))
@@ -75,17 +75,17 @@ class Outbox:
         self._reservation.close()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """What Spark gets, a few parcels at a time."""
-        rows: list[parcels.Parcel] = []
+        """What Spark gets, a few shuffle records at a time."""
+        rows: list[shuffle_records.ShuffleRecord] = []
         size = 0
         for i, (slot, exchange, partition, ordinal, kept) in enumerate(self._waiting):
             payload = kept if isinstance(kept, bytes) else kept.bytes()
             self._waiting[i] = (slot, exchange, partition, ordinal, b"")
-            if rows and (len(rows) == parcels.BATCH or size + len(payload) > self._payload_bytes):
-                yield parcels.batch(rows)
+            if rows and (len(rows) == shuffle_records.BATCH or size + len(payload) > self._payload_bytes):
+                yield shuffle_records.batch(rows)
                 rows, size = [], 0
             rows.append((slot, exchange, partition, ordinal, payload))
             size += len(payload)
         if rows:
-            yield parcels.batch(rows)
+            yield shuffle_records.batch(rows)
         self.clear()

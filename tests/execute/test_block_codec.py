@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.execute.tasks import wire
+from spark_jobs.execute.tasks import block_codec
 
 if TYPE_CHECKING:
     from typing import Any
@@ -58,7 +58,7 @@ def _tables(draw: st.DrawFn) -> pa.Table:
 
 @given(_tables(), st.sampled_from(["auto", "on", "off"]))
 def test_what_is_packed_comes_back(table: pa.Table, mode: str) -> None:
-    found = wire.opened(wire.packed(table, mode))
+    found = block_codec.decode(block_codec.encode(table, mode))
     assert found.schema == table.schema
     assert found == table
     found.validate(full=True)
@@ -80,7 +80,7 @@ def test_long_columns_come_back(mode: str) -> None:
             "some": pa.array([number if number % 3 else None for number in range(count)]),
         }
     )
-    found = wire.opened(wire.packed(table.slice(5), mode))
+    found = block_codec.decode(block_codec.encode(table.slice(5), mode))
     for name in ("float", "not a number", "zeros"):
         mine, other = (each.column(name).to_numpy().view(np.int64) for each in (found, table.slice(5)))
         assert np.array_equal(mine, other)
@@ -93,7 +93,7 @@ def test_numbers_take_the_bytes_of_their_distances() -> None:
     places = np.random.default_rng(1).permutation(count)
 
     def size(**columns: Any) -> int:
-        return len(wire.packed(pa.table(columns)))
+        return len(block_codec.encode(pa.table(columns)))
 
     def more(**columns: Any) -> int:
         return size(place=places, **columns) - size(place=places)
@@ -110,17 +110,17 @@ def test_columns_that_begin_and_end_alike_are_told_apart() -> None:
     first, second = np.arange(1000), np.arange(1000)
     second[500], second[501] = 501, 500
     table = pa.table({"first": first, "second": second, "third": first + 5})
-    assert wire.opened(wire.packed(table)) == table
+    assert block_codec.decode(block_codec.encode(table)) == table
 
 
 def test_what_was_opened_keeps_nothing_else() -> None:
     texts = pa.array([f"text {number}" for number in range(10_000)])
-    data = wire.packed(pa.table({"text": texts, "other": [f"{number}" * 9 for number in range(10_000)]}))
+    data = block_codec.encode(pa.table({"text": texts, "other": [f"{number}" * 9 for number in range(10_000)]}))
     before = pa.total_allocated_bytes()
-    kept = wire.opened(data).select(["text"])
+    kept = block_codec.decode(data).select(["text"])
     assert pa.total_allocated_bytes() - before < 2 * kept.nbytes
 
 
 @pytest.mark.parametrize("mode", ["auto", "on", "off"])
 def test_rows_without_columns_are_counted(mode: str) -> None:
-    assert wire.opened(wire.packed(pa.table({"a": [1, 2, 3]}).select([]), mode)).num_rows == 3
+    assert block_codec.decode(block_codec.encode(pa.table({"a": [1, 2, 3]}).select([]), mode)).num_rows == 3

@@ -48,6 +48,7 @@ class FilePlan:
         layout: how records stand in the file, where the format has several ways.
         known: where no record was asked for undeclared names but the first ones: those that these and files before
             have. Whoever reads the file tells when there are others (`SplitOutcome.has_news`). None: they are found.
+        arrays: the names that are arrays in all files of the source, where records do not tell of themselves.
     """
 
     file: InputFile
@@ -56,6 +57,7 @@ class FilePlan:
     is_splittable: bool
     layout: StrEnum | None = None
     known: tuple[str, ...] | None = None
+    arrays: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:

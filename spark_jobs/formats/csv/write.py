@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _PLAIN_KINDS = (Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.DATE, Kind.DATETIME)
 _PLAIN_SIGNS = "+-.:"
 #: The two ways out of a map in a cell, as the book names them.
-_MAP_HELP = "leave include_unmapped at true, or make it a scalar in CXL before the emit"
+_MAP_HELP = "write its members as columns, or emit its text (`.to_string()`)"
 
 
 class CsvWriter:

@@ -34,7 +34,7 @@ _LINE_ENDS = {LineSeparator.LF: "\n", LineSeparator.CR_LF: "\r\n", LineSeparator
 _NUMBERS = (Kind.INT, Kind.FLOAT, Kind.NUMERIC)
 _TIMES = (Kind.DATE, Kind.DATETIME)
 _TIME_HELP = "make the field wider, or give it a `format` that fits, such as '%Y%m%d'"
-_MAP_HELP = "make it a scalar in CXL before the emit"
+_MAP_HELP = "write its members as columns, or emit its text (`.to_string()`)"
 
 
 @dataclass

@@ -18,7 +18,7 @@ from spark_jobs.formats.xml.options import TEXT
 from spark_jobs.formats.xml.tree import TreeRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from spark_jobs.formats.format import ArrayPath, Block, Reading, SourceColumn
     from spark_jobs.formats.xml.document import Document
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.xml.quick import QuickBatch
     from spark_jobs.formats.xml.tree import Tree
 
-#: The type of undeclared values: a text, or an array of texts where there are several.
+#: The type of undeclared values: a text, or an array where there are several.
 WIDENED_TYPE = types.ANY
 #: What holds all that is in an element.
 WHOLE = (Kind.ARRAY, Kind.MAP, Kind.ANY)
@@ -39,9 +39,12 @@ class Columns:
         reading: what is wanted.
         options: the read options.
         arrays: arrays to explode or join.
+        listed: the names of arrays of undeclared elements, and of declared columns with arrays beside them.
     """
 
-    def __init__(self, reading: Reading, options: XmlRead, arrays: Sequence[ArrayPath] = ()) -> None:
+    def __init__(
+        self, reading: Reading, options: XmlRead, arrays: Sequence[ArrayPath] = (), listed: Sequence[str] = ()
+    ) -> None:
         self._arrays = tuple(arrays)
         #: Whether all records stand in one element.
         self._has_way = options.record_path is not None and not options.record_path.startswith("//")
@@ -54,9 +57,12 @@ class Columns:
         self._widened = list(enumerate(reading.widened, count))
         names = [*(column.key for _, column in self._declared), *reading.widened]
         wholes = [column.key for _, column in self._declared if column.type.kind in WHOLE]
-        self._grown = _Grown(names, wholes)
+        declared = frozenset(column.key for column in reading.columns if column.type.kind not in WHOLE)
+        beside = tuple(f"{name}." for name in listed if name in declared)
+        lists = [name for name in reading.widened if name in listed or name.startswith(beside)]
+        self._grown = _Grown(names, wholes, declared, lists, listed)
         self.records: FlatRecords | TreeRecords
-        if wholes or arrays:
+        if wholes or arrays or lists:
             self.records = TreeRecords(options, self._take)
             self._found = self._grown.texts
         else:
@@ -79,7 +85,8 @@ class Columns:
             first: the place of the first record in the split.
         """
         count = self.count
-        block = self._block(first, count, {name: column.texts(count) for name, column in self._found.items()})
+        found = {name: column.texts(count) for name, column in self._found.items()}
+        block = self._block(first, count, found)
         if isinstance(self.records, FlatRecords):
             self.records.count = 0
         self._grown.count = 0
@@ -99,8 +106,15 @@ class Columns:
 
     def _block(self, first: int, count: int, found: Mapping[str, Values]) -> Block:
         arrays = {field: self._declared_array(column, count, found) for field, column in self._declared}
-        arrays |= {field: _values(found[name], count) for field, name in self._widened}
+        arrays |= {field: self._widened_array(name, count, found) for field, name in self._widened}
         return self._shape.block(first, count, arrays, None, failures.none())
+
+    def _widened_array(self, name: str, count: int, found: Mapping[str, Values]) -> pa.StringArray:
+        if name not in self._grown.lists:
+            return _values(found[name], count)
+        rows, lists = self._grown.lists[name].take(count)
+        array = cast("pa.StringArray", values.to_arrow(lists, WIDENED_TYPE))
+        return records.spread(array, np.array(rows, dtype=np.int64), count)
 
     def _declared_array(self, column: SourceColumn, count: int, found: Mapping[str, Values]) -> pa.StringArray:
         if column.type.kind in WHOLE:
@@ -113,31 +127,75 @@ class Columns:
 
 
 class _Grown:
-    """The columns of trees."""
+    """The columns of trees.
 
-    def __init__(self, names: Sequence[str], wholes: Sequence[str]) -> None:
-        self.texts = {name: Column() for name in names}
+    Args:
+        names: the columns.
+        wholes: those that hold all that is in their elements.
+        declared: the declared columns that do not.
+        lists: undeclared columns that hold an array in each record.
+        listed: the names of arrays of elements, also where a declared column has their texts.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        wholes: Sequence[str],
+        declared: Collection[str],
+        lists: Sequence[str],
+        listed: Sequence[str],
+    ) -> None:
+        self.lists = {name: Column() for name in lists}
+        self.texts = {name: Column() for name in names if name not in self.lists}
         self.wholes = {name: Column() for name in wholes}
+        self._declared = declared
+        self._beside = frozenset(declared).intersection(listed) if lists else frozenset()
         self._parents = {name[:at] for name in names for at, character in enumerate(name) if character == "."}
+        self._taken: dict[str, list[Any]] = {}
         self.count = 0
 
     def take(self, record: Tree) -> None:
         """Take a record's values."""
         self._walk(record, "")
+        if self._taken:
+            for name, items in self._taken.items():
+                self.lists[name].add(self.count, items)
+            self._taken = {}
         self.count += 1
 
-    def _walk(self, members: Tree, prefix: str) -> None:
+    def _walk(self, members: Tree, prefix: str, is_taken: bool = False) -> None:
+        """Take the values of members; `is_taken` where an array already has what is undeclared of them."""
         for key, value in members.items():
             name = prefix + key
             whole, texts = self.wholes.get(name), self.texts.get(name)
-            for item in tree.items_of(value):
+            items = tree.items_of(value)
+            is_in = is_taken
+            if not is_taken and name in self.lists:
+                self._taken.setdefault(name, []).extend(items)
+                is_in = True
+            elif not is_taken and name in self._beside:
+                self._take_beside(items, name)
+                is_in = True
+            if is_taken and name not in self._declared:
+                texts = None
+            for item in items:
                 if whole is not None:
                     whole.add(self.count, item)
                 text = item.get(TEXT) if isinstance(item, dict) else item or ""
                 if texts is not None and text is not None:
                     texts.add(self.count, text)
                 if isinstance(item, dict) and name in self._parents:
-                    self._walk(item, name + ".")
+                    self._walk(item, name + ".", is_in)
+
+    def _take_beside(self, items: Sequence[Any], name: str) -> None:
+        """Take what elements have beside their texts, which a declared column has: a place for each of them."""
+        maps = [item if isinstance(item, dict) else {} for item in items]
+        for key in dict.fromkeys(key for item in maps for key in item if key != TEXT):
+            own = f"{name}.{key}"
+            if own in self.lists:
+                self._taken.setdefault(own, []).extend(item.get(key) for item in maps)
+            elif own in self._declared:
+                self._take_beside([inner for item in maps if key in item for inner in tree.items_of(item[key])], own)
 
 
 def _grouped(rows: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_jobs.formats.xml.options import ATTRIBUTE_PREFIX, TEXT
+from spark_jobs.formats.xml.options import TEXT, attribute_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 @dataclass
@@ -29,25 +29,29 @@ class Element:
 
 
 def record(name: str, columns: Sequence[str]) -> Element:
-    """A record's element: `a.b` is `b` in `a`, all columns below `a` stand in one `a` where the first of them is.
+    """A record's element: `a.b` is `b` in `a`; `a`, and all columns below it, are one `a` where the first of them is.
 
-    `a` and `a.b` are two elements, for a column has text alone, and so are `a` and `a.#text`; attributes (`a.@c`) go to
-    the former.
+    `a` and `a.#text` are two elements, for an element has one text.
     """
     root = Element(name)
     holders = {"": root}
-    leaves: dict[str, Element] = {}
-    plain = {column for column in columns if not column.rpartition(".")[2].startswith((ATTRIBUTE_PREFIX, TEXT))}
+    plain = {column for column in columns if attribute_of(column)[1] is None and not _is_text(column)}
     for place, column in enumerate(columns):
-        path, _, last = column.rpartition(".")
-        if column in plain:
-            _leaf(column, holders, leaves).text = place
-        elif last == TEXT:
-            _holder(path, holders).text = place
+        path, attribute = attribute_of(column)
+        if attribute is not None:
+            _holder(path, holders).attributes.append((attribute, place))
+        elif column in plain:
+            _holder(column, holders).text = place
+        elif (path := column.removesuffix(TEXT).removesuffix(".")) in plain:
+            parent, _, own = path.rpartition(".")
+            _holder(parent, holders).children.append(Element(own, place))
         else:
-            element = _leaf(path, holders, leaves) if path in plain else _holder(path, holders)
-            element.attributes.append((last.removeprefix(ATTRIBUTE_PREFIX), place))
+            _holder(path, holders).text = place
     return root
+
+
+def _is_text(column: str) -> bool:
+    return column == TEXT or column.endswith(f".{TEXT}")
 
 
 def _holder(path: str, holders: dict[str, Element]) -> Element:
@@ -59,10 +63,19 @@ def _holder(path: str, holders: dict[str, Element]) -> Element:
     return holders[path]
 
 
-def _leaf(path: str, holders: dict[str, Element], leaves: dict[str, Element]) -> Element:
-    """The element of a column."""
-    if path not in leaves:
-        parent, _, name = path.rpartition(".")
-        leaves[path] = Element(name)
-        _holder(parent, holders).children.append(leaves[path])
-    return leaves[path]
+def places_in(element: Element) -> Iterator[int]:
+    """The columns of an element's attributes, and of all that stands in it."""
+    for _, place in element.attributes:
+        yield place
+    for child in element.children:
+        if child.text is not None:
+            yield child.text
+        yield from places_in(child)
+
+
+def repeated(element: Element) -> Iterator[Element]:
+    """The elements of which an array makes several: those in an element that are a column and have others in them."""
+    for child in element.children:
+        if child.text is not None and (child.attributes or child.children):
+            yield child
+        yield from repeated(child)

@@ -150,11 +150,20 @@ class FlatRecords:
     def _want(self, name: str, column: Column) -> None:
         """Names of elements may have points, too: `a.b` is `b` in `a`, or an element of that name."""
         parts = name.split(".")
-        for parents, last in _ways(parts) if len(parts) <= _MOST_PARTS else [(parts[:-1], parts[-1])]:
+        for parents, last in _ways(parts) if len(parts) <= _MOST_PARTS else [self._plain_way(name)]:
             element = self.record
             for parent in parents:
                 element = element.children.setdefault(parent, self._element())
             self._want_in(element, last, column, is_own=not parents)
+
+    def _plain_way(self, name: str) -> tuple[list[str], str]:
+        """The way to a name where only an attribute has points in its own."""
+        prefix = self._options.attribute_prefix
+        at = name.find(f".{prefix}") if prefix else name.rfind(".")
+        if prefix and name.startswith(prefix):
+            return [], name
+        at = at if at >= 0 else name.rfind(".")
+        return name[:at].split("."), name[at + 1 :]
 
     def _want_in(self, element: Wanted, name: str, column: Column, *, is_own: bool) -> None:
         prefix = self._options.attribute_prefix

@@ -108,12 +108,23 @@ class XmlWrite(Options):
 
     def name_problem(self, name: str) -> str | None:
         """`a.b` is the element `b` in `a`, `a.@b` an attribute of it, and `a.#text` its text."""
-        *parts, last = name.split(".")
-        if last == f"{ATTRIBUTE_PREFIX}{DECLARATION}":
+        path, attribute = attribute_of(name)
+        if attribute == DECLARATION:
             return f"'{name}' would declare a namespace, which is no attribute for who reads it"
-        if last != TEXT:
-            parts.append(last.removeprefix(ATTRIBUTE_PREFIX))
+        if attribute is None and path == TEXT:
+            return None
+        parts = path.removesuffix(f".{TEXT}").split(".") if path or attribute is None else []
+        if attribute is not None:
+            parts.append(attribute)
         return next((problem for part in parts if (problem := name_problem(part))), None)
+
+
+def attribute_of(column: str) -> tuple[str, str | None]:
+    """The element of a column, and its attribute that the column is, which may have points in its name."""
+    if column.startswith(ATTRIBUTE_PREFIX):
+        return "", column.removeprefix(ATTRIBUTE_PREFIX)
+    path, found, attribute = column.partition(f".{ATTRIBUTE_PREFIX}")
+    return path, attribute if found else None
 
 
 def name_problem(name: str) -> str | None:

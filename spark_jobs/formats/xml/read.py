@@ -14,6 +14,7 @@ from spark_jobs.formats import misread, names, reader, reading, splits
 from spark_jobs.formats.coerce import UnfitSection
 from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped, too_many
 from spark_jobs.formats.format import ArrayPath, FileColumns
+from spark_jobs.formats.names import Part
 from spark_jobs.formats.reading import SplitOutcome
 from spark_jobs.formats.xml import charset, columns, sections, tree
 from spark_jobs.formats.xml.document import Document, Piece, RecordWay, Way
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.columns import ScanPlan
     from spark_jobs.formats.format import Block, Reading, SourceColumn
-    from spark_jobs.formats.names import Part, Search
+    from spark_jobs.formats.names import Search
     from spark_jobs.formats.splits import Split
     from spark_jobs.formats.stretch import ByteStream
     from spark_jobs.formats.xml.document import Records
@@ -79,9 +80,26 @@ class XmlReader(reader.Reader):
         plans = [one.plan for one in looked if not one.is_nothing]
         _tell([one for one in looked if not one.is_nothing], tuple(declared), tracker)
         if on_unmapped is not OnUnmapped.DROP:
-            names.note_undeclared(tracker, self, plans, declared, search)
+            plans = self._note_undeclared(tracker, plans, declared, search)
         skipped = [one.plan.file.name for one in looked if one.is_nothing]
         return tracker.plan(tuple(plans), skipped, columns.WIDENED_TYPE)
+
+    def _note_undeclared(
+        self, tracker: ColumnTracker, plans: Sequence[FilePlan], declared: Sequence[str], search: Search
+    ) -> list[FilePlan]:
+        """Note the undeclared columns of all records; gives the plans that know which of them are arrays.
+
+        Raises:
+            FormatError: see `plan`.
+        """
+        parts = [Part(split, plans[split.file], tuple(declared)) for split in splits.plan(plans)]
+        ways = search(self, parts)
+        found = tree.Undeclared(declared, (way for of_part in ways for way in of_part))
+        for part, of_part in zip(parts, ways, strict=True):
+            for way in of_part:
+                if (name := found.column(way)) is not None:
+                    tracker.note_undeclared(part.file_plan.file.name, name)
+        return [replace(plan, arrays=found.arrays) for plan in plans]
 
     def _look(self, file: InputFile) -> _Looked:
         with changes.opened(file) as raw:
@@ -100,7 +118,7 @@ class XmlReader(reader.Reader):
         return found
 
     def names(self, parts: Sequence[Part]) -> list[tuple[str, ...]]:
-        """The undeclared names of each part's records in first-seen order."""
+        """The ways to the undeclared texts of each part's records in first-seen order; see `tree.Undeclared`."""
         found = []
         for part in parts:
             declared = frozenset(part.declared)
@@ -140,7 +158,7 @@ class XmlReader(reader.Reader):
 
     def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
         """The blocks of a file."""
-        found = columns.Columns(wanted, self.options, self.arrays)
+        found = columns.Columns(wanted, self.options, self.arrays, file_plan.arrays)
         document = Document(file_plan.file.name, RecordWay(self.options, found.records))
         unfinished = size = 0
         with self._opened(file_plan, outcome) as stream:

@@ -14,12 +14,14 @@ from spark_jobs.formats.xml.mixed import MixedText
 from spark_jobs.formats.xml.options import TEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from spark_jobs.formats.format import ArrayPath
     from spark_jobs.formats.xml.options import XmlRead
 
 Tree = dict[str, Any]
+#: Between the names of elements that lead to a text. No document has this character.
+STEP = "\x0c"
 
 
 class _Open:
@@ -108,23 +110,73 @@ def items_of(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else (value,)
 
 
-def undeclared(tree: Tree, declared: Collection[str], wholes: Collection[str] = (), prefix: str = "") -> Iterator[str]:
-    """The names of a record's texts that no declared column takes, in document order.
+def is_array(value: Any) -> bool:
+    """Whether a member is several elements of which some have attributes or elements."""
+    return isinstance(value, list) and any(isinstance(item, dict) for item in value)
+
+
+def undeclared(tree: Tree, declared: Collection[str], wholes: Collection[str] = (), way: str = "") -> Iterator[str]:
+    """The ways to a record's texts that no declared column takes, in document order; see `Undeclared`.
 
     A declared column has the text of its elements; one of `wholes` has all that is in them.
     """
     for key, value in tree.items():
-        name = prefix + key
+        here = f"{way}{STEP}{key}" if way else key
+        name = here.replace(STEP, ".")
         if name in wholes:
             continue
-        for item in items_of(value):
-            if not isinstance(item, dict):
-                if name not in declared and not (prefix and key == TEXT):
-                    yield name
-                continue
-            if TEXT in item and name not in declared:
-                yield name
-            yield from undeclared(item, declared, wholes, name + ".")
+        inner = _undeclared_in(items_of(value), name, here, declared, wholes)
+        if not is_array(value):
+            yield from inner
+        elif name in declared:
+            inside = list(inner)
+            yield from (here + STEP, *inside) if inside else ()
+        elif next(inner, None) is not None:
+            yield here + STEP
+
+
+def _undeclared_in(
+    items: Sequence[Any], name: str, here: str, declared: Collection[str], wholes: Collection[str]
+) -> Iterator[str]:
+    """The ways to what is in some elements of one name."""
+    for item in items:
+        if not isinstance(item, dict):
+            if name not in declared and not (STEP in here and name.endswith(f".{TEXT}")):
+                yield here
+            continue
+        if TEXT in item and name not in declared:
+            yield here
+        yield from undeclared({key: own for key, own in item.items() if key != TEXT}, declared, wholes, here)
+
+
+class Undeclared:
+    """The undeclared columns of a source, from the ways to its texts.
+
+    Elements that repeat within some record and have attributes or elements are an array of maps in all records. Where
+    a declared column has their text, what is beside it is an array with a place for each of them.
+
+    Args:
+        declared: the declared columns.
+        ways: the names around a text and its own, with `STEP` between them; with `STEP` behind, those of an array.
+    """
+
+    def __init__(self, declared: Collection[str], ways: Iterable[str]) -> None:
+        self._declared = frozenset(declared)
+        found = dict.fromkeys(way[:-1].replace(STEP, ".") for way in ways if way.endswith(STEP))
+        #: The names of arrays, and of declared columns with arrays beside their text.
+        self.arrays = tuple(found)
+        self._arrays = frozenset(found)
+
+    def column(self, way: str) -> str | None:
+        """The column of a text; None where it is a declared one."""
+        name = ""
+        is_beside = False
+        for part in way.removesuffix(STEP).split(STEP):
+            name = f"{name}.{part}" if name else part
+            if name not in self._declared and (is_beside or name in self._arrays):
+                return name
+            is_beside = name in self._declared and (is_beside or name in self._arrays)
+        return None if name in self._declared else name
 
 
 def present(tree: Tree, prefix: str = "") -> Iterator[str]:

@@ -19,22 +19,22 @@ from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.failure import Failure
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, encoding, format
-from spark_jobs.formats.xml import elements
+from spark_jobs.formats.xml import elements, inner
+from spark_jobs.formats.xml.options import TEXT, attribute_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spark_jobs.cxl.schema import Column, Schema
     from spark_jobs.formats.xml.elements import Element
     from spark_jobs.formats.xml.options import XmlWrite
 
-_ESCAPES = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&apos;"), ("\r", "&#13;"))
-#: What attributes would lose: their white space is blanks when they are read.
-_IN_ATTRIBUTES = (("\n", "&#10;"), ("\t", "&#9;"))
-#: Characters that no XML document has, in any spelling.
+#: The same for Arrow, which has a spelling of its own for characters beyond ASCII.
 _REFUSED = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x{fffe}\x{ffff}]"
 _NONCHARACTERS = ("\ufffe".encode(), "\uffff".encode())
 #: Kinds whose texts have nothing to escape.
 _PLAIN_KINDS = (Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.DATE, Kind.DATETIME)
-_MAP_HELP = "leave include_unmapped at true, or make it a scalar in CXL before the emit"
+_TEXT_HELP = "emit its text (`.to_string()`)"
 
 
 class XmlWriter:
@@ -47,6 +47,7 @@ class XmlWriter:
         self._preserve_nulls = preserve_nulls
         self._encoding = encoding.Encoding(options.encoding)
         self._record = elements.record(options.record_element, [column.name for column in schema.columns])
+        self._repeated = list(elements.repeated(self._record))
         start = f"{_declaration(options.encoding)}<{options.root_element}>"
         self.start = self._encoding.mark + self._encoding.encode(start)
         self.continued = self.start
@@ -57,6 +58,8 @@ class XmlWriter:
         """The bytes of a batch that has the writer's columns, in their order; with `ends` where its records end."""
         failures: dict[int, Failure] = {}
         texts = [_Texts(column, array, failures) for column, array in zip(self._columns, batch.columns, strict=True)]
+        for element in self._repeated:
+            self._refuse_beside(element, texts, batch.columns, failures)
         kept = pa.array([row for row in range(batch.num_rows) if row not in failures], pa.int64()) if failures else None
         if kept is not None:
             for text in texts:
@@ -66,6 +69,23 @@ class XmlWriter:
         moved = [RowFailure(rows[failed.row], failed.failure) for failed in encoded.failures]
         found = [*moved, *(RowFailure(row, failure) for row, failure in failures.items())]
         return replace(encoded, failures=sorted(found, key=lambda failed: failed.row))
+
+    def _refuse_beside(
+        self, element: Element, texts: list[_Texts], arrays: Sequence[pa.Array], failures: dict[int, Failure]
+    ) -> None:
+        """An array is several elements, and other columns do not say in which of them they are."""
+        assert element.text is not None
+        column = self._columns[element.text].name
+        rows = [row for row in texts[element.text].lists if row not in failures]
+        for place in elements.places_in(element) if rows else ():
+            array, other = arrays[place], self._columns[place].name
+            for row in rows:
+                if array[row].is_valid:
+                    detail = (
+                        f"column '{column}': an array of elements cannot be written as XML with '{other}' beside it"
+                    )
+                    help = f"leave one of them out, or put '{other}' into the array"
+                    failures.setdefault(row, Failure(f"{detail}; {help}", value=array[row].as_py(), field=column))
 
     def _bytes(self, texts: list[_Texts], rows: int, ends: bool) -> format.Encoded:
         if not rows:
@@ -103,8 +123,8 @@ class _Texts:
 
     def __init__(self, column: Column, array: pa.Array, failures: dict[int, Failure]) -> None:
         self._is_plain = column.type.kind in _PLAIN_KINDS
-        #: The values of lists, by row.
-        self.lists: dict[int, list[str]] = {}
+        #: The elements of lists, by row.
+        self.lists: dict[int, str] = {}
         if column.type.kind is Kind.STRING:
             self._texts = cast("pa.StringArray", array)
         elif column.type.is_dynamic or column.type.kind is Kind.ARRAY:
@@ -113,21 +133,31 @@ class _Texts:
             self._texts = cell_text.texts(array, column.type)
         if not self._is_plain:
             for row in _refused(self._texts):
-                failures.setdefault(row, _unwritable(column, self._texts[row].as_py()))
-            for row, items in self.lists.items():
-                if any(len(_refused(pa.array([item], pa.string()))) for item in items):
-                    failures.setdefault(row, _unwritable(column, "".join(items)))
+                text = self._texts[row].as_py()
+                failures.setdefault(row, _failure(column, inner.character_problem(text) or "", text))
 
     def _of_any_kind(self, column: Column, array: pa.Array, failures: dict[int, Failure]) -> pa.StringArray:
-        """Texts of values that carry their kind; a list is its JSON text, a map has no place in XML."""
-        for row, value in cell_text.containers(array, column.type).items():
-            if isinstance(value, list):
-                self.lists[row] = ["" if item is None else values.text_of(item) for item in value]
-            inner = value if isinstance(value, list) else (value,)
-            if any(isinstance(item, dict) for item in inner):
-                detail = f"column '{column.name}': a map cannot be written as XML; {_MAP_HELP}"
-                failures.setdefault(row, Failure(detail, value=values.json_text(value), field=column.name))
-        return cell_text.texts(array, column.type)
+        """Texts of values that carry their kind; a list is elements, and null here, a map has no place in XML."""
+        path, attribute = attribute_of(column.name)
+        name = path.rpartition(".")[2]
+        found = cell_text.containers(array, column.type)
+        for row, value in found.items():
+            try:
+                if isinstance(value, dict):
+                    where = f"write its members as columns (`{column.name}.name`), put it into an array"
+                    raise inner.Unwritable(f"a map cannot be written as XML; {where}, or {_TEXT_HELP}")
+                if attribute is not None or name == TEXT:
+                    what = "the text of an element" if attribute is None else "an attribute"
+                    raise inner.Unwritable(f"an array cannot be written as {what} of XML; {_TEXT_HELP}")
+                self.lists[row] = inner.elements(name, value)
+            except inner.Unwritable as problem:
+                failures.setdefault(row, _failure(column, str(problem), values.json_text(value)))
+        texts = cell_text.texts(array, column.type)
+        if not found:
+            return texts
+        is_list = np.zeros(len(array), dtype=np.bool_)
+        is_list[list(found)] = True
+        return cast("pa.StringArray", pc.if_else(pa.array(is_list), None, texts))
 
     def take(self, rows: pa.Int64Array) -> None:
         """Keep some rows, ascending."""
@@ -139,7 +169,7 @@ class _Texts:
         part = object.__new__(_Texts)
         part._is_plain, part._texts = self._is_plain, self._texts.slice(start, length)
         last = start + len(part._texts)
-        part.lists = {row - start: items for row, items in self.lists.items() if start <= row < last}
+        part.lists = {row - start: found for row, found in self.lists.items() if start <= row < last}
         return part
 
     def escaped(self, *, in_attribute: bool = False) -> pa.StringArray:
@@ -152,7 +182,8 @@ class _Texts:
 def escaped(texts: pa.StringArray, *, in_attribute: bool = False) -> pa.StringArray:
     """Texts as they stand between tags, or between quotes."""
     data = cell_text.characters(texts)
-    for character, reference in _ESCAPES + (_IN_ATTRIBUTES if in_attribute else ()):
+    escapes = inner.ESCAPES | inner.IN_ATTRIBUTES if in_attribute else inner.ESCAPES
+    for character, reference in escapes.items():
         if data.find(character.encode()) >= 0:
             texts = pc.replace_substring(texts, character, reference)
     return texts
@@ -169,10 +200,8 @@ def _refused(texts: pa.StringArray) -> list[int]:
     return found
 
 
-def _unwritable(column: Column, text: str) -> Failure:
-    character = next((c for c in text if (c < " " and c not in "\t\n\r") or c in "\ufffe\uffff"), "")
-    detail = f"column '{column.name}': the character U+{ord(character or ' '):04X} cannot be written as XML"
-    return Failure(detail, value=text, field=column.name)
+def _failure(column: Column, problem: str, value: str) -> Failure:
+    return Failure(f"column '{column.name}': {problem}", value=value, field=column.name)
 
 
 class _Lines:
@@ -192,9 +221,9 @@ class _Lines:
     def of(self, record: Element) -> pa.StringArray:
         """The records."""
         attributes = [self._attribute(name, place) for name, place in record.attributes]
-        inner = [part for child in record.children for part in self._parts(child)]
+        children = [part for child in record.children for part in self._parts(child)]
         own: list[Any] = [] if record.text is None else [self._texts[record.text].escaped()]
-        parts = [f"<{record.name}", *attributes, ">", *own, *inner, f"</{record.name}>"]
+        parts = [f"<{record.name}", *attributes, ">", *own, *children, f"</{record.name}>"]
         return self._joined(parts)
 
     def _joined(self, parts: list[Any]) -> pa.StringArray:
@@ -228,14 +257,14 @@ class _Lines:
         whole = pc.if_else(pc.equal(text, ""), empty, whole)
         if self._preserve_nulls:
             whole = pc.fill_null(whole, empty)
-        return [_with_lists(name, column.lists, whole) if column.lists else whole]
+        return [_with_lists(column.lists, whole) if column.lists else whole]
 
-    def _around(self, name: str, inner: list[Any]) -> list[Any]:
+    def _around(self, name: str, children: list[Any]) -> list[Any]:
         """An element around others; it is left out where all of them are."""
-        if any(isinstance(part, str) for part in inner):
+        if any(isinstance(part, str) for part in children):
             # A constant is a tag of an element that is always there.
-            return [f"<{name}>", *inner, f"</{name}>"]
-        text = self._joined(["", *inner])
+            return [f"<{name}>", *children, f"</{name}>"]
+        text = self._joined(["", *children])
         return [pc.binary_join_element_wise(f"<{name}>", _none_if_empty(text), f"</{name}>", "")]
 
     def _attribute(self, name: str, place: int) -> pa.Array:
@@ -246,31 +275,32 @@ class _Lines:
     def _with_attributes(self, element: Element) -> pa.Array:
         """An element with attributes, or with both text and elements; left out where there is nothing of it."""
         attributes = self._joined(["", *(self._attribute(name, place) for name, place in element.attributes)])
-        inner = [part for child in element.children for part in self._parts(child)]
+        parts = [part for child in element.children for part in self._parts(child)]
         is_there: Any = pc.not_equal(attributes, "")
         if element.text is not None:
             own = self._texts[element.text].escaped()
-            inner = [own, *inner]
+            parts = [own, *parts]
             is_there = pc.or_(is_there, pc.is_valid(own))
-        content = self._joined(["", *inner])
+        content = self._joined(["", *parts])
         is_there = pc.or_(is_there, pc.not_equal(content, ""))
         full = pc.binary_join_element_wise(f"<{element.name}", attributes, ">", content, f"</{element.name}>", "")
         bare = pc.binary_join_element_wise(f"<{element.name}", attributes, "/>", "")
         whole = pc.if_else(pc.equal(content, ""), bare, full)
-        return whole if self._preserve_nulls else pc.if_else(is_there, whole, None)
+        whole = whole if self._preserve_nulls else pc.if_else(is_there, whole, None)
+        lists = self._texts[element.text].lists if element.text is not None else {}
+        return _with_lists(lists, whole) if lists else whole
 
 
 def _none_if_empty(text: pa.StringArray) -> pa.Array:
     return pc.if_else(pc.equal(text, ""), None, text)
 
 
-def _with_lists(name: str, lists: dict[int, list[str]], whole: pa.Array) -> pa.StringArray:
-    """Elements with those of lists in their places: one for each value (decision 29); none of an empty list."""
-    found = whole.to_pylist()
-    for row, items in lists.items():
-        texts = escaped(pa.array(items, pa.string())).to_pylist()
-        found[row] = "".join(f"<{name}>{text}</{name}>" if text else f"<{name}/>" for text in texts) or None
-    return pa.array(found, pa.string())
+def _with_lists(lists: dict[int, str], whole: pa.Array) -> pa.StringArray:
+    """Elements with those of lists in their places: one for each value; none of an empty one."""
+    is_list = np.zeros(len(whole), dtype=np.bool_)
+    is_list[list(lists)] = True
+    found = pa.array([text or None for text in lists.values()], pa.string())
+    return cast("pa.StringArray", pc.replace_with_mask(whole, pa.array(is_list), found))
 
 
 def open_writer(

@@ -153,11 +153,93 @@ def test_several_elements_of_one_name_are_an_array(tmp_path: Path) -> None:
     ]
     got = read_xml(tmp_path / "in.xml", text, {"t": types.STRING})
     assert got.records == [
-        {"t": '["x",null,"y"]', "$widened.l.k": ["1", "3"], "$widened.l": "own", "$widened.l.@a": "2"},
-        {"t": "z", "$widened.l.k": None, "$widened.l": None, "$widened.l.@a": None},
+        {"t": '["x",null,"y"]', "$widened.l": [{"k": "1"}, {"#text": "own", "@a": "2", "k": "3"}]},
+        {"t": "z", "$widened.l": None},
     ]
     assert [value for _, _, value, *_ in read_xml(tmp_path / "in.xml", text, {"l.k": types.INT}).failures] == [
         '["1","3"]'
+    ]
+
+
+LINES = "<line><qty>1</qty></line><line sku='B'><qty>2</qty><note>n2</note></line>"
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+@pytest.mark.parametrize("block_bytes", [200, 1 << 22])
+def test_elements_that_repeat_somewhere_are_an_array_of_maps_in_all_records(
+    is_last: bool, block_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever they do, and wherever blocks end: what is one element is an array of one."""
+    monkeypatch.setattr(document, "_FIRST_BYTES", 100)
+    one, none = "<r><a>1</a><line sku='A'><qty>7</qty></line></r>", "<r><a>2</a></r>"
+    lines = [one] * 300 + [none] * 300
+    lines.insert(len(lines) * is_last, f"<r>{LINES}</r>")
+    lines.append("<r><line>text</line></r>")
+    got = read_xml(tmp_path / "in.xml", rows("\n".join(lines)), {"a": types.INT}, block_bytes=block_bytes)
+    several = {"a": None, "$widened.line": [{"qty": "1"}, {"@sku": "B", "qty": "2", "note": "n2"}]}
+    alone = [{"a": 1, "$widened.line": [{"@sku": "A", "qty": "7"}]}] * 300 + [{"a": 2, "$widened.line": None}] * 300
+    alone.insert(len(alone) * is_last, several)
+    assert got.records == [*alone, {"a": None, "$widened.line": ["text"]}]
+
+
+def test_a_file_that_has_elements_once_gives_arrays_where_another_repeats_them(tmp_path: Path) -> None:
+    (tmp_path / "a.xml").write_text(rows("<r><p><line sku='A'/></p></r>"))
+    (tmp_path / "b.xml").write_text(rows(f"<r><p><n>1</n>{LINES}</p></r>"))
+    inputs = [files.describe(str(tmp_path / name), name) for name in ("a.xml", "b.xml")]
+    scan = XmlReader(ROWS).plan((), inputs)
+    assert scan.widened == ("p.line", "p.n")
+    wanted = Reading((), scan.widened)
+    splits_of = splits.plan(scan.files)
+    found = [
+        values.decode(row["$widened.p.line"])
+        for split in splits_of
+        for block in XmlReader(ROWS).read(split, scan.files[split.file], wanted, reading.SplitOutcome())
+        for row in block.batch.to_pylist()
+    ]
+    assert found == [[{"@sku": "A"}], [{"qty": "1"}, {"@sku": "B", "qty": "2", "note": "n2"}]]
+
+
+def test_an_array_has_all_that_is_in_its_elements(tmp_path: Path) -> None:
+    text = "<r><l><m k='1'/><m>2</m><x/></l><l> own <m><m/></m></l><l/><t>1</t><t>2</t></r><r><l><m>3</m></l></r>"
+    got = read_xml(tmp_path / "in.xml", rows(text), {})
+    assert got.records == [
+        {
+            "$widened.l": [{"m": [{"@k": "1"}, "2"], "x": None}, {"#text": "own", "m": {"m": None}}, None],
+            "$widened.t": ["1", "2"],
+        },
+        {"$widened.l": [{"m": "3"}], "$widened.t": None},
+    ]
+
+
+@pytest.mark.parametrize("more", [{}, {"z": types.MAP}])
+def test_declared_columns_keep_their_texts_beside_an_array(more: Columns, tmp_path: Path) -> None:
+    text = rows(f"<r>{LINES}</r><r><line><qty>5</qty></line></r>")
+    got = read_xml(tmp_path / "in.xml", text, {"line.qty": types.ARRAY, **more})
+    assert [record["line.qty"] for record in got.records] == [["1", "2"], ["5"]]
+    assert [record["$widened.line"] for record in got.records] == [
+        [{"qty": "1"}, {"@sku": "B", "qty": "2", "note": "n2"}],
+        [{"qty": "5"}],
+    ]
+    only = {"line.qty": types.ARRAY, "line.@sku": types.STRING, "line.note": types.STRING, **more}
+    got = read_xml(tmp_path / "in.xml", text, only)
+    assert [name for name in got.records[0] if name.startswith("$")] == []
+
+
+def test_beside_a_declared_text_there_is_a_place_for_each_element(tmp_path: Path) -> None:
+    text = rows(
+        "<r><n lang='e'>A</n><n>B</n><n lang='d'><x><y>1</y></x><s q='3'>t</s></n></r><r><n lang='f'>C</n></r><r/>"
+    )
+    got = read_xml(tmp_path / "in.xml", text, {"n": types.STRING, "n.s": types.STRING})
+    assert got.records == [
+        {
+            "n": '["A","B"]',
+            "n.s": "t",
+            "$widened.n.@lang": ["e", None, "d"],
+            "$widened.n.x": [None, None, {"y": "1"}],
+            "$widened.n.s.@q": ["3"],
+        },
+        {"n": "C", "n.s": None, "$widened.n.@lang": ["f"], "$widened.n.x": None, "$widened.n.s.@q": None},
+        {"n": None, "n.s": None, "$widened.n.@lang": None, "$widened.n.x": None, "$widened.n.s.@q": None},
     ]
 
 

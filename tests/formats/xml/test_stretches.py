@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs.cxl import types
+from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.xml import columns, document, quick
 from spark_jobs.formats.xml.options import Namespaces, XmlRead
 from spark_jobs.formats.xml.shapes import Shapes
@@ -120,14 +121,16 @@ def told(path: Path, data: bytes, options: XmlRead, **wanted: Any) -> Any:
 def test_stretches_are_read_as_expat_reads_them(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
     data = made(chance)
+    # Undeclared elements that repeat and have elements are arrays, which nothing but Expat reads.
+    unmapped = chance.choice([OnUnmapped.DROP, OnUnmapped.AUTO_WIDEN])
     options = XmlRead(chance.choice(["d/r", "/d/r"]), namespace_handling=chance.choice(list(Namespaces)))
     with monkeypatch.context() as alone:
         alone.setattr(columns.Columns, "stretch", lambda *_: None)
         alone.setattr(Shapes, "new", lambda *_: None)
-        expected = told(tmp_path / "in.xml", data, options)
+        expected = told(tmp_path / "in.xml", data, options, on_unmapped=unmapped)
     monkeypatch.setattr(document, "_FIRST_BYTES", chance.choice([20, 100]))
     for size in (60, 500, 1 << 20):
-        assert told(tmp_path / "in.xml", data, options, block_bytes=size) == expected
+        assert told(tmp_path / "in.xml", data, options, block_bytes=size, on_unmapped=unmapped) == expected
 
 
 def test_regular_records_are_read_in_stretches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

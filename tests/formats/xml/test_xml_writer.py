@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+import re
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
+from xml.sax.saxutils import escape
 
 import pyarrow as pa
 import pytest
@@ -12,11 +15,14 @@ from hypothesis import strategies as st
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.formats import registry
+from spark_jobs.formats.json.options import JsonWrite
+from spark_jobs.formats.xml import inner
 from spark_jobs.formats.xml.options import XmlRead, XmlWrite
 from spark_jobs.formats.xml.write import XmlWriter
 from tests.formats.xml.test_reading_xml import read_xml
 
 if TYPE_CHECKING:
+    import random
     from pathlib import Path
 
     from spark_jobs.formats.format import Encoded
@@ -43,7 +49,11 @@ def records(table: Table, **wanted: bool) -> str:
     ElementTree.fromstring(data)
     assert encoded.failures == []
     return (
-        data.decode().removeprefix("<Root><Record>").removesuffix("</Record></Root>").replace("</Record><Record>", "|")
+        data.decode()
+        .removeprefix("<Root><Record")
+        .removeprefix(">")
+        .removesuffix("</Record></Root>")
+        .replace("</Record><Record>", "|")
     )
 
 
@@ -76,7 +86,7 @@ def test_dotted_names_nest_and_attributes_belong_to_their_element() -> None:
     }
     data, _ = write(table)
     assert data.decode() == (
-        '<Root><Record id="7">own<a><x>1</x><b><y>u</y></b></a><n>5</n><p cur="&lt;&#10;">1.5</p><a>t</a></Record>'
+        '<Root><Record id="7">own<a>t<x>1</x><b><y>u</y></b></a><n>5</n><p cur="&lt;&#10;">1.5</p></Record>'
         '<Record><a><b><y/></b></a><n>5</n><q r="1"/></Record>'
         "<Record><n>5</n><p>2</p><q><s>2</s></q></Record></Root>"
     )
@@ -96,6 +106,76 @@ def test_an_empty_array_is_no_element_where_nulls_are_kept() -> None:
 def test_arrays_are_repeated_elements() -> None:
     table: Table = {"t": (types.ARRAY, [["a&", None, 1, [2]], [], None]), "u": (types.ANY, ["x", ["y"], None])}
     assert records(table) == "<t>a&amp;</t><t/><t>1</t><t>[2]</t><u>x</u>|<u>y</u>|"
+
+
+def test_an_array_of_maps_is_an_element_for_each() -> None:
+    maps = [{"@a": "<\n", "@n": None, "#text": "t&", "b": None, "c": ["1", {"@d.e": 2.0}, ""], "f": {}}, "x", None, {}]
+    table: Table = {
+        "p.l": (types.ANY, [maps, [{"q": True}], None, "text"]),
+        "p.l.@k": (types.STRING, [None, None, "v", None]),
+        "p.l.m": (types.INT, [None, None, 1, 2]),
+        "z": (types.ARRAY, [[{"y": {"x": [1, 2]}}], [], [{"e": []}], None]),
+    }
+    first = '<p><l a="&lt;&#10;">t&amp;<b/><c>1</c><c d.e="2"/><c/><f/></l><l>x</l><l/><l/></p>'
+    first += "<z><y><x>1</x><x>2</x></y></z>"
+    rest = '<p><l><q>true</q></l></p>|<p><l k="v"><m>1</m></l></p><z/>|<p><l>text<m>2</m></l></p>'
+    assert records(table) == f"{first}|{rest}"
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "problem"),
+    [
+        ("l", {"a": 1}, r"a map cannot be written as XML; write its members as columns \(`l.name`\)"),
+        ("l", [{"a b": 1}], "'a b' is no name of XML"),
+        ("l", [{"n:a": 1}], "'n:a' has a colon"),
+        ("l", [{"@xmlns": "u"}], "would declare a namespace"),
+        ("l", [{"@": 1}], "'' is no name of XML"),
+        ("l", [{"@a": {"b": 1}}], "a map cannot be written as `@a`"),
+        ("l", [{"#text": [1]}], "an array cannot be written as `#text`"),
+        ("l", [{"a": "\0"}], r"the character U\+0000"),
+        ("l", [{"@a": "\uffff"}], r"the character U\+FFFF"),
+        ("l", [1, [{"a": 1}]], "a map in an array of an array"),
+        ("l", [{"a": [[{"b": 1}]]}], "a map in an array of an array"),
+        ("@l", ["a", "b"], r"an array cannot be written as an attribute of XML; emit its text \(`.to_string\(\)`\)"),
+        ("m.@l", [{"a": 1}], "an array cannot be written as an attribute"),
+        ("m.#text", ["a"], "an array cannot be written as the text of an element"),
+    ],
+)
+def test_what_has_no_place_in_an_element_is_an_error_of_its_record(column: str, value: Any, problem: str) -> None:
+    data, encoded = write({column: (types.ANY, ["1", value, "2"]), "z": (types.INT, [1, 2, 3])})
+    (failed,) = encoded.failures
+    assert (failed.row, failed.failure.field, failed.failure.value) == (1, column, values.json_text(value))
+    assert failed.failure.detail.startswith(f"column '{column}': ")
+    assert re.search(problem, failed.failure.detail)
+    assert data.count(b"<Record") == 2
+
+
+def test_maps_that_stand_in_each_other_without_end_are_refused() -> None:
+    deep: Any = "x"
+    for _ in range(256):
+        deep = {"a": deep}
+    with pytest.raises(inner.Unwritable, match="more than 256 levels deep"):
+        inner.elements("l", [deep])
+
+
+@pytest.mark.parametrize("beside", ["l.@a", "l.b", "l.b.c.@d"])
+def test_an_array_with_another_column_in_its_element_is_an_error_of_its_record(beside: str) -> None:
+    """Which of the elements it belongs to is not told."""
+    table: Table = {"l": (types.ANY, [["x", "y"], ["x", "y"], "x"]), beside: (types.STRING, ["1", None, "2"])}
+    data, encoded = write(table)
+    (failed,) = encoded.failures
+    assert (failed.row, failed.failure.field) == (0, "l")
+    assert f"an array of elements cannot be written as XML with '{beside}' beside it" in failed.failure.detail
+    assert data.startswith(b"<Root><Record><l>x</l><l>y</l></Record>")
+
+
+def test_attributes_have_names_with_points(tmp_path: Path) -> None:
+    columns = {"@name.common": types.STRING, "a.@b.c": types.STRING, "a.@x.y.z.u.v.w.t": types.STRING}
+    table: Table = {name: (static, [name]) for name, static in columns.items()}
+    assert records(table) == ' name.common="@name.common"><a b.c="a.@b.c" x.y.z.u.v.w.t="a.@x.y.z.u.v.w.t"/>'
+    data, _ = write(table)
+    got = read_xml(tmp_path / "in.xml", data, columns, XmlRead("Root/Record"))
+    assert got.records == [{name: name for name in columns}]
 
 
 def test_what_xml_cannot_hold_is_an_error_of_its_record() -> None:
@@ -139,7 +219,9 @@ def test_without_records_or_columns_it_is_a_document() -> None:
     ("name", "problem"),
     [
         ("a b", "no name of XML"), ("1a", "no name of XML"), ("a..b", "no name of XML"), ("f:n", "has a colon"),
-        ("a.@", "no name of XML"), ("", "no name of XML"), ("a.#text.b", "no name of XML"), ("@a.b", "no name of XML"),
+        ("a.@", "no name of XML"), ("", "no name of XML"), ("a.#text.b", "no name of XML"), ("@a.b", None),
+        ("a.@b.c", None), ("a.b.@c.d", None), ("@a.@b", "no name of XML"),
+        ("@", "no name of XML"), ("@.a", "no name of XML"),
         ("@xmlns", "would declare a namespace"), ("a.@xmlns", "would declare a namespace"), ("xmlns", None),
         ("a", None), ("é.ñ-1", None), ("@id", None), ("a.@b", None), ("#text", None), ("a.#text", None),
     ],
@@ -194,3 +276,51 @@ def test_text_before_a_child_is_blank_by_the_rules_of_xml(text: str, tmp_path: P
     assert read_xml(tmp_path / "in.xml", written, columns, XmlRead("Root/Record")).records == [
         {"#text": text, "p.q": 0}
     ]
+
+
+NAMES = st.sampled_from(["a", "b", "c.d", "é"])
+PARTS = st.recursive(
+    st.none() | TEXTS.filter(bool),
+    lambda cells: st.dictionaries(NAMES, cells | st.lists(cells, min_size=2, max_size=3), min_size=1, max_size=3),
+    max_leaves=6,
+)
+
+
+def written_as(name: str, value: Any, chance: random.Random) -> str:
+    """Some element, with attributes here and there."""
+    if isinstance(value, list):
+        return "".join(written_as(name, item, chance) for item in value)
+    told = "".join(f' {key}="{chance.choice(["", "1", "é &amp;"])}"' for key in "kl" if chance.random() < 0.2)
+    if not isinstance(value, dict):
+        return f"<{name}{told}>{escape(value or '', {chr(13): '&#13;'})}</{name}>"
+    content = "".join(written_as(key, item, chance) for key, item in value.items())
+    return f"<{name}{told}>{chance.choice(['', '', 'own '])}{content}</{name}>"
+
+
+@given(trees=st.lists(PARTS.filter(bool), max_size=5), chance=st.randoms(use_true_random=False))
+def test_undeclared_content_is_the_same_after_it_was_written_and_read_again(
+    trees: list[Any], chance: random.Random, tmp_path: Path
+) -> None:
+    """As XML, and as JSON by way of its objects."""
+    text = f"<d>{''.join(written_as('r', tree, chance) for tree in trees)}</d>"
+    first = read_xml(tmp_path / "in.xml", text, {}, XmlRead("d/r"))
+    names = [name.removeprefix("$widened.") for name in (first.records or [{}])[0]]
+    table: Table = {name: (types.ANY, [record[f"$widened.{name}"] for record in first.records]) for name in names}
+    data, encoded = write(table)
+    # What had the same attribute or text in two places has no place again.
+    assert encoded.failures == []
+    again = read_xml(tmp_path / "in.xml", data, {}, XmlRead("Root/Record"))
+    assert again.count == first.count
+    for old, new in zip(first.records, again.records, strict=True):
+        assert {key: value for key, value in old.items() if value is not None} == {
+            key: value for key, value in new.items() if value is not None
+        }, (text, data)
+    schema = Schema(tuple(Column(name, types.ANY) for name in names))
+    batch = pa.RecordBatch.from_arrays([values.to_arrow(cells, types.ANY) for _, cells in table.values()], names=names)
+    if names:
+        json_writer = registry.named("json").writer(schema, JsonWrite())
+        read_again = json.loads(json_writer.start + bytes(json_writer.encode(batch).data) + json_writer.end)
+        assert read_again == [
+            {name: cells[row] for name, (_, cells) in table.items() if cells[row] is not None}
+            for row in range(first.count)
+        ]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from spark_jobs.formats.edi.settings import Trailers
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from spark_jobs.formats.edi.segments import Signs
 
@@ -58,6 +59,8 @@ class Envelope(ABC):
     #: The sections of `$doc` that the levels below the interchange are.
     levels: ClassVar[tuple[str, ...]] = ()
 
+    #: Segments whose last element may hold any sign, and the number of the one that says how long it is.
+    sized: ClassVar[Mapping[bytes, int]] = MappingProxyType({})
     #: What tags look like, and how messages say so.
     tag: ClassVar[re.Pattern[bytes]]
     tags: ClassVar[str]

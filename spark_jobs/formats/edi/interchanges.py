@@ -157,7 +157,7 @@ class InterchangeReader(reader.Reader):
             if how.wrap is not None:
                 part = how.stream(stream, file_plan.data_start)
             most, envelope = self.options.max_elements, self.envelope()
-            text = InterchangeFile(part, file_plan.data_start, envelope, most, wanted.block_bytes)
+            text = InterchangeFile(part, file_plan.data_start, envelope, most, wanted.block_bytes, how.charset)
             documents = Documents(wanted, envelope)
             warned = 0
             try:

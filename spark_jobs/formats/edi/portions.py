@@ -7,10 +7,12 @@ delimiters change, the rest of what was found is thrown away and found again.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from spark_jobs.formats import encoding
 from spark_jobs.formats.edi import segments
 from spark_jobs.formats.edi.envelope import HEAD_BYTES, Broken, Message
 
@@ -117,8 +119,19 @@ class Window:
 class InterchangeFile:
     """A file that is taken apart."""
 
-    def __init__(self, stream: ByteStream, offset: int, envelope: Envelope, most_elements: int, window: int) -> None:
+    def __init__(
+        self,
+        stream: ByteStream,
+        offset: int,
+        envelope: Envelope,
+        most_elements: int,
+        window: int,
+        charset: str = "utf-8",
+    ) -> None:
         self._bytes = Window(stream, offset)
+        self._charset = charset
+        self._find = partial(segments.find, sized=envelope.sized, wide=not encoding.is_utf8(charset))
+        self._sized = {segments.code(tag.decode()): number for tag, number in envelope.sized.items()}
         self._envelope = envelope
         self._most_elements = most_elements
         self._codes = np.array([segments.code(tag) for tag in envelope.services], dtype=np.int64)
@@ -143,7 +156,7 @@ class InterchangeFile:
                     break
                 signs = self._begin(head)
             data = self._bytes.look(size)
-            found = segments.find(data, signs)
+            found = self._find(data, signs)
             if not len(found):
                 size = self._grown(data, found, size)
                 continue
@@ -151,7 +164,7 @@ class InterchangeFile:
             if place == 0:
                 raise self._here("the segment is no text of the encoding of the file", int(found.starts[0]))
             if place is not None:
-                found = segments.find(data[: found.behind[place - 1]], signs)
+                found = self._find(data[: found.behind[place - 1]], signs)
             portion, problem, count = self._walk(found, signs)
             yield portion
             if problem is not None:
@@ -276,7 +289,19 @@ class InterchangeFile:
                     wrong.append((place, f"{_NO_TAG} {self._envelope.tags}, and no {_shown(found, place)}"))
                 else:
                     wrong.append((place, why.format(found.counts[place], most)))
+        if self._sized:
+            wrong += self._wrong_sizes(found)
         return min(wrong, key=lambda each: each[0], default=None)
+
+    def _wrong_sizes(self, found: Segments) -> list[tuple[int, str]]:
+        """The first segment whose last element is not as long as it says."""
+        for place in np.flatnonzero(np.isin(found.codes, list(self._sized))).tolist():
+            number = self._sized[int(found.codes[place])]
+            said, text = (found.column(at, np.array([place]))[0].as_py() or "" for at in (number, number + 1))
+            size = len(text.encode(self._charset, "replace"))
+            if not said.isdecimal() or int(said[:18]) != size or found.counts[place] > number + 1:
+                return [(place, f"element {number} says that {said or 'no'} bytes follow, but there are {size}")]
+        return []
 
     def _has_no_tag(self, found: Segments) -> Mask:
         """Which segments begin with something else than a tag."""

@@ -8,7 +8,9 @@ is.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,11 +19,15 @@ import pyarrow as pa
 from spark_jobs.formats import cell_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     Places = np.ndarray[tuple[int], np.dtype[np.int64]]
     Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
+#: What stands before an element whose length is said is no longer.
+_MOST_BEFORE = 64
+#: Longer white space is passed over segment by segment, in stretches of so many bytes.
+_MOST_STEPS, _STEP_BYTES = 16, 1 << 16
 #: A longer segment has no end: its file is broken, or has another terminator (spec/formats.md 7.1).
 MOST_SEGMENT_BYTES = 65_536
 #: Tags have no more bytes.
@@ -89,14 +95,29 @@ def code(tag: str) -> int:
     return int.from_bytes(tag.encode(), "big")
 
 
-def find(data: bytes, signs: Signs) -> Segments:
-    """The whole segments of some bytes, which begin with one; those behind the last terminator are left."""
+def find(
+    data: bytes, signs: Signs, sized: Mapping[bytes, int] = MappingProxyType({}), *, wide: bool = False
+) -> Segments:
+    """The whole segments of some bytes, which begin with one; those behind the last terminator are left.
+
+    Args:
+        data: the bytes.
+        signs: what takes them apart.
+        sized: by their tags, segments whose last element may hold any sign, since the one that has this number says how
+            long it is.
+        wide: whether it does so in characters, for they were bytes in the encoding of the file.
+    """
     size = len(data)
     characters = np.frombuffer(data, dtype=np.uint8)
     is_end = characters == signs.terminator
     is_between = characters == signs.element
     releases = _releases(data, characters, signs)
     released = releases[releases + 1 < size] + 1
+    if any(tag + bytes([signs.element]) in data for tag in sized):
+        held, cut = _held(data, signs, sized, wide=wide)
+        released = np.sort(np.concatenate([released, held]))
+        if cut is not None:
+            is_end[cut:] = False
     is_end[released] = False
     is_between[released] = False
     ends = np.flatnonzero(is_end)
@@ -105,8 +126,9 @@ def find(data: bytes, signs: Signs) -> Segments:
     is_kept = ~(is_end | is_between)
     is_kept[releases[releases < size]] = False
     starts = np.concatenate([[0], ends[:-1] + 1]) if size else ends
-    starts = _begun(characters, is_kept, starts)
-    stops = _ended(characters, is_kept, released[released < size], starts, ends)
+    white, line_ends = (bytes(set(some) - {signs.element, signs.terminator}) for some in (WHITE, LINE_ENDS))
+    starts = _begun(data, characters, is_kept, starts, white)
+    stops = _ended(data, characters, is_kept, released[released < size], starts, ends, line_ends)
     behind = ends + 1
     if signs.terminator in LINE_ENDS:
         # Blank lines are no segments where lines are.
@@ -114,6 +136,35 @@ def find(data: bytes, signs: Signs) -> Segments:
         is_end[ends[is_blank]] = False
         starts, behind = starts[~is_blank], behind[~is_blank]
     return _taken_apart(characters, is_kept, is_end | is_between, starts, behind, size)
+
+
+def _held(data: bytes, signs: Signs, sized: Mapping[bytes, int], *, wide: bool) -> tuple[Places, int | None]:
+    """The bytes of elements whose length is said, and where one begins that is not whole."""
+    separator, found = bytes([signs.element]), [np.empty(0, dtype=np.int64)]
+    begins = re.compile(b"(?:%s)%s" % (b"|".join(map(re.escape, sized)), re.escape(separator)))
+    at = 0
+    while (one := begins.search(data, at)) is not None:
+        at = one.end()
+        before = one.start()
+        while before and data[before - 1] in WHITE and data[before - 1] != signs.terminator:
+            before -= 1
+        pieces = data[at : at + _MOST_BEFORE].split(separator, sized[one[0][: -len(separator)]])
+        size = pieces[-2] if len(pieces) > 1 else b""
+        if (before and data[before - 1] != signs.terminator) or not size.isdigit() or len(pieces) <= sized[one[0][:-1]]:
+            continue
+        if any(signs.terminator in piece for piece in pieces[:-1]) or int(size) > MOST_SEGMENT_BYTES:
+            continue
+        start = at + sum(len(piece) + 1 for piece in pieces[:-1])
+        end = start + int(size)
+        if wide:
+            text = data[start : start + 4 * int(size)].decode("utf-8", "surrogateescape")[: int(size)]
+            end = start + len(text.encode("utf-8", "surrogateescape")) + int(size) - len(text)
+        if end >= len(data):
+            return np.concatenate(found), start
+        if data[end] == signs.terminator:
+            found.append(np.arange(start, end))
+            at = end
+    return np.concatenate(found), None
 
 
 def _taken_apart(
@@ -154,35 +205,54 @@ def _releases(data: bytes, characters: np.ndarray, signs: Signs) -> Places:
     return found
 
 
-def _begun(characters: np.ndarray, is_kept: Mask, starts: Places) -> Places:
+def _begun(data: bytes, characters: np.ndarray, is_kept: Mask, starts: Places, white: bytes) -> Places:
     """Where segments begin behind the white space before them, which is no longer kept."""
-    if not len(starts) or not (_is_among(characters[starts], WHITE) & is_kept[starts]).any():
-        return starts
-    places, runs, after = _runs(_is_among(characters, WHITE) & is_kept)
-    at = np.minimum(np.searchsorted(runs, starts), len(runs) - 1)
-    is_before = runs[at] == starts
-    is_leading = np.zeros(len(runs), dtype=np.bool_)
-    is_leading[at[is_before]] = True
-    is_kept[places[np.repeat(is_leading, after - runs)]] = False
-    return np.where(is_before, after[at], starts)
+    starts = starts.copy()
+    left = np.arange(len(starts))
+    for _ in range(_MOST_STEPS):
+        left = left[_is_among(characters[starts[left]], white)]
+        if not len(left):
+            return starts
+        is_kept[starts[left]] = False
+        starts[left] += 1
+    for place in left.tolist():
+        begin = int(starts[place])
+        end = begin
+        while not data[end : end + _STEP_BYTES].lstrip(white):
+            end += _STEP_BYTES
+        end += len(piece := data[end : end + _STEP_BYTES]) - len(piece.lstrip(white))
+        is_kept[begin:end] = False
+        starts[place] = end
+    return starts
 
 
-def _ended(characters: np.ndarray, is_kept: Mask, released: Places, starts: Places, ends: Places) -> Places:
+def _ended(
+    data: bytes, characters: np.ndarray, is_kept: Mask, released: Places, starts: Places, ends: Places, line_ends: bytes
+) -> Places:
     """Where segments end without the line ends before their terminators, which are no longer kept."""
-    last = np.maximum(ends - 1, starts)
-    if not len(ends) or not (_is_among(characters[last], LINE_ENDS) & is_kept[last]).any():
+    left = np.flatnonzero((ends > starts) & _is_among(characters[ends - 1], line_ends))
+    if not len(left):
         return ends
-    is_line_end = _is_among(characters, LINE_ENDS) & is_kept
-    is_line_end[released] = False
-    places, runs, after = _runs(is_line_end)
-    if not len(runs):
-        return ends
-    at = np.minimum(np.searchsorted(after, ends), len(runs) - 1)
-    is_behind = after[at] == ends
-    is_trailing = np.zeros(len(runs), dtype=np.bool_)
-    is_trailing[at[is_behind]] = True
-    is_kept[places[np.repeat(is_trailing, after - runs)]] = False
-    return np.where(is_behind, runs[at], ends)
+    floor = starts
+    if len(released):
+        behind = np.searchsorted(released, ends)
+        floor = np.maximum(starts, np.where(behind > 0, released[np.maximum(behind - 1, 0)] + 1, 0))
+    ends = ends.copy()
+    for _ in range(_MOST_STEPS):
+        left = left[(ends[left] > floor[left]) & _is_among(characters[ends[left] - 1], line_ends)]
+        if not len(left):
+            return ends
+        ends[left] -= 1
+        is_kept[ends[left]] = False
+    for place in left.tolist():
+        begin, end = int(floor[place]), int(ends[place])
+        size = 1
+        while size < end - begin and not data[end - size : end].strip(line_ends):
+            size *= 2
+        kept = len(data[max(end - size, begin) : end].rstrip(line_ends)) + max(end - size, begin)
+        is_kept[kept:end] = False
+        ends[place] = kept
+    return ends
 
 
 def _is_among(characters: np.ndarray, some: bytes) -> Mask:
@@ -190,14 +260,6 @@ def _is_among(characters: np.ndarray, some: bytes) -> Mask:
     for one in some:
         found |= characters == one
     return found
-
-
-def _runs(mask: Mask) -> tuple[Places, Places, Places]:
-    """The places of a mask, where runs of them begin, and where each of these is over."""
-    places = np.flatnonzero(mask)
-    is_first = np.diff(places, prepend=-2) != 1
-    after = places[np.concatenate([np.flatnonzero(is_first)[1:] - 1, [len(places) - 1]])] + 1 if len(places) else places
-    return places, places[is_first], after
 
 
 def repeated(values: Sequence[str | None], owners: Places) -> pa.StringArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from spark_jobs.formats.edi import envelope, segments
@@ -30,6 +31,7 @@ class X12Envelope(envelope.Envelope):
     header, opening, trailer = "ISA", "ST", "IEA"
     services = ("ISA", "IEA", "GS", "GE", "ST", "SE", *_BESIDE)
     levels = ("functional_group", "transaction_set")
+    sized = MappingProxyType({b"BIN": 1, b"BDS": 2})
     tag = re.compile(rb"[0-9A-Za-z]{2,3}")
     tags = "two or three letters or digits"
 

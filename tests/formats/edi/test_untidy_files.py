@@ -47,6 +47,18 @@ def test_white_space_before_tags_is_passed_over(
 
 
 @BOTH
+@pytest.mark.parametrize("size", [15, 16, 17, 1000, 65_535, 65_536, 200_000])
+def test_white_space_may_be_long(name: str, size: int, tmp_path: Path) -> None:
+    whole, terminator = FILES[name]
+    head, _, end = whole.rpartition(terminator)[0].rpartition(terminator)
+    text = head + terminator + b" " * size + b"\n" * size + end + terminator
+    for blocks in (4096, 1 << 20):
+        assert read(name, tmp_path / "in", text, block_bytes=blocks, max_elements=4) == plain(name, tmp_path / "plain")
+    short = head + terminator + end + b"\r\n" * min(size, 30_000) + terminator
+    assert read(name, tmp_path / "in", short, max_elements=4) == plain(name, tmp_path / "plain")
+
+
+@BOTH
 @given(width=st.integers(1, 150), blocks=BLOCKS, end=st.sampled_from([b"\n", b"\r\n", b"\r"]), is_ended=st.booleans())
 def test_line_ends_of_wrapped_files_are_taken_out(
     name: str, width: int, blocks: int, end: bytes, is_ended: bool, tmp_path_factory: pytest.TempPathFactory
@@ -127,6 +139,31 @@ def test_nothing_but_interchanges_and_white_space_may_follow_on_one(name: str, b
             assert f"at byte {len(whole + behind) - len(behind.lstrip())}: expected " in (found.problem or "")
             good = read(name, path, packed(whole + b" \r\n\n\t"), block_bytes=blocks, max_elements=4)
             assert good == plain(name, tmp_path / "plain")
+
+
+@pytest.mark.parametrize("data", ["", "x", "\n", "a~b*c\r\n", "~~SE*3*01~", "\u00e9\u00ff*~", "BIN*3*abc~", " "])
+@pytest.mark.parametrize("charset", ["latin-1", "utf-8"])
+def test_a_binary_element_has_the_length_that_it_says_whatever_is_in_it(
+    data: str, charset: str, tmp_path: Path
+) -> None:
+    size = len(data.encode(charset))
+    for begin, tag in ((f"BIN*{size}*", "BIN"), (f"\n BDS*ZZ*{size}*", "BDS")):
+        text = X12.decode().replace("NM1*85*2*A  B", begin + data).encode(charset)
+        for blocks in (1, 33, 1 << 20):
+            result = read("x12", tmp_path / "in", text, block_bytes=blocks, max_elements=4, encoding=charset)
+            assert result.problem is None
+            found = result.records[2]
+            assert (found[0], found[4 if tag == "BIN" else 5]) == (tag, data or None)
+
+
+@pytest.mark.parametrize("said", ["3", "5", "", "x", "-1"])
+def test_a_binary_element_of_another_length_than_it_says_breaks_the_file(said: str, tmp_path: Path) -> None:
+    text = X12.replace(b"NM1*85*2*A  B", f"BIN*{said}*abcd".encode())
+    place = f"segment 5 (BIN) at byte {text.index(b'BIN')}"
+    says = f"{place}: element 1 says that {said or 'no'} bytes follow, but there are 4"
+    for blocks in (1, 1 << 20):
+        found = read("x12", tmp_path / "in", text, block_bytes=blocks, max_elements=4)
+        assert (found.problem or "").endswith(says)
 
 
 WRONG = [

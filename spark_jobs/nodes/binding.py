@@ -54,6 +54,7 @@ class Flow:
         ordered_by: the declared order of the records, as far as it holds here.
         lifts: whether combines and `group_by` may name undeclared columns (decision 99): a source says that it widens.
         files_of: the source of whose files each record is of one; None behind a merge or an aggregate.
+        grouped_by: the aggregate whose rows these are, or some of them: rows are of no document.
         on_unmapped: what the sources do with undeclared columns: of a combine those of its driver.
 
     A source makes a flow; all others derive theirs, by one of the methods below: what becomes of a field on its way
@@ -69,14 +70,24 @@ class Flow:
     files_of: str | None = None
     lifts: bool = False
     on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN
+    grouped_by: str | None = None
 
     def with_row(self, row: Schema, emitted: frozenset[str] | None = None, *, in_order: bool = True) -> Flow:
         """The same records with other columns; `in_order`: those that they are sorted by are as they were."""
         return replace(self, schema=row, emitted=emitted, ordered_by=self.ordered_by if in_order else ())
 
-    def grouped(self, row: Schema, ordered_by: tuple[str, ...]) -> Flow:
+    def grouped(self, row: Schema, ordered_by: tuple[str, ...], aggregate: str) -> Flow:
         """Groups of the records, which are of no file and no document."""
-        return replace(self, schema=row, emitted=None, documents={}, ordered_by=ordered_by, files_of=None, lifts=False)
+        return replace(
+            self,
+            schema=row,
+            emitted=None,
+            documents={},
+            ordered_by=ordered_by,
+            files_of=None,
+            lifts=False,
+            grouped_by=aggregate,
+        )
 
     def merged(self, others: Iterable[Flow], row: Schema, merge: str) -> Flow:
         """The records of this and of other flows behind a merge; sections have the fields of all that have them."""
@@ -98,6 +109,7 @@ class Flow:
             ordered_by=self.ordered_by if is_one_order else (),
             files_of=None,
             lifts=all(flow.lifts for flow in flows),
+            grouped_by=next((flow.grouped_by for flow in flows if flow.grouped_by), None),
         )
 
     def combined(self, flows: Iterable[Flow], row: Schema, combine: str) -> Flow:
@@ -118,6 +130,11 @@ class Flow:
     def correlation(self) -> tuple[str, ...]:
         """The correlation key fields that flow along, `aggregate.<name>` entries included."""
         return columns.CORRELATION.keys(column.name for column in self.schema.engine_columns)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The fields of sources among them, which users have named."""
+        return tuple(field for field in self.correlation if columns.numbered(field) is None)
 
 
 def _sources(flows: Iterable[Flow]) -> tuple[str, ...]:

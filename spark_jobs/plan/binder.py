@@ -144,6 +144,7 @@ class NodeScope:
             row=flow.schema,
             variables=variables,
             documents=flow.documents,
+            grouped_by=flow.grouped_by,
             metas=flow.metas,
             library=self.bindings.library,
             streams=streams.keys(),

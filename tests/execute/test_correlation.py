@@ -342,3 +342,30 @@ def test_a_build_side_without_records_has_its_keys_nevertheless(ran: Any) -> Non
 """
     found = ran(HEAD + joined + output("o", "c", ", include_correlation_keys: true"), exit_code=0, w="shop,line\n")
     assert rows(found["o.csv"])[0] == {"ord": "o0", "$ck.ord": "o0", "$ck.shop": ""}
+
+
+def test_a_run_warns_of_a_key_that_ends_in_a_merge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Order A is written by half, which nobody who gave the key expects."""
+    from spark_jobs.cli import clinker
+
+    text = """
+        pipeline: {name: p}
+        error_handling: {strategy: continue, dlq: {path: out/dead.csv}}
+        nodes:
+          - {type: source, name: a, config: {type: csv, path: a.csv, correlation_key: o, schema: SCHEMA}}
+          - {type: source, name: b, config: {type: csv, path: b.csv, schema: SCHEMA}}
+          - {type: merge, name: m, inputs: [a, b]}
+          - {type: transform, name: t, input: m, config: {cxl: emit q = n.to_int()}}
+          - {type: output, name: o, input: t, config: {type: csv, path: out/o.csv}}
+    """
+    text = text.replace("SCHEMA", "{o: string, n: string}")
+    pipelines.write(tmp_path, {"pipeline.yaml": text, "a.csv": "o,n\nA,1\nA,bad\n", "b.csv": "o,n\nA,5\n"})
+    without_spark.install(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    assert clinker.main(["validate", "pipeline.yaml"]) == 0
+    assert "warning[W007]: merge 'm' ends the correlation key `o` of 'a'" in capsys.readouterr().err
+    assert clinker.main(["run", "pipeline.yaml"]) == 2
+    assert "warning[W007]" in capsys.readouterr().err
+    assert (tmp_path / "out/o.csv").read_text() == "o,n,q\nA,1,1\nA,5,5\n"

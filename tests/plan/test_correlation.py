@@ -194,3 +194,49 @@ def test_a_rewritten_key_splits_groups_by_what_was_read(tmp_path: Path) -> None:
     assert step.keys == ("id", "$ck.id")
     assert {"id", "$ck.id", "v"} == set(step.input.names)
     assert {str(column.type) for column in step.output if column.name == "$ck.id"} == {"Nullable(String)"}
+
+
+def warned(folder: Path, *nodes: dict[str, Any], **errors: Any) -> list[tuple[str, str]]:
+    """The node that each W007 is about, and its words."""
+    found = [item for item in planned(folder, *nodes, **errors).warnings if item.code.id == "W007"]
+    return [(item.message.split("'")[1], f"{item.message}; {item.help}") for item in found]
+
+
+def test_a_key_that_ends_in_a_merge_is_a_warning(tmp_path: Path) -> None:
+    merge = node("merge", "m", ["a", "b"])
+    ((name, said),) = warned(tmp_path, source("a", "id"), source("b"), merge, output("m"))
+    assert name == "m"
+    assert "`id` of 'a', for 'b' lacks it: behind it each row fails by itself" in said
+    assert "give the sources of 'b' the same `correlation_key`" in said
+    found = warned(tmp_path, source("a", "id"), source("b", "reg"), merge, output("m"))
+    assert [said.partition(" of ")[2][:3] for _, said in found] == ["'a'", "'b'"]
+    ((_, said),) = warned(tmp_path, source("a", ["id", "reg"]), source("b", "id"), merge, output("m"))
+    assert "`reg` of 'a'" in said
+    assert "behind it rows are of groups by `id` alone" in said
+    assert not warned(tmp_path, source("a", "id"), source("b", "id"), merge, output("m"))
+    assert not warned(tmp_path, source("a"), source("b"), merge, output("m"))
+    assert not warned(tmp_path, source("a"), source("b"), merge, output("m"), correlation_key="id")
+
+
+def test_a_key_of_a_build_side_that_ends_in_a_combine_is_a_warning_unless_it_is_said(tmp_path: Path) -> None:
+    nodes = [source("a", "id"), source("b", "reg")]
+    ((_, said),) = warned(tmp_path, *nodes, combine("c", {"x": "a", "y": "b"}), output("c"))
+    assert "`reg` of 'b'" in said
+    assert "propagate_ck: all" in said
+    for propagated in ("driver", "all", {"named": ["id"]}):
+        joined = combine("c", {"x": "a", "y": "b"}, propagate_ck=propagated)
+        assert not warned(tmp_path, *nodes, joined, output("c"))
+    assert not warned(tmp_path, source("a", "id"), source("b", "id"), combine("c", {"x": "a", "y": "b"}), output("c"))
+    assert warned(tmp_path, source("a"), source("b", "id"), combine("c", {"x": "a", "y": "b"}), output("c"))
+
+
+def test_a_key_that_ends_in_a_time_window_is_a_warning(tmp_path: Path) -> None:
+    """Other aggregates compute their rows again, so that the key goes on."""
+    window = {"tumbling": {"size": "1h"}}
+    timed = {**source("a", "id")["config"], "watermark": {"column": "at", "delay": "0s"}}
+    given = {"type": "source", "name": "a", "config": timed}
+    ((name, said),) = warned(tmp_path, given, total("w", "a", ["reg"], time_window=window), output("w"))
+    assert name == "w"
+    assert "add `id` to `group_by` to keep it" in said
+    assert not warned(tmp_path, given, total("w", "a", ["reg", "id"], time_window=window), output("w"))
+    assert not warned(tmp_path, given, total("w", "a", ["reg"]), output("w"))

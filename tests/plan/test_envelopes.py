@@ -55,3 +55,46 @@ def test_sections_that_nothing_has_are_told(config: str, extract: str, says: str
 )
 def test_sections_that_files_have_are_fine(config: str, extract: str, tmp_path: Path) -> None:
     assert not problems(tmp_path, source(config, extract))
+
+
+_FILE = (
+    "pipeline: { name: p }\nnodes:\n  - type: source\n    name: s\n"
+    "    config: { type: json, path: a.json, schema: { id: int }, "
+    "envelope: { sections: { head: { extract: { json_pointer: /head }, fields: { day: date, size: int } } } } }\n"
+)
+
+
+def transform(name: str, given: str, program: str) -> str:
+    return f"  - {{ type: transform, name: {name}, input: {given}, config: {{ cxl: '{program}' }} }}\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "says", "help_text"),
+    [
+        ("emit a = $doc.head.day", "", ""),
+        ("emit a = $doc.head.dya", "the section `head` declares no field `dya`", "did you mean `$doc.head.day`?"),
+        ("emit a = $doc.head.zip", "the section `head` declares no field `zip`", "fields here: day, size"),
+        ("filter $doc.haed.day == id", "no source of these records has a section", "did you mean `$doc.head.day`?"),
+        ("emit a = $doc.other.day", "no source of these records has a section", "declare it under `envelope`"),
+    ],
+)
+def test_document_values_that_nothing_declares_are_told(
+    program: str, says: str, help_text: str, tmp_path: Path
+) -> None:
+    found = problems(tmp_path, _FILE + transform("t", "s", program) + output("t"))
+    assert [item.code.id for item in found] == (["W214"] if says else [])
+    for item in found:
+        assert f"is always null: {says}" in item.message
+        assert help_text in str(item.help)
+
+
+def test_rows_of_aggregates_are_of_no_document(tmp_path: Path) -> None:
+    """Also behind a merge and a combine."""
+    grouped = _FILE + "  - { type: aggregate, name: g, input: s, config: { group_by: [id], cxl: emit n = count(*) } }\n"
+    (item,) = problems(tmp_path, grouped + transform("t", "g", "emit a = $doc.head.day") + output("t"))
+    assert item.code.id == "W214"
+    assert "behind the aggregate 'g' rows are of no document" in item.message
+    assert "emit it as a field before the aggregate" in str(item.help)
+    inner = "emit n = count(*)\\nemit d = max($doc.head.size)"
+    fine = _FILE + f'  - {{ type: aggregate, name: g, input: s, config: {{ group_by: [id], cxl: "{inner}" }} }}\n'
+    assert not problems(tmp_path, fine + output("g"))

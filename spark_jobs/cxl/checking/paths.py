@@ -330,4 +330,25 @@ def _document(session: Session, keys: tuple[str, ...], place: Place) -> typed.Ex
     if len(keys) < 2:
         return Namespace(place, "doc", keys)
     section, found = keys
-    return _read(session, f"doc.{section}.{found}", session.scope.documents.get(section, {}).get(found), place)
+    scope = session.scope
+    if found not in scope.documents.get(section, {}) and not (scope.is_open or scope.is_alone):
+        _warn_of_document(session, section, found, place)
+    return _read(session, f"doc.{section}.{found}", scope.documents.get(section, {}).get(found), place)
+
+
+def _warn_of_document(session: Session, section: str, found: str, place: Place) -> None:
+    """W214: nothing gives a value of `$doc`."""
+    scope, path = session.scope, f"$doc.{section}.{found}"
+    if section in scope.documents:
+        fields = scope.documents[section]
+        why = f"the section `{section}` declares no field `{found}`"
+        near = nearest.nearest(found, fields)
+        help_text = f"did you mean `$doc.{section}.{near}`?" if near else f"fields here: {', '.join(fields)}"
+    elif scope.grouped_by is not None:
+        why = f"behind the aggregate '{scope.grouped_by}' rows are of no document"
+        help_text = "emit it as a field before the aggregate, and group by that or take its `first()`"
+    else:
+        why = f"no source of these records has a section `{section}`"
+        near = nearest.nearest(section, scope.documents)
+        help_text = f"did you mean `$doc.{near}.{found}`?" if near else "declare it under `envelope` of the source"
+    session.warn(codes.W214, f"`{path}` is always null: {why}", place, help_text)

@@ -50,6 +50,7 @@ class Scope:
         group_by: in an aggregate, the key columns.
         variables: declared variables by scope and name: `vars`, `pipeline`, `source`, `record`, `config`.
         documents: declared envelope sections: section to field to type.
+        grouped_by: the aggregate whose rows the records are, which are of no document; None: they are read ones.
         metas: `$meta` keys that upstream nodes write; others are null, with a warning.
         window: set where `analytic_window` is configured.
         library: the modules that `use` finds.
@@ -70,6 +71,7 @@ class Scope:
     group_by: tuple[str, ...] = ()
     variables: Mapping[str, Mapping[str, types.Type]] = field(default_factory=dict)
     documents: Mapping[str, Mapping[str, types.Type]] = field(default_factory=dict)
+    grouped_by: str | None = None
     metas: Mapping[str, types.Type] = field(default_factory=dict)
     window: WindowScope | None = None
     library: Library = field(default_factory=Library)

@@ -125,7 +125,7 @@ def bind(config: AggregateConfig, scope: BindScope) -> Bound | None:
         engine.append(Column(group_number(scope.name), types.INT, scope.name))
     output = _output(config, feed.flow, program, scope.name, engine)
     streams = config.group_by and set(feed.flow.ordered_by[: len(config.group_by)]) == set(config.group_by)
-    flow = feed.flow.grouped(output, feed.flow.ordered_by[: len(config.group_by)] if streams else ())
+    flow = feed.flow.grouped(output, feed.flow.ordered_by[: len(config.group_by)] if streams else (), scope.name)
     step = AggregateStep(
         name=scope.name,
         group_by=tuple(config.group_by),
@@ -169,6 +169,15 @@ def _check_correlation(config: AggregateConfig, scope: BindScope, feed: Feed) ->
         )
         help_text = "use `strategy: hash` or `auto`, or add the field(s) to group_by"
         report(scope, codes.E15Y, message, "config", "strategy", help=help_text)
+    ended = [field for field in feed.flow.key if field not in config.group_by]
+    if ended and config.time_window is not None:
+        fields = ", ".join(f"`{field}`" for field in ended)
+        message = (
+            f"aggregate '{scope.name}' ends the correlation key {fields}: time windows are not computed again, so a "
+            "row that fails behind it takes none of its records along"
+        )
+        help_text = f"add {fields} to `group_by` to keep it"
+        report(scope, codes.W007, message, "config", "group_by" if config.group_by else "time_window", help=help_text)
 
 
 def _check_order(config: AggregateConfig, scope: BindScope, feed: Feed) -> bool:

@@ -161,6 +161,7 @@ def bind(config: CombineConfig, scope: BindScope) -> Bound | None:
     parts = _take_apart(scope, where, (driver, *builds))
     if parts is None or (body is None and config.match is not Match.COLLECT):
         return None
+    _warn_of_keys(config, scope, driver)
     bonds = _bonds(config, scope, driver)
     carried = _carried(config, scope.feeds, driver) + bonds
     output = _output(config, scope, rows, driver, body, carried)
@@ -254,6 +255,23 @@ def _carried(config: CombineConfig, feeds: tuple[Feed, ...], driver: str) -> Car
             if name not in carried and config.propagate_ck.takes(field, feed.qualifier == driver):
                 carried[name] = (name, feed.qualifier, name)
     return tuple(carried.values())
+
+
+def _warn_of_keys(config: CombineConfig, scope: BindScope, driver: str) -> None:
+    """W007 for a build side whose correlation key ends here, and nobody has said so."""
+    if "propagate_ck" in config.model_fields_set:
+        return
+    kept = next(feed.flow.key for feed in scope.feeds if feed.qualifier == driver)
+    for feed in scope.feeds:
+        ended = [field for field in feed.flow.key if field not in kept]
+        if ended:
+            fields = ", ".join(f"`{field}`" for field in ended)
+            message = (
+                f"combine \"{scope.name}\" ends the correlation key {fields} of '{feed.node}': its rows are of the "
+                f"groups of '{driver}' alone"
+            )
+            help_text = "write `propagate_ck: all` to keep it, or `propagate_ck: driver` to say so"
+            report(scope, codes.W007, message, "input", feed.qualifier, help=help_text)
 
 
 def _bonds(config: CombineConfig, scope: BindScope, driver: str) -> Carried:

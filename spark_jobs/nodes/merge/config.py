@@ -18,6 +18,8 @@ from spark_jobs.nodes.terms.description import Around, Description, Made, by_rec
 from spark_jobs.nodes.terms.wanted import Wanted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spark_jobs.nodes.binding import Flow
 
 
@@ -56,6 +58,7 @@ def bind(config: MergeConfig, scope: BindScope) -> Bound | None:
             report(scope, codes.E315, message, "inputs", index, help="give the sources the same `on_unmapped`")
     if not fits:
         return None
+    _warn_of_keys(scope)
     row = _unified([feed.flow.schema for feed in scope.feeds])
     flow = first.flow.merged([feed.flow for feed in others], row, scope.name)
     step = MergeStep(
@@ -67,6 +70,28 @@ def bind(config: MergeConfig, scope: BindScope) -> Bound | None:
         seed=config.interleave_seed,
     )
     return Bound(step, {"": flow})
+
+
+def _warn_of_keys(scope: BindScope) -> None:
+    """W007 for inputs whose correlation key ends here, all or in part: rows have what all inputs have."""
+    kept = [field for field in scope.feeds[0].flow.key if all(field in feed.flow.key for feed in scope.feeds)]
+    left = f"behind it rows are of groups by {_listed(kept)} alone" if kept else "behind it each row fails by itself"
+    for index, feed in enumerate(scope.feeds):
+        ended = [field for field in feed.flow.key if field not in kept]
+        if ended:
+            lacking = next(other for other in scope.feeds if not set(ended) <= set(other.flow.key))
+            message = (
+                f"merge '{scope.name}' ends the correlation key {_listed(ended)} of '{feed.node}', for "
+                f"'{lacking.node}' lacks it: {left}"
+            )
+            help_text = (
+                f"give the sources of '{lacking.node}' the same `correlation_key`, or check records before the merge"
+            )
+            report(scope, codes.W007, message, "inputs", index, help=help_text)
+
+
+def _listed(fields: Sequence[str]) -> str:
+    return ", ".join(f"`{field}`" for field in fields)
 
 
 def _difference(name: str, first: str, names: list[str], other: str, others: list[str]) -> str:

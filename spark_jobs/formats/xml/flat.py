@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: So many spellings of a name are remembered: more are an attack.
 _MOST_SPELLINGS = 256
+#: A text of more characters is kept in pieces until it ends.
+_LONG = 1 << 16
 #: A name of more parts is taken apart at each of its points.
 _MOST_PARTS = 6
 
@@ -137,8 +139,9 @@ class FlatRecords:
         self._now = self.record
         #: The text of the element so far, or since its last child or CDATA section.
         self._text = ""
-        #: What CDATA sections and texts before children gave, by the depth of the element.
+        #: What CDATA sections, texts before children and beginnings of long texts gave, by the depth of the element.
         self._kept: dict[int, MixedText] = {}
+        self._is_verbatim = False
         #: Whether the element has neither attributes nor elements so far: it has a value even if it is empty.
         self._is_leaf = False
 
@@ -219,18 +222,24 @@ class FlatRecords:
 
     def characters(self, text: str, /) -> None:
         """A piece of text."""
-        if self._text:
+        if not self._text:
+            self._text = text
+        elif len(self._text) < _LONG:
             self._text += text
         else:
+            # Each piece would copy all that were before it.
+            self._keep(is_verbatim=self._is_verbatim)
             self._text = text
 
     def begin_verbatim(self) -> None:
         """A CDATA section begins: the text before it is all but its beginning."""
         self._keep()
+        self._is_verbatim = True
 
     def end_verbatim(self) -> None:
         """It ends."""
         self._keep(is_verbatim=True)
+        self._is_verbatim = False
 
     def _keep_before_child(self) -> None:
         """The text of an element goes on behind its children."""

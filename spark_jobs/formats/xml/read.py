@@ -131,11 +131,11 @@ class XmlReader(reader.Reader):
         return found
 
     def _trees(self, file_plan: FilePlan, shapes: Shapes | None = None) -> Iterator[Tree]:
-        """The records of a file, as many as count; with `shapes`, of regular ones one of each shape."""
+        """The records of a file for their names, as many as count; with `shapes`, of regular ones one of each shape."""
         trees: list[Tree] = []
         left = file_plan.file.most_records
         shapes = shapes if left is None else None
-        way = RecordWay(self.options, tree.TreeRecords(self.options, trees.append))
+        way = RecordWay(self.options, tree.NamedRecords(self.options, trees.append))
         document = Document(file_plan.file.name, way)
         with self._opened(file_plan, SplitOutcome()) as stream:
             for piece in document.pieces(stream, _PIECE_BYTES):
@@ -192,7 +192,7 @@ class XmlReader(reader.Reader):
     def _feed_alone(self, data: bytes, trees: list[Tree], prefixes: Iterable[str]) -> None:
         """Make a tree of one record."""
         around = "".join(f" xmlns:{prefix}='{prefix}'" for prefix in prefixes)
-        alone = Document("", _Alone(tree.TreeRecords(self.options, trees.append)))
+        alone = Document("", _Alone(tree.NamedRecords(self.options, trees.append)))
         alone.feed(f"<_{around}>".encode() + data + b"</_>", is_last=True)
 
     def document(self, file_plan: FilePlan, wanted: Reading) -> Mapping[str, Any]:
@@ -200,9 +200,13 @@ class XmlReader(reader.Reader):
         found = sections.Sections(wanted, self.options)
         for way in found.ways:
             document = Document(file_plan.file.name, way)
+            unfinished = 0
             with self._opened(file_plan, SplitOutcome()) as stream:
                 for piece in document.pieces(stream, _PIECE_BYTES):
                     document.feed(piece.data, is_last=piece.is_last)
+                    unfinished = unfinished + len(piece.data) if document.is_in_record else 0
+                    if unfinished > wanted.record_bytes:
+                        raise reading.too_long(file_plan, wanted)
         try:
             return found.values()
         except UnfitSection as problem:

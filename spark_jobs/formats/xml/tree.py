@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import values
-from spark_jobs.formats.xml.document import MOST_DEPTH, Broken, local, written
+from spark_jobs.formats.xml.document import BLANKS, MOST_DEPTH, Broken, local, written
 from spark_jobs.formats.xml.mixed import MixedText
 from spark_jobs.formats.xml.options import TEXT
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Tree = dict[str, Any]
 #: Between the names of elements that lead to a text. No document has this character.
 STEP = "\x0c"
+#: So many elements and attributes of a record are looked at for their names.
+MOST_PARTS = 1 << 23
 
 
 class _Open:
@@ -93,6 +95,32 @@ class TreeRecords:
     def end_verbatim(self) -> None:
         """It ends."""
         self._is_verbatim = False
+
+
+class NamedRecords(TreeRecords):
+    """Makes trees for their names alone: what has a text has a short one."""
+
+    def __init__(self, options: XmlRead, taken: Callable[[Tree], None]) -> None:
+        super().__init__(options, taken)
+        self._count = 0
+
+    def begin(self, attributes: list[str]) -> None:
+        """A record begins."""
+        self._count = 0
+        super().begin(attributes)
+
+    def start(self, name: str, attributes: list[str], /) -> None:
+        """An element in it begins."""
+        self._count += 1 + len(attributes) // 2
+        if self._count > MOST_PARTS:
+            raise Broken(f"a record has more than {MOST_PARTS:,} elements and attributes")
+        super().start(name, attributes)
+
+    def characters(self, text: str, /) -> None:
+        """A piece of text."""
+        last = self._open[-1]
+        if last.text is None and (self._is_verbatim or text.strip(BLANKS)):
+            super().characters("-")
 
 
 def _add(members: Tree, name: str, value: Any) -> None:

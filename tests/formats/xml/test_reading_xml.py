@@ -11,7 +11,7 @@ from spark_jobs.cxl import types, values
 from spark_jobs.formats import format, reading, splits
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import ArrayPath, Reading
-from spark_jobs.formats.xml import document
+from spark_jobs.formats.xml import document, tree
 from spark_jobs.formats.xml.options import Namespaces, XmlRead, XmlWrite
 from spark_jobs.formats.xml.read import XmlReader
 from spark_jobs.scan import files
@@ -134,6 +134,56 @@ def test_a_text_in_very_many_pieces_takes_little_time(tmp_path: Path) -> None:
         got = read_xml(tmp_path / "in.xml", whole, {"t": types.STRING}, on_unmapped=OnUnmapped.DROP)
         assert got.records == [{"t": text * 200_000}]
     assert time.process_time() - began < 20
+
+
+@pytest.mark.parametrize(
+    "piece", ["x" * 99 + "\n", "x" * 99 + "<!-- -->", " " * 99 + "é"], ids=["lines", "comments", "blanks"]
+)
+@pytest.mark.parametrize("around", ["{}", "<![CDATA[{}]]>", "<i/>{}"], ids=["text", "section", "mixed"])
+@pytest.mark.parametrize("kind", [types.STRING, types.ANY], ids=str)
+def test_a_long_text_is_whole(piece: str, around: str, kind: types.Type, tmp_path: Path) -> None:
+    """It comes in pieces, which are joined once."""
+    text = piece * 3000
+    got = read_xml(tmp_path / "in.xml", rows(f"<r><k>{around.format(text)}</k></r>"), {"k": kind}, record_bytes=1 << 20)
+    is_verbatim = "CDATA" in around
+    expected = text if is_verbatim else text.replace("<!-- -->", "").strip(" \n")
+    found = got.records[0]["k"]
+    assert (found if isinstance(found, str) else found["#text"]) == expected
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("on_unmapped", [OnUnmapped.DROP, OnUnmapped.AUTO_WIDEN])
+def test_the_time_of_a_long_text_grows_with_its_length(on_unmapped: OnUnmapped, tmp_path: Path) -> None:
+    took = []
+    for megabytes in (8, 40):
+        text = rows(f"<r><k>{'x' * (megabytes << 20)}</k></r>")
+        began = time.process_time()
+        read_xml(tmp_path / "in.xml", text, {"k": types.STRING}, on_unmapped=on_unmapped)
+        took.append(time.process_time() - began)
+    assert took[1] < took[0] * 12 + 1
+
+
+def test_looking_for_names_keeps_no_texts(tmp_path: Path) -> None:
+    """A text that is longer than all memory is refused by who reads it."""
+    text = rows(f"<r><k>{'x' * (30 << 20)}</k><l a='1'/></r>")
+    (tmp_path / "in.xml").write_text(text)
+    reader = XmlReader(ROWS)
+    del text
+    tracemalloc.start()
+    try:
+        scan = reader.plan((), [files.describe(str(tmp_path / "in.xml"), "in.xml")])
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+    assert scan.widened == ("k", "l.@a")
+
+
+def test_a_record_of_very_many_elements_is_refused_by_who_looks_for_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree, "MOST_PARTS", 100)
+    with pytest.raises(FormatError, match="a record has more than 100 elements and attributes"):
+        read_xml(tmp_path / "in.xml", rows("<r>" + "<k a='1'/>" * 51 + "</r>"), {})
 
 
 @pytest.mark.parametrize("beginning", ["<!--", "<?p ", "<", "<r a='"])

@@ -37,6 +37,10 @@ class ClinkerIOError(ClinkerError):
     """A file or a folder could not be used (exit 4). A retry may succeed."""
 
 
+class ClinkerUnsharedError(ClinkerError, AirflowFailException):
+    """An executor does not see a file that the driver sees (exit 4, E909). No retry is made: it would find the same."""
+
+
 class ClinkerInterrupted(ClinkerError):
     """The run was stopped from outside (exit 130, or ended by a signal). A retry may succeed."""
 

@@ -28,6 +28,7 @@ class Verdict(Enum):
     CONFIG = "config"
     EVALUATION = "evaluation"
     IO = "io"
+    UNSHARED = "unshared"
     INTERRUPTED = "interrupted"
     NO_RESULT = "no_result"
 
@@ -75,8 +76,17 @@ _HEADLINES = {
     Verdict.CONFIG: "the pipeline is not valid",
     Verdict.EVALUATION: "records broke the pipeline",
     Verdict.IO: "a file could not be read or written",
+    Verdict.UNSHARED: "driver and executors do not see the same files",
     Verdict.INTERRUPTED: "the run was interrupted",
 }
+#: What ends with exit 4 and is about no file, by the code of its diagnostic.
+_HEADLINES_OF_CODES = {
+    "E901": "Spark could not be started or reached",
+    "E904": "Spark ended the work",
+    "E905": "the engine failed",
+}
+#: The diagnostic of a file that the driver sees and an executor does not: trying again does not mount it.
+_UNSHARED = "E909"
 
 
 def decide(
@@ -103,6 +113,8 @@ def decide(
     if verdict is None:
         reason = f"the result record has an exit code that no run ends with: {record.exit_code}"
         return Outcome(Verdict.NO_RESULT, contract.ExitCode.IO, reason)
+    if verdict is Verdict.IO and record.error and record.error.code == _UNSHARED:
+        verdict = Verdict.UNSHARED
     if not verdict.is_success:
         return Outcome(verdict, record.exit_code, _failure(verdict, record))
     if _is_signal(return_code):
@@ -119,7 +131,10 @@ def decide(
 
 def _failure(verdict: Verdict, record: RunResult) -> str:
     cause = f": {record.error}" if record.error else ""
-    return f"{_HEADLINES[verdict]} (exit {record.exit_code}){cause}"
+    headline = _HEADLINES[verdict]
+    if verdict is Verdict.IO and record.error:
+        headline = _HEADLINES_OF_CODES.get(record.error.code, headline)
+    return f"{headline} (exit {record.exit_code}){cause}"
 
 
 def _is_signal(return_code: int) -> bool:

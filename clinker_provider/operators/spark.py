@@ -18,6 +18,7 @@ from clinker_provider.exceptions import (
     ClinkerPipelineInvalid,
     ClinkerPublishedError,
     ClinkerResultMissing,
+    ClinkerUnsharedError,
 )
 from clinker_provider.links.clinker import DeadLettersLink, MetricsLink, SparkHistoryLink
 from clinker_provider.operators.submit import SubmittingOperator
@@ -34,6 +35,7 @@ _FAILURES: dict[outcome.Verdict, type[ClinkerError]] = {
     outcome.Verdict.CONFIG: ClinkerConfigError,
     outcome.Verdict.EVALUATION: ClinkerEvaluationError,
     outcome.Verdict.IO: ClinkerIOError,
+    outcome.Verdict.UNSHARED: ClinkerUnsharedError,
     outcome.Verdict.INTERRUPTED: ClinkerInterrupted,
     outcome.Verdict.NO_RESULT: ClinkerResultMissing,
 }

@@ -1,8 +1,9 @@
 """Inputs that change while a run reads them (decision 97).
 
 A run looks at its files once, at its beginning. What it reads later must be those: another inode, fewer bytes, or as
-many with another time of change end it. Bytes that were appended are left out. A file that was overwritten by a longer
-one looks as if it had grown; its beginning and its former end tell.
+many with another time of change end it, be it the bytes' time or the inode's, which no program can set back. Bytes that
+were appended are left out. A file that was overwritten by a longer one looks as if it had grown; its beginning and its
+former end tell.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ def content(file: InputFile) -> bytes:
     if "://" in file.path:
         with opened(file) as stream:
             return b"".join(iter(lambda: stream.read(file.size), b""))
-    with files.told(file.name):
+    with files.told(file.name, file.path):
         opened_file = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             data = os.read(opened_file, file.size)
@@ -165,7 +166,7 @@ def check(file: InputFile, stream: Stream | None = None) -> int:
     try:
         now = files.describe(file.path, file.name)
     except FormatError as error:
-        raise _changed(file, "was removed") from error
+        raise _changed(file, "was removed", error) from error
     more = _compared(file, now)
     if more and file.edges is not None and file.edges != _edges(file, stream):
         raise _changed(file, f"was written again: {file.size} bytes before, {now.size} now")
@@ -180,6 +181,8 @@ def _compared(file: InputFile, now: InputFile) -> int:
         raise _changed(file, f"became shorter: {file.size} bytes before, {now.size} now")
     if now.size == file.size and file.mtime_ns and now.mtime_ns and file.mtime_ns != now.mtime_ns:
         raise _changed(file, "was written again")
+    if now.size == file.size and file.ctime_ns and now.ctime_ns and file.ctime_ns != now.ctime_ns:
+        raise _changed(file, "was written again and its time set back, or its owner, mode or links were changed")
     return now.size - file.size
 
 
@@ -214,5 +217,6 @@ def _edges(file: InputFile, stream: Stream | None) -> int:
     return found
 
 
-def _changed(file: InputFile, what: str) -> FormatError:
-    return FormatError(f"the file {what}, while the run was reading it", file.name, CHANGED)
+def _changed(file: InputFile, what: str, cause: FormatError | None = None) -> FormatError:
+    text = f"the file {what}, while the run was reading it"
+    return FormatError(text, file.name, CHANGED, unseen=cause.unseen if cause else None)

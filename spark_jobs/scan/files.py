@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from spark_jobs.disk import refusals, volumes
+from spark_jobs.disk import refusals, sight, volumes
 from spark_jobs.scan.compression import Compression
 
 if TYPE_CHECKING:
@@ -30,14 +30,23 @@ class FormatError(Exception):
         path: the file, as the pipeline's messages print it.
         code: the id of a diagnostic, where one is declared for this problem.
         node: the node that cannot write it; None where the file is read.
+        unseen: what this process does not find, where another one may.
     """
 
-    def __init__(self, message: str, path: str, code: str | None = None, node: str | None = None) -> None:
-        super().__init__(message, path, code, node)
+    def __init__(
+        self,
+        message: str,
+        path: str,
+        code: str | None = None,
+        node: str | None = None,
+        unseen: sight.Unseen | None = None,
+    ) -> None:
+        super().__init__(message, path, code, node, unseen)
         self.message = message
         self.path = path
         self.code = code
         self.node = node
+        self.unseen = unseen
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"
@@ -68,6 +77,7 @@ class InputFile:
         edges: a digest of its first and its last bytes, once it was opened.
         compression: how it is compressed; its size, inode and edges are those of the compressed file.
         ratio: how many times as much is in it as it is long, about.
+        ctime_ns: when its inode was last changed, where the file system keeps inodes; nobody can set that back.
     """
 
     path: str
@@ -81,6 +91,7 @@ class InputFile:
     edges: int | None = None
     compression: Compression = Compression.NONE
     ratio: float = 1.0
+    ctime_ns: int = 0
 
     @property
     def plain_size(self) -> int:
@@ -97,7 +108,8 @@ class InputFile:
         """A file on a local path, as the system describes it."""
         kept = _keeps_inodes(status.st_dev, path)
         identity = (status.st_dev, status.st_ino) if kept else None
-        return cls(path, name, status.st_size, status.st_mtime_ns, identity=identity)
+        ctime_ns = status.st_ctime_ns if kept else 0
+        return cls(path, name, status.st_size, status.st_mtime_ns, identity=identity, ctime_ns=ctime_ns)
 
 
 class RealPaths:
@@ -163,13 +175,13 @@ def open_input(path: str, name: str) -> pa.NativeFile:
         FormatError: it is missing, a folder, or may not be read.
     """
     filesystem, inner = _filesystem(path, name)
-    with told(name):
+    with told(name, path):
         return filesystem.open_input_file(inner)
 
 
 @contextmanager
-def told(name: str) -> Iterator[None]:
-    """Within, what the system refuses is told with the name of the file that it is about.
+def told(name: str, path: str | None = None) -> Iterator[None]:
+    """Within, what the system refuses is told with the name of the file that it is about, and with its path when given.
 
     To stand around calls for a file's bytes alone: whatever else is refused within would be told of it as well.
 
@@ -179,7 +191,7 @@ def told(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise FormatError(_reason(error), name) from error
+        raise FormatError(_reason(error), name, unseen=sight.Unseen.of(error, path) if path else None) from error
 
 
 def _reason(error: OSError) -> str:
@@ -221,7 +233,7 @@ def describe(path: str, name: str) -> InputFile:
             raise FormatError("is not a file", name)
         info = filesystem.get_file_info(inner)
     except OSError as error:
-        raise FormatError(_reason(error), name) from error
+        raise FormatError(_reason(error), name, unseen=sight.Unseen.of(error, path)) from error
     return _described(info, path, name)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -170,6 +171,23 @@ def test_replaced_by_one_of_the_same_size(tmp_path: Path, kind: Kind, monkeypatc
 
     while_read(monkeypatch, act)
     changed(tmp_path, "replaced")
+
+
+def test_written_again_in_place_with_its_time_set_back(
+    tmp_path: Path, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = prepare(tmp_path, kind)
+    status = path.stat()
+
+    def act() -> None:
+        time.sleep(0.02)  # the system's clock for files has ticks
+        with path.open("r+b") as file:
+            file.write(kind.data("NEW"))
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        assert (path.stat().st_ino, path.stat().st_size) == (status.st_ino, status.st_size)
+
+    while_read(monkeypatch, act)
+    changed(tmp_path, "its time set back")
 
 
 def test_replaced_by_a_longer_one(tmp_path: Path, kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,6 +85,27 @@ def test_only_what_may_pass_is_retried() -> None:
     }
 
 
+def test_a_file_that_executors_do_not_see_is_not_tried_again() -> None:
+    ended = outcome.decide(4, record(4, error=result.RunError("E909", "the driver sees /in.csv, and …")))
+    assert (ended.verdict, ended.exit_code) == (Verdict.UNSHARED, 4)
+    assert not ended.verdict.may_retry
+    assert ended.reason.startswith("driver and executors do not see the same files (exit 4): E909 ")
+
+
+@pytest.mark.parametrize(
+    ("code", "headline"),
+    [
+        ("E900", "a file could not be read or written"),
+        ("E901", "Spark could not be started or reached"),
+        ("E904", "Spark ended the work"),
+    ],
+)
+def test_what_is_about_spark_is_not_said_of_files(code: str, headline: str) -> None:
+    ended = outcome.decide(4, record(4, error=result.RunError(code, "why")))
+    assert ended.reason == f"{headline} (exit 4): {code} why"
+    assert ended.verdict.may_retry
+
+
 def test_reason_starts_with_the_cause_that_the_job_gave() -> None:
     error = result.RunError("E304", "`qty` is not a column", "p.yaml:3:7")
     ended = outcome.decide(1, record(1, error=error))

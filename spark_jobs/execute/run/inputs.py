@@ -263,7 +263,7 @@ def told(plan: plans.Plan, name: str) -> Iterator[None]:
     try:
         yield
     except FormatError as error:
-        raise verdict.broken(plan, error.code or "E900", str(error), name) from error
+        raise verdict.broken(plan, error.code or "E900", str(error), name, error.unseen) from error
     except staging.Refused as error:
         place = plan.storage.places.get(f"staging.{error.setting}")
         message = f"source '{name}': {error.message}"

@@ -237,7 +237,7 @@ class Pass:
         tally, strategy = products.tally, self.run.strategy
         if tally.broken:
             broken = tally.broken[0]
-            raise verdict.broken(self.plan, broken.code, broken.message, broken.node)
+            raise verdict.broken(self.plan, broken.code, broken.message, broken.node, broken.unseen)
         first = tolerance.first_failure(tally, strategy)
         if first is not None:
             raise failed_record.blamed(first, products.inputs, products.rows_before, strategy)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spark_jobs.disk import sight
 from spark_jobs.execute.letters.reasons import Reason
 from spark_jobs.execute.tasks.reached import Bits
 from spark_jobs.nodes.records.ledger import Counters
@@ -133,12 +134,14 @@ def letters(gathered: Gathered) -> Letters:
 class Broken:
     """What ended a task that no record is to blame for: a file that cannot be read or written (exit 4).
 
-    `node` is the source or output whose file it is, as far as that is known.
+    `node` is the source or output whose file it is, as far as that is known, and `unseen` what the task's machine does
+    not find.
     """
 
     code: str
     message: str
     node: str = ""
+    unseen: sight.Unseen | None = None
 
 
 def encode_counters(counters: Mapping[str, Counters]) -> bytes:
@@ -249,7 +252,8 @@ class TaskReport:
         if fields["reached"]:
             fields["reached"] = Bits(**{**fields["reached"], "splits": tuple(fields["reached"]["splits"])})
         if fields["broken"]:
-            fields["broken"] = Broken(**fields["broken"])
+            unseen = fields["broken"]["unseen"]
+            fields["broken"] = Broken(**{**fields["broken"], "unseen": unseen and sight.Unseen(**unseen)})
         return cls(**fields)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.disk import durable, refusals
+from spark_jobs.disk import durable, refusals, sight
 from spark_jobs.execute import logs
 from spark_jobs.execute.tasks import block_codec, facts, failing, materialized, part_file, reached, report
 from spark_jobs.execute.tasks import spill as disk
@@ -291,7 +291,7 @@ class Task(failing.Failing):
             self.report.broken = report.Broken(error.code, error.message, error.node)
         except FormatError as error:
             node = "" if refusals.is_of_no_file(error.__cause__) else error.node or root
-            self.report.broken = report.Broken(error.code or "E900", str(error), node)
+            self.report.broken = report.Broken(error.code or "E900", str(error), node, error.unseen)
         except OSError as error:
             self._break(error, root)
         finally:
@@ -301,7 +301,8 @@ class Task(failing.Failing):
     def _break(self, error: OSError, root: str = "") -> None:
         """Note what the system refused, with the node whose part file it is about; the first trouble counts."""
         node = self._nodes.get(str(error.filename), "" if refusals.is_of_no_file(error) else root)
-        self.report.broken = self.report.broken or report.Broken("E900", durable.describe(error), node)
+        unseen = sight.Unseen.of(error, is_new=True) if str(error.filename) in self._nodes else None
+        self.report.broken = self.report.broken or report.Broken("E900", durable.describe(error), node, unseen)
 
     def _finish(self, operators: list[operator.Operator]) -> None:
         """Upstream first: what one holds back reaches the next before that one finishes."""

@@ -114,7 +114,7 @@ class Tasks:
             return made
         made.counters["o"] = Counters(_RECORDS, _RECORDS)
         path = f"{spec.run.parts.folders['o']}/deadbeef-0-{number}-0-0-{number:08x}.part"
-        if spec.job.boxes["o"].step.is_indexed:
+        if spec.job.ops["o"].step.is_indexed:
             ends = np.arange(1, self._records + 1) * 6
             file = records.IndexedFile(LocalDepot().create, path, ())
             file.write(records.of(self._bytes, ends, b""), {})

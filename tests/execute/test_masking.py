@@ -63,7 +63,7 @@ def test_variables_of_spark_are_addresses_and_tokens_too() -> None:
     [
         "spark.my.token", "spark.hadoop.fs.s3a.access.key", "spark.hadoop.fs.s3a.secret.key", "spark.ssl.keyPassword",
         "spark.hadoop.fs.azure.account.key.store.blob.core.windows.net", "spark.authenticate.secret",
-        "spark.hadoop.fs.azure.sas.box.store", "spark.executorEnv.API_KEY",
+        "spark.hadoop.fs.azure.sas.operator.store", "spark.executorEnv.API_KEY",
     ],
 )  # fmt: skip
 def test_settings_that_are_called_like_secrets_are_hidden_by_value(name: str) -> None:

@@ -102,14 +102,14 @@ def jobs(folder: Path, shape: str, partitions: int = 3, of_combines: int = 1) ->
 
 
 def reached(job: Job, roots: tuple[str, ...] | list[str]) -> set[str]:
-    """The boxes of a region."""
+    """The operators of a region."""
     found: set[str] = set()
     waiting = list(roots)
     while waiting:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            waiting += [target.box for target in job.boxes[name].targets]
+            waiting += [target.op for target in job.ops[name].targets]
     return found
 
 
@@ -120,36 +120,36 @@ def test_every_record_finds_its_way(shape: str, partitions: int, tmp_path: Path)
     counted: list[str] = []
     written: set[str] = set()
     for job in regions.jobs(plan, lambda name: partitions):
-        rooted = {0: reached(job, [*job.sources, *(box.id for box in job.readers)])}
-        assert {str(rows) for box in job.readers for rows in box.reads} <= written, "what is read is not there"
+        rooted = {0: reached(job, [*job.sources, *(op.id for op in job.readers)])}
+        assert {str(rows) for op in job.readers for rows in op.reads} <= written, "what is read is not there"
         for level in range(1, job.levels):
             rooted[level] = reached(job, [exchange.consumer for exchange in job.at(level)])
-        assert set().union(*rooted.values()) == set(job.boxes), "boxes that no root reaches"
-        for level, boxes in rooted.items():
-            for name in boxes:
-                box = job.boxes[name]
-                if box.exchange is not None:
-                    assert job.exchanges[box.exchange].level > level, f"{name} sends to a level that has begun"
-                assert all(target.box in job.boxes for target in box.targets)
+        assert set().union(*rooted.values()) == set(job.ops), "operators that no root reaches"
+        for level, ops in rooted.items():
+            for name in ops:
+                op = job.ops[name]
+                if op.exchange is not None:
+                    assert job.exchanges[op.exchange].level > level, f"{name} sends to a level that has begun"
+                assert all(target.op in job.ops for target in op.targets)
         assert [exchange.id for exchange in job.exchanges] == list(range(len(job.exchanges)))
-        assert {job.boxes[exchange.consumer].role for exchange in job.exchanges} <= {
+        assert {job.ops[exchange.consumer].role for exchange in job.exchanges} <= {
             Role.FINAL,
             Role.HOME,
         }
-        for box in job.boxes.values():
-            if box.role is Role.BUILD:
-                written.add(box.id)
-            elif not box.silent and box.first:
-                counted.append(box.step.name)
-            if box.step.kind == "combine" and box.role is Role.WHOLE:
-                assert {f"{box.id}#build:b"} <= written, "a build side is read before it is written"
+        for op in job.ops.values():
+            if op.role is Role.BUILD:
+                written.add(op.id)
+            elif not op.silent and op.first:
+                counted.append(op.step.name)
+            if op.step.kind == "combine" and op.role is Role.WHOLE:
+                assert {f"{op.id}#build:b"} <= written, "a build side is read before it is written"
     assert sorted(counted) == sorted(node.name for node in plan.nodes), "each node is counted once"
 
 
 def test_a_large_build_side_meets_its_driver_in_partitions(tmp_path: Path) -> None:
     first, second = jobs(tmp_path, "a lookup", of_combines=3)
-    assert {box.id: box.partitions for box in first.boxes.values()} == {"b": 1, "c#build:b": 3}
-    roles = {box.id: str(box.role) for box in second.boxes.values()}
+    assert {op.id: op.partitions for op in first.ops.values()} == {"b": 1, "c#build:b": 3}
+    roles = {op.id: str(op.role) for op in second.ops.values()}
     assert roles == {"a": "", "c": "partial", "c#final": "final", "c#home": "home", "x": ""}
     assert [(str(e.kind), e.level, e.consumer) for e in second.exchanges] == [
         ("group", 1, "c#final"), ("home", 2, "c#home")
@@ -159,7 +159,7 @@ def test_a_large_build_side_meets_its_driver_in_partitions(tmp_path: Path) -> No
 def test_a_narrow_pipeline_is_one_region(tmp_path: Path) -> None:
     (job,) = jobs(tmp_path, "narrow")
     assert (job.levels, job.exchanges, job.sources) == (1, (), ("a",))
-    assert [(t.port, t.box) for t in job.boxes["r"].targets] == [("low", "x"), ("high", "y")]
+    assert [(t.port, t.op) for t in job.ops["r"].targets] == [("low", "x"), ("high", "y")]
 
 
 def test_groups_meet_and_go_home(tmp_path: Path) -> None:
@@ -169,14 +169,14 @@ def test_groups_meet_and_go_home(tmp_path: Path) -> None:
         ("home", 2, 3, "g#home"),
     ]
     assert (job.levels, job.slots(1), job.slots(2)) == (3, 3, 3)
-    assert [target.box for target in job.boxes["g#home"].targets] == ["x"]
-    assert [target.box for target in job.boxes["a"].targets] == ["g", "y"]
+    assert [target.op for target in job.ops["g#home"].targets] == ["x"]
+    assert [target.op for target in job.ops["a"].targets] == ["g", "y"]
 
 
 def test_groups_in_a_single_partition_are_in_order_already(tmp_path: Path) -> None:
     (job,) = jobs(tmp_path, "groups", partitions=1)
     assert [(e.kind.value, e.consumer) for e in job.exchanges] == [("group", "g#final")]
-    assert [target.box for target in job.boxes["g#final"].targets] == ["x"]
+    assert [target.op for target in job.ops["g#final"].targets] == ["x"]
 
 
 def test_groups_of_groups_are_levels_of_one_job(tmp_path: Path) -> None:
@@ -189,39 +189,39 @@ def test_what_meets_groups_waits_for_their_level(tmp_path: Path) -> None:
     (job,) = jobs(tmp_path, "groups beside records")
     levels = {exchange.consumer: exchange.level for exchange in job.exchanges}
     assert levels == {"g#final": 1, "g#home": 2, "h#final": 3, "h#home": 4}
-    assert job.boxes["m"].lanes == ((0,), (1,))
-    assert job.boxes["h"].lanes == ((0,), (1,))
-    assert job.boxes["h#final"].incoming_lanes == ((0,), (1,))
-    assert job.boxes["h#final"].lanes == ((),), "an exchange makes one lane of several"
+    assert job.ops["m"].lanes == ((0,), (1,))
+    assert job.ops["h"].lanes == ((0,), (1,))
+    assert job.ops["h#final"].incoming_lanes == ((0,), (1,))
+    assert job.ops["h#final"].lanes == ((),), "an exchange makes one lane of several"
 
 
 def test_a_build_side_is_an_earlier_job(tmp_path: Path) -> None:
     first, second = jobs(tmp_path, "a lookup")
-    assert (first.sources, set(first.boxes)) == (("b",), {"b", "c#build:b"})
-    assert (second.sources, set(second.boxes)) == (("a",), {"a", "c", "x"})
+    assert (first.sources, set(first.ops)) == (("b",), {"b", "c#build:b"})
+    assert (second.sources, set(second.ops)) == (("a",), {"a", "c", "x"})
 
 
 def test_a_source_that_is_read_again_is_silent(tmp_path: Path) -> None:
     first, second = jobs(tmp_path, "a lookup in itself")
-    assert not first.boxes["a"].silent
-    assert second.boxes["a"].silent
-    assert not second.boxes["c"].silent
+    assert not first.ops["a"].silent
+    assert second.ops["a"].silent
+    assert not second.ops["c"].silent
 
 
 def test_outputs_of_one_source_are_written_in_one_pass(tmp_path: Path) -> None:
     """`y` could be written with the build side; then the source would be read once more for it."""
     first, second = jobs(tmp_path, "a lookup in its groups")
-    assert "y" not in first.boxes
-    assert {"x", "y", "c"} < set(second.boxes)
-    assert second.boxes["g"].silent
+    assert "y" not in first.ops
+    assert {"x", "y", "c"} < set(second.ops)
+    assert second.ops["g"].silent
 
 
 def test_what_is_taken_in_turn_is_a_root_of_the_next_job(tmp_path: Path) -> None:
     first, second = jobs(tmp_path, "in turn")
-    assert set(first.boxes) == {"a", "b", "m#build:0", "m#build:1", "y"}
-    assert {box.id: [str(rows) for rows in box.reads] for box in second.readers} == {"m": ["m#build:0", "m#build:1"]}
-    assert (second.sources, second.boxes["b"].silent) == (("b",), True)
-    assert second.boxes["x"].lanes == ((0,), (1,))
+    assert set(first.ops) == {"a", "b", "m#build:0", "m#build:1", "y"}
+    assert {op.id: [str(rows) for rows in op.reads] for op in second.readers} == {"m": ["m#build:0", "m#build:1"]}
+    assert (second.sources, second.ops["b"].silent) == (("b",), True)
+    assert second.ops["x"].lanes == ((0,), (1,))
 
 
 def test_what_goes_on_in_a_later_job_is_shown(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_what_goes_on_in_a_later_job_is_shown(tmp_path: Path) -> None:
 def test_lookups_in_lookups_are_jobs_in_a_row(tmp_path: Path) -> None:
     found = jobs(tmp_path, "lookups in lookups")
     assert [job.number for job in found] == [0, 1, 2]
-    assert [sorted(name for name in job.boxes if "#build" in name) for job in found] == [
+    assert [sorted(name for name in job.ops if "#build" in name) for job in found] == [
         ["c#build:b"],
         ["e#build:b"],
         [],

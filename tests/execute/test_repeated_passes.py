@@ -67,7 +67,7 @@ def test_nothing_is_different_from_passes_that_read_and_write_everything(
         patched.setattr(passes.Pass, "_unwanted", lambda _: set())
         jobs.clear()
         expected = _ran(tmp_path, files)
-    assert not any(any(box.role is Role.KEPT for box in spec.job.readers) for spec in jobs)
+    assert not any(any(op.role is Role.KEPT for op in spec.job.readers) for spec in jobs)
     assert found[0] == expected[0]
     assert found[1] == expected[1]
 
@@ -94,7 +94,7 @@ def test_an_output_at_which_records_can_fail_is_written_by_all(tmp_path: Path, j
 
 
 def _reaches(spec: JobSpec, name: str) -> bool:
-    return any(target.box == name for box in spec.job.boxes.values() for target in box.targets)
+    return any(target.op == name for op in spec.job.ops.values() for target in op.targets)
 
 
 #: Records that no others depend on: lines of orders, some of which do not convert, fail, or cannot be written.

@@ -22,25 +22,25 @@ class _Step:
 
 
 def _outbox(folder: Path, share: int) -> tuple[shuffle_buffer.ShuffleBuffer, spill.Space]:
-    box = regions.Box("g#final", _Step("g"), shape.Role.FINAL, 0, silent=False)  # type: ignore[arg-type]
+    op = regions.PhysicalOperator("g#final", _Step("g"), shape.Role.FINAL, 0, silent=False)  # type: ignore[arg-type]
     exchange = regions.Exchange(0, shape.ExchangeKind.GROUP, 1, 4, "g#final")
     space = spill.Space(spill.Settings(str(folder)))
     return shuffle_buffer.ShuffleBuffer(
-        regions.Job(0, (), {box.id: box}, (exchange,)), 0, memory.MemoryPool(share), lambda: space
+        regions.Job(0, (), {op.id: op}, (exchange,)), 0, memory.MemoryPool(share), lambda: space
     ), space
 
 
-def _sent(box: shuffle_buffer.ShuffleBuffer) -> list[dict[str, Any]]:
-    batches = list(box.batches())
+def _sent(op: shuffle_buffer.ShuffleBuffer) -> list[dict[str, Any]]:
+    batches = list(op.batches())
     assert all(batch.num_rows <= shuffle_records.BATCH for batch in batches)
     return [row for batch in batches for row in batch.to_pylist()]
 
 
 def test_wide_rows_make_small_payloads(tmp_path: Path) -> None:
-    box, space = _outbox(tmp_path, 1 << 30)
+    op, space = _outbox(tmp_path, 1 << 30)
     table = pa.table({"text": [f"{i:04}" * 2000 for i in range(3_000)]})
-    box.send(0, 3, 7, table)
-    rows = _sent(box)
+    op.send(0, 3, 7, table)
+    rows = _sent(op)
     most = memory.step_bytes(1 << 30)
     assert len(rows) > table.nbytes // most > 1
     parts = [block_codec.decode(row["payload"]) for row in sorted(rows, key=lambda row: row["ordinal"])]
@@ -50,11 +50,11 @@ def test_wide_rows_make_small_payloads(tmp_path: Path) -> None:
 
 
 def test_what_is_sent_with_one_ordinal_keeps_its_order_on_disk_too(tmp_path: Path) -> None:
-    box, space = _outbox(tmp_path, 12_000)
+    op, space = _outbox(tmp_path, 12_000)
     for i in range(50):
-        box.send(0, i % 4, 2, pa.table({"i": [i]}))
-    box.send(0, 0, 1, pa.table({"i": [-1]}))
-    rows = sorted(_sent(box), key=lambda row: row["ordinal"])
+        op.send(0, i % 4, 2, pa.table({"i": [i]}))
+    op.send(0, 0, 1, pa.table({"i": [-1]}))
+    rows = sorted(_sent(op), key=lambda row: row["ordinal"])
     assert [block_codec.decode(row["payload"])["i"][0].as_py() for row in rows] == [-1, *range(50)]
     assert space.spilled["g"] > 3000
     assert list(tmp_path.iterdir()) == []

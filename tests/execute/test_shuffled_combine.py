@@ -111,7 +111,7 @@ def _watch(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     run = passes.chain.run
 
     def watched(spark: object, spec: JobSpec) -> list[TaskReport]:
-        seen.extend(b.step.name for b in spec.job.boxes.values() if b.step.kind == "combine" and b.role == "partial")
+        seen.extend(b.step.name for b in spec.job.ops.values() if b.step.kind == "combine" and b.role == "partial")
         return run(spark, spec)  # type: ignore[arg-type]
 
     monkeypatch.setattr(chain, "run", watched)

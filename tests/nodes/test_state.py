@@ -223,7 +223,7 @@ def test_what_is_kept_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     pipelines.write(tmp_path, {**document, "in/0.csv": "id,v,d\n"})
     jobs = physical.jobs(planning.load(tmp_path / "pipeline.yaml"))
     assert [job.sources for job in jobs] == [("s",), ()]
-    assert [[box.id for box in job.readers] for job in jobs] == [[], ["n0", "n1"]]
+    assert [[op.id for op in job.readers] for job in jobs] == [[], ["n0", "n1"]]
 
 
 SETTER = Node("pipeline", (("x", state_model.TOTALS[0]),))

@@ -65,9 +65,9 @@ class Pass:
     def measure(self, spark: SparkSession) -> tuple[Inputs, Measures]:
         """Measure all splits; gives the inputs with their true borders, and what each split told."""
         steps = self.inputs.steps.items()
-        boxes = {name: regions.Box(name, step, Role.WHOLE, 0, silent=True) for name, step in steps}
+        ops = {name: regions.PhysicalOperator(name, step, Role.WHOLE, 0, silent=True) for name, step in steps}
         products = Products(self.inputs)
-        wanted = self._spec(regions.Job(-1, tuple(boxes), boxes, ()), products, {})
+        wanted = self._spec(regions.Job(-1, tuple(ops), ops, ()), products, {})
         products.add(-1, self._reports(spark, replace(wanted, measures_only=True), products))
         self._stop_when_broken(products)
         return products.inputs, products.measures
@@ -98,14 +98,14 @@ class Pass:
                 if self.lays and index == 0:
                     products.laid = Laid(job.number, reports, self.known.dead)
                 elif self._is_apart(job) and not self.known.is_looking:
-                    products.done[job.number] = Done(job.boxes, reports, self.known.dead)
+                    products.done[job.number] = Done(job.ops, reports, self.known.dead)
             if products.is_useless:
                 return
             self._stop_when_broken(products)
-            for box in job.boxes.values():
-                if box.tells is not None:
-                    written[box.tells] = products.written(box.tells)
-                    self._check(written[box.tells], box.step.name)
+            for op in job.ops.values():
+                if op.tells is not None:
+                    written[op.tells] = products.written(op.tells)
+                    self._check(written[op.tells], op.step.name)
 
     def _ran(
         self, spark: SparkSession, wanted: spec.JobSpec, products: Products, held: Held | None
@@ -120,16 +120,16 @@ class Pass:
     def _done(self, job: regions.Job, products: Products) -> Done | None:
         """The job as it was in the pass before, if it would do the same again; all jobs before it do."""
         done = self.done.get(job.number)
-        if done is None or done.boxes != job.boxes or self.known.looks_at_sources:
+        if done is None or done.ops != job.ops or self.known.looks_at_sources:
             return None
-        read = {*job.sources, *(rows.node for box in job.readers for rows in box.reads)}
+        read = {*job.sources, *(rows.node for op in job.readers for rows in op.reads)}
         before, now = facts.per_split(done.dead), facts.per_split(self.known.dead)
         more = {products.inputs.by_number[split][0] for split in now if now[split] != before.get(split)}
         return done if more.isdisjoint(read) else None
 
     def _is_apart(self, job: regions.Job) -> bool:
         """Whether rejected groups and rows of aggregates are nothing to a job, and its records depend on none."""
-        steps = [box.step for box in job.boxes.values()]
+        steps = [op.step for op in job.ops.values()]
         return job.levels == 1 and not any(
             each.groups_by is not None or each.name in self.plan.outputs for each in steps
         )
@@ -204,12 +204,12 @@ class Pass:
     def _loads(self, job: regions.Job, products: Products, written: Mapping[Need, list[Part]]) -> list[roots.Load]:
         found = roots.packed(products.inputs.splits_of(job.sources), self.run.pack_bytes)
         number = 1 + max((place.number for _, place in products.inputs.splits), default=-1)
-        for box in job.readers:
-            parts = [written[rows] for rows in box.reads]
+        for op in job.readers:
+            parts = [written[rows] for rows in op.reads]
             counts = [sum(part.records for part in each) for each in parts]
             size = sum(part.bytes for each in parts for part in each)
             most = self._sizes(written).range_bytes
-            found += roots.kept_ranges(box, counts, size, number, most, self.run.scratch)
+            found += roots.kept_ranges(op, counts, size, number, most, self.run.scratch)
             number = max([number, *(load.number + 1 for load in found)])
         return found
 
@@ -281,6 +281,6 @@ def _counted(job: regions.Job, products: Products) -> dict[str, Counters]:
     """What nodes counted before a job, without what its own tasks count (again) and tell each other."""
     if not any(job.totals(exchange) for exchange in job.exchanges):
         return {}
-    here = {box.step.name for box in job.boxes.values() if box.tells is None and box.role is not Role.KEPT}
+    here = {op.step.name for op in job.ops.values() if op.tells is None and op.role is not Role.KEPT}
     before = {name: counters for name, counters in products.tally.counters.items() if name not in here}
     return before | {name: counters for name, counters in products.counted.items() if name in here}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.tasks.reached import Bits
     from spark_jobs.execute.tasks.report import Letters, Part, TaskReport
     from spark_jobs.nodes.terms.needs import Need
-    from spark_jobs.plan.physical.regions import Box
+    from spark_jobs.plan.physical.regions import PhysicalOperator
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class Done:
     It would do the same again, unless more records of its sources are dead.
 
     Args:
-        boxes: what it consisted of.
+        operators: what it consisted of.
         reports: those of its tasks, as often as asked.
         dead: the file of records that were known to be dead then.
     """
 
-    boxes: Mapping[str, Box]
+    ops: Mapping[str, PhysicalOperator]
     reports: Iterable[TaskReport]
     dead: str | None
 
@@ -140,7 +140,7 @@ class Products:
         for report in reports:
             self.tally.add(job, report)
             for part in report.parts:
-                self.parts.setdefault(part.box, []).append(part)
+                self.parts.setdefault(part.op, []).append(part)
             for measure in report.splits:
                 self.measures.add(measure)
                 if measure.has_news:
@@ -173,9 +173,9 @@ class Products:
             self.counted[need.node] = replace(self.tally.counters.get(need.node, Counters()))
         return self.parts_of(need)
 
-    def parts_of(self, box: str | Need) -> list[Part]:
+    def parts_of(self, op: str | Need) -> list[Part]:
         """The parts of an output, or of what a later job needs, in record order."""
-        return _ordered(self.parts.get(box, ()))
+        return _ordered(self.parts.get(op, ()))
 
     def take(self, output: str) -> list[Part]:
         """The parts of an output, in record order: they are put together now, and nobody asks for them again."""

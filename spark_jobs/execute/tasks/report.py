@@ -31,13 +31,13 @@ _LEVEL = 1
 
 @dataclass(slots=True)
 class Part:
-    """A part file. `box` is the output's name, or what a later job needs; order: lane, then number.
+    """A part file. `op` is the output's name, or what a later job needs; order: lane, then number.
 
     `source_file` is the input file that it is about, where each has an output of its own; `note` is what the frame of
     its format has to know of it (`formats.frame.Frame`).
     """
 
-    box: str | Need
+    op: str | Need
     lane: tuple[int, ...]
     number: int
     path: str
@@ -258,12 +258,12 @@ class TaskReport:
 
 
 def _part(told: dict[str, Any]) -> Part:
-    box = told["box"]
-    if isinstance(box, str):
-        box = sys.intern(box)  # once for all parts of an output
+    op = told["op"]
+    if isinstance(op, str):
+        op = sys.intern(op)  # once for all parts of an output
     else:
-        box = Rows(**box) if "input" in box else Values(**box)
-    return Part(**{**told, "lane": tuple(told["lane"]), "box": box})
+        op = Rows(**op) if "input" in op else Values(**op)
+    return Part(**{**told, "lane": tuple(told["lane"]), "op": op})
 
 
 def encode(reports: Sequence[TaskReport]) -> bytes:

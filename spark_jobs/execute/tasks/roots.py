@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from spark_jobs.nodes.source.split_origin import SplitInput
-    from spark_jobs.plan.physical.regions import Box
+    from spark_jobs.plan.physical.regions import PhysicalOperator
 
 #: At most so many splits are read by one task: opening files takes time, which others could share.
 PACK_SPLITS = 500
@@ -37,17 +37,17 @@ class Splits:
 
 @dataclass(frozen=True, slots=True)
 class MaterializedRange:
-    """Some records of what earlier jobs wrote down for a box, in the order in which it takes them.
+    """Some records of what earlier jobs wrote down for an operator, in the order in which it takes them.
 
     Args:
-        box: the root that takes them.
+        op: the root that takes them.
         number: the number of the task, behind those of all splits.
         start: the number of the first record.
         end: that of the first record behind the range.
         schedule: the file that says whose turn it is, where the records of several inputs go on in a drawn order.
     """
 
-    box: str
+    op: str
     number: int
     start: int
     end: int
@@ -80,12 +80,12 @@ def packed(splits: Iterable[tuple[str, SplitInput]], most_bytes: int) -> list[Lo
 
 
 def kept_ranges(
-    box: Box, counts: Sequence[int], size: int, first_number: int, most_bytes: int, folder: str
+    op: PhysicalOperator, counts: Sequence[int], size: int, first_number: int, most_bytes: int, folder: str
 ) -> list[Load]:
-    """What a box reads that earlier jobs wrote down, in ranges of about as many bytes.
+    """What an operator reads that earlier jobs wrote down, in ranges of about as many bytes.
 
     Args:
-        box: the root.
+        op: the root.
         counts: how many records there are of each of its inputs.
         size: the bytes of all.
         first_number: the number of the first range.
@@ -95,9 +95,9 @@ def kept_ranges(
     total = sum(counts)
     step = max(total * most_bytes // max(size, 1), len(counts), 1)
     path = os.path.join(folder, f"schedule-{uuid.uuid4().hex}")
-    schedule = path if box.step.schedule(counts, path) else None
+    schedule = path if op.step.schedule(counts, path) else None
     starts = enumerate(range(0, total, step), first_number)
-    return [MaterializedRange(box.id, number, start, min(start + step, total), schedule) for number, start in starts]
+    return [MaterializedRange(op.id, number, start, min(start + step, total), schedule) for number, start in starts]
 
 
 def provide(loads: Sequence[Load], folder: str) -> Sequence[Load]:

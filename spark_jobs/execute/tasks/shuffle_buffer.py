@@ -40,7 +40,7 @@ class ShuffleBuffer:
         self._waiting: list[tuple[int, int, int, int, bytes | SpilledBytes]] = []
         self._on_disk = 0
         self._sent = 0
-        self._nodes = {exchange.id: job.boxes[exchange.consumer].step.name for exchange in job.exchanges}
+        self._nodes = {exchange.id: job.ops[exchange.consumer].step.name for exchange in job.exchanges}
 
     def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> int:
         """Rows for a partition of an exchange; tables with one ordinal keep their order. Gives the payloads' bytes."""

@@ -230,7 +230,7 @@ class Task(failing.Failing):
     def go_on(self, load: MaterializedRange) -> None:
         """Push some of what earlier jobs wrote down through its region."""
         started = time.perf_counter()
-        operators = self._region([load.box])
+        operators = self._region([load.op])
         root: Any = operators[0]
         with self._stoppable(root.step.name):
             root.read(load.start, load.end, load.schedule)
@@ -349,46 +349,46 @@ class Task(failing.Failing):
 
     def _region(self, roots: Sequence[str]) -> list[operator.Operator]:
         """The operators that are reached from the roots, in the order of the plan, wired."""
-        boxes = self.spec.job.boxes
+        ops = self.spec.job.ops
         reached, waiting = set(), list(roots)
         while waiting:
             name = waiting.pop()
             if name not in reached:
                 reached.add(name)
-                waiting += [target.box for target in boxes[name].targets]
-        ordered = sorted((boxes[name] for name in reached), key=lambda box: (box.id not in roots, box.number, box.id))
-        made = {box.id: self._operator(box) for box in ordered}
-        for box in ordered:
-            for target in box.targets:
-                made[box.id].targets.setdefault(target.port, []).append((made[target.box], target.input))
+                waiting += [target.op for target in ops[name].targets]
+        ordered = sorted((ops[name] for name in reached), key=lambda op: (op.id not in roots, op.number, op.id))
+        made = {op.id: self._operator(op) for op in ordered}
+        for op in ordered:
+            for target in op.targets:
+                made[op.id].targets.setdefault(target.port, []).append((made[target.op], target.input))
         return list(made.values())
 
-    def _operator(self, box: regions.Box) -> operator.Operator:
-        """The operator of a box."""
-        departs = box.exchange is not None and self.spec.job.exchanges[box.exchange].kind.gives_places
+    def _operator(self, op: regions.PhysicalOperator) -> operator.Operator:
+        """The operator of an operator."""
+        departs = op.exchange is not None and self.spec.job.exchanges[op.exchange].kind.gives_places
         wiring = operator.Wiring(
             context=self,
-            silent=box.silent,
-            number=box.number,
-            first=box.first,
-            last=box.last,
-            exchange=box.exchange,
-            partitions=box.partitions,
-            tells=box.tells,
-            reads=box.reads,
-            arrivals=order.Arrivals(box.lanes, self.spec.departing if departs else self.spec.numbers),
-            before=order.Arrivals(box.incoming_lanes, self.spec.departing),
+            silent=op.silent,
+            number=op.number,
+            first=op.first,
+            last=op.last,
+            exchange=op.exchange,
+            partitions=op.partitions,
+            tells=op.tells,
+            reads=op.reads,
+            arrivals=order.Arrivals(op.lanes, self.spec.departing if departs else self.spec.numbers),
+            before=order.Arrivals(op.incoming_lanes, self.spec.departing),
             number_of_partition=self.report.number,
-            widened=self.spec.run.widened.get(box.step.name, ()),
+            widened=self.spec.run.widened.get(op.step.name, ()),
             widened_type=self.spec.run.widened_type,
-            shows_later=self.spec.run.keep_texts and self._only_keeps(box),
+            shows_later=self.spec.run.keep_texts and self._only_keeps(op),
         )
-        made: operator.Operator = node.open_step(box.step, box.role, wiring)
+        made: operator.Operator = node.open_step(op.step, op.role, wiring)
         return made
 
-    def _only_keeps(self, box: regions.Box) -> bool:
-        """Whether all that is done with the records of a box is writing them down."""
-        behind = [self.spec.job.boxes[target.box] for target in box.targets]
+    def _only_keeps(self, op: regions.PhysicalOperator) -> bool:
+        """Whether all that is done with the records of an operator is writing them down."""
+        behind = [self.spec.job.ops[target.op] for target in op.targets]
         return bool(behind) and all(each.role is Role.KEEP for each in behind)
 
 

@@ -30,7 +30,7 @@ class Rows:
     go_on: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
-        """The name of the box that writes them."""
+        """The name of the operator that writes them."""
         return f"{self.node}#build:{self.input}"
 
 

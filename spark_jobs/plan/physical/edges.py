@@ -54,11 +54,11 @@ def edges(plan: Plan, laid: frozenset[str] = frozenset()) -> list[Edge]:
 def _kept(plan: Plan, laid: frozenset[str]) -> Set[tuple[str, str]]:
     """The nodes whose records one job keeps and another goes on with, each with a node that takes them there."""
     return {
-        (box.step.name, job.boxes[target.box].step.name)
+        (op.step.name, job.ops[target.op].step.name)
         for job in physical.jobs(plan, laid)
-        for box in job.boxes.values()
-        if box.role is Role.KEPT
-        for target in box.targets
+        for op in job.ops.values()
+        if op.role is Role.KEPT
+        for target in op.targets
     }
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes import node
     from spark_jobs.nodes.terms import shape
     from spark_jobs.plan.physical.inputs import Discovered
-    from spark_jobs.plan.physical.regions import Box, Exchange, Job
+    from spark_jobs.plan.physical.regions import Exchange, Job, PhysicalOperator
     from spark_jobs.plan.plan import Plan
 
 
@@ -71,7 +71,7 @@ def lines(plan: Plan, laid: frozenset[str] = frozenset()) -> list[str]:
     for job in jobs(plan, laid):
         found.append(f"Job {job.number}:")
         found += [f"  Region {name} (a task per split): {_region(job, name)}" for name in job.sources]
-        found += [f"  Region {box.id} (a task per stretch): {_region(job, box.id)}" for box in job.readers]
+        found += [f"  Region {op.id} (a task per stretch): {_region(job, op.id)}" for op in job.readers]
         for exchange in sorted(job.exchanges, key=lambda each: (each.level, each.id)):
             found.append(f"  {_exchange(job, exchange)}: {_region(job, exchange.consumer)}")
     return found
@@ -84,7 +84,7 @@ def record(plan: Plan, laid: frozenset[str] = frozenset()) -> list[dict[str, Any
             "number": job.number,
             "regions": [
                 {"root": name, "level": 0, "operators": _members(job, name)}
-                for name in (*job.sources, *(box.id for box in job.readers))
+                for name in (*job.sources, *(op.id for op in job.readers))
             ],
             "exchanges": [
                 {
@@ -101,7 +101,7 @@ def record(plan: Plan, laid: frozenset[str] = frozenset()) -> list[dict[str, Any
 
 
 def _exchange(job: Job, exchange: Exchange) -> str:
-    name = job.boxes[exchange.consumer].step.name
+    name = job.ops[exchange.consumer].step.name
     return f"Exchange {exchange.moved} of {name} (level {exchange.level}, {exchange.by})"
 
 
@@ -113,19 +113,19 @@ def _members(job: Job, root: str) -> list[str]:
         name = waiting.pop(0)
         if name not in found:
             found.append(name)
-            waiting += [target.box for target in job.boxes[name].targets]
-    return [_title(job.boxes[name]) for name in found]
+            waiting += [target.op for target in job.ops[name].targets]
+    return [_title(job.ops[name]) for name in found]
 
 
 def _region(job: Job, root: str) -> str:
     return " → ".join(_members(job, root))
 
 
-def _title(box: Box) -> str:
-    if box.role is Role.KEEP:
-        return f"{box.step.name} [kept for later jobs]"
-    if box.role is Role.KEPT:
-        return f"{box.step.name} [kept by an earlier job]"
-    if isinstance(box.tells, Rows):
-        return f"{box.tells.node}.{box.tells.input} [{_KEPT[box.tells.go_on]}, kept for the next job]"
-    return box.title or (f"{box.step.name} [replayed]" if box.silent else box.step.name)
+def _title(op: PhysicalOperator) -> str:
+    if op.role is Role.KEEP:
+        return f"{op.step.name} [kept for later jobs]"
+    if op.role is Role.KEPT:
+        return f"{op.step.name} [kept by an earlier job]"
+    if isinstance(op.tells, Rows):
+        return f"{op.tells.node}.{op.tells.input} [{_KEPT[op.tells.go_on]}, kept for the next job]"
+    return op.title or (f"{op.step.name} [replayed]" if op.silent else op.step.name)

@@ -34,15 +34,15 @@ Lanes = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class Target:
-    """Where a box pushes records from one of its ports."""
+    """Where an operator pushes records from one of its ports."""
 
     port: str
-    box: str
+    op: str
     input: int
 
 
 @dataclass(frozen=True)
-class Box:
+class PhysicalOperator:
     """An operator of a region.
 
     `exchange` is what it sends to, `tells` what it writes down for a later job, `reads` what an earlier one wrote down
@@ -60,7 +60,7 @@ class Box:
     reads: tuple[Rows, ...] = ()
     #: In how many partitions it sends or writes them.
     partitions: int = 1
-    #: Every lane that reaches the box, in record order: its position is the high part of a record's ordinal.
+    #: Every lane that reaches the operator, in record order: its position is the high part of a record's ordinal.
     lanes: tuple[tuple[int, ...], ...] = ((),)
     #: The lanes that reached the node before an exchange made one of them.
     incoming_lanes: tuple[tuple[int, ...], ...] = ((),)
@@ -71,9 +71,12 @@ class Box:
     title: str = ""
 
 
+Operators = dict[str, PhysicalOperator]
+
+
 @dataclass(frozen=True)
 class Exchange:
-    """A shuffle of payloads: consumed at `level` by the box `consumer`, in `partitions` parts.
+    """A shuffle of payloads: consumed at `level` by the operator `consumer`, in `partitions` parts.
 
     `moved` and `by` say what goes through it and by what it is brought together, in words of `explain`.
     """
@@ -89,17 +92,17 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Job:
-    """One Spark job. `sources` are the roots of level 0 that read splits; `boxes` all operators by id."""
+    """One Spark job. `sources` are the roots of level 0 that read splits; `operators` all operators by id."""
 
     number: int
     sources: tuple[str, ...]
-    boxes: dict[str, Box]
+    ops: dict[str, PhysicalOperator]
     exchanges: tuple[Exchange, ...]
 
     @property
-    def readers(self) -> tuple[Box, ...]:
+    def readers(self) -> tuple[PhysicalOperator, ...]:
         """The roots of level 0 that read what earlier jobs wrote down."""
-        return tuple(box for box in self.boxes.values() if box.reads)
+        return tuple(op for op in self.ops.values() if op.reads)
 
     @property
     def levels(self) -> int:
@@ -112,7 +115,7 @@ class Job:
 
     def totals(self, exchange: Exchange) -> Totals | None:
         """The totals that the groups behind an exchange know, where it is one of groups."""
-        consumer = self.boxes[exchange.consumer]
+        consumer = self.ops[exchange.consumer]
         return consumer.step.told if consumer.role is Role.FINAL else None
 
     def slots(self, level: int) -> int:
@@ -144,7 +147,7 @@ class _Builder:
         self.told: dict[Need, int] = {}
         #: The nodes whose records the jobs so far have written down.
         self.kept: set[str] = set()
-        #: The box of each node that its records leave from, in the job that is being made.
+        #: The operator of each node that its records leave from, in the job that is being made.
         self.exits: dict[str, str] = {}
         # Nodes of the init phase wait for no others, and all others wait until it is over.
         init = [planned for planned in plan.nodes if planned.is_init]
@@ -244,7 +247,7 @@ class _Builder:
         return [edge for edge, need in feeds.inputs(planned) if need is not None and self.told[need] == number]
 
     def _job(self, number: int, members: set[str], done: set[str]) -> Job:
-        boxes: dict[str, Box] = {}
+        ops: dict[str, PhysicalOperator] = {}
         exchanges: list[Exchange] = []
         self.exits = {}
         levels: dict[str, set[int]] = {}  # node -> levels at which its records appear
@@ -252,16 +255,16 @@ class _Builder:
             if planned.name in members:
                 arriving = {level for edge in self._within(planned) for level in levels[edge.node]} or {0}
                 whole = self._box(planned, planned.name in done)
-                levels[planned.name] = self._parts(whole, arriving, boxes, exchanges)
+                levels[planned.name] = self._parts(whole, arriving, ops, exchanges)
         for planned in self.plan.nodes:
-            self._connect(planned, number, members, boxes)
+            self._connect(planned, number, members, ops)
         for name in self._keeps(members):
-            self._keep(self.plan.by_name[name], boxes)
+            self._keep(self.plan.by_name[name], ops)
         sources = tuple(p.name for p in self.plan.nodes if not p.inputs and p.name in members - self.kept)
-        return Job(number, sources, boxes, tuple(exchanges))
+        return Job(number, sources, ops, tuple(exchanges))
 
     def _numbers(self) -> dict[str, int]:
-        """The number of each node's first box, in the order of the plan; those of its build sides come before it."""
+        """The number of each node's first operator, in the order of the plan; its build sides come before it."""
         found: dict[str, int] = {}
         free = 0
         for planned in self.plan.nodes:
@@ -269,12 +272,12 @@ class _Builder:
             free = found[planned.name] + len(self.phases[planned.name])
         return found
 
-    def _box(self, planned: plans.PlannedNode, silent: bool) -> Box:
-        box = Box(planned.name, feeds.step(planned), Role.WHOLE, self.numbers[planned.name], silent)
+    def _box(self, planned: plans.PlannedNode, silent: bool) -> PhysicalOperator:
+        op = PhysicalOperator(planned.name, feeds.step(planned), Role.WHOLE, self.numbers[planned.name], silent)
         if planned.name in self.kept:
-            return replace(box, role=Role.KEPT, reads=(feeds.kept(planned.name),))
+            return replace(op, role=Role.KEPT, reads=(feeds.kept(planned.name),))
         reads = tuple(written for _, written in feeds.inputs(planned) if written is not None and written.go_on)
-        return replace(box, reads=reads, lanes=self._incoming_lanes(planned))
+        return replace(op, reads=reads, lanes=self._incoming_lanes(planned))
 
     def _incoming_lanes(self, planned: plans.PlannedNode) -> Lanes:
         """Every path through merges by which records reach a node, in the order that the node gives them."""
@@ -290,10 +293,10 @@ class _Builder:
             return ((),)
         return self._incoming_lanes(self.plan.by_name[name])
 
-    def _parts(self, whole: Box, levels: set[int], boxes: dict[str, Box], exchanges: list[Exchange]) -> set[int]:
-        """The boxes of a node, part by part; gives the levels at which the result appears."""
+    def _parts(self, whole: PhysicalOperator, levels: set[int], ops: Operators, exchanges: list[Exchange]) -> set[int]:
+        """The operators of a node, part by part; gives the levels at which the result appears."""
         if whole.role is Role.KEPT:
-            boxes[whole.id], self.exits[whole.id] = whole, whole.id
+            ops[whole.id], self.exits[whole.id] = whole, whole.id
             return {0}
         phases = self.phases[whole.id]
         for i, phase in enumerate(phases):
@@ -301,68 +304,78 @@ class _Builder:
             part = replace(whole, id=name, step=phase.step, first=i == 0, last=i == len(phases) - 1)
             part = replace(part, number=whole.number + i, reads=() if i else whole.reads)
             if i:
-                self._follow(boxes, self.exits[whole.id], name)
+                self._follow(ops, self.exits[whole.id], name)
             match phase:
                 case LocalPhase():
-                    boxes[name] = self._beside(part, phase.aside, max(levels) + 1, boxes, exchanges)
+                    ops[name] = self._beside(part, phase.aside, max(levels) + 1, ops, exchanges)
                     self.exits[whole.id] = name
                 case ShufflePhase():
-                    levels = {self._shuffle(part, phase, max(levels), boxes, exchanges)}
+                    levels = {self._shuffle(part, phase, max(levels), ops, exchanges)}
                     whole = replace(whole, lanes=((),))
                 case _:
                     assert_never(phase)
         return levels
 
     def _beside(
-        self, box: Box, aside: Stop | None, level: int, boxes: dict[str, Box], exchanges: list[Exchange]
-    ) -> Box:
-        """The box of a local part; what it finds out goes to another, where somebody waits for it."""
-        if aside is None or box.silent or aside.tells not in self.told:
-            return box
-        name = f"{box.id}#{aside.role}"
-        title = f"{box.step.name} [{aside.title}]"
-        behind = replace(box, id=name, role=aside.role, lanes=((),), reads=(), first=False, last=False, title=title)
-        boxes[name] = replace(behind, tells=aside.tells)
+        self,
+        op: PhysicalOperator,
+        aside: Stop | None,
+        level: int,
+        ops: dict[str, PhysicalOperator],
+        exchanges: list[Exchange],
+    ) -> PhysicalOperator:
+        """The operator of a local part; what it finds out goes to another, where somebody waits for it."""
+        if aside is None or op.silent or aside.tells not in self.told:
+            return op
+        name = f"{op.id}#{aside.role}"
+        title = f"{op.step.name} [{aside.title}]"
+        behind = replace(op, id=name, role=aside.role, lanes=((),), reads=(), first=False, last=False, title=title)
+        ops[name] = replace(behind, tells=aside.tells)
         exchanges.append(Exchange(len(exchanges), aside.kind, level, 1, name, aside.moved, aside.by))
-        return replace(box, exchange=exchanges[-1].id)
+        return replace(op, exchange=exchanges[-1].id)
 
     def _shuffle(
-        self, box: Box, phase: ShufflePhase, arriving: int, boxes: dict[str, Box], exchanges: list[Exchange]
+        self,
+        op: PhysicalOperator,
+        phase: ShufflePhase,
+        arriving: int,
+        ops: dict[str, PhysicalOperator],
+        exchanges: list[Exchange],
     ) -> int:
-        """The boxes and exchanges by which records meet and go home; gives the level where the result appears."""
-        called = f"{box.step.name} ({phase.aspect})" if phase.aspect else box.step.name
-        sent = replace(box, exchange=len(exchanges), partitions=phase.partitions, last=False)
-        boxes[box.id] = replace(sent, role=Role.PARTIAL, title=f"{called} [{phase.departs}]")
-        behind = replace(box, lanes=((),), incoming_lanes=box.lanes, reads=(), first=False)
+        """The operators and exchanges by which records meet and go home; gives the level where the result appears."""
+        called = f"{op.step.name} ({phase.aspect})" if phase.aspect else op.step.name
+        sent = replace(op, exchange=len(exchanges), partitions=phase.partitions, last=False)
+        ops[op.id] = replace(sent, role=Role.PARTIAL, title=f"{called} [{phase.departs}]")
+        behind = replace(op, lanes=((),), incoming_lanes=op.lanes, reads=(), first=False)
         stops = phase.route
         for level, stop in enumerate(stops, arriving + 1):
-            name = f"{box.id}#{stop.role}"
+            name = f"{op.id}#{stop.role}"
             exchanges.append(Exchange(len(exchanges), stop.kind, level, phase.partitions, name, stop.moved, stop.by))
             arrived = replace(behind, id=name, role=stop.role, title=f"{called} [{stop.title}]")
-            if stop.tells in self.told and not box.silent:
+            if stop.tells in self.told and not op.silent:
                 arrived = replace(arrived, tells=stop.tells)
             if stop is not stops[-1]:
                 arrived = replace(arrived, exchange=len(exchanges), partitions=phase.partitions, last=False)
-            boxes[name] = arrived
-        self.exits[box.step.name] = name
+            ops[name] = arrived
+        self.exits[op.step.name] = name
         return level
 
     @staticmethod
-    def _follow(boxes: dict[str, Box], producer: str, consumer: str) -> None:
-        box = boxes[producer]
-        boxes[producer] = replace(box, targets=(*box.targets, Target("", consumer, 0)))
+    def _follow(ops: dict[str, PhysicalOperator], producer: str, consumer: str) -> None:
+        op = ops[producer]
+        ops[producer] = replace(op, targets=(*op.targets, Target("", consumer, 0)))
 
-    def _connect(self, planned: plans.PlannedNode, number: int, members: set[str], boxes: dict[str, Box]) -> None:
-        """Wire a node's inputs to its producers' last boxes."""
+    def _connect(self, planned: plans.PlannedNode, number: int, members: set[str], ops: Operators) -> None:
+        """Wire a node's inputs to its producers' last operators."""
         for index, (edge, written) in enumerate(feeds.inputs(planned)):
-            producer = boxes.get(self.exits.get(edge.node, ""))
+            producer = ops.get(self.exits.get(edge.node, ""))
             if producer is None:
                 continue
             if written is not None:
                 if self.told[written] != number:
                     continue
                 target = str(written)
-                boxes[target] = Box(
+                ops[target] = PhysicalOperator(
                     target,
                     feeds.step(planned),
                     Role.BUILD,
@@ -376,15 +389,15 @@ class _Builder:
                 target = planned.name
             else:
                 continue
-            boxes[producer.id] = replace(producer, targets=(*producer.targets, Target(edge.port, target, index)))
+            ops[producer.id] = replace(producer, targets=(*producer.targets, Target(edge.port, target, index)))
 
-    def _keep(self, planned: plans.PlannedNode, boxes: dict[str, Box]) -> None:
-        """Add the box that writes down what a node gives, for later jobs to begin with it."""
-        last = boxes[self.exits[planned.name]]
+    def _keep(self, planned: plans.PlannedNode, ops: dict[str, PhysicalOperator]) -> None:
+        """Add the operator that writes down what a node gives, for later jobs to begin with it."""
+        last = ops[self.exits[planned.name]]
         target = str(feeds.kept(planned.name))
-        kept = Box(target, last.step, Role.KEEP, last.number, silent=False, tells=feeds.kept(planned.name))
-        boxes[target] = replace(kept, lanes=self._lanes(planned.name))
-        boxes[last.id] = replace(last, targets=(*last.targets, Target("", target, 0)))
+        kept = PhysicalOperator(target, last.step, Role.KEEP, last.number, silent=False, tells=feeds.kept(planned.name))
+        ops[target] = replace(kept, lanes=self._lanes(planned.name))
+        ops[last.id] = replace(last, targets=(*last.targets, Target("", target, 0)))
 
     def _partitions(self, written: Rows) -> int:
         """In how many partitions an input is written down: those in which it meets the others, if it does."""

@@ -10,7 +10,7 @@ from spark_jobs.nodes.terms.shape import Role
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from spark_jobs.plan.physical.regions import Box, Job
+    from spark_jobs.plan.physical.regions import Job, PhysicalOperator
 
 
 def without(job: Job, unwanted: Container[str]) -> Job:
@@ -22,20 +22,20 @@ def without(job: Job, unwanted: Container[str]) -> Job:
 
     def is_idle(name: str) -> bool:
         if name not in idle:
-            box = job.boxes[name]
-            is_local = box.role is Role.WHOLE and box.exchange is None and box.tells is None
-            idle[name] = is_local and box.step.name in unwanted and all(is_idle(each.box) for each in box.targets)
+            op = job.ops[name]
+            is_local = op.role is Role.WHOLE and op.exchange is None and op.tells is None
+            idle[name] = is_local and op.step.name in unwanted and all(is_idle(each.op) for each in op.targets)
         return idle[name]
 
-    def trimmed(box: Box) -> Box:
-        return replace(box, targets=tuple(each for each in box.targets if not is_idle(each.box)))
+    def trimmed(op: PhysicalOperator) -> PhysicalOperator:
+        return replace(op, targets=tuple(each for each in op.targets if not is_idle(each.op)))
 
-    return replace(job, boxes={name: trimmed(box) for name, box in job.boxes.items()})
+    return replace(job, ops={name: trimmed(op) for name, op in job.ops.items()})
 
 
 def short(job: Job, silent: Container[str]) -> Job:
     """The job without its exchanges, where nobody sends to them but nodes that keep silent; else as it is."""
-    if not all(box.step.name in silent for box in job.boxes.values() if box.exchange is not None):
+    if not all(op.step.name in silent for op in job.ops.values() if op.exchange is not None):
         return job
-    boxes = {name: replace(box, exchange=None) for name, box in job.boxes.items()}
-    return replace(job, boxes=boxes, exchanges=())
+    ops = {name: replace(op, exchange=None) for name, op in job.ops.items()}
+    return replace(job, ops=ops, exchanges=())

@@ -11,7 +11,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -47,13 +52,30 @@ def check(descriptor: int, path: str | Path) -> None:
         raise NotOwnError(path, "has a second name elsewhere")
 
 
+@contextmanager
+def placed(folder: int | None) -> Iterator[None]:
+    """Within, errors about a name in an open folder have its whole path, where the system tells where the folder is."""
+    try:
+        yield
+    except OSError as error:
+        name = error.filename
+        if folder is None or not isinstance(name, str) or os.path.isabs(name):
+            raise
+        try:
+            path = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), name)
+        except OSError:
+            raise error from None
+        raise OSError(error.errno, error.strerror, path) from error
+
+
 def open_folder(path: str | Path, folder: int | None = None) -> int:
     """A descriptor of a folder, which must not be a link; a relative path is below an open folder.
 
     Raises:
         OSError: it is missing, a link, or no folder.
     """
-    return os.open(path, _FOLDER, dir_fd=folder)
+    with placed(folder):
+        return os.open(path, _FOLDER, dir_fd=folder)
 
 
 def open_file(path: str | Path, folder: int | None = None, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
@@ -64,7 +86,8 @@ def open_file(path: str | Path, folder: int | None = None, flags: int = os.O_RDO
         OSError: it is missing, or cannot be opened.
     """
     try:
-        descriptor = os.open(path, flags | _FILE, mode, dir_fd=folder)
+        with placed(folder):
+            descriptor = os.open(path, flags | _FILE, mode, dir_fd=folder)
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise

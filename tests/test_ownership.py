@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING
 
@@ -109,3 +110,24 @@ def test_another_users_file_is_not_read(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(ownership.NotOwnError, match="belongs to another user"):
         ownership.read("file", folder, 4)
     assert not ownership.is_own_file(tmp_path / "file")
+
+
+def test_what_the_system_refuses_in_an_open_folder_has_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = ownership.open_folder(tmp_path)
+    real = os.open
+
+    def full(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if flags & os.O_CREAT:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        return real(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", full)
+    try:
+        with pytest.raises(OSError, match="No space left") as raised:
+            ownership.open_file("lock", folder, os.O_RDWR | os.O_CREAT)
+        assert raised.value.filename == str(tmp_path / "lock")
+        with pytest.raises(FileNotFoundError) as missing:
+            ownership.open_file("none", folder)
+        assert missing.value.filename == str(tmp_path / "none")
+    finally:
+        os.close(folder)

@@ -1,8 +1,8 @@
 """The folder that a run spills into: its own, locked while the run lives, and removed with it.
 
 An embedded Spark has such a folder as well, which lives as long as its process. What is killed leaves its folder.
-The next run with the same configured root removes it, once the kernel says that nobody holds its lock (book: crash
-purge of orphaned spill directories). The system's temporary folder belongs to everybody and is not purged.
+The next run with the same root removes it, once the kernel says that nobody holds its lock (book: crash purge of
+orphaned spill directories). In the system's temporary folder, which belongs to everybody, it has to be old as well.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ PREFIX = "clinker-spill-"
 LOCK = ".lock"
 #: A folder that is younger than this may be about to be locked, in seconds.
 GRACE_S = 5.0
+#: And one that is younger than this stays in the system's temporary folder.
+OLD_S = 3600.0
 #: How long those who still write into a folder are waited for when it is removed, and how often it is tried.
 _WRITERS_S, _PAUSE_S = 3.0, 0.05
 
@@ -44,7 +46,7 @@ class SpillFolder:
 
     @classmethod
     def open(cls, root: str, *, is_configured: bool) -> SpillFolder:
-        """Make and lock a folder; where the root is the workspace's own, what dead runs left there goes first.
+        """Make and lock a folder; what dead runs of this user left there goes first.
 
         Args:
             root: where, an existing folder.
@@ -53,7 +55,7 @@ class SpillFolder:
         Raises:
             OSError: the root is missing or not writable.
         """
-        problems = purge(root) if is_configured else []
+        problems = purge(root, GRACE_S if is_configured else OLD_S)
         path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=root))
         try:
             lock = FileLock.exclusive(path / LOCK)
@@ -83,8 +85,8 @@ class SpillFolder:
         self.close()
 
 
-def purge(root: str) -> list[str]:
-    """Remove the spill folders of dead runs; gives those that could not be removed."""
+def purge(root: str, least_age_s: float = GRACE_S) -> list[str]:
+    """Remove this user's spill folders of dead runs from an age on; gives those that could not be removed."""
     try:
         with os.scandir(root) as entries:
             found = sorted(
@@ -95,7 +97,7 @@ def purge(root: str) -> list[str]:
     problems = []
     for path in map(Path, found):
         try:
-            _purge_folder(path)
+            _purge_folder(path, least_age_s)
         except FileNotFoundError:  # its own run has removed it
             continue
         except OSError as error:
@@ -103,9 +105,9 @@ def purge(root: str) -> list[str]:
     return problems
 
 
-def _purge_folder(path: Path) -> None:
+def _purge_folder(path: Path, least_age_s: float) -> None:
     found = path.lstat()
-    if not ownership.is_own(found) or time.time() - found.st_mtime <= GRACE_S:
+    if not ownership.is_own(found) or time.time() - found.st_mtime <= least_age_s:
         return  # another user's, or just made
     lock = FileLock.exclusive(path / LOCK)
     if lock is None:

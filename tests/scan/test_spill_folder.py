@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.disk.locks import FileLock
-from spark_jobs.disk.spill_folder import LOCK, PREFIX, SpillFolder, purge
+from spark_jobs.disk.spill_folder import LOCK, OLD_S, PREFIX, SpillFolder, purge
 
 OLD = time.time() - 60
+VERY_OLD = time.time() - 2 * OLD_S
 
 
 def dead(root: Path, name: str, *, has_lock: bool = True) -> Path:
@@ -69,10 +70,34 @@ def test_two_runs_have_folders_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("has_lock", [True, False])
 def test_folders_of_dead_runs_go_where_the_root_is_configured(tmp_path: Path, has_lock: bool) -> None:
     gone = dead(tmp_path, "gone", has_lock=has_lock)
-    SpillFolder.open(str(tmp_path), is_configured=False).close()
-    assert gone.exists()
     SpillFolder.open(str(tmp_path), is_configured=True).close()
     assert not gone.exists()
+
+
+def test_old_folders_of_dead_runs_go_from_the_systems_temporary_folder(tmp_path: Path) -> None:
+    gone, young, living = dead(tmp_path, "gone"), dead(tmp_path, "young"), dead(tmp_path, "living")
+    os.utime(gone, (VERY_OLD, VERY_OLD))
+    recent = time.time() - OLD_S / 2
+    os.utime(young, (recent, recent))
+    others = tmp_path / "spark-of-somebody"
+    others.mkdir()
+    os.utime(others, (VERY_OLD, VERY_OLD))
+    lock = FileLock.exclusive(living / LOCK)
+    assert lock is not None
+    os.utime(living, (VERY_OLD, VERY_OLD))
+    SpillFolder.open(str(tmp_path), is_configured=False).close()
+    lock.close()
+    assert (gone.exists(), young.exists(), living.exists(), others.exists()) == (False, True, True, True)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to another user")
+def test_folders_of_other_users_stay(tmp_path: Path) -> None:
+    theirs = dead(tmp_path, "theirs")
+    os.chown(theirs, 65534, 65534)
+    os.utime(theirs, (VERY_OLD, VERY_OLD))
+    with SpillFolder.open(str(tmp_path), is_configured=False) as folder:
+        assert folder.problems == ()
+    assert theirs.exists()
 
 
 def test_young_folders_links_and_others_stay(tmp_path: Path) -> None:

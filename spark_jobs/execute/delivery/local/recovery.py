@@ -86,7 +86,8 @@ def _complete(found: DraftFolder) -> None:
         if (known := journal.Journal.read(folder)) is None:
             return
         Redoing(known, Path(place)).run()
-        os.unlink(JOURNAL, dir_fd=folder)
+        with ownership.placed(folder):
+            os.unlink(JOURNAL, dir_fd=folder)
         logs.LOG.warning("%s: completed the files of a run that had died while it published them", found.path.parent)
 
 

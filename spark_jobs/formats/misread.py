@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import nearest, visible
+from spark_jobs.formats import encoding
+from spark_jobs.scan import compression
+from spark_jobs.scan.compression import Compression
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,6 +18,15 @@ if TYPE_CHECKING:
 FOREIGN = "E222"
 MISSING = "W210"
 _SHOWN = 200
+#: What is said where nothing tells in which encoding texts are.
+OTHER_ENCODING = "`options.encoding` names another one, such as `latin-1` or `cp1252`"
+_ZIP, _OLE, _PDF = b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"%PDF-"
+_BZ2_BLOCK = b"1AY&SY"
+#: What is found near the beginning of Excel's files.
+_EXCEL = (b"[Content_Types].xml", b"xl/", b"docProps/")
+_WORKBOOK = (
+    "the file is an Excel workbook, which is not read: save the sheet as `CSV UTF-8` (File, Save As) and read that file"
+)
 
 
 def missing(column: str, file: str, header: str, names: Iterable[str]) -> str:
@@ -34,3 +47,33 @@ def shown(header: str) -> str:
     """A header on one line."""
     text = visible.visible(header.strip("\r\n"))
     return f"`{text}`" if len(text) <= _SHOWN else f"`{text[:_SHOWN]}…`"
+
+
+def of_bytes(head: bytes) -> str | None:
+    """What is wrong with a file by its first bytes that has no text at all; None where nothing tells."""
+    if head.startswith(_OLE):
+        return _WORKBOOK
+    if head.startswith(_ZIP):
+        is_workbook = any(name in head[:4096] for name in _EXCEL)
+        return _WORKBOOK if is_workbook else "the file is compressed in a way that is not read: unpack it"
+    if head.startswith(_PDF):
+        return "the file is a PDF document, which is not read"
+    packed = compression.of_bytes(head)
+    if packed is not Compression.NONE and (packed is not Compression.BZ2 or head[4:10] == _BZ2_BLOCK):
+        return f"the file is compressed, and its name does not say so: `options.compression: {packed}`"
+    return None
+
+
+def encoding_hint(data: bytes) -> str:
+    """What may be said about bytes that are no text in the encoding that a source names."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "it looks like UTF-16: `options.encoding: utf-16`"
+    if data[1:2] == b"\0" or data[:1] == b"\0":
+        return f"it looks like UTF-16: `options.encoding: utf-16-{'be' if data[:1] == bytes(1) else 'le'}`"
+    return OTHER_ENCODING
+
+
+def undecodable(charset: str) -> str:
+    """What is wrong with bytes of a record that are no text."""
+    text = f"bytes are no {charset} text"
+    return f"{text}; {OTHER_ENCODING}" if encoding.is_utf8(charset) else text

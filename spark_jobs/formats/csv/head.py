@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_jobs.formats import encoding, stretch
+from spark_jobs.formats import encoding, misread, stretch
 from spark_jobs.formats.columns import too_many
 from spark_jobs.formats.csv import parser, pieces, quotes
+from spark_jobs.formats.csv.options import Duplicates, Quoting
 from spark_jobs.limits import FILE_COLUMNS
-from spark_jobs.scan import changes, compression, files
-from spark_jobs.scan.compression import Compression
+from spark_jobs.scan import changes, files
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from spark_jobs.scan.files import InputFile
 
 _READ_BYTES = 64 << 10
-#: What ZIP files begin with.
-_ZIP = b"PK\x03\x04"
 #: Of a file without header so many records are looked at for one that is whole.
 _MOST_RECORDS = 1000
 
@@ -84,7 +82,12 @@ def _read(raw: ByteStream, edges: int, file: InputFile, options: CsvRead, declar
     is_utf8 = encoding.is_utf8(options.encoding)
     stream: ByteStream = raw if is_utf8 else encoding.Utf8Stream(raw, options.encoding)
     is_marked = is_utf8 or not encoding.takes_mark(options.encoding)
-    found = _records(stream, parser.dialect_of(options), is_marked=is_marked)
+    data, before = _behind_lines(stream, options.skip_rows)
+    if not before:
+        data = data or stream.read(_READ_BYTES)
+        if (problem := misread.of_bytes(data)) is not None:
+            raise FormatError(problem, file.name)
+    found = _records(stream, parser.dialect_of(options), data, before, is_marked=is_marked)
     if options.has_header:
         head = _with_header(next(found, None), file, options)
     else:
@@ -95,37 +98,67 @@ def _read(raw: ByteStream, edges: int, file: InputFile, options: CsvRead, declar
 def _with_header(header: _Record | None, file: InputFile, options: CsvRead) -> Head | None:
     if header is None:
         return None
-    if header.data.startswith(_ZIP):
-        raise FormatError("the file is compressed in a way that is not read: unpack it", file.name)
-    packed = compression.of_bytes(header.data)
-    if packed is not Compression.NONE:
-        raise FormatError(f"the file is compressed, and its name does not say so: `compression: {packed}`", file.name)
     if not header.is_whole:
         most = pieces.MOST_RECORD_BYTES >> 20
-        raise FormatError(f"the header has a quote that is never closed, or is longer than {most} MB", file.name)
+        text = f"the header has a quote that is never closed, or is longer than {most} MB"
+        raise FormatError(f"{text}; lines that stand before it are for `options.skip_rows`", file.name)
     try:
         names = _fields(header.data, options)
     except _TooWide:
         raise too_many(file.name) from None
     except UnicodeDecodeError:
-        raise FormatError(f"the header is no {options.encoding} text", file.name) from None
-    positions: dict[str, int] = {}
+        text = f"the header is no {options.encoding} text; {misread.encoding_hint(header.data)}"
+        raise FormatError(text, file.name) from None
+    if options.quotes is Quoting.STRICT and len(parser.dialect_of(options).strays(header.data)[0]):
+        header_shown = misread.shown(header.data.decode())
+        text = f"the header has a quote where none belongs (`options.quotes: strict`): {header_shown}"
+        raise FormatError(text, file.name)
+    return Head(_distinct(names, file, options), header.end, header.data.decode())
+
+
+def _distinct(names: tuple[str, ...], file: InputFile, options: CsvRead) -> tuple[str, ...]:
+    """The names of a header, each once.
+
+    Raises:
+        FormatError: a name stands twice, and nothing says that they are numbered (E217).
+    """
+    if len(set(names)) == len(names):
+        return names
+    given: dict[str, int] = {}
+    taken, counts = set(names), dict.fromkeys(names, 1)
     for position, name in enumerate(names, 1):
-        first = positions.setdefault(name, position)
-        if first != position:
-            message = f"the header names column '{name}' twice, at positions {first} and {position}"
+        if name not in given:
+            given[name] = position
+            continue
+        numbered = name
+        while numbered in taken:
+            counts[name] += 1
+            numbered = f"{name}_{counts[name]}"
+        if options.duplicate_columns is Duplicates.ERROR:
+            message = (
+                f"the header names column '{name}' twice, at positions {given[name]} and {position}; "
+                f"`options.duplicate_columns: number` reads the second one as '{numbered}'"
+            )
             raise FormatError(message, file.name, "E217")
-    return Head(names, header.end, header.data.decode())
+        taken.add(numbered)
+        given[numbered] = position
+    return tuple(given)
 
 
 def _without_header(records: Iterator[_Record], options: CsvRead, declared: Sequence[str]) -> Head | None:
-    """As many columns as are declared, or as the first record that is whole has where these are more."""
+    """As many columns as are declared, or as the first records have that are whole, where these are more.
+
+    Records with fewer fields than declared columns do not count. Two others have to agree, if there are two.
+    """
     first = next(records, None)
     if first is None:
         return None
     looked_at = itertools.islice(itertools.chain([first], records), _MOST_RECORDS)
-    widths = (_width(record, options) for record in looked_at)
-    width = next((width for width in widths if width >= max(len(declared), 1)), max(len(declared), 1))
+    fewest = max(len(declared), 1)
+    widths = (width for width in (_width(record, options) for record in looked_at) if width >= fewest)
+    width = next(widths, fewest)
+    if declared and width > fewest and next(widths, width) != width:
+        width = fewest
     return Head((*declared, *(f"col_{index}" for index in range(len(declared), width))), first.start)
 
 
@@ -153,9 +186,35 @@ def _fields(record: bytes, options: CsvRead) -> tuple[str, ...]:
     return tuple(parser.parse_record(record, options))
 
 
-def _records(stream: ByteStream, dialect: Dialect, *, is_marked: bool) -> Iterator[_Record]:
-    """The records of a file from its beginning on; what comes behind one that is not whole is not told."""
-    data, before = b"", 0
+def _behind_lines(stream: ByteStream, count: int) -> tuple[bytes, int]:
+    """What was read behind the first lines of a file, and how many bytes stand before it."""
+    data, start, before, at_end = b"", 0, 0, False
+    for _ in range(count):
+        while not at_end and (stretch.next_line_start(data, start) or len(data)) == len(data):
+            # Nothing but a line end matters of what is left. A return at the end may be half of one.
+            kept = data[max(start, len(data) - 1) :] if data.endswith((b"\r", b"\n")) else b""
+            before += len(data) - len(kept)
+            chunk = stream.read(_READ_BYTES)
+            data, start, at_end = kept + chunk, 0, not chunk
+        end = stretch.next_line_start(data, start)
+        if end is None:
+            return b"", before + len(data)
+        start = end + (data[end - 1 : end + 1] == b"\r\n")
+    return data[start:], before + start
+
+
+def _records(
+    stream: ByteStream, dialect: Dialect, data: bytes = b"", before: int = 0, *, is_marked: bool
+) -> Iterator[_Record]:
+    """The records of a file; what comes behind one that is not whole is not told.
+
+    Args:
+        stream: the bytes that were not read yet.
+        dialect: what structures them.
+        data: those that were.
+        before: how many stand before these.
+        is_marked: whether a byte order mark may stand at the beginning of the file.
+    """
     at_end = False
     while True:
         start = stretch.records_start(data, is_marked=is_marked and not before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,12 +19,24 @@ if TYPE_CHECKING:
     from spark_jobs.formats.csv.options import CsvRead
 
 _DELIMITERS = ",;\t|:~^"
+_EXCELS_LINE = re.compile(r'"?sep=([^\r\n])"?', re.IGNORECASE)
 _QUOTES = "\"'"
 
 
-def foreign(head: Head, declared: Sequence[str], options: CsvRead) -> str:
-    """What is wrong with a file whose header has none of the declared columns, and what would fit."""
-    proposals = list(_proposals(head, declared, options)) or ["check the path, the header and `schema`"]
+def foreign(head: Head, declared: Sequence[str], options: CsvRead, lines_before: int | None = None) -> str:
+    """What is wrong with a file whose header has none of the declared columns, and what would fit.
+
+    Args:
+        head: the file's.
+        declared: the columns.
+        options: how the file is read.
+        lines_before: behind how many lines there is a header that has some of them, if there is one.
+    """
+    if lines_before is None:
+        proposals = list(_proposals(head, declared, options))
+    else:
+        proposals = [f"a header that has them follows: `options.skip_rows: {lines_before}`"]
+    proposals = proposals or ["check the path, the header and `schema`"]
     return (
         f"the header has none of the declared columns ({', '.join(declared)}): it is {shown(head.header)}; "
         + ", or ".join(proposals)
@@ -38,6 +51,10 @@ def _proposals(head: Head, declared: Sequence[str], options: CsvRead) -> Iterato
         return
     if text.startswith("<"):
         yield "it looks like XML: `type: xml`"
+        return
+    if (found := _EXCELS_LINE.fullmatch(head.header.strip())) is not None:
+        fitting = f"`options.skip_rows: 1` and `options.delimiter: {found[1]!r}`"
+        yield f"it is a line that Excel writes before the header: {fitting}"
         return
     if "\0" in text:
         order = "be" if text.startswith("\0") else "le"

@@ -3,15 +3,49 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
 from spark_jobs.formats.format import Format
-from spark_jobs.formats.options import Options, Packing, are_plain, character_problem
+from spark_jobs.formats.options import Between, Options, Packing, are_plain, character_problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spark_jobs.cxl.types import Type
+
+
+class Ragged(StrEnum):
+    """What becomes of records with fewer or more fields than their file."""
+
+    ERROR = "error"
+    PAD = "pad"
+    CUT = "cut"
+    BOTH = "both"
+
+    @property
+    def pads(self) -> bool:
+        """Whether records get the cells that they lack."""
+        return self in (Ragged.PAD, Ragged.BOTH)
+
+    @property
+    def cuts(self) -> bool:
+        """Whether records lose the cells that they have too many."""
+        return self in (Ragged.CUT, Ragged.BOTH)
+
+
+class Quoting(StrEnum):
+    """What becomes of quotes in places where no quote belongs."""
+
+    LENIENT = "lenient"
+    STRICT = "strict"
+
+
+class Duplicates(StrEnum):
+    """What becomes of a header that names a column twice."""
+
+    ERROR = "error"
+    NUMBER = "number"
 
 
 class _CsvOptions(Options):
@@ -37,6 +71,13 @@ class CsvRead(_CsvOptions):
         delimiter: The character between fields.
         quote_char: The character around fields; doubled inside them.
         has_header: Whether the first record has the names; else columns follow `schema`.
+        skip_rows: How many lines of each file stand before the header, or before the first record.
+        duplicate_columns: A header that names a column twice is an `error`, or its names are numbered (`number`): `n`,
+            `n_2`, `n_3`.
+        ragged: Records with fewer or more cells than the file has columns are an `error`; with `pad` they get the empty
+            cells that they lack, with `cut` they lose the cells that are too many, with `both` they do either.
+        quotes: With `strict` a quote within a cell that is not quoted, and text behind a closing quote, make a record
+            malformed; `lenient` takes them as text.
         encoding: An encoding by its Python name.
         compression: How files are compressed; as their names end when absent.
     """
@@ -44,6 +85,10 @@ class CsvRead(_CsvOptions):
     delimiter: str = ","
     quote_char: str = '"'
     has_header: bool = True
+    skip_rows: Annotated[int, Between(0, 1_000_000)] = 0
+    duplicate_columns: Duplicates = Duplicates.ERROR
+    ragged: Ragged = Ragged.ERROR
+    quotes: Quoting = Quoting.LENIENT
     encoding: str = "utf-8"
     compression: Packing | None = None
 

@@ -20,8 +20,9 @@ from pyarrow import csv
 
 from spark_jobs.cxl import failures
 from spark_jobs.cxl.engine import RowFailure
-from spark_jobs.formats import cell_text, format, records
+from spark_jobs.formats import cell_text, format, misread, records
 from spark_jobs.formats.csv import pieces, quotes
+from spark_jobs.formats.csv.options import Quoting
 from spark_jobs.formats.stretch import Stretch
 
 if TYPE_CHECKING:
@@ -34,6 +35,12 @@ if TYPE_CHECKING:
 BLOCK_BYTES = format.BLOCK_BYTES
 #: Where records are not as they should be, blocks are smaller: short broken records are many, and each is an entry.
 _CAREFUL_BYTES = 1 << 20
+#: What may be wrong with a record: a quote in one of two wrong places, or the number of its fields.
+_WITHIN, _BEHIND, _RAGGED = 1, 2, 3
+_STRAYS = {
+    _WITHIN: "a quote stands within a cell that is not quoted (`quotes: strict`)",
+    _BEHIND: "text stands behind a closing quote (`quotes: strict`)",
+}
 _UNDECODABLE = re.compile("[\udc80-\udcff]+")
 #: What stands for undecodable bytes where a record is shown.
 _REPLACEMENT = "\ufffd"
@@ -56,6 +63,7 @@ class CsvParser:
         self._block_bytes = block_bytes or reading.block_bytes
         self._record_bytes = reading.record_bytes
         self._shape = records.RecordShape(reading, columns)
+        self._is_strict = options.quotes is Quoting.STRICT
         self._names = [f"f{index}" for index in range(columns.width)]
         self._needed = self._shape.needed or [0]
 
@@ -96,13 +104,29 @@ class CsvParser:
         mark = None if is_utf8(data) else _unused_character(data)
         if mark is not None:
             data = _marked(data, mark)
-        try:
-            yield self._block(data, mark, stretch)
-        except pa.ArrowInvalid:
-            while data:
-                part = self._beginning(data)
-                yield self._block_of_some(part, mark, stretch)
-                data = data[len(part) :]
+        if not (self._is_strict and len(self._dialect.strays(data)[0])):
+            try:
+                yield self._block(data, mark, stretch)
+            except pa.ArrowInvalid:
+                # Some have another number of fields.
+                pass
+            else:
+                return
+        while data:
+            part = self._beginning(data)
+            for some in self._of_few_records(part):
+                yield self._block_of_some(some, mark, stretch)
+            data = data[len(part) :]
+
+    def _of_few_records(self, data: bytes) -> Iterator[bytes]:
+        """Records, so many at once as can get the cells that they lack: a short line may be one of many columns."""
+        most = max(self._block_bytes // self._columns.width, 1)
+        if not self._options.ragged.pads or len(data) // 2 <= most:
+            yield data
+            return
+        starts = quotes.Records.of(self._dialect, data).starts
+        for begin, end in itertools.pairwise([0, *starts[most::most].tolist(), len(data)]):
+            yield data[begin:end]
 
     def _beginning(self, data: bytes) -> bytes:
         """The first records of a stretch, about `_CAREFUL_BYTES` of them."""
@@ -127,30 +151,55 @@ class CsvParser:
         return self._shape.block(first, count, texts, rows, undecodable)
 
     def _block_of_some(self, data: bytes, mark: str | None, stretch: Stretch) -> Block:
-        """The block of records of which some are ragged; those are not parsed."""
+        """The block of records of which some are ragged or wrongly quoted; those that stay so are not parsed."""
         found = quotes.Records.of(self._dialect, data)
         first, count = stretch.records, len(found.starts)
         stretch.records += count
-        is_ragged = found.widths != self._columns.width
-        rest, ragged, ends = found.apart(data, is_ragged)
+        width = self._columns.width
+        is_short, is_long = found.widths < width, found.widths > width
+        problems = np.zeros(count, dtype=np.int64)
+        problems[is_short & (not self._options.ragged.pads)] = _RAGGED
+        problems[is_long & (not self._options.ragged.cuts)] = _RAGGED
+        if self._is_strict:
+            strays, are_behind = self._dialect.strays(data)
+            # The first one of a record tells.
+            problems[found.of_positions(strays)[::-1]] = np.where(are_behind, _BEHIND, _WITHIN)[::-1]
+        is_bad = problems > 0
+        rest, bad, ends = found.apart(data, is_bad)
         rows = np.arange(first, first + count, dtype=np.int64)
-        shown = _shown(cell_text.of_bytes(ragged, ends), mark)
-        failing = self._ragged(rows[is_ragged], found.widths[is_ragged], shown)
-        rows = rows[~is_ragged]
+        shown = _shown(cell_text.of_bytes(bad, ends), mark)
+        failing = self._malformed(rows[is_bad], problems[is_bad], found.widths[is_bad], shown)
+        rows = rows[~is_bad]
+        cut: format.Cut | None = None
+        if (~is_bad & (is_short | is_long)).any():
+            rest, cut = self._fitted(rest, rows, mark)
         texts = self._parse(rest, mark) if len(rows) else self._no_texts()
         if mark is not None and len(rows):
             texts, rows, undecodable = self._without_marked(texts, rows, mark)
             failing = failures.joined([failing, undecodable])
-        return self._shape.block(first, count, texts, rows, failing)
+        block = self._shape.block(first, count, texts, rows, failing)
+        block.cut = cut
+        return block
 
-    def _ragged(self, rows: failures.Rows, widths: quotes.Positions, shown: pa.StringArray) -> failures.Failures:
-        """Records with another number of fields than the file has."""
-        known, reason = np.unique(widths, return_inverse=True)
+    def _fitted(self, data: bytes, rows: failures.Rows, mark: str | None) -> tuple[bytes, format.Cut | None]:
+        """Records that all have as many fields as the file, and what of them is lost."""
+        found = quotes.Records.of(self._dialect, data)
+        fitted, lost, begins = found.fitted(data, self._columns.width, self._dialect)
+        if not len(lost):
+            return fitted, None
+        shown = data[int(begins[0]) : int(found.stops[lost[0]])].decode()
+        return fitted, format.Cut(rows[lost], shown if mark is None else shown.replace(mark, _REPLACEMENT))
+
+    def _malformed(
+        self, rows: failures.Rows, problems: quotes.Positions, widths: quotes.Positions, shown: pa.StringArray
+    ) -> failures.Failures:
+        """Records that are wrongly quoted, or have another number of fields than the file has."""
+        known, reason = np.unique(np.where(problems == _RAGGED, _RAGGED + widths, problems), return_inverse=True)
         expected = self._columns.width
-        reasons = [
-            records.malformed_reason(f"record has {width} fields, expected {expected}") for width in known.tolist()
+        details = [
+            _STRAYS.get(code) or f"record has {code - _RAGGED} fields, expected {expected}" for code in known.tolist()
         ]
-        return failures.Failures(rows, tuple(reasons), reason, shown)
+        return failures.Failures(rows, tuple(map(records.malformed_reason, details)), reason, shown)
 
     def _parse(self, data: bytes, mark: str | None) -> dict[int, pa.StringArray]:
         """The needed fields as text columns, empty cells null; all fields where some records may be undecodable."""
@@ -181,7 +230,7 @@ class CsvParser:
             is_bad |= pc.fill_null(pc.match_substring(column, mark), False).to_numpy(zero_copy_only=False)
         broken = [column.filter(pa.array(is_bad)) for column in cells.values()]
         raw = pc.binary_join_element_wise(*broken, self._options.delimiter, null_handling="replace")
-        reason = records.malformed_reason(f"bytes are no {self._options.encoding} text")
+        reason = records.malformed_reason(misread.undecodable(self._options.encoding))
         failing = failures.alike(rows[is_bad], reason, _shown(raw, mark))
         kept = pa.array(~is_bad)
         return {index: cells[index].filter(kept) for index in self._needed}, rows[~is_bad], failing

@@ -64,6 +64,28 @@ class Dialect:
             return quotes
         return self._walk(data, quotes.tolist(), is_inside, before)
 
+    def strays(self, data: bytes) -> tuple[Positions, NDArray[np.bool_]]:
+        """The quotes of some complete records that stand where none belongs, in their order.
+
+        Of each: whether it closes a cell behind which more text follows; the others stand within cells without quotes.
+        """
+        none = NO_TOGGLES, np.empty(0, dtype=np.bool_)
+        if data.find(self.quote_byte) < 0:
+            return none
+        array = np.frombuffer(data, dtype=np.uint8)
+        quotes = np.flatnonzero(array == self.quote)
+        if self._all_toggle(array, quotes, False, FILE_START):
+            return none
+        toggles = self._walk(data, quotes.tolist(), False, FILE_START)
+        others = np.setdiff1d(quotes, toggles, assume_unique=True)
+        within = others[np.searchsorted(toggles, others) % 2 == 0]
+        closers = toggles[1::2]
+        closers = closers[closers + 1 < len(array)]
+        behind = closers[~self._ends_field[array[closers + 1]]]
+        found = np.concatenate((within, behind))
+        order = np.argsort(found)
+        return found[order], order >= len(within)
+
     def seems_inside(self, data: bytes) -> bool:
         """Whether a stretch from the middle of a file more likely begins inside quotes than outside.
 
@@ -157,11 +179,21 @@ class Dialect:
 
 @dataclass(frozen=True)
 class Records:
-    """The records of a stretch that begins and ends with a record: where each begins and ends, and its fields."""
+    """The records of a stretch that begins and ends with a record.
+
+    Args:
+        starts: where each begins.
+        stops: where each ends.
+        widths: how many fields each has.
+        delimiters: where the delimiters between fields are.
+        toggles: where quoted text begins and ends, in turn.
+    """
 
     starts: Positions
     stops: Positions
     widths: Positions
+    delimiters: Positions
+    toggles: Positions
 
     @classmethod
     def of(cls, dialect: Dialect, data: bytes) -> Records:
@@ -178,7 +210,35 @@ class Records:
         is_record = stops > starts
         starts, stops = starts[is_record], stops[is_record]
         fields = np.searchsorted(delimiters, stops) - np.searchsorted(delimiters, starts) + 1
-        return cls(starts, stops, fields)
+        return cls(starts, stops, fields, delimiters, toggles)
+
+    def of_positions(self, positions: Positions) -> Positions:
+        """In which record each position is."""
+        return np.searchsorted(self.starts, positions, side="right") - 1
+
+    def fitted(self, data: bytes, width: int, dialect: Dialect) -> tuple[bytes, Positions, Positions]:
+        """The stretch with so many fields in every record: cells that are missing are empty, surplus ones are gone.
+
+        Also the records that lose a cell which is not empty, and where their surplus cells begin.
+        """
+        array = np.frombuffer(data, dtype=np.uint8)
+        is_short, is_long = self.widths < width, self.widths > width
+        first = np.searchsorted(self.delimiters, self.starts[is_long])
+        cuts, stops = self.delimiters[first + width - 1], self.stops[is_long]
+        change = np.zeros(len(array) + 1, dtype=np.int8)
+        change[cuts] += 1
+        change[stops] -= 1
+        keep = np.cumsum(change[:-1], dtype=np.int8) == 0
+        is_content = np.ones(len(array) + 1, dtype=np.bool_)
+        is_content[self.delimiters] = is_content[self.toggles] = False
+        before = np.concatenate(([0], np.cumsum(is_content, dtype=np.int64)))
+        is_lost = before[stops] > before[cuts]
+        missing, sign = np.repeat(self.stops[is_short], width - self.widths[is_short]), dialect.delimiter
+        if width == 1:
+            # A record whose only cell is empty needs quotes, or it is a blank line.
+            missing, sign = np.repeat(cuts[cuts == self.starts[is_long]], 2), dialect.quote
+        fitted = np.insert(array, missing, sign)[np.insert(keep, missing, True)]
+        return fitted.tobytes(), np.flatnonzero(is_long)[is_lost], cuts[is_lost] + 1
 
     def apart(self, data: bytes, is_bad: NDArray[np.bool_]) -> tuple[bytes, bytes, Positions]:
         """The stretch without some records, their texts one after the other, and where each of these ends."""

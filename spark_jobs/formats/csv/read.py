@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: So many files are opened by a thread before the next ones.
 _FILES_AT_A_TIME = 32
+#: So many lines are looked at for a header where the first one is none.
+_LOOKED_AT_LINES = 20
 
 
 @dataclass(frozen=True)
@@ -62,13 +64,27 @@ class CsvReader(reader.Reader):
                 skipped.append(file.name)
             else:
                 if self.options.has_header and declared and not tracker.has_any(each.names):
-                    raise FormatError(foreign(each, declared, self.options), file.name, misread.FOREIGN)
+                    text = foreign(each, declared, self.options, self._lines_before_header(file, declared))
+                    raise FormatError(text, file.name, misread.FOREIGN)
                 tracker.see(file.name, each.names, each.header)
                 found.append((replace(file, edges=each.edges), each))
         is_splittable = encoding.is_utf8(self.options.encoding)
         shared = {fields: tracker.columns(fields) for fields in dict.fromkeys(each.names for _, each in found)}
         plans = tuple(FilePlan(file, shared[each.names], each.data_start, is_splittable) for file, each in found)
         return tracker.plan(plans, skipped)
+
+    def _lines_before_header(self, file: InputFile, declared: Sequence[str]) -> int | None:
+        """Behind how many lines a header stands that has declared columns, where something else comes first."""
+        for skipped in range(self.options.skip_rows + 1, self.options.skip_rows + _LOOKED_AT_LINES):
+            try:
+                found = head.read(file, replace(self.options, skip_rows=skipped), declared)
+            except FormatError:
+                continue
+            if found is None:
+                return None
+            if set(declared) & set(found.names):
+                return skipped
+        return None
 
     def _heads(self, inputs: Sequence[InputFile], declared: Sequence[str]) -> Iterator[tuple[InputFile, Head | None]]:
         """The files with their heads, in order; many are opened some at a time, for opening is mostly waiting."""

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import failures
 from spark_jobs.cxl.types import Kind
-from spark_jobs.formats import cell_text, encoding, records
+from spark_jobs.formats import cell_text, encoding, misread, records
 from spark_jobs.formats.fixed_width import scales
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class FixedWidthParser:
         known = ", ".join(str(one.tag) for one in self._kinds.kinds)
         failing = [
             self._malformed(f"no kind of records has its tag (there are {known})", some, rows, is_strange),
-            self._malformed(f"bytes are no {self._charset} text", some, rows, is_bad & ~is_strange),
+            self._malformed(misread.undecodable(self._charset), some, rows, is_bad & ~is_strange),
         ]
         is_good = ~(is_bad | is_strange)
         good = pa.array(is_good)

@@ -15,7 +15,7 @@ from spark_jobs.cxl import failures as columnar
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.types import Kind
-from spark_jobs.formats import cell_text, coerce, format
+from spark_jobs.formats import cell_text, coerce, format, misread
 from spark_jobs.formats.json import members
 from spark_jobs.formats.json.texts import decoding
 from spark_jobs.formats.records import malformed, spread
@@ -188,7 +188,7 @@ def _of_line(line: bytes, encoding: str) -> Item:
     try:
         value = decoding.parse(line.decode())
     except UnicodeDecodeError:
-        return RowFailure(0, malformed(f"bytes are no {encoding} text", line))
+        return RowFailure(0, malformed(misread.undecodable(encoding), line))
     except ValueError as problem:
         return RowFailure(0, malformed(f"broken JSON: {decoding.words(problem)}", line))
     return value if isinstance(value, dict) else RowFailure(0, malformed("line is no object", line))

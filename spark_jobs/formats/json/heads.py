@@ -6,6 +6,7 @@ are read on, as far as that costs little.
 
 from __future__ import annotations
 
+import codecs
 import io
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -87,6 +88,8 @@ class Heads:
         """A file's layout and the columns in its head, or None when there is nothing in it."""
         head = self._head(file)
         start = stretch.records_start(head.data)
+        if (problem := _no_text(head.data) if self._is_utf8 else None) is not None:
+            raise FormatError(problem, file.name)
         layout = parser.layout_of(head.data[start:].decode("utf-8", "replace"), self._options, file.name)
         if layout is None:
             return None
@@ -142,6 +145,13 @@ class Heads:
         if layout not in self._readers:
             self._readers[layout] = parser.JsonParser("", layout, self._options, Reading(()), self._arrays)
         return self._readers[layout]
+
+
+def _no_text(head: bytes) -> str | None:
+    """What is wrong with a file that cannot be JSON in UTF-8 by its first bytes; None where nothing tells."""
+    if b"\0" in head[:2] or (head[:1] >= b"\x80" and not head.startswith(codecs.BOM_UTF8)):
+        return misread.of_bytes(head) or f"a JSON file begins with [ or {{; {misread.encoding_hint(head)}"
+    return misread.of_bytes(head)
 
 
 def clear_doubts(looked: Sequence[Looked], source: Heads) -> None:

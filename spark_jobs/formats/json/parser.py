@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.formats import encoding, format
+from spark_jobs.formats import encoding, format, misread
 from spark_jobs.formats.json import attempts, exact, members, noticing, quick, undeclared
 from spark_jobs.formats.json.options import JsonLayout
 from spark_jobs.formats.json.texts import array, decoding, documents, portions
@@ -355,7 +355,8 @@ def words_of(problem: ValueError, start: int, charset: str) -> str:
     if not isinstance(problem, decoding.Broken):
         return decoding.words(problem)
     is_utf8 = encoding.is_utf8(charset)
-    return f"{problem}, at byte {start + problem.at}{'' if is_utf8 else ' of its text as UTF-8'}"
+    hint = f"; {misread.OTHER_ENCODING}" if is_utf8 and isinstance(problem, decoding.Undecodable) else ""
+    return f"{problem}, at byte {start + problem.at}{'' if is_utf8 else ' of its text as UTF-8'}{hint}"
 
 
 def path_keys(path: str) -> list[str]:

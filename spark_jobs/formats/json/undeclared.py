@@ -77,16 +77,16 @@ class Names:
 
     def _add(self, lines: Lines, *, all_of_them: bool) -> bool:
         if lines.size <= _FEW_BYTES or lines.size * lines.count > 2 * _MOST_PRODUCT:
-            return self._add_items(exact.of_lines(lines.singly, ""), all_of_them=all_of_them)
+            return self._add_items(exact.of_lines(lines.singly, "utf-8"), all_of_them=all_of_them)
         if self._is_first:
-            if not self._add_items(exact.of_lines(lines.singly[:_SAMPLE], ""), all_of_them=all_of_them):
+            if not self._add_items(exact.of_lines(lines.singly[:_SAMPLE], "utf-8"), all_of_them=all_of_them):
                 return False
             self._is_first = False
         left = self._attempts.read(lines).left(lines.count)
         if self._members.has_news:
-            return self._add_items(exact.of_lines(lines.singly, ""), all_of_them=all_of_them)
+            return self._add_items(exact.of_lines(lines.singly, "utf-8"), all_of_them=all_of_them)
         singly = lines.singly if left else []
-        return self._add_items(exact.of_lines([singly[at] for at in left], ""), all_of_them=all_of_them)
+        return self._add_items(exact.of_lines([singly[at] for at in left], "utf-8"), all_of_them=all_of_them)
 
     def _add_items(self, items: Iterable[Item], *, all_of_them: bool) -> bool:
         items = list(items)
@@ -137,7 +137,7 @@ class Names:
 
 def _items(data: bytes) -> Iterable[Item]:
     """The records of a few lines, and those that are none."""
-    return exact.of_lines(portions.Lines(data).singly, "")
+    return exact.of_lines(portions.Lines(data).singly, "utf-8")
 
 
 class _Members:

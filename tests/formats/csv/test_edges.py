@@ -85,7 +85,7 @@ def headerless(tmp_path: Path, data: bytes, declared: dict[str, types.Type] = PA
 def test_a_broken_first_record_is_a_record_like_the_others(tmp_path: Path, first: bytes, detail: str) -> None:
     got = headerless(tmp_path, first + b"\nb,2\nc,3\n")
     assert [record["k"] for record in got.records] == ["b", "c"]
-    assert [(row, why) for row, _, _, _, why in got.failures] == [(0, f"malformed record: {detail}")]
+    assert [(row, why.partition(";")[0]) for row, _, _, _, why in got.failures] == [(0, f"malformed record: {detail}")]
 
 
 def test_an_open_quote_in_the_first_record_makes_one_malformed_record(tmp_path: Path) -> None:
@@ -94,9 +94,20 @@ def test_an_open_quote_in_the_first_record_makes_one_malformed_record(tmp_path: 
 
 
 def test_the_first_whole_record_may_be_wider_than_what_is_declared(tmp_path: Path) -> None:
-    got = headerless(tmp_path, b"a\n\xff,1,x,y\nb,2,more\nc,3\nd,4,end\n")
+    got = headerless(tmp_path, b"a\n\xff,1,x,y\nb,2,more\nc\nd,4,end\ne,5\n")
     assert got.records == [{"k": "b", "n": 2, "$widened.col_2": "more"}, {"k": "d", "n": 4, "$widened.col_2": "end"}]
-    assert [failure[0] for failure in got.failures] == [0, 1, 3]
+    assert [failure[0] for failure in got.failures] == [0, 1, 3, 5]
+
+
+@pytest.mark.parametrize("second", ["b,2", "b,2,x,y"])
+def test_a_first_record_that_is_wider_than_the_second_does_not_decide(tmp_path: Path, second: str) -> None:
+    got = headerless(tmp_path, f"a,1,\n{second}\nc,3\nd,4\n".encode())
+    assert [record["k"] for record in got.records] == ["b"] * (second == "b,2") + ["c", "d"]
+    assert all(set(record) == {"k", "n"} for record in got.records)
+
+
+def test_the_only_record_decides_how_wide_a_file_is(tmp_path: Path) -> None:
+    assert headerless(tmp_path, b"a,1,more\n").records == [{"k": "a", "n": 1, "$widened.col_2": "more"}]
 
 
 def test_where_nothing_is_declared_the_first_whole_record_gives_the_width(tmp_path: Path) -> None:

@@ -7,17 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_jobs.cxl import types
 from spark_jobs.formats.columns import ColumnTracker, OnUnmapped
-from spark_jobs.formats.csv.options import CsvRead
+from spark_jobs.formats.csv import head
+from spark_jobs.formats.csv.options import CsvRead, Duplicates
 from spark_jobs.formats.csv.read import CsvReader
 from spark_jobs.formats.format import FileColumns
 from spark_jobs.scan import files
 from spark_jobs.scan.files import FormatError
+from tests.formats.csv.files import read_csv
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from spark_jobs.formats import columns
+
+PAIR = {"a": types.INT, "b": types.INT}
+NUMBERED = CsvRead(duplicate_columns=Duplicates.NUMBER)
 
 
 def plan(
@@ -164,19 +170,19 @@ names = st.lists(st.sampled_from(["a", "A", "b", "c", "d", "E"]), unique=True, m
 @given(declared=names, heads=st.lists(names, min_size=1, max_size=4))
 def test_every_plan_covers_every_column_once(declared: list[str], heads: list[list[str]]) -> None:
     tracker = ColumnTracker(declared)
-    for number, head in enumerate(heads):
+    for number, names in enumerate(heads):
         before = tracker.widened
-        tracker.see(f"f{number}", head)
+        tracker.see(f"f{number}", names)
         assert tracker.widened[: len(before)] == before
     other = ColumnTracker(declared)
-    for number, head in enumerate(reversed(heads)):
-        other.see(f"f{number}", head)
+    for number, names in enumerate(reversed(heads)):
+        other.see(f"f{number}", names)
     assert set(other.widened) == set(tracker.widened)
-    for head in heads:
-        plan = tracker.columns(head)
+    for names in heads:
+        plan = tracker.columns(names)
         used = [field for field in (*plan.declared, *plan.widened) if field is not None]
-        assert sorted(used) == list(range(len(head)))
-        assert [head[field].casefold() for field in plan.declared if field is not None] == [
+        assert sorted(used) == list(range(len(names)))
+        assert [names[field].casefold() for field in plan.declared if field is not None] == [
             column.casefold() for column, field in zip(declared, plan.declared, strict=True) if field is not None
         ]
 
@@ -189,7 +195,7 @@ def test_a_path_that_is_no_unicode_is_named(tmp_path: Path) -> None:
 
 
 def test_a_compressed_file_is_told_as_such(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match=r"a\.csv: the file is compressed, .*: `compression: gzip`"):
+    with pytest.raises(FormatError, match=r"a\.csv: the file is compressed, .*: `options.compression: gzip`"):
         plan(tmp_path, {"a.csv": gzip.compress(b"id\n1\n")}, ("id",))
     with pytest.raises(FormatError, match=r"a\.csv: the file is compressed in a way that is not read"):
         plan(tmp_path, {"a.csv": b"PK\x03\x04zip"}, ("id",))
@@ -207,3 +213,72 @@ def test_the_scan_tells_where_columns_are_from(tmp_path: Path) -> None:
     }
     assert plan(tmp_path, heads, ("id", "name"), OnUnmapped.DROP).facts()["columns_dropped"] == ["x", "y", "z"]
     assert plan(tmp_path, {"a.csv": b"id\n"}, ("id",)).facts()["schema_version"] == 1
+
+
+def test_names_that_stand_twice_may_be_numbered(tmp_path: Path) -> None:
+    header = b"Menge,Preis,Menge,Menge_2,Menge,,\n"
+    with pytest.raises(FormatError, match=r"positions 1 and 3; `options.duplicate_columns: number` .* 'Menge_3'"):
+        plan(tmp_path, {"a.csv": header}, ("Preis",))
+    (tmp_path / "a.csv").write_bytes(header + b"1,2,3,4,5,6,7\n")
+    declared = dict.fromkeys(["Menge", "Menge_2", "Menge_4"], types.INT)
+    got = read_csv(tmp_path / "a.csv", header + b"1,2,3,4,5,6,7\n", declared, options=NUMBERED)
+    assert got.records == [
+        {"Menge": 1, "Menge_2": 4, "Menge_4": 5, "$widened.Preis": "2", "$widened.Menge_3": "3", "$widened.": "6",
+         "$widened._2": "7"}
+    ]  # fmt: skip
+
+
+@given(
+    st.lists(st.sampled_from(["sep=;", 'a "quote', "", "x,y", "é", "\ufeff", "z" * 40]), max_size=8),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+    st.sampled_from(["utf-8", "utf-16", "latin-1"]),
+    st.sampled_from([1, 2, 3, 7, 1 << 16]),
+)
+def test_lines_before_the_header_are_skipped_whatever_is_in_them(
+    tmp_path: Path, lines: list[str], end: str, charset: str, size: int
+) -> None:
+    lines = [line.encode("latin-1", "ignore").decode("latin-1") for line in lines]
+    text = end.join([*lines, "a,b", "1,2", "3,4"])
+    options = CsvRead(skip_rows=len(lines), encoding=charset)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(head, "_READ_BYTES", size)
+        got = read_csv(tmp_path / "in.csv", text.encode(charset), PAIR, options=options, split_bytes=5)
+    assert got.records == [{"a": 1, "b": 2}, {"a": 3, "b": 4}]
+
+
+def test_a_file_with_fewer_lines_than_are_skipped_has_nothing(tmp_path: Path) -> None:
+    for data in (b"x", b"x\ny", b"x\n\n", b""):
+        (tmp_path / "in.csv").write_bytes(data)
+        scan = CsvReader(CsvRead(skip_rows=3)).plan(("a",), [files.describe(str(tmp_path / "in.csv"), "in.csv")])
+        assert scan.skipped == ("in.csv",)
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (
+            b"PK\x03\x04....[Content_Types].xml",
+            "is an Excel workbook, which is not read: save the sheet as `CSV UTF-8`",
+        ),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "is an Excel workbook"),
+        (b"%PDF-1.7\n", "is a PDF document"),
+        (
+            "id,name\n1,x\n".encode("utf-16"),
+            "the header is no utf-8 text; it looks like UTF-16: `options.encoding: utf-16`",
+        ),
+        (b"id,Caf\xe9\n", "no utf-8 text; `options.encoding` names another one, such as `latin-1` or `cp1252`"),
+        (b"sep=;\nid;name\n", "`options.skip_rows: 1` and `options.delimiter: ';'`"),
+        (b'"sep=;"\nid;name\n', "`options.skip_rows: 1` and `options.delimiter: ';'`"),
+        (b'Report of "May\n\nid,name\n1,x\n', "; a header that has them follows: `options.skip_rows: 1`"),
+        (b'"Report of May\nid,name\n1,x\n', "lines that stand before it are for `options.skip_rows`"),
+    ],
+)
+def test_what_a_file_is_instead_and_how_to_read_it_is_told(tmp_path: Path, data: bytes, says: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        plan(tmp_path, {"a.csv": data}, ("id", "name"))
+    assert says in str(caught.value)
+
+
+def test_bytes_that_are_no_text_have_a_hint_in_the_dead_letter(tmp_path: Path) -> None:
+    got = read_csv(tmp_path / "in.csv", b"a,b\n1,\xe9\n", PAIR)
+    assert got.failures[0][4].endswith("; `options.encoding` names another one, such as `latin-1` or `cp1252`")

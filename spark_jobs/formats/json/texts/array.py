@@ -70,7 +70,8 @@ class ArrayText:
         try:
             more = data[:cut].decode()
         except UnicodeDecodeError as problem:
-            raise decoding.Broken("bytes are no UTF-8 text", self._bytes_read - len(data) + problem.start) from None
+            at = self._bytes_read - len(data) + problem.start
+            raise decoding.Undecodable("bytes are no UTF-8 text", at) from None
         self._text = self._text[self._position :] + more
         if self._end is not None:
             self._end -= self._position

@@ -74,6 +74,10 @@ class Broken(ValueError):
         self.at = at
 
 
+class Undecodable(Broken):
+    """Bytes that are no text."""
+
+
 def no_comma(found: str) -> str:
     """What is wrong where neither a comma nor the end of an array or object follows a value."""
     return f"expected , or ] or }} after a value, found {found or 'the end of the file'}"

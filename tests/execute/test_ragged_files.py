@@ -1,0 +1,84 @@
+"""Ragged CSV files and odd headers through whole runs: what is read, what is told, what is a dead letter."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.execute import pipelines, without_spark
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PIPELINE = """
+pipeline: {name: ragged}
+error_handling: {strategy: continue, dlq: {path: out/dead.csv}}
+nodes:
+  - type: source
+    name: "rows"
+    config: {type: csv, glob: in/*.csv, options: {OPTIONS}, schema: [{name: a, type: int}, {name: b, type: string}]}
+  - {type: output, name: copy, input: rows, config: {type: csv, path: out/copy.csv}}
+"""
+FILES = {
+    "in/1.csv": "a,b\n1,x\n2\n3,y,\n",
+    "in/2.csv": 'a,b\n4,z,lost,,\n5,w\n6\n7,q,"{also}"\n',
+}
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark.install(monkeypatch)
+
+
+def run(folder: Path, options: str, files: dict[str, str] = FILES) -> int:
+    pipelines.write(folder, {"pipeline.yaml": PIPELINE.replace("OPTIONS", options), **files})
+    return int(pipelines.run(folder).result.exit_code)
+
+
+@pytest.mark.parametrize("split_bytes", [10**9, 7], ids=["one split", "many splits"])
+@pytest.mark.parametrize(
+    ("ragged", "kept", "dead", "lost"),
+    [
+        ("error", [1, 5], [2, 3, 1, 3, 4], 0),
+        ("pad", [1, 2, 5, 6], [3, 1, 4], 0),
+        ("cut", [1, 3, 4, 5, 7], [2, 3], 2),
+        ("both", [1, 2, 3, 4, 5, 6, 7], [], 2),
+    ],
+)
+def test_ragged_records(
+    tmp_path: Path, ragged: str, kept: list[int], dead: list[int], lost: int, split_bytes: int,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    pipelines.cut_by(monkeypatch, split_bytes)
+    with caplog.at_level(logging.WARNING):
+        assert run(tmp_path, f"ragged: {ragged}") == (2 if dead else 0)
+    lines = (tmp_path / "out/copy.csv").read_text().splitlines()[1:]
+    assert [int(line.split(",")[0]) for line in lines] == kept
+    assert all(line.count(",") == 1 for line in lines)
+    letters = (tmp_path / "out/dead.csv").read_text().splitlines()[1:] if dead else []
+    assert [int(line.split(",")[4]) for line in letters] == dead
+    told = [record.message for record in caplog.records if "surplus" in record.message]
+    source = "source 'rows'"
+    first = f"{source}: 2 records lost surplus cells that are not empty (`options.ragged`); the first is 'lost,,' of "
+    assert told == ([f"{first}in/2.csv, row 1"] if lost else [])
+
+
+def test_an_export_of_excel_with_a_line_before_the_header_and_names_twice(tmp_path: Path) -> None:
+    options = "skip_rows: 1, delimiter: ';', duplicate_columns: number"
+    assert run(tmp_path, options, {"in/1.csv": "sep=;\na;b;b\n1;x;y\n"}) == 0
+    assert (tmp_path / "out/copy.csv").read_text() == "a,b,b_2\n1,x,y\n"
+
+
+@pytest.mark.parametrize("split_bytes", [10**9, 5], ids=["one split", "many splits"])
+def test_stray_quotes_are_dead_letters_where_quotes_are_strict(
+    tmp_path: Path, split_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipelines.cut_by(monkeypatch, split_bytes)
+    file = {"in/1.csv": 'a,b\n1,"a,"b, c"\n2,5" pipe\n3,"ok, ""it"" is"\n'}
+    assert run(tmp_path, "quotes: strict", file) == 2
+    assert (tmp_path / "out/copy.csv").read_text() == 'a,b\n3,"ok, ""it"" is"\n'
+    letters = (tmp_path / "out/dead.csv").read_text()
+    assert "text stands behind a closing quote" in letters
+    assert "a quote stands within a cell that is not quoted" in letters

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,9 @@ _FLOAT = re.compile(
 )
 _TRUE = ("true", "yes", "1", "on")
 _FALSE = ("false", "no", "0", "off")
+_NUMBERS = (Kind.INT, Kind.FLOAT, Kind.NUMERIC)
+#: Numbers as most of Europe writes them: `1.234,50`.
+_DECIMAL_COMMA = r"^[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+),[0-9]+$"
 #: No row fails.
 NO_ROWS = np.empty(0, dtype=np.int64)
 _FIRST_DATE, _FIRST_MOMENT = date.min, datetime.min
@@ -82,6 +85,22 @@ def no_conversion(column: SourceColumn) -> Reason:
     return Reason(category, column.name, "conversion failed: cannot convert '", f"' to {column.type.kind}")
 
 
+def no_conversions(column: SourceColumn, found: pa.Array, failed: Rows) -> list[tuple[Rows, Reason]]:
+    """Rows whose value does not convert, and what is wrong with it: of some spellings there is more to say."""
+    reason = no_conversion(column)
+    if column.type.kind not in _NUMBERS or not len(failed) or not isinstance(found, pa.StringArray):
+        return [(failed, reason)]
+    is_comma = pc.match_substring_regex(found.take(pa.array(failed)), _DECIMAL_COMMA).to_numpy(zero_copy_only=False)
+    hinted = replace(reason, after=f"{reason.after}{_comma_hint(column)}")
+    return [(failed[~is_comma], reason), (failed[is_comma], hinted)]
+
+
+def _comma_hint(column: SourceColumn) -> str:
+    spelled = column.name if column.name.isidentifier() else f"`{column.name}`"
+    converted = f"{spelled}.replace('.', '').replace(',', '.').to_float()"
+    return f"; it has a decimal comma: declare the column as `string`, and convert it in CXL with {converted}"
+
+
 def absence(column: SourceColumn) -> Reason:
     """What is wrong with records without a value for a required column."""
     return Reason(Category.MISSING_REQUIRED, column.name, f"missing required field '{column.name}'")
@@ -90,7 +109,8 @@ def absence(column: SourceColumn) -> Reason:
 def failure_of(column: SourceColumn, text: str) -> Failure:
     """What is wrong with a text that does not convert to a column's type."""
     reason = no_conversion(column)
-    return Failure(f"{reason.before}{text}{reason.after}", reason.category, text, column.name)
+    hint = _comma_hint(column) if column.type.kind in _NUMBERS and re.search(_DECIMAL_COMMA, text) else ""
+    return Failure(f"{reason.before}{text}{reason.after}{hint}", reason.category, text, column.name)
 
 
 def absence_of(column: SourceColumn) -> Failure:

@@ -165,13 +165,13 @@ def _no_failures() -> Failures:
 
 
 @dataclass
-class Cut:
+class Surplus:
     """Records that lost cells which are not empty, by their places in the split, and what the first of them lost."""
 
     rows: np.ndarray[tuple[int], np.dtype[np.int64]]
     first: str
 
-    def until(self, row: int) -> Cut | None:
+    def until(self, row: int) -> Surplus | None:
         """Those that stand before a place."""
         rows = self.rows[self.rows < row]
         return replace(self, rows=rows) if len(rows) else None
@@ -194,7 +194,7 @@ class Block:
         documents: what was asked for of the envelope around the good records, by path: an array, or a value that all
             of them share.
         passed_over: how many pieces of the file the records are, when none of them passes and they were not read.
-        cut: what records have lost that had more cells than their file has columns.
+        surplus: what records have lost that had more cells than their file has columns.
     """
 
     first_row: int
@@ -205,7 +205,7 @@ class Block:
     failed_rows: pa.RecordBatch | None = None
     documents: Mapping[str, Any] = field(default_factory=dict)
     passed_over: int = 0
-    cut: Cut | None = None
+    surplus: Surplus | None = None
 
     def until(self, row: int) -> Block:
         """The records that stand before a place in the split."""
@@ -225,7 +225,7 @@ class Block:
                 path: found.slice(0, good) if hasattr(found, "slice") else found
                 for path, found in self.documents.items()
             },
-            cut=None if self.cut is None else self.cut.until(row),
+            surplus=None if self.surplus is None else self.surplus.until(row),
         )
 
 

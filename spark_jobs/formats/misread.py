@@ -6,7 +6,6 @@ import codecs
 from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import nearest, visible
-from spark_jobs.formats import encoding
 from spark_jobs.scan import compression
 from spark_jobs.scan.compression import Compression
 
@@ -76,4 +75,4 @@ def encoding_hint(data: bytes) -> str:
 def undecodable(charset: str) -> str:
     """What is wrong with bytes of a record that are no text."""
     text = f"bytes are no {charset} text"
-    return f"{text}; {OTHER_ENCODING}" if encoding.is_utf8(charset) else text
+    return f"{text}; {OTHER_ENCODING}" if codecs.lookup(charset).name == "utf-8" else text

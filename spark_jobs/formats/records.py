@@ -134,7 +134,8 @@ class RecordShape:
             found = self._texts(text, self._columns.declared[position])
         else:
             done = coerce.convert(text, column.type, self._reading.forms(column))
-            problems.note(done.failed, coerce.no_conversion(column), self._columns.declared[position])
+            for rows, reason in coerce.no_conversions(column, text, done.failed):
+                problems.note(rows, reason, self._columns.declared[position])
             found = done.array
         if column.required and text.null_count and self._can_fail(column):
             missing = pc.indices_nonzero(pc.is_null(text)).to_numpy().astype(np.int64)

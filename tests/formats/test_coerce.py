@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -12,6 +12,11 @@ from hypothesis import strategies as st
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.dates import strftime
 from spark_jobs.formats import coerce, date_forms
+from tests.formats.csv.files import read_csv
+from tests.formats.json.test_reading_json import read_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 D, T = dt.date, dt.datetime
 BAD = object()
@@ -241,3 +246,14 @@ def test_fractions_of_seconds_are_read_as_writers_give_them(text: str, microseco
         0,
         None,
     ]
+
+
+@pytest.mark.parametrize("kind", [types.INT, types.FLOAT, types.NUMERIC], ids=str)
+def test_a_decimal_comma_has_a_hint(kind: types.Type, tmp_path: Path) -> None:
+    texts = ["1.234,50", "-3,5", "x", "1.5,0,2", "1.234.567,8"]
+    csv = read_csv(tmp_path / "in.csv", ("n\n" + "\n".join(f'"{text}"' for text in texts)).encode(), {"n": kind})
+    lines = "\n".join(f'{{"n":"{text}"}}' for text in texts)
+    for failures in (csv.failures, read_json(tmp_path / "in.json", lines, {"n": kind}).failures):
+        assert [row for row, *_ in failures] == list(range(5))
+        assert [row for row, *_, detail in failures if "n.replace('.', '').replace(',', '.')" in detail] == [0, 1, 4]
+        assert all(f"cannot convert '{texts[row]}' to" in detail for row, *_, detail in failures)

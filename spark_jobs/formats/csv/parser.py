@@ -170,25 +170,25 @@ class CsvParser:
         shown = _shown(cell_text.of_bytes(bad, ends), mark)
         failing = self._malformed(rows[is_bad], problems[is_bad], found.widths[is_bad], shown)
         rows = rows[~is_bad]
-        cut: format.Cut | None = None
+        surplus: format.Surplus | None = None
         if (~is_bad & (is_short | is_long)).any():
-            rest, cut = self._fitted(rest, rows, mark)
+            rest, surplus = self._fitted(rest, rows, mark)
         texts = self._parse(rest, mark) if len(rows) else self._no_texts()
         if mark is not None and len(rows):
             texts, rows, undecodable = self._without_marked(texts, rows, mark)
             failing = failures.joined([failing, undecodable])
         block = self._shape.block(first, count, texts, rows, failing)
-        block.cut = cut
+        block.surplus = surplus
         return block
 
-    def _fitted(self, data: bytes, rows: failures.Rows, mark: str | None) -> tuple[bytes, format.Cut | None]:
+    def _fitted(self, data: bytes, rows: failures.Rows, mark: str | None) -> tuple[bytes, format.Surplus | None]:
         """Records that all have as many fields as the file, and what of them is lost."""
         found = quotes.Records.of(self._dialect, data)
         fitted, lost, begins = found.fitted(data, self._columns.width, self._dialect)
         if not len(lost):
             return fitted, None
         shown = data[int(begins[0]) : int(found.stops[lost[0]])].decode()
-        return fitted, format.Cut(rows[lost], shown if mark is None else shown.replace(mark, _REPLACEMENT))
+        return fitted, format.Surplus(rows[lost], shown if mark is None else shown.replace(mark, _REPLACEMENT))
 
     def _malformed(
         self, rows: failures.Rows, problems: quotes.Positions, widths: quotes.Positions, shown: pa.StringArray

@@ -82,7 +82,8 @@ class TypedShape:
             return None
         array, static = found[field]
         done = convert(array, static, column.type, self._reading.forms(column))
-        problems.note(done.failed, coerce.no_conversion(column), field)
+        for rows, reason in coerce.no_conversions(column, array, done.failed):
+            problems.note(rows, reason, field)
         if column.required and array.null_count:
             problems.note(_rows(array.is_null()), coerce.absence(column), None)
         return done.array

@@ -155,8 +155,8 @@ class Source(operator.Operator):
             return
         if len(block.failures):
             self._fail(origin, block)
-        if block.cut is not None:
-            self._tell_of(block.cut, origin)
+        if block.surplus is not None:
+            self._tell_of(block.surplus, origin)
         first = origin.base + block.first_row
         if block.rows is None:
             rows = pa.array(np.arange(first, first + block.batch.num_rows))
@@ -184,15 +184,15 @@ class Source(operator.Operator):
         self.push(self._read(batches.Batch(data, rows, origin)))
         self.context.pause()
 
-    def _tell_of(self, cut: format.Cut, origin: SplitOrigin) -> None:
+    def _tell_of(self, surplus: format.Surplus, origin: SplitOrigin) -> None:
         """Have the run warn of cells that were cut off."""
         source = self.step.name.replace("{", "{{").replace("}", "}}")
         text = f"source '{source}': {{count}} records lost surplus cells that are not empty (`options.ragged`)"
-        rows = pa.array(cut.rows + origin.base)
+        rows = pa.array(surplus.rows + origin.base)
         batch = batches.Batch(
             pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=[columns.NONE.name]), rows, origin
         )
-        self.context.notice(text, batch, dict.fromkeys(range(len(rows)), "") | {0: cut.first})
+        self.context.notice(text, batch, dict.fromkeys(range(len(rows)), "") | {0: surplus.first})
 
     def _pass_over(self, block: format.Block) -> None:
         """Count records that were not read where they would be filtered."""

@@ -124,7 +124,7 @@ def cut_rows(path: Path, names: list[str], options: CsvRead) -> list[int]:
     found: list[int] = []
     for split in splits.plan(scan.files):
         for block in reader.read(split, scan.files[0], wanted, reading.SplitOutcome()):
-            found += [] if block.cut is None else block.cut.rows.tolist()
+            found += [] if block.surplus is None else block.surplus.rows.tolist()
     return found
 
 

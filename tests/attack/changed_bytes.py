@@ -17,6 +17,7 @@ from pyarrow import parquet
 from spark_jobs.cxl import types
 from spark_jobs.formats import registry, splits
 from spark_jobs.formats.columns import OnUnmapped
+from spark_jobs.formats.edi.settings import Trailers
 from spark_jobs.formats.fixed_width.options import LineSeparator
 from spark_jobs.formats.format import ArrayPath, Reading, Section, SourceColumn
 from spark_jobs.formats.reading import SplitOutcome
@@ -82,6 +83,8 @@ class Sample:
         file = replace(files.describe(str(path), path.name), compression=self.compression)
         scan = reader.plan(tuple(column.key for column in self.columns), [file], OnUnmapped.AUTO_WIDEN)
         wanted = Reading(self.columns, scan.widened, failure_texts=True, sections=self.sections)
+        if known.is_framed:
+            wanted = replace(wanted, block_bytes=size)  # they are never split
         cut = splits.plan(scan.files, size)
         result, is_consistent = _result(reader, scan, cut, wanted)
         if not is_consistent:
@@ -152,6 +155,7 @@ _KINDS = _layout(
 )
 _OBJECTS = ['{"a":"é\\n","i":1,"f":2.5,"d":"2024-02-29","b":true,"x":{"k":[1,null]}}', '{"i":22,"more":[]}']
 _ISA = "ISA*00*          *00*          *ZZ*SENDER         *ZZ*RECEIVER       *240101*1200*U*00401*000000905*0*P*:~"
+_WRAPPED = f"{_ISA}GS*PO*A*B*1*1*1*X*1~ST*850*0001~{'REF*ZZ*éa~' * 9}SE*11*0001~GE*1*1~IEA*1*000000905~".encode()
 SAMPLES = {
     "csv": Sample("csv", _LINES),
     "csv in UTF-16": Sample("csv", _LINES.decode().encode("utf-16"), {"encoding": "utf-16"}),
@@ -191,6 +195,23 @@ SAMPLES = {
         "x12",
         f"{_ISA}GS*PO*A*B*20240101*1200*1*X*004010~ST*850*0001~BEG*00*é~SE*3*0001~GE*1*1~IEA*1*000000905~".encode(),
         columns=_NUMBERED,
+    ),
+    "edifact, indented": Sample(
+        "edifact",
+        "UNB+UNOC:3+S+R+240101:1200+REF1'\r\n UNH+M1+ORDERS'\n  FTX+é?\n+?''\nUNT+9+M1'\n\tUNZ+1+REF1'\n".encode(
+            "latin-1"
+        ),
+        {"trailers": Trailers.WARN},
+        columns=_NUMBERED,
+    ),
+    "x12, beside": Sample(
+        "x12",
+        f"{_ISA}\nISB*1~\nTA1*1*2~ \nGS*PO*A*B*1*1*1*X*1~\n ST*850*0001*V~\n BIN*4*~\n*\r~SE*3*0001~GE*1*1~"
+        "IEA*1*000000905~\n".encode(),
+        columns=_NUMBERED,
+    ),
+    "x12, wrapped": Sample(
+        "x12", b"\n".join(_WRAPPED[at : at + 80] for at in range(0, len(_WRAPPED), 80)), columns=_NUMBERED
     ),
     "parquet": Sample("parquet", _parquet()),
     "avro": Sample("avro", _avro("null")),

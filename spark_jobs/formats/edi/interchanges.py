@@ -118,34 +118,38 @@ class InterchangeReader(reader.Reader):
             FormatError: the file cannot be read.
         """
         head = _exactly(raw, _LOOKED_AT_BYTES)
-        charset = self.options.encoding
-        if charset is None:
-            named = self.charset_of(head)
-            charset = "utf-8" if named is None or _is_utf8(file) else named
-        start = stretch.records_start(head) if encoding.is_utf8(charset) else 0
-        if not "ISA~".encode(charset).endswith(b"ISA~"):
-            return _Text(charset)
-        head = head[start:]
+        charset = self.options.encoding or "utf-8"
+        wrap, start = None, 0
+        if "ISA~".encode(charset).endswith(b"ISA~"):
+            start = stretch.records_start(head) if encoding.is_utf8(charset) else 0
+            wrap = self._wrap(file, head[start:], start)
+        if self.options.encoding is None:
+            named = self.charset_of(head if wrap is None else wrap.text(head[start:]))
+            if named is not None and not _is_utf8(file, wrap, start):
+                charset = named
+        return _Text(charset, wrap, start)
+
+    def _wrap(self, file: InputFile, head: bytes, start: int) -> Wrap | None:
+        """How a file is wrapped that begins so at a place; None where its line ends are as they are."""
         wrap = wrapped.candidate(head)
         if wrap is None:
-            return _Text(charset)
+            return None
         try:
-            signs, before = self.envelope().signs(head[:HEAD_BYTES])
-            if signs.terminator in segments.LINE_ENDS:
-                return _Text(charset)
+            if self.envelope().signs(head[:HEAD_BYTES])[0].terminator in segments.LINE_ENDS:
+                return None
         except Broken:
             pass  # the header may be cut in two, which its lines tell
         text = wrap.text(head[: _HEAD_LINES * HEAD_BYTES])
         try:
             signs, before = self.envelope().signs(text[:HEAD_BYTES])
         except Broken:
-            return _Text(charset)
+            return None
         # Of two lines the first may be any; of more they all have to agree, or the header itself is cut in two.
         is_cut = text.find(signs.terminator, before) >= wrap.line
         with changes.opened(file) as again:
             again.seek(start)
             lines = wrap.lines(again)
-        return _Text(charset, wrap, start) if lines >= (1 if is_cut else 2) else _Text(charset)
+        return wrap if lines >= (1 if is_cut else 2) else None
 
     def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
         """The blocks of a file; its counts and references are checked on the way."""
@@ -238,12 +242,13 @@ def _exactly(stream: ByteStream, size: int) -> bytes:
     return data
 
 
-def _is_utf8(file: InputFile) -> bool:
+def _is_utf8(file: InputFile, wrap: Wrap | None, start: int) -> bool:
     """Whether all of a file is text in UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     with changes.opened(file) as raw:
+        stream = _Text("utf-8", wrap).stream(raw, start)
         try:
-            while data := raw.read(_READ_BYTES):
+            while data := stream.read(_READ_BYTES):
                 decoder.decode(data)
             decoder.decode(b"", final=True)
         except UnicodeDecodeError:

@@ -115,9 +115,15 @@ class _Bytes:
         """Nothing is held back."""
 
 
-def in_parts(spelling: Spelling, parts: Sequence[Sequence[Sequence[Record]]], **options: Any) -> bytes:
+def in_parts(
+    spelling: Spelling,
+    parts: Sequence[Sequence[Sequence[Record]]],
+    *,
+    columns: Sequence[str] = (),
+    **options: Any,
+) -> bytes:
     """The file of some parts, each of which comes in batches."""
-    names = ["seg_id", spelling.reference, spelling.kind, "e01", "e02", "e04"]
+    names = columns or ["seg_id", spelling.reference, spelling.kind, "e01", "e02", "e04"]
     chosen = registry.named(spelling.name)
     wanted = chosen.write_options(**{**spelling.options, **options})
     writer = chosen.writer(Schema(tuple(Column(name, types.STRING) for name in names)), wanted)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.typed.passing import Test
     from spark_jobs.nodes.aggregate.totals import Totals
-    from spark_jobs.nodes.terms.demand import Demand
     from spark_jobs.nodes.terms.needs import Awaited, Need
+    from spark_jobs.nodes.terms.requirements import Requirements
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Step:
         """
         return False
 
-    def asked(self, demand: Demand) -> Step:
+    def pruned(self, required: Requirements) -> Step:
         """The step, when it is known what others read of what it gives."""
         return self
 
@@ -120,7 +120,7 @@ class Step:
         return ()
 
     @property
-    def opening(self) -> tuple[Test, ...]:
+    def pushed_predicates(self) -> tuple[Test, ...]:
         """What a record has to pass before anything else happens to it; others are filtered, and nothing more."""
         return ()
 

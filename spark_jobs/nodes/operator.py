@@ -300,11 +300,11 @@ class Operator:
 
     @property
     def can_pass_over(self) -> bool:
-        """Whether records that do not pass the step's `opening` need not come, but be counted alone."""
+        """Whether records that do not pass the step's `pushed_predicates` need not come, but be counted alone."""
         return False
 
     def pass_over(self, count: int) -> None:
-        """Count records that do not come, because they would not pass the step's `opening`."""
+        """Count records that do not come, because they would not pass the step's `pushed_predicates`."""
         self.enter(count)
         self.drop(filtered=count)
 

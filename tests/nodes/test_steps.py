@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 #: What a step can say beside its name; all but `kind` are neutral where a type says nothing.
 CAN_SAY = {
-    "asked",
+    "pruned",
     "groups_by",
     "hands_on",
     "lays_over",
@@ -27,7 +27,7 @@ CAN_SAY = {
     "module",
     "names_undeclared",
     "needs",
-    "opening",
+    "pushed_predicates",
     "partitions",
     "phases",
     "ranges_over",
@@ -44,7 +44,7 @@ CAN_SAY = {
 SAYS = {
     "AcrossStep": {"module"},
     "AggregateStep": {
-        "asked",
+        "pruned",
         "groups_by",
         "hands_on",
         "module",
@@ -55,7 +55,7 @@ SAYS = {
         "told",
     },
     "CombineStep": {
-        "asked",
+        "pruned",
         "may_multiply",
         "module",
         "names_undeclared",
@@ -68,16 +68,16 @@ SAYS = {
     "MergeStep": {"module", "needs", "phases", "schedule"},
     "OutputStep": {"module", "names_undeclared", "phases", "reads_undeclared", "shown"},
     "RouteStep": {"stage"},
-    "SourceStep": {"asked"},
+    "SourceStep": {"pruned"},
     "StateStep": {"module", "partitions", "phases", "sets", "unfolded"},
     "TransformStep": {
-        "asked",
+        "pruned",
         "lays_over",
         "looks_around_in",
         "may_multiply",
         "module",
         "needs",
-        "opening",
+        "pushed_predicates",
         "partitions",
         "phases",
         "ranges_over",

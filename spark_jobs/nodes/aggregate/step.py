@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from spark_jobs.cxl import schema, typed
     from spark_jobs.nodes.aggregate.timed.time_window import TimeWindow
     from spark_jobs.nodes.records.columns import Bonds
-    from spark_jobs.nodes.terms.demand import Demand
+    from spark_jobs.nodes.terms.requirements import Requirements
 
 
 @dataclass(frozen=True)
@@ -90,13 +90,13 @@ class AggregateStep(node.Step):
         arrival = shape.Arrival(shape.Passage.SHUFFLED, why, stage)
         return (shape.ShufflePhase(self, partitions, arrival, "partial", (meet, shape.home())),)
 
-    def asked(self, demand: Demand) -> AggregateStep:
+    def pruned(self, required: Requirements) -> AggregateStep:
         """The groups know the counters that are read, so nobody upstream is asked for them."""
-        read = demand.values & COUNTERS
-        is_numbered = group_number(self.name) in demand.columns
+        read = required.values & COUNTERS
+        is_numbered = group_number(self.name) in required.columns
         if not read and self.time_window is None and not is_numbered:
             return self
-        above, window = demand.above(), self.time_window
+        above, window = required.above(), self.time_window
         # Which task finds a record late depends on how the input is cut: what is late counts for nobody behind.
         nodes = above.nodes if window is None else above.nodes - {self.name}
         totals = Totals(tuple(sorted(read)), nodes, above.sources, above.streams) if read else None

@@ -13,8 +13,8 @@ from spark_jobs.nodes.terms.needs import Rows
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import typed
-    from spark_jobs.nodes.terms.demand import Demand
     from spark_jobs.nodes.terms.needs import Need
+    from spark_jobs.nodes.terms.requirements import Requirements
 
 
 #: The emit of a key program. A name with a dollar sign is no field: NaN is among its values, and matches nothing.
@@ -132,11 +132,11 @@ class CombineStep(node.Step):
         known, members = dict(self.schemas)[qualifier].user_columns, dict(self.members).get(qualifier)
         return schema.Schema(tuple(each for each in known if members is None or each.name in members))
 
-    def asked(self, demand: Demand) -> CombineStep:
+    def pruned(self, required: Requirements) -> CombineStep:
         """Records in arrays are made of the fields that anything reads of them."""
         if self.match is not Match.COLLECT:
             return self
-        return replace(self, members=tuple((each, demand.columns.members(each)) for each in self.builds))
+        return replace(self, members=tuple((each, required.columns.members(each)) for each in self.builds))
 
     @property
     def needs(self) -> tuple[Need, ...]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.names import Search
     from spark_jobs.formats.reader import Reader
     from spark_jobs.formats.typed.passing import Test
-    from spark_jobs.nodes.terms.demand import Demand
+    from spark_jobs.nodes.terms.requirements import Requirements
     from spark_jobs.scan.files import InputFile
     from spark_jobs.scan.network.endpoint import Endpoint
 
@@ -118,31 +118,31 @@ class SourceStep(node.Step):
         """Tasks read files: the endpoint, which has credentials, stays at home."""
         return {**self.__dict__, "endpoint": None}
 
-    def asked(self, demand: Demand) -> SourceStep:
+    def pruned(self, required: Requirements) -> SourceStep:
         """Only columns that anybody reads are carried; what does not convert fails at the first reader."""
-        live = demand.columns.names & set(self.column_names) | frozenset(self.correlation_key)
-        reader = demand.reader or self
+        live = required.columns.names & set(self.column_names) | frozenset(self.correlation_key)
+        reader = required.reader or self
         return replace(
             self,
             live=live | {self.watermark_column} if self.watermark_column else live,
             provenance=frozenset(
-                key for key in PROVENANCE if META.of(key) in demand.columns or f"meta.{key}" in demand.values
+                key for key in PROVENANCE if META.of(key) in required.columns or f"meta.{key}" in required.values
             ),
-            reads_source=frozenset(_source_members(demand.values)),
-            documents=tuple((path, kind) for path, kind in self._known_documents() if path in demand.values),
+            reads_source=frozenset(_source_members(required.values)),
+            documents=tuple((path, kind) for path, kind in self._known_documents() if path in required.values),
             failure_stage=reader.stage,
             failure_node=reader.name,
-            lifted=demand.lifts,
-            passes=self._passes(demand),
+            lifted=required.lifts,
+            passes=self._passes(required),
         )
 
-    def _passes(self, demand: Demand) -> tuple[Test, ...]:
+    def _passes(self, required: Requirements) -> tuple[Test, ...]:
         """The tests that files may answer; none where every record counts, whatever a filter says of it."""
         is_free = not self.correlation_key and self.watermark_column is None
         if not (self.file_format.has_statistics and is_free) or any(column.rules for column in self.columns):
             return ()
         known = set(self.column_names)
-        return tuple(test for test in demand.opening if test.column in known)
+        return tuple(test for test in required.pushed_predicates if test.column in known)
 
     def _known_documents(self) -> Iterator[tuple[str, types.Type]]:
         """What files can say beside their records: fields of sections, elements of levels, whole segments."""

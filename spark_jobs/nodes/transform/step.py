@@ -15,8 +15,8 @@ from spark_jobs.nodes.terms.wanted import Wanted
 if TYPE_CHECKING:
     from spark_jobs.cxl import types
     from spark_jobs.formats.typed.passing import Test
-    from spark_jobs.nodes.terms.demand import Demand
     from spark_jobs.nodes.terms.needs import Need
+    from spark_jobs.nodes.terms.requirements import Requirements
     from spark_jobs.nodes.transform.phases import Window
 
 
@@ -104,14 +104,14 @@ class TransformStep(node.Step):
                 wanted |= members.read(directive.condition)
         return wanted.without(overwritten) | members.read(self.program, wanted) | failing
 
-    def asked(self, demand: Demand) -> TransformStep:
+    def pruned(self, required: Requirements) -> TransformStep:
         """The rows of a window go on without the columns that nobody reads behind it, and no dead letter shows."""
         if self.window is None or self.window.source is not None:
             return self
         from spark_jobs.nodes.transform import phases
 
-        behind = phases.windowed(self, self.window)[1].reads(demand.columns)
-        return replace(self, window=replace(self.window, spare=self.window.reads - behind.names - demand.shown))
+        behind = phases.windowed(self, self.window)[1].reads(required.columns)
+        return replace(self, window=replace(self.window, spare=self.window.reads - behind.names - required.shown))
 
     @property
     def log_of_failures(self) -> tuple[LogDirective, ...]:
@@ -119,11 +119,11 @@ class TransformStep(node.Step):
         return tuple(entry for entry in self.log if entry.when == ON_ERROR)
 
     @property
-    def opening(self) -> tuple[Test, ...]:
+    def pushed_predicates(self) -> tuple[Test, ...]:
         """The filters that the program begins with; the rows of a window meet before them."""
-        from spark_jobs.nodes.transform import opening
+        from spark_jobs.nodes.transform import pushdown
 
-        return () if self.window is not None else opening.tests(self.program)
+        return () if self.window is not None else pushdown.predicates(self.program)
 
     @property
     def lays_over(self) -> tuple[str, ...]:

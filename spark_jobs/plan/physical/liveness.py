@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_jobs.nodes import registry
 from spark_jobs.nodes.records.columns import CORRELATION
-from spark_jobs.nodes.terms.demand import Above, Demand
+from spark_jobs.nodes.terms.requirements import Above, Requirements
 from spark_jobs.nodes.terms.wanted import NOTHING
 from spark_jobs.plan.physical import feeds
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 def prune(
     nodes: tuple[PlannedNode, ...], programs: Mapping[str, list[Compiled]], declared: Sequence[str]
 ) -> tuple[PlannedNode, ...]:
-    """The nodes with steps that know what is asked of them (see `Step.asked`).
+    """The nodes with steps that know what is asked of them (see `Step.pruned`).
 
     Args:
         nodes: the nodes in topological order.
@@ -58,23 +59,24 @@ def prune(
     by_name = {planned.name: planned for planned in nodes}
     is_correlated = any(column in CORRELATION for planned in nodes for column in _columns(planned))
 
-    def asked(planned: PlannedNode) -> PlannedNode:
+    def pruned(planned: PlannedNode) -> PlannedNode:
         if planned.step is None:
             return planned
         name = planned.name
         values = frozenset(members[name])
-        opening = _opening(takers[name])
+        predicates = _pushed_predicates(takers[name])
         shown = _shown(planned, by_name) if is_correlated else frozenset()
-        demand = Demand(asks[name], values, first.get(name), lifts, opening, shown, lambda: _above(planned, by_name))
-        return replace(planned, step=planned.step.asked(demand))
+        above = partial(_above, planned, by_name)
+        required = Requirements(asks[name], values, first.get(name), lifts, predicates, shown, above)
+        return replace(planned, step=planned.step.pruned(required))
 
-    return tuple(asked(planned) for planned in nodes)
+    return tuple(pruned(planned) for planned in nodes)
 
 
-def _opening(takers: Sequence[node.Step | None]) -> tuple[Test, ...]:
+def _pushed_predicates(takers: Sequence[node.Step | None]) -> tuple[Test, ...]:
     """What the one step that takes some records asks of them first."""
     only = takers[0] if len(takers) == 1 else None
-    return only.opening if only is not None else ()
+    return only.pushed_predicates if only is not None else ()
 
 
 def wanted(nodes: Sequence[PlannedNode]) -> dict[str, Wanted]:

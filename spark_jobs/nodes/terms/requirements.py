@@ -1,4 +1,4 @@
-"""What is asked of a step by the steps behind it: the columns and values that anybody reads of what it gives."""
+"""What downstream steps require of a step: the columns and values that they read (projection pushdown), and more."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ class Above:
 
 
 @dataclass(frozen=True)
-class Demand:
-    """What is asked of a step.
+class Requirements:
+    """What downstream steps require of a step.
 
     Args:
-        columns: the columns that are read of what it gives.
-        values: the values behind `$…` that are read on its records, by path.
-        reader: the first step in the order of the file that takes its records; None when none does.
+        columns: the output columns that they read.
+        values: the values behind `$…` that they read on its records, by path.
+        reader: the first step in file order that takes its records; None when none does.
         lifts: whether programs of the pipeline read undeclared columns.
-        opening: what its records have to pass before anything else happens to them (`Step.opening`), where one step
-            takes them all.
-        shown: the columns that its dead letters show, whether anything reads them or not: with correlation keys those
-            of groups do, since no file has such rows.
-        above: what the step's records come from, for those who have to know.
+        pushed_predicates: the predicates that records must pass first (`Step.pushed_predicates`), where a single step
+            takes all of them.
+        shown: the columns that its dead letters show, read or not: with correlation keys those of groups do, since no
+            file has such rows.
+        above: gives the nodes and sources that its records come from.
     """
 
     columns: Wanted
     values: frozenset[str]
     reader: Step | None
     lifts: bool
-    opening: tuple[Test, ...]
+    pushed_predicates: tuple[Test, ...]
     shown: frozenset[str]
     above: Callable[[], Above]

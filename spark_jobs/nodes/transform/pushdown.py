@@ -25,7 +25,7 @@ _OPERATORS = {
 }
 
 
-def tests(program: typed.Program) -> tuple[Test, ...]:
+def predicates(program: typed.Program) -> tuple[Test, ...]:
     """The tests that a record has to pass before anything else happens to it; each alone filters it, and none fails.
 
     What stands behind them in a chain of `and` may fail. It is not evaluated where one of them is false; so they say

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def secrets(environ: dict[str, str] | None = None, **options: Any) -> Secrets:
-    return Secrets.of(RunOptions(**options), environ or {})
+    return Secrets.of_run(RunOptions(**options), None, environ or {})
 
 
 def test_examples() -> None:

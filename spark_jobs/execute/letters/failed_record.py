@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from spark_jobs import credentials
 from spark_jobs.contract import ExitCode
 from spark_jobs.cxl import values
 from spark_jobs.cxl.failure import Category
@@ -14,7 +15,6 @@ from spark_jobs.execute.tasks.report import FirstFailure
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.records import columns
 from spark_jobs.scan.files import FormatError
-from spark_jobs.scan.network import addresses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,6 +102,6 @@ def _shown(record: Sequence[tuple[str, str | None]]) -> str:
 def _value(name: str, text: str | None) -> str:
     if text is None:
         return "null"
-    if addresses.is_secret(name):
-        return addresses.HIDDEN
+    if credentials.is_secret(name):
+        return credentials.HIDDEN
     return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "…"

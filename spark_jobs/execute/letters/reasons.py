@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.compute as pc
 
+from spark_jobs import credentials
 from spark_jobs.cxl.failure import Category
 from spark_jobs.diagnostics.visible import visible
 from spark_jobs.execute.tasks import facts
-from spark_jobs.scan.network import addresses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -117,9 +117,9 @@ def _firsts(places: Rows, reason: Rows, count: int) -> Rows:
 def _texts(entries: Mapping[str, Column], at: int, why: Why) -> tuple[str | None, str]:
     """The value of an entry, and what is said of it, without its place; bounded, and no credential."""
     value, detail = (_cut(entries[name].slice(at, 1), most) for name, most in _SHOWN.items())
-    if why.field and addresses.is_secret(why.field):
-        value = None if value is None else addresses.HIDDEN
-        detail = "" if detail is None else addresses.HIDDEN
+    if why.field and credentials.is_secret(why.field):
+        value = None if value is None else credentials.HIDDEN
+        detail = "" if detail is None else credentials.HIDDEN
     said = (detail, why.before, value if why.after is not None else None, why.after)
     text = "".join(each for each in said if each)
     is_good = why.category in (Category.CORRELATED, Category.GROUP_SIZE)

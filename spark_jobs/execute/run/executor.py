@@ -105,7 +105,7 @@ class _Run:
             return reasons.Told()
         products = self.work.products
         here = products.inputs
-        masked = masking.Secrets.of(self.options).masked
+        masked = masking.Secrets.of_run(self.options, self.plan).masked
         return reasons.told(self.tally.reasons, here.file_name, here.source_name, products.rows_before, masked)
 
     @property
@@ -154,7 +154,7 @@ def execute(
     if run.before is not None:
         return run.before
     if error is not None:
-        error = replace(error, message=masking.Secrets.of(options).masked(error.message))
+        error = replace(error, message=masking.Secrets.of_run(options, plan).masked(error.message))
     with interrupts.ignored():
         if run.source_staging is not None:
             for problem in run.source_staging.close(succeeded=exit_code is ExitCode.SUCCESS):
@@ -285,7 +285,7 @@ def _work(run: _Run, opening: _SessionOpening, wanted: targets.Targets, draft: D
     """The jobs and the verdict."""
     with run.clock.phase("session"):
         spark = opening.wait()
-    secrets = masking.Secrets.of(run.options)
+    secrets = masking.Secrets.of_run(run.options, run.plan)
     run.application = {k: v and secrets.masked(v) for k, v in session.describe(spark).items()}
     assert run.inputs is not None
     if run.options.preview is None:

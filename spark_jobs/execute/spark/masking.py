@@ -10,14 +10,17 @@ import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote
+
+from spark_jobs import credentials
+from spark_jobs.credentials import HIDDEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import Self
 
     from spark_jobs.plan.options import RunOptions
+    from spark_jobs.plan.plan import Plan
 
-HIDDEN = "***"
 #: Where Spark itself, server and client, takes the token of Spark Connect from.
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 #: The parameter of an address that says who somebody is; all others may be secrets of some proxy.
@@ -26,36 +29,26 @@ _SHOWN_PARAMETER = "user_id"
 _OPEN_PARAMETERS = {_SHOWN_PARAMETER, "use_ssl", "user_agent", "session_id"}
 _ADDRESS = re.compile(r"(?P<scheme>sc://)(?P<user>[^\s/;@]*@)?(?P<host>[^\s;]*?);(?P<parameters>[^\s'\"`,)\]}]*)")
 _USER = re.compile(r"(?P<scheme>sc://)[^\s/;@]*@")
-#: Names of settings whose values are secrets; Spark's own `spark.redaction.regex` knows the first four.
-_SECRET_SETTING = re.compile(
-    r"secret|password|token|access[._-]?key|passwd|pwd|credential|jwt|signature|private|\bsas\b"
-    r"|(account|api|storage|encryption|shared)[._-]?key",
-    re.IGNORECASE,
-)
-#: Values of such settings that are none: switches, numbers, times.
-_NO_SECRET = re.compile(r"true|false|\d+[a-z]*", re.IGNORECASE)
-#: Shorter texts would turn up in words that have nothing to do with them.
-_SHORTEST = 4
 
 
 @dataclass(frozen=True)
-class Secrets:
-    """The secrets that a run was given for Spark."""
-
-    values: tuple[str, ...] = ()
+class Secrets(credentials.Secrets):
+    """The secrets that a run was given: for Spark, and as credentials of its network sources."""
 
     @classmethod
-    def of(cls, options: RunOptions, environ: Mapping[str, str] = os.environ) -> Secrets:
-        """What the options and the environment have."""
-        found = {
-            *_in_address(options.remote or ""),
-            *_in_address(environ.get("SPARK_REMOTE", "")),
-            *_in_settings(options.spark_conf),
-            environ.get(TOKEN_VARIABLE, ""),
-        }
-        long = {value for value in found if len(value) >= _SHORTEST}
-        # A secret that is part of another one must not cut it in two.
-        return cls(tuple(sorted(long, key=lambda value: (-len(value), value))))
+    def of_run(cls, options: RunOptions, plan: Plan | None = None, environ: Mapping[str, str] = os.environ) -> Self:
+        """What the options, the plan and the environment have."""
+        endpoints = [step.endpoint for step in plan.sources.values() if step.endpoint] if plan else []
+        return cls.of(
+            [
+                *_in_address(options.remote or ""),
+                *_in_address(environ.get("SPARK_REMOTE", "")),
+                *_in_settings(options.spark_conf),
+                *credentials.within(options.master or ""),
+                environ.get(TOKEN_VARIABLE, ""),
+                *(secret for endpoint in endpoints for secret in endpoint.secrets),
+            ]
+        )
 
     def masked(self, text: str) -> str:
         """A text without them.
@@ -63,14 +56,12 @@ class Secrets:
         >>> Secrets(("s3cr3t",)).masked("sc://host:1/;token=s3cr3t;user_id=ada: s3cr3t is refused")
         'sc://host:1/;token=***;user_id=ada: *** is refused'
         """
-        for value in self.values:
-            text = text.replace(value, HIDDEN)
-        return masked_address(text)
+        return masked_address(super().masked(text))
 
 
-def is_secret_setting(name: str) -> bool:
-    """Whether a setting of Spark is called like a secret."""
-    return _SECRET_SETTING.search(name) is not None
+def is_secret_setting(name: str, value: str) -> bool:
+    """Whether a setting of Spark is a secret, or has one in it."""
+    return credentials.is_secret_setting(name) or next(credentials.within(value), None) is not None
 
 
 def masked_address(text: str) -> str:
@@ -95,23 +86,15 @@ def _masked_pair(pair: str) -> str:
 
 def _in_address(address: str) -> Iterator[str]:
     host, _, parameters = address.partition(";")
-    yield from _spellings(host.rpartition("@")[0].removeprefix("sc://"))
+    yield host.rpartition("@")[0].removeprefix("sc://")
     for pair in parameters.split(";"):
         name, equals, value = pair.partition("=")
         if name not in _OPEN_PARAMETERS:
-            yield from _spellings(value if equals else name)
+            yield value if equals else name
 
 
 def _in_settings(settings: Mapping[str, str]) -> Iterator[str]:
-    for name, value in settings.items():
-        if is_secret_setting(name) and not _NO_SECRET.fullmatch(value):
-            yield from _spellings(value)
-        elif "sc://" in value:
+    yield from credentials.of_settings(settings)
+    for value in settings.values():
+        if "sc://" in value:
             yield from _in_address(value)
-
-
-def _spellings(value: str) -> Iterator[str]:
-    """As it is written, decoded, and encoded."""
-    yield value
-    yield unquote(value)
-    yield quote(unquote(value), safe="")

@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from spark_jobs import credentials
 from spark_jobs.diagnostics import codes, nearest
 
 if TYPE_CHECKING:
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
 #: Only for texts up to their last brace: behind it a default would be sought to the end, from each `${` anew.
 _TOKEN = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _DOLLARS = re.compile(r"\$\$")
-#: Names of variables that hold secrets (decision 98).
-_SECRET = re.compile(r"AIRFLOW__|AIRFLOW_CONN_|AIRFLOW_VAR_")
-_SECRET_WORD = re.compile(r"SECRET|PASSWORD|PASSWD|TOKEN|PRIVATE|API_KEY|ACCESS_KEY|CREDENTIAL")
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 #: Variables of one text that get a proposal when they are not defined; each costs a search.
 _MOST_PROPOSALS = 25
@@ -72,9 +70,9 @@ class Room:
             raise Full
 
 
-def is_secret(name: str) -> bool:
-    """Whether a variable's name says that its value is a secret (decision 98)."""
-    return bool(_SECRET.match(name) or _SECRET_WORD.search(name))
+def names(text: str) -> list[str]:
+    """The variables that a text refers to."""
+    return [found.group(1) for found in _TOKEN.finditer(text, 0, text.rfind("}") + 1) if found.group(1)]
 
 
 def replaced(
@@ -119,7 +117,7 @@ def interpolate(text: str, variables: Mapping[str, str], room: Room, *, takes_se
                 )
             )
             return match.group()
-        if is_secret(name):
+        if credentials.is_secret(name):
             secrets.append(name)
             if not takes_secrets:
                 problems.append(Problem(codes.E016, *match.span(), refusal(name), REMEDY))
@@ -129,7 +127,9 @@ def interpolate(text: str, variables: Mapping[str, str], room: Room, *, takes_se
         if default is not None:
             return default
         few = len(variables) < 1000 and len(problems) < _MOST_PROPOSALS
-        proposal = nearest.hint(name, [known for known in variables if not is_secret(known)]) if few else None
+        proposal = (
+            nearest.hint(name, [known for known in variables if not credentials.is_secret(known)]) if few else None
+        )
         problems.append(
             Problem(
                 codes.E009,

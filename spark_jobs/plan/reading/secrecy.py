@@ -10,7 +10,7 @@ import re
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from spark_jobs.scan.network import addresses
+from spark_jobs import credentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ class Role(Enum):
                 return Role.ADDRESS
             case Role.TRANSPORT if key == "pagination":
                 return Role.OPEN
-            case Role.TRANSPORT if addresses.is_secret(key):
+            case Role.TRANSPORT if key == "headers" or credentials.is_secret_parameter(key):
                 return Role.SECRET
             case Role.SECRET:
                 return Role.OPEN if key == "scheme" else Role.SECRET

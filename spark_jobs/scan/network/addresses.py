@@ -12,17 +12,15 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, unquote_plus, urljoin, urlsplit
 
+from spark_jobs.credentials import HIDDEN, SHORTEST, is_secret_parameter
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-HIDDEN = "***"
 #: Characters of a parameter's value from which on it is taken for a key or a signature.
 OPAQUE_LENGTH = 24
-_SECRET_NAME = re.compile(r"key|token|secret|pass|pwd|sig|auth|cred|session|jwt|code|nonce|hash|^(sas|sid|st)$", re.I)
 #: A character in a JSON text, by its number.
 _ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})")
-#: Shorter texts are in every answer: they are hidden in addresses alone.
-_SHORTEST_HIDDEN = 4
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 #: Characters that a parameter's name may have as they are; `page[offset]` is usual.
 _NAME_SAFE = "-._~[]$"
@@ -117,7 +115,7 @@ def _shown_pair(pair: str) -> str:
     name, equals, value = pair.partition("=")
     if not equals:
         return HIDDEN if len(name) >= OPAQUE_LENGTH else name
-    return f"{name}={HIDDEN if is_secret(unquote(name)) or len(value) >= OPAQUE_LENGTH else value}"
+    return f"{name}={HIDDEN if is_secret_parameter(name) or len(value) >= OPAQUE_LENGTH else value}"
 
 
 def secrets_in(url: str) -> tuple[str, ...]:
@@ -127,22 +125,17 @@ def secrets_in(url: str) -> tuple[str, ...]:
     found = [*user.split(":")]
     for name, equals, value in (pair.partition("=") for pair in query.split("&")):
         text = value if equals else name
-        if (equals and is_secret(unquote(name))) or len(text) >= OPAQUE_LENGTH:
+        if (equals and is_secret_parameter(name)) or len(text) >= OPAQUE_LENGTH:
             found.append(text)
     spellings = (spelling for text in found for spelling in (text, unquote(text), unquote_plus(text)))
-    return tuple(dict.fromkeys(spelling for spelling in spellings if len(spelling) >= _SHORTEST_HIDDEN))
+    return tuple(dict.fromkeys(spelling for spelling in spellings if len(spelling) >= SHORTEST))
 
 
 def hides(text: str, secrets: Sequence[str]) -> bool:
     """Whether a text holds a secret in a spelling that is not replaced: with blanks, escaped as in JSON, encoded."""
     plain = _ESCAPE.sub(lambda found: chr(int(found.group(1), 16)), text)
     plain = "".join(html.unescape(unquote(plain)).split())
-    return any("".join(secret.split()) in plain for secret in secrets if len(secret) >= _SHORTEST_HIDDEN)
-
-
-def is_secret(name: str) -> bool:
-    """Whether something is called like a secret."""
-    return bool(_SECRET_NAME.search(name))
+    return any("".join(secret.split()) in plain for secret in secrets if len(secret) >= SHORTEST)
 
 
 def masked(text: str, secrets: Sequence[str]) -> str:

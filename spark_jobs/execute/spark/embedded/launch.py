@@ -75,7 +75,7 @@ class Launch:
         command = [os.path.join(home, "bin", "spark-submit")]
         theirs = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
         self._folder = Path(tempfile.mkdtemp(dir=folder))
-        secret = {key: value for key, value in self.settings.items() if masking.is_secret_setting(key)}
+        secret = {key: value for key, value in self.settings.items() if masking.is_secret_setting(key, value)}
         if secret and PROPERTIES not in theirs:  # the builder of the session has them as well
             command += [PROPERTIES, str(_written(secret, self._folder)), "--load-spark-defaults"]
         for key, value in self.settings.items():

@@ -134,7 +134,7 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 
 def start(folder: Path, number: int, script: str = CHILD) -> subprocess.Popen[str]:
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     environ = {**os.environ, "CLINKER_SPLIT_BYTES": "40000", "SPARK_LOCAL_IP": "127.0.0.1"}
     return subprocess.Popen(
         [sys.executable, "-c", script, str(folder), str(number)], cwd=root, text=True, env=environ,
@@ -158,7 +158,7 @@ def test_publishing_survives_a_kill_at_every_step(tmp_path: Path) -> None:
         "        renames.append(journal.Rename(str(path), str(out / name)))\n"
         "    draft.publish(renames)\n    draft.close(failed=False)\n    number += 1\n"
     )
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     seen = set()
     for kill in range(KILLS):
         command = [sys.executable, "-c", publisher, str(out), str(kill * 100_000)]

@@ -8,8 +8,8 @@ import pytest
 
 from spark_jobs.cli import clinker
 from tests.execute import pipelines, without_spark
-from tests.execute.test_correlation import output
-from tests.execute.test_retraction import HEAD, summed
+from tests.execute.correlation.test_correlation import output
+from tests.execute.correlation.test_retraction import HEAD, summed
 
 if TYPE_CHECKING:
     from pathlib import Path

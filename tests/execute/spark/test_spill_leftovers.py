@@ -18,7 +18,7 @@ from spark_jobs.execute.spark import session
 from spark_jobs.plan.options import RunOptions
 from tests.execute import pipelines
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 class Builder:

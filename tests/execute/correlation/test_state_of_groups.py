@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.execute.test_correlation import output, rows
-from tests.execute.test_retraction import HEAD, ran, refusing, summed
+from tests.execute.correlation.test_correlation import output, rows
+from tests.execute.correlation.test_retraction import HEAD, ran, refusing, summed
 
 __all__ = ["ran"]
 

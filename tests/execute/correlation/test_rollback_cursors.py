@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.execute import pipelines, without_spark
-from tests.execute.test_correlation import output
-from tests.execute.test_retraction import HEAD, refusing, summed
+from tests.execute.correlation.test_correlation import output
+from tests.execute.correlation.test_retraction import HEAD, refusing, summed
 
 if TYPE_CHECKING:
     from pathlib import Path

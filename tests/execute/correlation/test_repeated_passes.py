@@ -12,8 +12,8 @@ from spark_jobs.execute.run.rounds import Rounds
 from spark_jobs.execute.tasks.facts import Known
 from spark_jobs.nodes.terms.shape import Role
 from tests.execute import correlated_runs, pipelines
-from tests.execute.test_correlation import output
-from tests.execute.test_retraction import HEAD, drawn, refusing, summed, text
+from tests.execute.correlation.test_correlation import output
+from tests.execute.correlation.test_retraction import HEAD, drawn, refusing, summed, text
 
 if TYPE_CHECKING:
     from pathlib import Path

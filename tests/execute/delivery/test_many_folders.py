@@ -38,7 +38,7 @@ sys.exit(clinker.main(["run", sys.argv[1], "--quiet"]))
 def limited(folder: Path, soft: int, hard: int) -> subprocess.CompletedProcess[str]:
     pipelines.write(folder, {"pipeline.yaml": PIPELINE, **{f"in/f{i}.csv": f"n\n{i}\n" for i in range(FOLDERS)}})
     command = [sys.executable, "-c", LIMITED, str(folder / "pipeline.yaml"), str(soft), str(hard)]
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     return subprocess.run(command, capture_output=True, text=True, cwd=root, check=False, timeout=300)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.execute import pipelines, without_spark
 
-CLAIMS = Path(__file__).parents[2] / "examples" / "claims"
+CLAIMS = Path(__file__).parents[3] / "examples" / "claims"
 
 
 def test_the_example_writes_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from spark_jobs.execute.spark import shipping
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-ROOT = str(Path(__file__).resolve().parents[2])
+ROOT = str(Path(__file__).resolve().parents[3])
 OWN_DAEMON = {"spark.python.daemon.module": "spark_jobs.execute.spark.worker_daemon"}
 
 

@@ -25,14 +25,14 @@ from spark_jobs.execute.spark import cancellation, connect, masking, session
 from spark_jobs.plan.options import RunOptions
 from tests import connect as servers
 from tests.execute.bad_runs import prepare
-from tests.execute.test_signals import names, start
+from tests.execute.spark.test_signals import names, start
 from tests.waiting import until
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 class _Refusing(grpc.GenericRpcHandler):

@@ -164,7 +164,7 @@ def test_the_exit_status_stands_when_nobody_reads(tmp_path: Path) -> None:
     prepare(tmp_path, GOOD + "nothing,x\n", "continue")
     script = LIMITED.replace("(200_000, 200_000)", "(-1, -1)")
     ended = closed_pipe(
-        [sys.executable, "-c", script, str(tmp_path / "pipeline.yaml")], cwd=Path(__file__).resolve().parents[2]
+        [sys.executable, "-c", script, str(tmp_path / "pipeline.yaml")], cwd=Path(__file__).resolve().parents[3]
     )
     assert (ended.returncode, ended.stderr) == (2, "")
     assert pipelines.outputs(tmp_path)["copy.csv"] == GOOD.encode()

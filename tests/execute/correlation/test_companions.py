@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.execute.test_correlation import output, rows
-from tests.execute.test_failed_rows import BARE, POLICIES, letters, ran, under
-from tests.execute.test_retraction import HEAD, refusing, summed
+from tests.execute.correlation.test_correlation import output, rows
+from tests.execute.correlation.test_failed_rows import BARE, POLICIES, letters, ran, under
+from tests.execute.correlation.test_retraction import HEAD, refusing, summed
 
 __all__ = ["ran"]
 

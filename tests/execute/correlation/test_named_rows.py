@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.execute import pipelines, without_spark
-from tests.execute.test_correlation import rows
+from tests.execute.correlation.test_correlation import rows
 
 if TYPE_CHECKING:
     from pathlib import Path

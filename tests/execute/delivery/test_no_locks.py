@@ -29,7 +29,7 @@ from tests.execute import without_spark
 without_spark.install(pytest.MonkeyPatch())
 sys.exit(clinker.main(sys.argv[1:]))
 """
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 pytestmark = pytest.mark.skipif(CC is None or sys.platform != "linux", reason="needs a C compiler and LD_PRELOAD")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.execute.test_correlation import HEAD, dead, output, ran, rows
+from tests.execute.correlation.test_correlation import HEAD, dead, output, ran, rows
 
 __all__ = ["ran"]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.execute import pipelines
-from tests.execute.test_correlation import output, rows
-from tests.execute.test_retraction import HEAD, ran, refusing, summed
+from tests.execute.correlation.test_correlation import output, rows
+from tests.execute.correlation.test_retraction import HEAD, ran, refusing, summed
 
 if TYPE_CHECKING:
     from pathlib import Path

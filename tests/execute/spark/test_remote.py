@@ -13,7 +13,7 @@ import pytest
 from clinker_provider import launcher
 from tests import connect
 from tests.execute import correlated_runs, pipelines
-from tests.execute.test_splits import PIPELINE, customers, orders, without_ids
+from tests.execute.tasks.test_splits import PIPELINE, customers, orders, without_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.cluster import Cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 #: Its runs are merged by tasks: they are larger than a split.

@@ -15,14 +15,14 @@ import psutil
 import pytest
 
 from tests import cluster
-from tests.execute.test_signals import names, prepare
+from tests.execute.spark.test_signals import names, prepare
 from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.cluster import Cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SITE = Path(psutil.__file__).resolve().parents[1]
 
 

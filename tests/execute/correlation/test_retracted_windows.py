@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.execute.test_correlation import output, rows
-from tests.execute.test_failed_rows import letters, ran
-from tests.execute.test_retraction import refusing, summed
+from tests.execute.correlation.test_correlation import output, rows
+from tests.execute.correlation.test_failed_rows import letters, ran
+from tests.execute.correlation.test_retraction import refusing, summed
 
 __all__ = ["ran"]
 

@@ -218,7 +218,7 @@ def test_the_system_refuses_a_write(tmp_path: Path) -> None:
     before = tree(tmp_path)
     ended = subprocess.run(
         [sys.executable, "-c", LIMITED, str(tmp_path / "pipeline.yaml")],
-        capture_output=True, text=True, timeout=60, check=False, cwd=Path(__file__).resolve().parents[2],
+        capture_output=True, text=True, timeout=60, check=False, cwd=Path(__file__).resolve().parents[3],
     )  # fmt: skip
     assert ended.returncode == 4, ended.stderr
     assert "error[E900]: output 'copy': " in ended.stderr

@@ -26,7 +26,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from spark_jobs import result
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 class FromSpark(Exception):

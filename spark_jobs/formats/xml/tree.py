@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Tree = dict[str, Any]
 #: Between the names of elements that lead to a text. No document has this character.
 STEP = "\x0c"
+#: So many names are remembered: more are an attack.
+_MOST_SPELLINGS = 4096
 #: So many elements and attributes of a record are looked at for their names.
 MOST_PARTS = 1 << 23
 
@@ -38,6 +40,10 @@ class _Open:
         self.text: MixedText | None = None
 
 
+#: Stands for any text, where only names count.
+_SOME_TEXT = MixedText()
+
+
 class TreeRecords:
     """Makes a tree of each record; `taken` gets them."""
 
@@ -48,6 +54,8 @@ class TreeRecords:
         self._strips = options.strips
         self._taken = taken
         self._open: list[_Open] = []
+        #: What names are called, by how Expat gives them.
+        self._names: dict[str, str] = {}
         self._is_verbatim = False
 
     def begin(self, attributes: list[str]) -> None:
@@ -58,19 +66,29 @@ class TreeRecords:
         """An element in it begins."""
         if len(self._open) > MOST_DEPTH:
             raise Broken(f"elements of a record stand in each other more than {MOST_DEPTH} levels deep")
-        opened = _Open(self._named(name))
+        names = self._names
+        opened = _Open(names[name] if name in names else self._named(name))
         for at in range(0, len(attributes), 2):
-            _add(opened.members, self._prefix + self._named(attributes[at]), attributes[at + 1])
+            key = attributes[at]
+            key = self._prefix + (names[key] if key in names else self._named(key))
+            _add(opened.members, key, attributes[at + 1])
         self._open.append(opened)
 
-    def _named(self, name: str) -> str:
-        name = written(name)
-        return local(name) if self._strips else name
+    def _named(self, given: str) -> str:
+        """What an element or attribute is called, from how Expat gives its name."""
+        name = written(given)
+        name = local(name) if self._strips else name
+        if len(self._names) < _MOST_SPELLINGS:
+            self._names[given] = name
+        return name
 
     def end(self, name: str, /) -> None:
         """The last element that began ends, or the record itself."""
         done = self._open.pop()
         text = "" if done.text is None else done.text.value()
+        self._close(done, text)
+
+    def _close(self, done: _Open, text: str) -> None:
         if not self._open:
             record = {TEXT: text, **done.members} if text else done.members
             self.ended()
@@ -102,6 +120,7 @@ class NamedRecords(TreeRecords):
 
     def __init__(self, options: XmlRead, taken: Callable[[Tree], None]) -> None:
         super().__init__(options, taken)
+        #: How many elements have ended in the record.
         self._count = 0
 
     def begin(self, attributes: list[str]) -> None:
@@ -109,18 +128,20 @@ class NamedRecords(TreeRecords):
         self._count = 0
         super().begin(attributes)
 
-    def start(self, name: str, attributes: list[str], /) -> None:
-        """An element in it begins."""
-        self._count += 1 + len(attributes) // 2
+    def end(self, name: str, /) -> None:
+        """The last element that began ends, or the record itself."""
+        done = self._open.pop()
+        text = "" if done.text is None else "-"
+        self._count += 1 + len(done.members)
         if self._count > MOST_PARTS:
             raise Broken(f"a record has more than {MOST_PARTS:,} elements and attributes")
-        super().start(name, attributes)
+        self._close(done, text)
 
     def characters(self, text: str, /) -> None:
         """A piece of text."""
         last = self._open[-1]
         if last.text is None and (self._is_verbatim or text.strip(BLANKS)):
-            super().characters("-")
+            last.text = _SOME_TEXT
 
 
 def _add(members: Tree, name: str, value: Any) -> None:
@@ -143,24 +164,29 @@ def is_array(value: Any) -> bool:
     return isinstance(value, list) and any(isinstance(item, dict) for item in value)
 
 
-def undeclared(tree: Tree, declared: Collection[str], wholes: Collection[str] = (), way: str = "") -> Iterator[str]:
+def undeclared(
+    tree: Tree, declared: Collection[str], wholes: Collection[str] = (), prefix: str = "", way: str = ""
+) -> Iterator[str]:
     """The ways to a record's texts that no declared column takes, in document order; see `Undeclared`.
 
     A declared column has the text of its elements; one of `wholes` has all that is in them.
     """
     for key, value in tree.items():
-        here = f"{way}{STEP}{key}" if way else key
-        name = here.replace(STEP, ".")
+        name, here = prefix + key, way + key
         if name in wholes:
             continue
-        inner = _undeclared_in(items_of(value), name, here, declared, wholes)
-        if not is_array(value):
-            yield from inner
-        elif name in declared:
-            inside = list(inner)
-            yield from (here + STEP, *inside) if inside else ()
-        elif next(inner, None) is not None:
-            yield here + STEP
+        if not isinstance(value, (dict, list)):
+            if name not in declared and not (prefix and key == TEXT):
+                yield here
+        elif not is_array(value):
+            yield from _undeclared_in(items_of(value), name, here, declared, wholes)
+        else:
+            inside = _undeclared_in(items_of(value), name, here, declared, wholes)
+            if (first := next(inside, None)) is not None:
+                yield here + STEP
+                if name in declared:
+                    yield first
+                    yield from inside
 
 
 def _undeclared_in(
@@ -168,13 +194,12 @@ def _undeclared_in(
 ) -> Iterator[str]:
     """The ways to what is in some elements of one name."""
     for item in items:
-        if not isinstance(item, dict):
-            if name not in declared and not (STEP in here and name.endswith(f".{TEXT}")):
+        if isinstance(item, dict):
+            if TEXT in item and name not in declared:
                 yield here
-            continue
-        if TEXT in item and name not in declared:
+            yield from undeclared(item, declared, wholes, name + ".", here + STEP)
+        elif name not in declared:
             yield here
-        yield from undeclared({key: own for key, own in item.items() if key != TEXT}, declared, wholes, here)
 
 
 class Undeclared:

@@ -166,7 +166,7 @@ def _hoisted(item: Mapping, kind: NodeType, found: Diagnostics) -> Mapping:
             continue
         if target not in allowed and target != "type":
             known = [k for k in header if k != "_notes"]
-            found.add(_unknown_node_key(key, entry, kind, known, allowed))
+            found.add(_unknown_node_key(key, entry, kind, known, allowed, _below(kind, body)))
         elif isinstance(body, Mapping) and target in body.entries:
             found.add(_twice(key, entry.key, body.entries[target].key))
         else:
@@ -180,7 +180,19 @@ def _hoisted(item: Mapping, kind: NodeType, found: Diagnostics) -> Mapping:
     return Mapping(item.span, {**kept, "config": Entry(place, config)}, item.size)
 
 
-def _unknown_node_key(key: str, entry: Entry, kind: NodeType, header: list[str], config: list[str]) -> Diagnostic:
+def _below(kind: NodeType, body: Any) -> dict[str, str]:
+    """The keys of parts of a node's configuration, with the key of the part."""
+    if kind.parts is None or not isinstance(body, Mapping):
+        return {}
+    parts = kind.parts(reader.data(body))
+    return {key: str(path[0]) for path, model in parts.items() if len(path) == 1 for key in reader.allowed_keys(model)}
+
+
+def _unknown_node_key(
+    key: str, entry: Entry, kind: NodeType, header: list[str], config: list[str], below: MappingType[str, str]
+) -> Diagnostic:
+    if (known := reader.below_of(key, below)) is not None:
+        return codes.E005.at(entry.key, f"unknown key `{key}` of {kind.article} {kind.kind}", help=known)
     proposal = nearest.hint(key, (*header, *config))
     listed = f"keys of {kind.article} {kind.kind}: {', '.join(header)}"
     if config:
@@ -207,4 +219,5 @@ def _config(item: Mapping, kind: NodeType, found: Diagnostics) -> NodeConfig | N
             found.add(codes.E006.at(reader.head(place), message))
             return None
         return kind.config()
-    return reader.read(kind.config, entry.value, found, key="config", place=entry.key)
+    below = _below(kind, entry.value)
+    return reader.read(kind.config, entry.value, found, key="config", place=entry.key, below=below)

@@ -12,6 +12,8 @@ from spark_jobs.nodes.model import kind_of
 from spark_jobs.plan.reading.yaml_tree import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping as MappingType
+
     from spark_jobs.diagnostics.diagnostic import Code, Diagnostic, Diagnostics
     from spark_jobs.diagnostics.source import Span
 
@@ -79,6 +81,7 @@ def read(
     found: Diagnostics,
     key: str = "",
     place: Span | None = None,
+    below: MappingType[str, str] | None = None,
 ) -> M | None:
     """A model of the values of a tree, or None when they do not fit, which `found` then says in full.
 
@@ -88,12 +91,17 @@ def read(
         found: where problems go.
         key: what the tree stands under, for messages about itself.
         place: where messages about missing keys point when the tree is not written on one line.
+        below: keys that are unknown here, but known below another one, with that one.
     """
     try:
         return model.model_validate(_without(data(node), model))
     except ValidationError as error:
         for problem in error.errors(include_url=False, include_input=True):
-            found.add(_diagnostic(model, node, problem, key, place))
+            path = problem["loc"]
+            if problem["type"] == "extra_forbidden" and len(path) == 1 and path[0] in (below or {}):
+                found.add(unknown_key(node, path, [], below_of(str(path[0]), below or {})))
+            else:
+                found.add(_diagnostic(model, node, problem, key, place))
     return None
 
 
@@ -149,10 +157,17 @@ def elsewhere(name: str) -> str | None:
     return _ELSEWHERE.get(name)
 
 
-def unknown_key(node: Node, path: Path, allowed: list[str]) -> Diagnostic:
-    """The diagnostic for a key that is not among the allowed ones."""
+def below_of(name: str, below: MappingType[str, str]) -> str | None:
+    """What to write for a key that is known below another one."""
+    return f"`{name}` belongs under `{below[name]}:`: write `{below[name]}: {{ {name}: … }}`" if name in below else None
+
+
+def unknown_key(node: Node, path: Path, allowed: list[str], help: str | None = None) -> Diagnostic:
+    """The diagnostic for a key that is not among the allowed ones; `help` tells where it belongs, if that is known."""
     name = str(path[-1])
     _, place, _ = locate(node, path)
+    if help is not None:
+        return codes.E005.at(place, f"unknown key `{name}`", help=help)
     proposal = nearest.hint(name, allowed)
     listed = "allowed here: " + ", ".join(sorted(allowed)) if allowed else "no key is allowed here"
     if proposal is None and (other := elsewhere(name)) is not None:

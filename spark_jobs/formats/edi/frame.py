@@ -260,14 +260,18 @@ class InterchangeFrame(ABC):
             kinds = pc.fill_null(kinds, self._kind(None, missing))
         return kinds
 
+    def no_kind(self, reference: str) -> str:
+        """What is wrong with a message whose type nobody says."""
+        return (
+            f"the type of the message '{reference}' is not known: its record has no {self.options.kind}, "
+            f"and the option {self.options.default_kind} is missing"
+        )
+
     def _kind(self, kind: str | None, reference: str) -> str:
         """The type of a message; what `options:` says where its record has none."""
         found = kind or getattr(self.options, self.options.default_kind)
         if found is None:
-            raise format.Unfit(
-                f"the type of the message '{reference}' is not known: its record has no {self.options.kind}, "
-                f"and the option {self.options.default_kind} is missing"
-            )
+            raise format.Unfit(self.no_kind(reference))
         if kind is None:
             found = self.safe(_texts([found]))[0].as_py()
         return str(found)

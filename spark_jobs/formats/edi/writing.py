@@ -108,6 +108,11 @@ class InterchangeWriter:
         is_service = np.array([tag in frame.services for tag in known], dtype=np.bool_)[kind]
         opens = pc.equal(tags, frame.opening).to_numpy(zero_copy_only=False)
         around = [(name, self._places[name]) for name in self._known[1:] if name in self._places]
+        if getattr(frame.options, frame.options.default_kind) is None and len(around) == len(self._known) - 1:
+            references, kinds = (texts[place] for _, place in around)
+            lacks_kind = opens & _is_filled(references) & ~_is_filled(kinds)
+            for row in np.flatnonzero(lacks_kind).tolist():
+                found[row] = Failure(frame.no_kind(references[row].as_py()), field=frame.options.kind)
         for what, place in [*((f"element {number}", place) for number, place in self._elements.items()), *around]:
             # Of the segments of the frame only further elements of the one that opens a message are written.
             is_written = ~is_service

@@ -142,3 +142,16 @@ def test_a_value_that_has_no_place_ends_the_run_or_is_a_dead_letter(
     pipelines.write(here, {"pipeline.yaml": unwritable(name, "on_unwritable: dlq", order)["pipeline.yaml"].replace(  # type: ignore[union-attr,arg-type]
         "strategy: continue", "strategy: fail_fast")})  # fmt: skip
     assert run(here, "--force") == 3
+
+
+def test_a_message_whose_type_nobody_says_names_the_record_that_opens_it(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = INTERCHANGE.replace("REF: string", "set_ref: string, set_type: string").replace("KIND", "x12")
+    text = text.replace("ORDER", "").replace("OPTIONS HEADER", X12_HEADER.replace(", set_type: V", ""))
+    records = [("BEG" if number % 20 else "ST", number // 20, "" if number > 19 else 850) for number in range(40)]
+    rows = "".join(f"{tag},{reference},{kind},x\n" for tag, reference, kind in records)
+    pipelines.write(here, {"pipeline.yaml": text, "in.csv": "seg_id,set_ref,set_type,e01\n" + rows})
+    assert run(here) == 4
+    told = capsys.readouterr().err
+    assert "error[E900]: in.csv, row 21: output 'o': out/o: the type of the message '1' is not known" in told

@@ -43,7 +43,9 @@ class Cluster:
 
 
 @contextmanager
-def standalone(folder: Path, *, workers: int = 2, cores: int = 1, memory: str = "1g") -> Iterator[Cluster]:
+def standalone(
+    folder: Path, *, workers: int = 2, cores: int = 1, memory: str = "1g", conf_dir: Path | None = None
+) -> Iterator[Cluster]:
     """Start a cluster on free ports of 127.0.0.1, wait until its workers have registered, stop it at the end.
 
     Args:
@@ -51,6 +53,7 @@ def standalone(folder: Path, *, workers: int = 2, cores: int = 1, memory: str = 
         workers: number of workers.
         cores: cores of each.
         memory: memory of each.
+        conf_dir: the folder of its settings.
     """
     home = launcher.pyspark_home()
     assert home is not None, "pyspark is not installed with its jars"
@@ -61,6 +64,7 @@ def standalone(folder: Path, *, workers: int = 2, cores: int = 1, memory: str = 
         "SPARK_DAEMON_MEMORY": "256m",
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
+        **({"SPARK_CONF_DIR": str(conf_dir)} if conf_dir else {}),
     }
     started: list[subprocess.Popen[bytes]] = []
 

@@ -129,6 +129,10 @@ def _build(options: RunOptions, threads: int | None, spill_dir: str | None) -> S
             SparkContext._ensure_initialized(gateway=launched.gateway())
         except launch.NotStartedError as error:
             advice = "see to the memory and the options that it gets (--conf spark.driver.…, spark-defaults.conf)"
+            if "No space left" in str(error):
+                advice = (
+                    f"free some in {spill_dir or tempfile.gettempdir()}, or point TMPDIR or storage.spill.dir elsewhere"
+                )
             raise SessionError(
                 f"Spark's JVM did not start: {error}; {advice}", is_transient=not words.is_of_options(str(error))
             ) from error
@@ -164,11 +168,11 @@ def _build(options: RunOptions, threads: int | None, spill_dir: str | None) -> S
 
 def _refusal(master: str, error: Exception) -> SessionError:
     """Why a JVM that runs makes no session."""
-    cause = words.cause(str(error))
     if masters.is_given_up(str(error)):
         return SessionError(
-            f"{masters.shown(master)} has not taken the application ({cause}); {masters.ADVICE}", is_transient=True
+            f"{masters.shown(master)} has not taken the application; {masters.ADVICE}", is_transient=True
         )
+    cause = words.cause(str(error))
     advice = "see to the settings that it gets (--master, --conf, spark-defaults.conf)"
     return SessionError(f"Spark does not start: {cause}; {advice}", is_transient=not words.is_of_settings(str(error)))
 

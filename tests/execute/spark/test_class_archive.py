@@ -196,7 +196,6 @@ def test_a_run_has_an_archive_made_which_the_next_one_uses(tmp_path):
     command = [sys.executable, "-m", "spark_jobs", "run", str(pipeline), "--force", "--quiet"]
     first = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert first.returncode == 0, first.stderr
-    # The JVM's own line about its modules is all that is not ours.
     assert first.stderr == ""
     (archive,) = until(lambda: list(tmp_path.glob("cache/clinker/*.jsa")), 240)
     # A JVM that must use the archive, or not start at all.

@@ -130,3 +130,25 @@ def test_a_master_that_dies_during_a_run_is_not_needed_any_more(tmp_path: Path) 
             code, err = ended(process)
     assert code == 0, err
     published(folder, 200_000)
+
+
+def test_a_cluster_with_a_secret_takes_a_driver_that_knows_it(tmp_path: Path) -> None:
+    home, folder = tmp_path / "cluster", tmp_path / "run"
+    settings = home / "conf"
+    settings.mkdir(parents=True)
+    folder.mkdir()
+    secret = "known-to-the-cluster"
+    (settings / "spark-defaults.conf").write_text(f"spark.authenticate true\nspark.authenticate.secret {secret}\n")
+    prepare(folder, 1_000)
+    with cluster.standalone(home, workers=1, cores=2, conf_dir=settings) as found:
+        process = start(folder, found.master, SPARK_CONF_DIR=str(settings))
+        seen = set()
+        while process.poll() is None:
+            seen |= {each.pid for each in psutil.process_iter(["cmdline"]) if secret in str(each.info["cmdline"])}
+            time.sleep(0.2)
+        code, err = ended(process)
+    assert code == 0, err
+    published(folder, 1_000)
+    assert seen == set()
+    assert secret not in err
+    assert "spark.authenticate" not in err, "there is nothing to warn of"

@@ -98,6 +98,27 @@ def test_what_a_jvm_says_is_kept_for_its_end(
     assert "incubator" in "".join(capfd.readouterr())
 
 
+def test_a_jvm_that_lives_and_cannot_be_reached_is_not_waited_for(
+    spark_home: Callable[[str], None], tmp_path: Path
+) -> None:
+    failed = 'Exception in thread "main" java.io.IOException: No space left on device'
+    spark_home(f"echo $$ > $SPARK_HOME/process; echo '{failed}' >&2; exec sleep 60")
+    begun = launch.Launch(SETTINGS, str(tmp_path))
+    with pytest.raises(launch.NotStartedError, match=r"^No space left on device$"):
+        begun.gateway()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process_of(tmp_path), 0)
+
+
+def test_a_jvm_that_says_nothing_is_not_waited_for_for_ever(
+    spark_home: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "_LIMIT_S", 0.5)
+    begun = launch.Launch(SETTINGS, str(tmp_path))
+    with pytest.raises(launch.NotStartedError, match="it has not answered for"):
+        begun.gateway()
+
+
 def test_a_jvm_that_is_killed_is_said_to_be(spark_home: Callable[[str], None], tmp_path: Path) -> None:
     spark_home("kill -9 $$")
     begun = launch.Launch(SETTINGS, str(tmp_path))

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 PROPERTIES = "--properties-file"
 _LOOK_EVERY_S = 0.005
+#: A JVM starts in a second, and on a machine that others keep busy in many.
+_LIMIT_S = 180.0
 #: So much of what a JVM said at last is looked at.
 _TAIL_BYTES = 1 << 16
 _PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
@@ -83,8 +85,7 @@ class Launch:
                 command += ["--conf", f"{key}={value}"]
         command += theirs
         self._told = self._folder / "gateway"
-        # It has no name, so that nothing is left of it.
-        self._words = None if is_heard else tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
+        self._words = None if is_heard else _nameless(self._folder)
         environment = {
             **{key: value for key, value in os.environ.items() if key != "SPARK_REMOTE"},
             **({standby.VARIABLE: standby.address(folder)} if folder else {}),
@@ -127,7 +128,12 @@ class Launch:
 
         # PySpark asks it about the first value that the JVM gets; pandas comes with it, while there is time.
         importlib.import_module("pyspark.testing.utils")
+        deadline = time.monotonic() + _LIMIT_S
         while self._process.poll() is None and not self._told.is_file():
+            if self._has_given_up() or time.monotonic() > deadline:
+                said = self.last_words() or f"it has not answered for {_LIMIT_S:.0f} s"
+                self.end()
+                raise NotStartedError(said)
             time.sleep(_LOOK_EVERY_S)
         if not self._told.is_file():
             self.end()
@@ -145,6 +151,10 @@ class Launch:
         atexit.unregister(self.end)
         shutil.rmtree(self._folder, ignore_errors=True)
         return gateway
+
+    def _has_given_up(self) -> bool:
+        """Whether the JVM has failed to say where it is reached: its other threads keep it alive."""
+        return self._words is not None and words.is_of_no_use(_tail(self._words))
 
     def last_words(self) -> str:
         """What a JVM that has ended said of that, and how it ended; empty where nothing is known."""
@@ -179,6 +189,13 @@ def _escaped(text: str) -> str:
     units = text.encode("utf-16-be", "surrogatepass")
     numbers = (int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2))
     return "".join(chr(n) if n < 128 and (chr(n).isalnum() or chr(n) in ".-_") else f"\\u{n:04x}" for n in numbers)
+
+
+def _nameless(folder: Path) -> IO[bytes]:
+    """A file that has no name, so that nothing is left of it; in memory where that can be, for disks may be full."""
+    if hasattr(os, "memfd_create"):
+        return open(os.memfd_create("clinker-jvm"), "w+b")
+    return tempfile.TemporaryFile(dir=folder)
 
 
 def _tail(file: IO[bytes]) -> str:

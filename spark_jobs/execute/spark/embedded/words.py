@@ -65,3 +65,8 @@ def cause(text: str) -> str:
         else next((line.strip() for line in text.splitlines() if line.strip()), "no reason was given")
     )
     return _CLASS.sub("", line).rstrip(".")
+
+
+def is_of_no_use(text: str) -> bool:
+    """Whether the thread that starts a JVM has ended by an exception."""
+    return 'Exception in thread "main"' in text

@@ -93,18 +93,33 @@ def pipeline(chance: random.Random) -> tuple[dict[str, Any], dict[str, str]]:
         used |= set(_read(node))
         nodes.append(node)
         streams += made
+    checked = _strict_rows_that_fail(chance, nodes, streams[: len(names)]) if chance.random() < 0.15 else []
+    streams += checked[1:]
+    used |= {"strict", *(stream.name for stream in checked[:1])}
     left = [stream for stream in streams if stream.name.partition(".")[0] not in used or chance.random() < 0.25]
     nodes = [node for node in nodes if node["type"] != "source" or node["name"] in used]
     left = [stream for stream in left if stream.name in used or stream.is_made]
     outputs = chance.sample(left, min(len(left), 4)) or streams[-1:]
+    outputs += [stream for stream in checked if stream not in outputs]
     nodes += [_output(chance, f"o{number}", stream) for number, stream in enumerate(outputs)]
     errors = _errors(chance, [node["name"] for node in nodes if node["type"] == "source"])
     if chance.random() < 0.3:
         errors["correlation_fanout_policy"] = chance.choice(["any", "all", "primary"])
+    if checked and chance.random() < 0.7:
+        errors["correlation_fanout_policy"] = "all"
     if chance.random() < 0.2:
         errors["max_group_buffer"] = chance.choice([1, 2, 3, 5])
     about = {"name": "p", "vars": {"pipeline": {"top": {"type": "int"}}}}
     return {"pipeline": about, "nodes": nodes, "error_handling": errors}, files
+
+
+def _strict_rows_that_fail(chance: random.Random, nodes: list[Any], streams: list[Stream]) -> list[Stream]:
+    """Rows of a strict aggregate, of which some fail behind it or in it, beside the records that they are made of."""
+    over = chance.choice(streams)
+    node, made = _aggregate(chance, "strict", over, _GROUPS_BY_KEYS)
+    program = chance.choice(("emit n = 100 / (n - 7)", "emit n = if n > 4 then 1 / 0 else n", "filter n != 3"))
+    nodes += [node, {"type": "transform", "name": "checked", "input": "strict", "config": {"cxl": program}}]
+    return [over, replace(made[0], name="checked")]
 
 
 def _errors(chance: random.Random, sources: list[str]) -> dict[str, Any]:

@@ -286,7 +286,7 @@ class Model(Places):
         read = [each for each in self.inputs.fields if self.is_of(each, group.key) and each not in self.retracted]
         if policy == "all":
             mine = [each for each in read if each[0] in sources]
-            return bool(mine) and all(each in self.records for each in mine)
+            return (bool(mine) and all(each in self.records for each in mine)) or bool(self._of_rows(group.key) & dirty)
         firsts = {source: next((each for each in read if each[0] == source), None) for source in dirty}
         return any(first in self.records for first in firsts.values()) or bool(self._of_rows(group.key) & dirty)
 

@@ -160,7 +160,8 @@ class _Court:
             is_first = trouble.own_result or not model.is_correlated
             source = trouble.row.record[0] if is_first and trouble.row.record else MERGED
             more = (trouble.trigger, trouble.row.route)
-            letters.append(self._letter(trouble.row, source, trouble.failure.category, trouble.stage, *more))
+            shown = self._with_key(trouble).row if is_first else trouble.row
+            letters.append(self._letter(shown, source, trouble.failure.category, trouble.stage, *more))
         letters += [self._of_record(trouble) for trouble in records if trouble.row.record not in named]
         named |= set(model.records) if model.is_correlated else set()
         late: dict[Any, Trouble] = {}
@@ -181,13 +182,14 @@ class _Court:
         return self.model.order.get(trouble.node.partition("/")[0], 0)
 
     def _with_key(self, trouble: Trouble) -> Trouble:
-        """A late record, with the key that it was read with."""
+        """A late record with the key that it was read with; a group's own result with that of its first record."""
         record = trouble.row.record
-        assert record is not None
+        if record is None:
+            return trouble
         fields = self.model.inputs.fields[record]
-        return replace(
-            trouble, row=replace(trouble.row, keys={name: fields.get(name) for name in self.model.keys[record[0]]})
-        )
+        read = {name: fields.get(name) for name in self.model.keys[record[0]]}
+        own = {name: value for name, value in trouble.row.keys.items() if value} if trouble.own_result else {}
+        return replace(trouble, row=replace(trouble.row, keys=read | own))
 
     def _of_record(self, trouble: Trouble) -> Letter:
         row = trouble.row

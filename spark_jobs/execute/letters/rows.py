@@ -14,6 +14,7 @@ from spark_jobs.cxl import schema, types
 from spark_jobs.cxl.failure import Category
 from spark_jobs.execute import identity
 from spark_jobs.execute.letters import display, reread, runs
+from spark_jobs.formats import cell_text, coerce
 from spark_jobs.formats.csv.options import CsvWrite
 from spark_jobs.formats.csv.write import CsvWriter
 from spark_jobs.nodes.records.columns import CORRELATION
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.tasks.report import Letters
     from spark_jobs.formats import format
     from spark_jobs.nodes.output.packed import PackedFile
+    from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.plan import plan as plans
 
 #: The number of the source of what comes of no record at all: the row of a global aggregate.
@@ -163,18 +165,35 @@ class Rows:
     def _keys(
         self, box: Letterbox, part: pa.Table, shown: display.Shown, records: Mapping[str, pa.Array]
     ) -> list[pa.Array]:
-        """The correlation keys, those of late records by their columns: where it is found out keys are not at hand."""
+        """The correlation keys; where none is at hand that of the record which the entry shows.
+
+        That is where records are late, and where a group's own result fails: its entry is that of its first record.
+        """
         keys = display.keys(part, box.key, self.inputs.correlation_fields)
-        is_late = pc.equal(shown.each("category"), Category.LATE_RECORD)
-        if not pc.any(is_late).as_py():
+        category = shown.each("category")
+        is_result = pc.and_(pc.equal(category, Category.AGGREGATE), pc.equal(display.single(part.column("group")), 0))
+        is_late = pc.equal(category, Category.LATE_RECORD)
+        if not pc.any(pc.or_(is_late, is_result)).as_py():
             return keys
-        steps, numbers = self.inputs.steps, self.inputs.numbers
         source = display.single(part.column("source"))
         for place, name in enumerate(box.key):
-            keyed = [numbers[each] for each, step in steps.items() if name in step.correlation_key]
-            is_mine = pc.and_(is_late, pc.is_in(source, pa.array(keyed, source.type)))
-            keys[place] = pc.if_else(is_mine, pc.fill_null(records[name], ""), keys[place])
+            is_without = pc.or_(is_late, pc.and_(is_result, pc.equal(pc.fill_null(keys[place], ""), "")))
+            for step in self.inputs.steps.values():
+                if name in step.correlation_key:
+                    is_mine = pc.and_(is_without, pc.equal(source, self.inputs.numbers[step.name]))
+                    if pc.any(is_mine).as_py():
+                        keys[place] = pc.if_else(is_mine, _key_of(step, name, records[name]), keys[place])
         return keys
+
+
+def _key_of(step: SourceStep, name: str, texts: pa.Array) -> pa.Array:
+    """A field of the key of records by what was read of it, as the texts of its values: of `007` in an Int 7."""
+    column = next(each for each in step.columns if each.name == name)
+    if column.type.kind is not types.Kind.STRING and not column.type.is_dynamic:
+        forms = (*([column.format] if column.format else []), *step.date_formats)
+        values = coerce.convert(texts.cast(pa.string()), column.type, forms).array
+        return pc.fill_null(pc.coalesce(cell_text.texts(values, column.type), texts), "")
+    return pc.fill_null(texts, "")
 
 
 def _batch(columns: Sequence[pa.Array]) -> pa.RecordBatch:

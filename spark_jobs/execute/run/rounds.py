@@ -211,12 +211,13 @@ class Rounds:
 
     def _reject(self) -> None:
         """Groups are rejected from now on."""
-        by_policy = {"any": self.blame.groups}
+        # A group of which all records failed has none left to reject, but a row that fails stands for all of them.
+        by_policy = {"any": self.blame.groups, "all": REJECTED.empty_table()}
         if self.blame.asks_for_firsts:
             by_policy["primary"] = self.blame.of_firsts()
         rejected = {
             policy: self._written(name, findings.joined([by_policy[policy], self._of_rows], self.run.scratch))
-            for policy, name in (("any", "rejected"), ("primary", "primary"))
+            for policy, name in (("any", "rejected"), ("primary", "primary"), ("all", "all"))
             if policy in by_policy
         }
         failed = self._written("failed", pa.table([self._rows], schema=TRACED)) if len(self._rows) else None

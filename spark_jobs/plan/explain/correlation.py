@@ -33,7 +33,7 @@ class Reach:
 
 _POLICIES = {
     "any": "a group is rejected when any of its records fails",
-    "all": "a group is rejected when all of its records fail",
+    "all": "a group is rejected when all of its records fail, or a row that is made of them",
     "primary": "a group is rejected when its first record fails",
 }
 

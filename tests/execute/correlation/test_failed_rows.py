@@ -60,10 +60,9 @@ def test_a_row_that_fails_in_one_branch_is_not_written_by_another(ran: Any, poli
         HEAD + summed("x", "s", "k, a") + refusing("c", "x", 5) + output("o", "c", under(policy))
         + output("p", "x", under(policy)) + output("q", "s", under("all"))
     )  # fmt: skip
-    others = {"any": ["70"], "all": ["50", "60", "70"], "primary": ["70"]}[policy]
-    assert totals(found, "o") == totals(found, "p") == others
-    # What the rows were made of is neither dead nor all of a group.
-    assert len(rows(found["q.csv"])) == 5
+    # A row that fails stands for all records of its group, so that these are rejected under `all` as well.
+    assert totals(found, "o") == totals(found, "p") == ["70"]
+    assert [row["v"] for row in rows(found["q.csv"])] == ["70"]
     assert [each for each in letters(found) if each[2] != "correlated"] == [
         ("<merged>", "1", "type_coercion_failure", "transform:c"),
         ("<merged>", "4", "type_coercion_failure", "transform:c"),
@@ -148,10 +147,8 @@ def test_it_rejects_the_groups_that_it_came_with_where_a_node_cuts_its_key(ran: 
     assert [(row["k"], row["a"]) for row in rows(found["p.csv"])] == [
         ("k1", "a2"), ("k2", "a1"), ("k2", "a3"), ("k3", "a3"),
     ]  # fmt: skip
-    is_kept = policy == "all"
-    assert [row["v"] for row in rows(found["q.csv"])] == (["1"] if is_kept else []) + ["50", "60", "2", "70"]
-    others = [] if is_kept else [("s", "1", "correlated", "correlation_commit")]
-    assert [each for each in letters(found) if each[0] == "s"] == others
+    assert [row["v"] for row in rows(found["q.csv"])] == ["50", "60", "2", "70"]
+    assert [each for each in letters(found) if each[0] == "s"] == [("s", "1", "correlated", "correlation_commit")]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -164,9 +161,7 @@ def test_a_copy_of_it_in_another_branch_of_a_route_is_not_written(ran: Any, poli
         HEAD + summed("x", "s", "k, a") + route + refusing("c", "r.odd", 5) + output("o", "c", under(policy))
         + output("p", "r.every", under(policy)) + output("q", "r.rest")
     )  # fmt: skip
-    others = {"any": ["70"], "all": ["50", "60", "70"], "primary": ["70"]}[policy]
-    assert (totals(found, "p"), totals(found, "q")) == (others, [])
-    assert totals(found, "o") == [each for each in others if each != "50"]
+    assert (totals(found, "o"), totals(found, "p"), totals(found, "q")) == (["70"], ["70"], [])
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -176,9 +171,7 @@ def test_a_row_that_fails_behind_a_merge_is_not_written_before_it(ran: Any, poli
         HEAD + summed("x", "s", "k, a") + summed("y", "s", "k, a", "max(v)") + merge + refusing("c", "m", 5)
         + output("o", "c", under(policy)) + output("p", "x", under(policy)) + output("q", "y", under(policy))
     )  # fmt: skip
-    is_strict = policy != "all"
-    assert totals(found, "p") == (["70"] if is_strict else ["50", "60", "70"])
-    assert totals(found, "q") == (["70"] if is_strict else ["50", "60", "70"])
+    assert totals(found, "p") == totals(found, "q") == ["70"]
     assert sorted(totals(found, "o")) == sorted(totals(found, "p") + totals(found, "q"))
 
 

@@ -191,6 +191,19 @@ def test_a_group_whose_own_result_fails_takes_its_records_back(ran: Any, keys: s
     named = ("source_name", "source_row", "error_category", "stage")
     letters = [tuple(row[f"_cxl_dlq_{name}"] for name in named) for row in rows(found["dead.csv"])]
     assert letters == [("s", "1", "aggregate_finalize", "aggregate:x")]
+    assert [row["$ck.k"] for row in rows(found["dead.csv"])] == ["k1"]
+
+
+@pytest.mark.parametrize("keys", ["a", "k, a", ""])
+def test_the_entry_of_a_groups_own_result_has_the_key_of_its_first_record(ran: Any, keys: str) -> None:
+    """As a text of its value, whether the aggregate mixes keys or not."""
+    head = HEAD.replace("{k: string,", "{k: int,")
+    assert head != HEAD
+    stages = summed("x", "s", keys, "1 / (sum(v) - sum(v))")
+    found = ran(head + stages + output("o", "x") + output("q", "s"), "k,a,b,v\n007,a1,b,1\n8,a1,b,3\n")
+    triggers = [row for row in rows(found["dead.csv"]) if row["_cxl_dlq_error_category"] == "aggregate_finalize"]
+    assert (triggers[0]["k"], triggers[0]["$ck.k"]) == ("7", "7")
+    assert {row["$ck.k"] for row in triggers} <= {"7", "8"}
 
 
 def test_what_is_left_of_a_group_that_was_taken_back_may_fail_as_another_row(ran: Any) -> None:

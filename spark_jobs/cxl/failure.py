@@ -85,9 +85,9 @@ def division_by_zero() -> Failure:
     return Failure("division by zero")
 
 
-def conversion(value: str, target: str) -> Failure:
-    """A strict conversion that did not succeed; `value` is the text, `target` the type's name."""
-    return Failure(f"conversion failed: cannot convert '{value}' to {target}", value=value)
+def conversion(value: str, target: str, hint: str = "") -> Failure:
+    """A strict conversion that did not succeed; `value` is the text, `target` the type's name, `hint` helps."""
+    return Failure(f"conversion failed: cannot convert '{value}' to {target}{hint}", value=value)
 
 
 def overflow(operation: str) -> Failure:

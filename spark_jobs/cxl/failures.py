@@ -16,9 +16,13 @@ import pyarrow.compute as pc
 from spark_jobs.cxl import values
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.failure import Category, Failure
+from spark_jobs.cxl.hints import of_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from spark_jobs.cxl.hints import Hint
+    from spark_jobs.cxl.types import Kind
 
     Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
 
@@ -176,6 +180,18 @@ def joined(parts: Sequence[Failures]) -> Failures:
     )
     order = np.argsort(whole.rows, kind="stable")
     return whole.take(order)
+
+
+def hints_of(texts: pa.StringArray, hints: tuple[Hint, ...], kind: Kind) -> Iterator[tuple[pa.Array, str]]:
+    """Failing texts by what is said of them: masks that do not overlap, and the words, empty for most texts."""
+    rest = pa.array(np.ones(len(texts), dtype=bool))
+    for hint in of_kind(hints, kind):
+        has = pc.and_(rest, pc.fill_null(pc.match_substring_regex(texts, hint.pattern), False))
+        if pc.any(has, min_count=0).as_py():
+            yield has, hint.words
+            rest = pc.and_not(rest, has)
+    if pc.any(rest, min_count=0).as_py():
+        yield rest, ""
 
 
 def without(count: int, failing: Failures) -> pa.Int64Array:

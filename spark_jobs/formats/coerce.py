@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +18,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import values
+from spark_jobs.cxl import hints, values
+from spark_jobs.cxl.dates import zones
 from spark_jobs.cxl.failure import Category, Failure
-from spark_jobs.cxl.failures import Reason
+from spark_jobs.cxl.failures import Reason, hints_of
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, date_forms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from spark_jobs.cxl.failures import Rows
     from spark_jobs.cxl.types import Type
@@ -79,20 +80,27 @@ def convert(column: pa.StringArray, static: Type, date_formats: tuple[str, ...] 
     return _convert_some(column, static, date_formats)
 
 
-def no_conversion(column: SourceColumn) -> Reason:
+def no_conversion(column: SourceColumn, hint: str = "") -> Reason:
     """What is wrong with texts that do not convert to a column's type."""
     category = Category.REQUIRED_CONVERSION if column.required else Category.TYPE_COERCION
-    return Reason(category, column.name, "conversion failed: cannot convert '", f"' to {column.type.kind}")
+    return Reason(category, column.name, "conversion failed: cannot convert '", f"' to {column.type.kind}{hint}")
 
 
-def no_conversions(column: SourceColumn, found: pa.Array, failed: Rows) -> list[tuple[Rows, Reason]]:
+def _hints(column: SourceColumn) -> tuple[hints.Hint, ...]:
+    """What there is to say of some texts that do not convert."""
+    if column.type.kind in _NUMBERS:
+        return (hints.Hint(_NUMBERS, _DECIMAL_COMMA, _comma_hint(column)),)
+    return () if column.zone or column.format else hints.OF_COLUMNS
+
+
+def no_conversions(column: SourceColumn, found: pa.Array, failed: Rows) -> Iterator[tuple[Rows, Reason]]:
     """Rows whose value does not convert, and what is wrong with it: of some spellings there is more to say."""
-    reason = no_conversion(column)
-    if column.type.kind not in _NUMBERS or not len(failed) or not isinstance(found, pa.StringArray):
-        return [(failed, reason)]
-    is_comma = pc.match_substring_regex(found.take(pa.array(failed)), _DECIMAL_COMMA).to_numpy(zero_copy_only=False)
-    hinted = replace(reason, after=f"{reason.after}{_comma_hint(column)}")
-    return [(failed[~is_comma], reason), (failed[is_comma], hinted)]
+    known = hints.of_kind(_hints(column), column.type.kind)
+    if not known or not len(failed) or not isinstance(found, pa.StringArray):
+        yield failed, no_conversion(column)
+        return
+    for chosen, words in hints_of(found.take(pa.array(failed)), known, column.type.kind):
+        yield failed[chosen.to_numpy(zero_copy_only=False)], no_conversion(column, words)
 
 
 def _comma_hint(column: SourceColumn) -> str:
@@ -108,9 +116,8 @@ def absence(column: SourceColumn) -> Reason:
 
 def failure_of(column: SourceColumn, text: str) -> Failure:
     """What is wrong with a text that does not convert to a column's type."""
-    reason = no_conversion(column)
-    hint = _comma_hint(column) if column.type.kind in _NUMBERS and re.search(_DECIMAL_COMMA, text) else ""
-    return Failure(f"{reason.before}{text}{reason.after}{hint}", reason.category, text, column.name)
+    reason = no_conversion(column, hints.of_text(_hints(column), column.type.kind, text))
+    return Failure(f"{reason.before}{text}{reason.after}", reason.category, text, column.name)
 
 
 def absence_of(column: SourceColumn) -> Failure:
@@ -245,6 +252,7 @@ def _convert_some(column: pa.StringArray, static: Type, date_formats: tuple[str,
         if static.kind in (Kind.DATE, Kind.DATETIME):
             first = pa.scalar(_FIRST_DATE if static.kind is Kind.DATE else _FIRST_MOMENT, target)
             usual = pc.if_else(pc.less(usual, first), None, usual)
+        usual = _with_offsets(column, usual, static, date_formats)
         others = pc.and_(pc.is_valid(column), pc.is_null(usual))
     if not pc.any(others).as_py():
         return Converted(usual, NO_ROWS)
@@ -253,6 +261,52 @@ def _convert_some(column: pa.StringArray, static: Type, date_formats: tuple[str,
     converted = values.to_arrow([rule(text) for text in encoded.dictionary.to_pylist()], static)
     array = pc.replace_with_mask(usual, others, converted.take(encoded.indices))
     return Converted(array, _rows(pc.and_(others, pc.is_null(array))))
+
+
+def _with_offsets(column: pa.StringArray, usual: pa.Array, static: Type, date_formats: tuple[str, ...]) -> pa.Array:
+    """The values, with those texts whose offset the first format reads in the local time of its zone."""
+    found = date_forms.usual_offset(date_formats) if static.kind in (Kind.DATE, Kind.DATETIME) else None
+    if found is None:
+        return usual
+    pattern, zone = found
+    has_offset = pc.and_(pc.is_null(usual), pc.fill_null(pc.match_substring_regex(column, pattern), False))
+    if not pc.any(has_offset, min_count=0).as_py():
+        return usual
+    moments = pc.cast(column.filter(has_offset), pa.timestamp("us", "UTC"))
+    return pc.replace_with_mask(usual, has_offset, pc.cast(_local(moments, zone), usual.type, safe=False))
+
+
+#: Within so many microseconds a zone changes its time once at most.
+_QUARTER = 900_000_000
+
+
+def _local(moments: pa.Array, zone: str) -> pa.Array:
+    """Moments in the local time of a zone; null outside the years 1 to 9999, here or in UTC, as single texts are."""
+    utc = moments.cast(pa.int64()).to_numpy()
+    quarters, places = np.unique(utc // _QUARTER, return_inverse=True)
+    ahead = np.zeros(len(quarters), dtype=np.int64)
+    uneven: set[int] = set()
+    for place, quarter in enumerate(quarters.tolist()):
+        ahead[place] = _ahead(quarter * _QUARTER, zone)
+        if _ahead(quarter * _QUARTER + _QUARTER - 1, zone) != ahead[place]:
+            uneven.add(place)
+    there = utc + ahead[places]
+    for row in np.flatnonzero(np.isin(places, list(uneven))).tolist() if uneven else ():
+        there[row] = utc[row] + _ahead(int(utc[row]), zone)
+    outside = (np.minimum(utc, there) < _MOMENTS[0]) | (np.maximum(utc, there) > _MOMENTS[1])
+    return pa.array(there, pa.int64(), mask=outside).cast(pa.timestamp("us"))
+
+
+_EPOCH = datetime(1970, 1, 1)
+_MICROSECOND = timedelta(microseconds=1)
+#: The first and the last moment that there is.
+_MOMENTS = (datetime.min - _EPOCH) // _MICROSECOND, (datetime.max - _EPOCH) // _MICROSECOND
+
+
+def _ahead(utc: int, zone: str) -> int:
+    """What a zone is ahead of UTC, in microseconds."""
+    inside = min(max(utc, _MOMENTS[0]), _MOMENTS[1])
+    return zones.offset(_EPOCH + timedelta(microseconds=inside), zone) // _MICROSECOND
 
 
 @lru_cache(maxsize=64)

@@ -6,9 +6,11 @@ means is what it means in CXL (`cxl/dates/strftime.py`), and it must take up the
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from spark_jobs.cxl.dates import strftime as language
+from spark_jobs.cxl.dates import zones
 
 if TYPE_CHECKING:
     from datetime import date, datetime
@@ -17,7 +19,41 @@ _ISO_DATE = "%Y-%m-%d"
 _OTHER_DATES = ("%m/%d/%Y", "%Y/%m/%d", "%m-%d-%Y")
 #: With a fraction too: what a writer gave can be read again.
 _ISO_MOMENTS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%d %H:%M:%S.%f")
+#: With an offset, where a column names its zone. White space in a format may be missing in a text.
+_ISO_IN_ZONES = ("%Y-%m-%dT%H:%M:%S%.f %z", "%Y-%m-%d %H:%M:%S%.f %z", "%Y-%m-%dT%H:%M %z", "%Y-%m-%d %H:%M %z")
+_FRACTION = r"(\.[0-9]{1,6})?"
+_OFFSET = r"(Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)"
 _OTHER_MOMENTS = ("%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M")
+
+
+def zoned(zone: str, forms: tuple[str, ...]) -> tuple[str, ...]:
+    """The forms of a column that names its zone: the ISO ones with an offset first."""
+    return tuple(zones.zoned(zone, form) for form in (*_ISO_IN_ZONES, *forms))
+
+
+def _usual_offsets() -> dict[str, str]:
+    """Formats whose texts Arrow reads, with what may stand behind their seconds."""
+    ends = {"%z": _OFFSET, "%:z": _OFFSET, "Z": "Z", " %z": _OFFSET}
+    seconds = {"%S": "", "%S%.f": _FRACTION}
+    return {
+        f"%Y-%m-%d{between}%H:%M:{second}{end}": f"{between}([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]{fraction}{offset}$"
+        for between in "T "
+        for second, fraction in seconds.items()
+        for end, offset in ends.items()
+    }
+
+
+_USUAL_OFFSETS = _usual_offsets()
+_DAY = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
+
+
+@lru_cache(maxsize=64)
+def usual_offset(forms: tuple[str, ...]) -> tuple[str, str] | None:
+    """The pattern of texts with an offset that the first form reads, as Arrow does, and the zone they get."""
+    zone, plain = zones.split(forms[0]) if forms else (None, "")
+    if plain not in _USUAL_OFFSETS:
+        return None
+    return _DAY + _USUAL_OFFSETS[plain], zone or zones.UTC_ZONE
 
 
 def to_date(text: str, date_formats: tuple[str, ...] = ()) -> date:
@@ -53,4 +89,4 @@ def writing_problem(form: str) -> str | None:
 
 def format_problem(form: str) -> str | None:
     """Why a date format cannot be used to read with, or None when it can."""
-    return language.complaint(form) or language.gap(form)
+    return language.reading_complaint(form) or language.gap(form)

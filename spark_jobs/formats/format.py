@@ -13,6 +13,8 @@ import importlib.util
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
+from spark_jobs.formats import date_forms
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -61,7 +63,8 @@ class SourceColumn:
     """A column that a source declares.
 
     `required` turns absence into an error of the record (decision 26); `format` is a form of its dates and date-times,
-    which goes before those of the pipeline; `alias` is its name in the files, where that is another (decision 88);
+    which goes before those of the pipeline; `zone` is the zone whose local time they are, where a text has an offset
+    (`cxl/dates/zones.py`); `alias` is its name in the files, where that is another (decision 88);
     `rules` are what a format schema asks of its values.
     """
 
@@ -71,6 +74,7 @@ class SourceColumn:
     format: str | None = None
     alias: str | None = None
     rules: Rules | None = None
+    zone: str | None = None
 
     @property
     def key(self) -> str:
@@ -105,6 +109,12 @@ class Section:
         return f"{DOCUMENT}{self.name}.{field}"
 
 
+def forms(column: SourceColumn, date_formats: tuple[str, ...]) -> tuple[str, ...]:
+    """The formats that a column's dates and date-times may have beside the built-in ones."""
+    found = (column.format, *date_formats) if column.format else date_formats
+    return found if column.zone is None else date_forms.zoned(column.zone, found)
+
+
 @dataclass(frozen=True)
 class Reading:
     """What is wanted of every file of a source; the same for all of them.
@@ -136,7 +146,7 @@ class Reading:
 
     def forms(self, column: SourceColumn) -> tuple[str, ...]:
         """The formats that a column's dates and date-times may have beside the built-in ones."""
-        return (column.format, *self.date_formats) if column.format else self.date_formats
+        return forms(column, self.date_formats)
 
     def carries(self, name: str) -> bool:
         """Whether batches have this declared column."""

@@ -23,7 +23,7 @@ from spark_jobs.formats import registry
 from spark_jobs.formats.rules import declared as rules
 from spark_jobs.nodes import model
 from spark_jobs.nodes.binding import report
-from spark_jobs.nodes.model import Config, Flag, Name, Text, choice
+from spark_jobs.nodes.model import Config, Flag, Name, Text, Timezone, choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -160,6 +160,7 @@ class LayoutField(Config):
     type: Text | None = None
     required: Flag | None = None
     format: Text | None = None
+    timezone: Timezone | None = None
     coerce: Any = None
     default: Any = None
     enum: list[Any] | None = None

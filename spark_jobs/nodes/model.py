@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidat
 from pydantic_core import PydanticCustomError
 
 from spark_jobs.cxl import types
+from spark_jobs.cxl.dates import zones
 from spark_jobs.diagnostics import nearest
 from spark_jobs.nodes.terms.sort import NullOrder, SortField
 
@@ -261,6 +262,17 @@ def _fraction(value: Any) -> float:
 Fraction = Annotated[float, BeforeValidator(_fraction), Field(json_schema_extra={"exclusiveMinimum": 0, "maximum": 1})]
 
 
+def _timezone(value: Any) -> str:
+    try:
+        return zones.zone(_text(value))
+    except ValueError as problem:
+        raise unfit(str(problem)) from None
+
+
+#: A time zone with its data (`cxl/dates/zones.py`); written is its name.
+Timezone = Annotated[str, BeforeValidator(_timezone), WithJsonSchema({"type": "string"})]
+
+
 def _listed(value: Any) -> Any:
     return value if isinstance(value, list) or value is None else [value]
 
@@ -368,7 +380,8 @@ class ColumnConfig(Config):
     description: Text | None = None
 
 
-def _columns(value: Any) -> Any:
+def columns_listed(value: Any) -> Any:
+    """The columns of a schema as a list, where they are a map `name: type`."""
     if not isinstance(value, dict):
         return value
     return [{"name": name, **(kind if _is_column(kind) else {"type": kind})} for name, kind in value.items()]
@@ -379,4 +392,4 @@ def _is_column(kind: Any) -> bool:
 
 
 #: A schema: a list of `{name, type}`, or a map `name: type` (decision 2).
-Columns = Annotated[list[ColumnConfig], BeforeValidator(_columns)]
+Columns = Annotated[list[ColumnConfig], BeforeValidator(columns_listed)]

@@ -14,6 +14,10 @@ def _form(template: str, **parts: st.SearchStrategy[str]) -> st.SearchStrategy[s
 
 
 _SEARCHES = st.sampled_from(["starts_with", "ends_with", "contains"])
+#: Formats that read, some with offsets, one of years of two digits.
+_read_format = st.sampled_from(
+    ['"%Y-%m-%dT%H:%M:%S%z"', '"%Y-%m-%dT%H:%M:%SZ"', '"%d.%m.%Y"', '"%d.%m.%y"', '"%m/%d/%Y %H:%M %:z"', '"%Y"']
+)
 _small = st.sampled_from(["-3", "-1", "0", "1", "2", "5", "40"])
 _format = st.sampled_from(
     ['"%Y-%m-%d"', '"%d/%m/%Y"', '"%B %-d, %y"', '"%Y-%m-%dT%H:%M:%S"', '"%j %U %W %V %G %a"', '"%H:%M:%S%.f"']
@@ -159,7 +163,7 @@ def dates(depth: int) -> st.SearchStrategy[str]:
         _form("(if {c} then {l} else {r})", c=b, l=d, r=d),
         _form("({l} ?? {r})", l=d, r=d),
         _form("({l}).{f}()", l=_choice(s, d, datetimes(depth - 1)), f=st.sampled_from(["to_date", "try_date"])),
-        _form("({l}).{f}({p})", l=s, f=st.sampled_from(["to_date", "try_date"]), p=_format),
+        _form("({l}).{f}({p})", l=s, f=st.sampled_from(["to_date", "try_date"]), p=_choice(_format, _read_format)),
     )
 
 
@@ -173,7 +177,9 @@ def datetimes(depth: int) -> st.SearchStrategy[str]:
         _form("({l}).{f}({p})", l=w, f=st.sampled_from(["add_days", "add_months", "add_years"]), p=_choice(_small, i)),
         _form("(if {c} then {l} else {r})", c=b, l=w, r=w),
         _form("({l}).{f}()", l=_choice(s, w, dates(depth - 1)), f=st.sampled_from(["to_datetime", "try_datetime"])),
-        _form("({l}).{f}({p})", l=s, f=st.sampled_from(["to_datetime", "try_datetime"]), p=_format),
+        _form(
+            "({l}).{f}({p})", l=s, f=st.sampled_from(["to_datetime", "try_datetime"]), p=_choice(_format, _read_format)
+        ),
     )
 
 

@@ -7,7 +7,7 @@ import re
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-from spark_jobs.cxl import failure, number_pattern, types, values
+from spark_jobs.cxl import failure, hints, number_pattern, types, values
 from spark_jobs.cxl.builtins.declare import (
     Anything,
     Bool,
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: A date format; a literal is checked when the program is compiled.
 Format = Annotated[str, types.STRING, strftime.complaint]
+#: One that reads.
+ReadFormat = Annotated[str, types.STRING, strftime.reading_complaint]
 
 _INT = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _FLOAT = re.compile(
@@ -98,7 +100,9 @@ def datetime_of(value: Any, form: str | None = None) -> datetime | None:
 def _strict(convert: Callable[..., Any], target: str, *arguments: Any) -> Any:
     result = convert(*arguments)
     if result is None:
-        raise failure.conversion(values.text_of(arguments[0]), target)
+        text = values.text_of(arguments[0])
+        hint = hints.of_text(hints.IN_PROGRAMS, types.Kind(target), text) if arguments[0].__class__ is str else ""
+        raise failure.conversion(text, target, hint)
     return result
 
 
@@ -291,7 +295,7 @@ def _given(form: str | None) -> str | None:
 
 
 @method(arrow=kernels.strict(kernels.to_date(date_of)), nulls="receiver", fails=True)
-def to_date(value: Anything, form: Format = None) -> Date:  # type: ignore[assignment]
+def to_date(value: Anything, form: ReadFormat = None) -> Date:  # type: ignore[assignment]
     """The value as a Date: `YYYY-MM-DD`, or by a format; a DateTime gives its day.
 
     >>> "2024-03-15".to_date()
@@ -303,7 +307,7 @@ def to_date(value: Anything, form: Format = None) -> Date:  # type: ignore[assig
 
 
 @method(arrow=kernels.lenient(kernels.to_date(date_of)), nulls="receiver", result=_or_null(types.DATE))
-def try_date(value: Anything, form: Format = None) -> Date:  # type: ignore[assignment]
+def try_date(value: Anything, form: ReadFormat = None) -> Date:  # type: ignore[assignment]
     """The value as a Date, or null.
 
     >>> "not a date".try_date()
@@ -313,19 +317,21 @@ def try_date(value: Anything, form: Format = None) -> Date:  # type: ignore[assi
 
 
 @method(arrow=kernels.strict(kernels.to_datetime(datetime_of)), nulls="receiver", fails=True)
-def to_datetime(value: Anything, form: Format = None) -> DateTime:  # type: ignore[assignment]
+def to_datetime(value: Anything, form: ReadFormat = None) -> DateTime:  # type: ignore[assignment]
     """The value as a DateTime: `YYYY-MM-DDTHH:MM:SS` with an optional fraction, or by a format.
 
-    A Date gives its midnight.
+    A Date gives its midnight. By a format with `%z`, or `Z` behind the time, a text with an offset is its time in UTC.
 
     >>> "2024-03-15T14:30:00".to_datetime()
     "2024-03-15T14:30:00"
+    >>> "2024-03-15T14:30:00+02:00".to_datetime("%Y-%m-%dT%H:%M:%S%z")
+    "2024-03-15T12:30:00"
     """
     return _strict(datetime_of, "DateTime", value, _given(form))
 
 
 @method(arrow=kernels.lenient(kernels.to_datetime(datetime_of)), nulls="receiver", result=_or_null(types.DATETIME))
-def try_datetime(value: Anything, form: Format = None) -> DateTime:  # type: ignore[assignment]
+def try_datetime(value: Anything, form: ReadFormat = None) -> DateTime:  # type: ignore[assignment]
     """The value as a DateTime, or null.
 
     >>> "invalid".try_datetime()

@@ -91,6 +91,7 @@ _FOREIGN = {
 }
 #: What literals that are looked at stand for, by the parameter's name.
 _CHECKED = {"pattern": "regex pattern", "form": "date format", "number_format": "number pattern"}
+_DATE_FORMATS = (strftime.complaint, strftime.reading_complaint)
 #: How arguments are written that are often given as something else.
 _WRITTEN = {"format": 'a format is a text: `.format("0.00")` for two decimal places, `.format("%Y-%m")` for a month'}
 _CLOSURES = "closures only valid as arguments to .filter/.map/.find/.any/.flat_map"
@@ -255,7 +256,7 @@ def _localized(
     session: Session, builtin: Builtin, index: int, argument: typed.Expression | typed.Closure
 ) -> typed.Expression | typed.Closure:
     """A date format with the names of the pipeline's language in front."""
-    is_format = parameter_of(builtin, index).check is strftime.complaint
+    is_format = parameter_of(builtin, index).check in _DATE_FORMATS
     if not is_format or not isinstance(argument, typed.Expression) or argument.type.kind is Kind.NULL:
         return argument
     names = session.scope.date_header
@@ -327,7 +328,7 @@ def _check_literals(
         if complaints and all(complaint for _, complaint in complaints):
             name, complaint = complaints[0]
             session.mistyped(f"invalid {_CHECKED.get(name, name)}: {complaint}", arguments[index].place)
-        elif len(shaped) == 1 and parameter_of(shaped[0], index).check is strftime.complaint and argument.value:
+        elif len(shaped) == 1 and parameter_of(shaped[0], index).check in _DATE_FORMATS and argument.value:
             _warn_of_format(session, shaped[0], argument.value, arguments[index].place)
 
 

@@ -1,7 +1,8 @@
 """Date formats: `strftime` codes as chrono reads them, for writing and parsing (spec/cxl.md 5.6, 5.7, decision 78).
 
-A format is compiled once. Names are English unless the format brings others (`date_names.py`); values have no zone, so
-`%z` and its like are no codes here.
+A format is compiled once. Names are English unless the format brings others (`calendar.py`). Values have no zone: `%z`
+is read alone, and a text with an offset is the local time of the zone that the format brings (`zones.py`), of UTC
+where it brings none.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import failure
-from spark_jobs.cxl.dates import calendar
+from spark_jobs.cxl.dates import calendar, zones
 
 if TYPE_CHECKING:
     from spark_jobs.cxl.dates.calendar import Name, Names
@@ -33,7 +34,11 @@ _COMPOSITES = {
     "c": "%a %b %e %H:%M:%S %Y",
     "h": "%b",
 }
-_CODE = re.compile(r"%(?:([-_0]?)([A-Za-z])|(\.?[369]?f)|([%]))")
+_CODE = re.compile(r"%(?:([-_0]?)([A-Za-z])|(\.?[369]?f)|([%])|(:z))")
+#: An offset, however it is written: `Z`, `+02`, `+0200`, `+02:00`.
+_OFFSET = "([Zz]|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)"
+#: A literal `Z` behind a time of day says that it is in UTC.
+_UTC = re.compile(r"(\s*)(Z)(?![A-Za-z])")
 
 Piece = Callable[[datetime], str]
 
@@ -73,7 +78,9 @@ _TEXTS: dict[str, Callable[[Names, datetime], str]] = {
     "n": lambda names, t: "\n",
 }
 #: The digits that a numeric field takes when it is parsed; fields take as many as they can and give none back.
-_DIGITS = {"Y": 4, "G": 4, "C": 2, "j": 3, "w": 1, "u": 1, "s": 18}
+_DIGITS = {"C": 2, "j": 3, "w": 1, "u": 1, "s": 18}
+#: Those of years, which take no fewer: a year of two digits under `%Y` is a mistake, not the first century.
+_YEARS = {"Y": 4, "G": 4, "y": 2, "g": 2}
 _FLAGS = {"-": "", "_": " ", "0": "0"}
 
 
@@ -141,6 +148,8 @@ def _one_of(*kinds: tuple[Name, ...]) -> str:
 
 def _group(code: str, names: Names) -> str:
     """The pattern of a code when it is parsed."""
+    if code in _YEARS:
+        return rf"\s*([0-9]{{{_YEARS[code]}}})"
     if code in _NUMBERS:
         return rf"\s*([0-9]{{1,{_DIGITS.get(code, 2)}}}+)"
     match code:
@@ -151,6 +160,10 @@ def _group(code: str, names: Names) -> str:
             return _one_of(names.short_days) if code == "a" else _one_of(names.days, names.short_days)
         case "p" | "P":
             return _one_of(names.halves)
+        case "z":
+            return rf"\s*{_OFFSET}"
+        case "Z":
+            return "(Z)"
         case "f":
             return "([0-9]{1,9}+)"
         case ".f":
@@ -168,16 +181,18 @@ def _tokens(form: str) -> list[tuple[str, str]]:
         if form[position] != "%":
             end = form.find("%", position)
             end = len(form) if end < 0 else end
-            tokens.append(("literal", form[position:end]))
+            tokens.extend(_literal(form[position:end], tokens))
             position = end
             continue
         code = _CODE.match(form, position)
         if code is None:
             raise ValueError(f"`{form[position : position + 2]}` is no date code")
-        flag, letter, fraction, percent = code.groups()
+        flag, letter, fraction, percent, offset = code.groups()
         position = code.end()
         if percent:
             tokens.append(("literal", "%"))
+        elif offset or letter == "z":
+            tokens.append(("", "z"))
         elif fraction or letter == "f":
             tokens.append(("", fraction or "f"))
         elif letter in _COMPOSITES:
@@ -187,6 +202,16 @@ def _tokens(form: str) -> list[tuple[str, str]]:
         else:
             raise ValueError(f"`{code.group()}` is no date code")
     return tokens
+
+
+def _literal(text: str, before: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Literal text as tokens: a `Z` behind a time of day is the offset of UTC."""
+    is_time = bool(before) and (before[-1][1] in ("H", "k", "M", "S", "s") or before[-1][1].endswith("f"))
+    found = _UTC.match(text) if is_time and before[-1][0] != "literal" else None
+    if found is None:
+        return [("literal", text)]
+    parts = [("literal", found[1]), ("", "Z"), ("literal", text[found.end() :])]
+    return [part for part in parts if part[1]]
 
 
 @lru_cache(maxsize=512)
@@ -202,6 +227,8 @@ def _compile(form: str) -> Format:
             continue
         if code in _NUMBERS:
             pieces.append(_number_piece(code, flag))
+        elif code in ("z", "Z"):
+            pieces.append(lambda t, text="Z" if code == "Z" else "": text)  # type: ignore[misc]
         else:
             pieces.append(partial(_TEXTS[code], names) if code in _TEXTS else _fraction_piece(code))
         if code in ("t", "n"):
@@ -214,7 +241,15 @@ def _compile(form: str) -> Format:
 
 
 def complaint(form: str) -> str | None:
-    """What is wrong with a format, None when it is well formed."""
+    """What is wrong with a format that writes, None when it is well formed."""
+    found = reading_complaint(form)
+    if found is None and "z" in _compile(form).fields:
+        return "`%z` is only read: dates and date-times have no zone to write"
+    return found
+
+
+def reading_complaint(form: str) -> str | None:
+    """What is wrong with a format that reads, None when it is well formed."""
     try:
         _compile(form)
     except ValueError as problem:
@@ -249,7 +284,10 @@ def compiled(form: str) -> Format:
 def write(value: date, form: str) -> str:
     """A Date or DateTime by a format; the time fields of a Date are 0 (decision 78)."""
     moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
-    return compiled(form).write(moment)
+    found = compiled(form)
+    if "z" in found.fields:
+        raise failure.conversion(calendar.split(form)[1], "date format")
+    return found.write(moment)
 
 
 # ---- parsing -------------------------------------------------------------------------------------------------------
@@ -267,8 +305,14 @@ def parse_date(text: str, form: str | None) -> date | None:
     if form is None:
         found = _ISO_DATE.fullmatch(text)
         return None if found is None else _date(*map(int, found.groups()))
-    fields = _read(text, form)
-    return None if fields is None else _day(fields)
+    zone, plain = zones.split(form)
+    fields = _read(text, plain)
+    if fields is None:
+        return None
+    if not _is_moment(fields, zone):
+        return _day(fields)
+    moment = _moment(fields, zone)
+    return None if moment is None else moment.date()
 
 
 def parse_datetime(text: str, form: str | None) -> datetime | None:
@@ -279,9 +323,27 @@ def parse_datetime(text: str, form: str | None) -> datetime | None:
             return None
         *numbers, fraction = found.groups()
         return _datetime(*map(int, numbers), microsecond=_microseconds(fraction))
-    fields = _read(text, form)
-    if fields is None:
-        return None
+    zone, plain = zones.split(form)
+    fields = _read(text, plain)
+    return None if fields is None else _moment(fields, zone)
+
+
+def _is_moment(fields: dict[str, str], zone: str | None) -> bool:
+    """Whether the fields name a point of time, rather than what a clock shows somewhere."""
+    return "z" in fields or "Z" in fields or ("s" in fields and zone is not None)
+
+
+def _moment(fields: dict[str, str], zone: str | None) -> datetime | None:
+    """The local time that the fields name, in a zone where they name a point of time."""
+    found = _clock(fields)
+    if found is None or not _is_moment(fields, zone):
+        return found
+    there = zones.utc(found, fields.get("z", "Z")) if "s" not in fields else found
+    return None if there is None else zones.local(there, zone)
+
+
+def _clock(fields: dict[str, str]) -> datetime | None:
+    """The date-time that the fields name, without their offset."""
     if "s" in fields:
         return _from_epoch(fields["s"])
     day, hour = _day(fields), _hour(fields)

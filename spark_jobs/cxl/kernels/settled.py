@@ -7,16 +7,17 @@ statement cannot judge go to the interpreter as ever.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import failing, failures, trees, typed
+from spark_jobs.cxl import failing, failures, hints, trees, typed
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.cxl.failure import Category
+from spark_jobs.cxl.failures import hints_of
 from spark_jobs.cxl.kernels import conversions
 from spark_jobs.cxl.kernels.frames import as_array
 from spark_jobs.cxl.types import Kind
@@ -40,6 +41,7 @@ class Conversion:
     convert: Strict
     others: tuple[pa.Scalar, ...]
     reason: failures.Reason
+    kind: Kind
 
 
 def conversions_of(
@@ -125,7 +127,7 @@ def _conversion(
     texts = ("conversion failed: cannot convert '", f"' to {call.type.kind}")
     reason = failures.Reason(Category.TYPE_COERCION, field, *texts, expression=expression)
     forms = tuple(pa.scalar(other.value, pa.string()) for other in others if isinstance(other, typed.Literal))
-    return Conversion(argument, kernel, forms, reason)
+    return Conversion(argument, kernel, forms, reason, call.type.kind)
 
 
 def _settle(state: State, conversion: Conversion) -> None:
@@ -146,7 +148,10 @@ def _settle(state: State, conversion: Conversion) -> None:
         return
     failing_texts = texts.filter(refused)
     assert isinstance(failing_texts, pa.StringArray)
-    state.deferred.settle(child.positions().filter(refused), failing_texts, conversion.reason)
+    positions = child.positions().filter(refused)
+    for chosen, words in hints_of(failing_texts, hints.IN_PROGRAMS, conversion.kind):
+        reason = replace(conversion.reason, after=f"{conversion.reason.after}{words}")
+        state.deferred.settle(positions.filter(chosen), failing_texts.filter(chosen), reason)
     gone = np.zeros(state.frame.count, dtype=bool)
     gone[indices.filter(refused).to_numpy()] = True
     kept = pa.array(~gone)

@@ -72,6 +72,8 @@ def _problems(layout: formats.Layout, *, has_names: bool) -> Iterator[str]:
         if has_names and label in labels:
             yield f"two fields are written as `{label}`"
         labels.add(label)
+        if field.timezone is not None:
+            yield f"`timezone` of `{field.name}`: outputs write local times as they are; leave it out"
         # What is written need not be a whole date, as what is read has to.
         if field.format is not None and (problem := date_forms.writing_problem(field.format)):
             yield f"`format` of `{field.name}`: {problem}"

@@ -126,11 +126,27 @@ def _column_problems(config: SourceConfig, declared: Declared) -> Iterator[netwo
         if column.name.startswith("$"):
             message = f"`{column.name}`: names with `$` belong to the engine"
             yield codes.E007, message, (*places[column.name], "name"), None
+        if column.zone is not None:
+            yield from _zone_problems(column, config, places[column.name])
         if column.format is not None and column.type.kind in (types.Kind.DATE, types.Kind.DATETIME):
             problem = date_forms.format_problem(column.format)
             if problem:
                 message = f"`format` of `{column.name}`: {problem}"
                 yield codes.E007, message, (*places[column.name], "format"), "write a form like `%d.%m.%Y`"
+
+
+def _zone_problems(
+    column: SourceColumn, config: SourceConfig, place: tuple[str | int, ...]
+) -> Iterator[network.Problem]:
+    """`timezone` where it says nothing: of other values than dates, and of files whose moments are no texts."""
+    if column.type.kind not in (types.Kind.DATE, types.Kind.DATETIME):
+        message = (
+            f"`timezone` of `{column.name}`: it is for `date` and `date_time`, and this column is `{column.type.kind}`"
+        )
+        yield codes.E007, message, (*place, "timezone"), "leave it out"
+    elif registry.named(config.type).is_typed:
+        message = f"`timezone` of `{column.name}`: moments in {config.type} files are no texts, and are read in UTC"
+        yield codes.E007, message, (*place, "timezone"), "leave it out; a `format` with `%z` reads texts with an offset"
 
 
 def _override_problems(config: SourceConfig, declared: Declared, name: str) -> Iterator[network.Problem]:

@@ -70,7 +70,7 @@ def declared(config: SourceConfig, layout: Layout | None) -> Declared:
         config: the source.
         layout: its format schema, read; None where there is none or it is broken.
     """
-    own = tuple(SourceColumn(c.name, c.type, c.required, c.format) for c in config.columns or ())
+    own = tuple(SourceColumn(c.name, c.type, c.required, c.format, zone=c.timezone) for c in config.columns or ())
     if layout is None:
         return Declared(own)
     has_places = registry.named(config.type).layout is not None
@@ -110,6 +110,7 @@ def _column(one: LayoutField, has_places: bool) -> SourceColumn:
         format=one.format,
         alias=one.alias if one.path is None else key_of(one.path),
         rules=rules.of(keys, is_pointed=not has_places),
+        zone=one.timezone,
     )
 
 
@@ -121,7 +122,9 @@ def undeclared(declared: Declared) -> tuple[SourceColumn, ...]:
     fields = {one.alias or one.name: one for one in reversed(declared.layout.all_fields)}
     kinds = {name: LAYOUT_TYPES[one.type or "string"] for name, one in fields.items() if name not in known}
     return tuple(
-        SourceColumn(name, kind, format=fields[name].format) for name, kind in kinds.items() if kind.kind in _TYPED
+        SourceColumn(name, kind, format=fields[name].format, zone=fields[name].timezone)
+        for name, kind in kinds.items()
+        if kind.kind in _TYPED
     )
 
 
@@ -146,6 +149,7 @@ def _refined(
         from_field.format if "format" in patched else column.format or from_field.format,
         from_field.alias,
         from_field.rules,
+        from_field.zone if "timezone" in patched else column.zone or from_field.zone,
     )
 
 

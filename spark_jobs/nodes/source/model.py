@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.nodes import formats
 from spark_jobs.nodes.model import (
-    Columns,
+    ColumnConfig,
     ColumnType,
     Config,
     Duration,
@@ -25,7 +25,9 @@ from spark_jobs.nodes.model import (
     SortFields,
     Text,
     TimeBound,
+    Timezone,
     choice,
+    columns_listed,
     unfit,
 )
 from spark_jobs.scan.network.endpoint import Strategy
@@ -177,12 +179,22 @@ def _transport(value: Any) -> Any:
     return {"kind": value}
 
 
+class SourceColumnConfig(ColumnConfig):
+    """A column of a source's `schema:`."""
+
+    timezone: Timezone | None = None
+
+
+#: The schema of a source.
+SourceColumns = Annotated[list[SourceColumnConfig], BeforeValidator(columns_listed)]
+
+
 class SourceConfig(NodeConfig):
     """`config:` of a source (spec/formats.md 1.2)."""
 
     name: Name | None = None
     type: choice(formats.FormatName)  # type: ignore[valid-type]
-    columns: Columns | None = Field(None, alias="schema")
+    columns: SourceColumns | None = Field(None, alias="schema")
     options: dict[str, Any] | None = None
     transport: Annotated[TransportConfig, BeforeValidator(_transport)] = TransportConfig(kind=TransportKind.FILE)
     path: Name | None = None

@@ -268,11 +268,12 @@ class Source(operator.Operator):
 
     def _keys(self, failed: pa.RecordBatch) -> dict[str, pa.Array]:
         """The correlation key of records that fail; empty where it does not convert itself (decision 106)."""
-        kinds = {column.name: column.type for column in self.step.columns}
+        declared = {column.name: column for column in self.step.columns}
         found = {}
         for name in self.step.correlation_key:
+            column = declared[name]
             text: pa.StringArray = pc.fill_null(failed.column(name), "")  # type: ignore[assignment]  # always texts
-            wrong = coerce.convert(text, kinds[name], self.step.date_formats).failed
+            wrong = coerce.convert(text, column.type, format.forms(column, self.step.date_formats)).failed
             is_known = np.ones(len(text), dtype=bool)
             is_known[wrong] = False
             found[name] = pc.if_else(pa.array(is_known), text, "")

@@ -1,0 +1,53 @@
+"""What a person may do about a text that does not convert, where the text shows it.
+
+A hint is words behind the usual message. Patterns are read alike by Python and by RE2: columns are searched whole.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from spark_jobs.cxl.types import Kind
+
+_TIMES = (Kind.DATE, Kind.DATETIME)
+
+
+@dataclass(frozen=True)
+class Hint:
+    """What texts of a form get told, under some kinds."""
+
+    kinds: tuple[Kind, ...]
+    pattern: str
+    words: str
+
+
+_OFFSET = r"^\s*[0-9]{4}-?[0-9]{2}-?[0-9]{2}[T ][0-9]{2}:?[0-9]{2}[0-9:.,]*\s*([Zz]|[+-][0-9]{2}(:?[0-9]{2})?)\s*$"
+#: What programs say.
+IN_PROGRAMS = (Hint(_TIMES, _OFFSET, ": it has an offset, which a format with `%z` reads"),)
+#: What sources say of columns that name neither a zone nor a form.
+OF_COLUMNS = (
+    Hint(
+        _TIMES,
+        _OFFSET,
+        ": it has an offset; say in which zone the column is with `timezone: UTC`, or read it by a `format` with `%z`",
+    ),
+    Hint(
+        (Kind.DATE,),
+        r"^\s*[0-9]{1,2}[./ -][0-9]{1,2}[./ -]([0-9]{2}|[0-9]{4})\s*$",
+        ": say the form of the column's dates, such as `format: '%d.%m.%Y'`",
+    ),
+)
+
+
+@lru_cache(maxsize=8)
+def of_kind(hints: tuple[Hint, ...], kind: Kind) -> tuple[Hint, ...]:
+    """Those for a kind."""
+    return tuple(hint for hint in hints if kind in hint.kinds)
+
+
+def of_text(hints: tuple[Hint, ...], kind: Kind, text: str) -> str:
+    """The words for a text, empty where there are none."""
+    found = (hint.words for hint in of_kind(hints, kind) if re.search(hint.pattern, text, re.ASCII))
+    return next(found, "")

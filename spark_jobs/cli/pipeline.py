@@ -164,7 +164,7 @@ def _run(arguments: argparse.Namespace, options: RunOptions, told: report.Report
     is_check = options.dry_run and options.preview is None
     discover = discovery(plan, options)
     problems = storage(plan, discover) + (_missing(plan, discover) if options.dry_run else [])
-    problems += [] if is_check else pending.pending(plan, discover)
+    problems += pending.uris(plan) if is_check else pending.pending(plan, discover)
     failed = any(problem.is_error for problem in problems)
     if failed or not options.quiet:
         told.tell(problems)

@@ -33,11 +33,13 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _problems(path: Path, options: PlanOptions, *, look_for_inputs: bool) -> list[Diagnostic]:
-    from spark_jobs.plan import planner
+    from spark_jobs.plan import pending, planner
     from spark_jobs.plan.physical import inputs
 
     plan, found = planner.plan(path, options)
     problems = found.sorted()
+    if plan is not None:
+        problems += pending.uris(plan)
     if plan is not None and look_for_inputs:
         discover = pipeline.discovery(plan, options)
         problems += inputs.missing(plan, discover()) + pipeline.storage(plan, discover)

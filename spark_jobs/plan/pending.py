@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from spark_jobs.plan.physical.inputs import Discovered
     from spark_jobs.plan.plan import Plan, PlannedNode
 
+#: What to do about paths that are URIs.
+NO_URIS = (
+    "copy the files to a folder first, or mount the store (s3fs, gcsfuse, NFS), and write the path of that; "
+    "REST services are read by `transport: {kind: rest, url: …}`"
+)
 #: The endings of names that promise compression which neither Python nor Arrow has for streams.
 _COMPRESSED = (".snappy", ".br", ".zip", ".z")
 
@@ -31,8 +36,8 @@ def pending(plan: Plan, discover: Callable[[], Mapping[str, Discovered]] | None 
     """
     found = [item for planned in plan.nodes for item in of_node(planned) if not _is_unmatched(plan, planned, discover)]
     for label, target in plan.errors.targets.items():
-        whats = (*_uris(target.path), *_compressed(target.path))
-        found += [not_yet(label, what, target.place) for what in whats]
+        found += [_not_local(label, path, target.place) for path in _uris(target.path)]
+        found += [not_yet(label, what, target.place) for what in _compressed(target.path)]
     return found
 
 
@@ -40,7 +45,29 @@ def of_node(planned: PlannedNode) -> list[Diagnostic]:
     """The same for one node."""
     found = [] if planned.pending is None else [planned.pending]
     label = f"{planned.kind} '{planned.name}'"
-    return found + [not_yet(label, what, planned.span) for what in _properties(planned)]
+    found += [not_yet(label, what, planned.span) for what in _properties(planned)]
+    return found + _uris_of(planned)
+
+
+def uris(plan: Plan) -> list[Diagnostic]:
+    """The same of paths that are URIs, which no run can read or write: checks tell of them, too."""
+    found = [item for planned in plan.nodes for item in _uris_of(planned)]
+    for label, target in plan.errors.targets.items():
+        found += [_not_local(label, path, target.place) for path in _uris(target.path)]
+    return found
+
+
+def _uris_of(planned: PlannedNode) -> list[Diagnostic]:
+    if planned.step is None:
+        return []
+    label = f"{planned.kind} '{planned.name}'"
+    files = registry.described(planned.kind).files(planned.step)
+    return [_not_local(label, path, planned.span) for path in _uris(*files)]
+
+
+def _not_local(label: str, path: str, span: Span | None) -> Diagnostic:
+    message = f"{label}: `{path}` is a URI, and files are read and written on local and mounted file systems only"
+    return codes.E400.at(span, message, help=NO_URIS)
 
 
 def _is_unmatched(plan: Plan, planned: PlannedNode, discover: Callable[[], Mapping[str, Discovered]] | None) -> bool:
@@ -61,8 +88,7 @@ def not_yet(label: str, what: str, span: Span | None) -> Diagnostic:
 
 
 def _uris(*named: str | None) -> Iterator[str]:
-    if any(path is not None and paths.is_remote(path) for path in named):
-        yield "a path that is a URI"
+    yield from (path for path in named if path is not None and paths.is_remote(path))
 
 
 def _compressed(*named: str | None) -> Iterator[str]:
@@ -75,4 +101,4 @@ def _properties(planned: PlannedNode) -> Iterator[str]:
     if planned.step is not None:
         description = registry.described(planned.kind)
         files = tuple(description.files(planned.step))
-        yield from (*description.unready(planned.step), *_uris(*files), *_compressed(*files))
+        yield from (*description.unready(planned.step), *_compressed(*files))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_jobs.cli import clinker
 from spark_jobs.plan import pending, planner
 from spark_jobs.plan.options import RunOptions
 from spark_jobs.plan.physical import inputs
@@ -331,6 +332,28 @@ def test_uris_of_sources_are_planned_and_not_run(matcher: str, tmp_path: Path) -
     assert item.code.id == "E400"
     assert "source 'orders'" in item.message
     assert inputs.missing(plan, inputs.discover(plan)) == []
+
+
+def test_every_check_says_that_uris_are_not_read_and_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = outputs("gs://b/x.csv").replace("path: orders.csv", "glob: s3://b/*.csv") + LETTERS.format(
+        "s3://b/d", "d.csv"
+    )
+    (tmp_path / "p.yaml").write_text(text)
+    for arguments in (["validate", "--no-inputs"], ["validate"], ["run", "--dry-run"], ["run"]):
+        assert clinker.main([*arguments, str(tmp_path / "p.yaml")]) == 1
+        told = capsys.readouterr()
+        for path in ("`s3://b/*.csv`", "`gs://b/x.csv`", "`s3://b/d`"):
+            assert f"{path} is a URI" in told.err, (arguments, path)
+        assert "mount the store" in told.err
+        assert "valid" not in told.out
+
+
+def test_a_layout_at_a_uri_is_told_to_be_copied(tmp_path: Path) -> None:
+    text = outputs("fine.csv").replace("path: orders.csv", "path: orders.csv\n      format_schema: s3://b/l.yaml")
+    (item,) = [one for one in problems(tmp_path, text) if one.is_error]
+    assert "URIs are not read" in str(item.help)
 
 
 @pytest.mark.parametrize("path", ["out/{channel}.csv", "out/{channel}{batch_id}.csv"])

@@ -47,7 +47,9 @@ def open_text(path: Path, found: Diagnostics, name: str | None = None) -> Source
         raw = regular.content(path, _MOST_BYTES)
     except OSError as error:
         reason = "no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
-        found.add(codes.E000.at(None, f"cannot read `{shown}`: {reason}", help="check the path"))
+        is_uri = paths.is_remote(str(name or path))
+        help_text = "URIs are not read: copy the file to a folder, and write its path" if is_uri else "check the path"
+        found.add(codes.E000.at(None, f"cannot read `{shown}`: {reason}", help=help_text))
         return None
     except regular.TooLarge:
         message = f"cannot read `{shown}`: the file is larger than {FILE_CHARACTERS >> 20} MiB"

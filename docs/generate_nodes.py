@@ -104,6 +104,7 @@ def _definitions() -> dict[str, dict[str, Any]]:
     roots: list[type[Config]] = [kind.config for kind in registry.node_types().values()]
     roots += [model.PipelineConfig, model.ErrorHandlingConfig, *_options()]
     roots += [formats.Layout, composition.ComposeConfig, workspace.StorageConfig, workspace.ChannelsConfig]
+    roots += [workspace.BehaviorConfig]
     _, found = models_json_schema([(one, "validation") for one in roots])
     definitions: dict[str, dict[str, Any]] = found["$defs"]
     return definitions
@@ -227,6 +228,7 @@ def nodes() -> str:
     parts += _formats()
     parts.append(_COMPOSITIONS + table("ComposeConfig"))
     parts.append(_WORKSPACE + table("StorageConfig") + "\n\nUnder `[channels]`:\n\n" + table("ChannelsConfig"))
+    parts.append("Under `[behavior]`:\n\n" + table("BehaviorConfig"))
     parts.append("## Mappings inside\n\nIn the order of their names; the keys above say where each belongs.")
     roots = ["PipelineConfig", "ErrorHandlingConfig", "Layout", "ComposeConfig", "StorageConfig"]
     roots += [kind.config.__name__ for kind in kinds]

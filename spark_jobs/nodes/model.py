@@ -331,6 +331,8 @@ TYPE_SPELLINGS: dict[str, str] = {
     "object": "map",
     "decimal": "float",
 }
+#: A type of SQL with its size: `decimal(10,2)`.
+_SIZED = re.compile(r"(?:decimal|numeric|number|float|varchar|char|int)\s*\([\s0-9,]*\)", re.IGNORECASE)
 _NULLABLE = re.compile(r"nullable\(\s*(\w+)\s*\)")
 
 
@@ -349,6 +351,11 @@ def column_type(value: Any) -> types.Type:
     if inner:
         return column_type(inner.group(1)).or_null()
     word = TYPE_SPELLINGS.get(word, word)
+    if _SIZED.fullmatch(word):
+        raise unfit(
+            f"`{word}`: types have no digits or lengths here; write `float`, or `string` to keep all digits, "
+            'and `.format("0.00")` where a number is written'
+        )
     if word not in TYPE_WORDS:
         raise unfit(_not_among(word, list(TYPE_WORDS)))
     return TYPE_WORDS[word]

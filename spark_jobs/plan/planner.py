@@ -52,6 +52,8 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
     if found.has_errors:
         return None
     remarks.check(read, bindings.graph, found)
+    if not space.keeps_decimal:
+        remarks.check_decimals(read, found)
     if found.has_errors:
         return None
     # Binding gives every node its step and its rows, so it needs a pipeline without errors so far.

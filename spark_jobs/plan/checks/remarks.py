@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
 from spark_jobs.plan.reading import reader
+from spark_jobs.plan.reading.yaml_tree import Mapping, Scalar, Sequence
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from spark_jobs.diagnostics.diagnostic import Diagnostics
     from spark_jobs.plan.graph import Graph
     from spark_jobs.plan.reading.document import Document
+    from spark_jobs.plan.reading.yaml_tree import Node
 
 #: Settings of the original engine that Spark has its own ways for, with what to say.
 _WITHOUT_EFFECT = {
@@ -18,6 +23,40 @@ _WITHOUT_EFFECT = {
     ("concurrency", "chunk_size"): "tasks follow the sizes of files",
     ("batch_size",): "batches follow the memory limit",
 }
+
+
+#: Where types stand: the keys above them.
+_SCHEMAS = frozenset({"schema", "schema_overrides", "format_schema", "fields", "vars"})
+_DECIMAL = re.compile(r"(?:nullable\(\s*)?decimal\s*\)?")
+
+
+def check_decimals(read: Document, found: Diagnostics) -> None:
+    """Tell once that `decimal` is a word for `float`, which the next release changes (W008)."""
+    places = [scalar.span for scalar in _types(read.tree, within=False) if _DECIMAL.fullmatch(scalar.text)]
+    if places:
+        more = f" here and in {len(places) - 1} more places" if len(places) > 1 else ""
+        message = f"`decimal` is a word for `float`{more}; with the next release it is an exact type"
+        help_text = 'write `float` or `string`, or keep it: `[behavior]` with `decimal = "float"` in clinker.toml'
+        found.add(codes.W008.at(places[0], message, help=help_text))
+
+
+def _types(node: Node, *, within: bool) -> Iterator[Scalar]:
+    """The scalars that may be types: those of schemas."""
+    match node:
+        case Mapping():
+            for key, entry in node.entries.items():
+                if isinstance(entry.value, Scalar):
+                    if within and key not in _NO_TYPES:
+                        yield entry.value
+                else:
+                    yield from _types(entry.value, within=within or key in _SCHEMAS)
+        case Sequence():
+            for item in node.items:
+                yield from _types(item, within=within)
+
+
+#: Keys of columns that hold other texts.
+_NO_TYPES = frozenset({"name", "alias", "description", "format", "default", "path", "inherits"})
 
 
 def check(read: Document, wiring: Graph, found: Diagnostics) -> None:

@@ -70,6 +70,18 @@ class ChannelsConfig(Config):
     dir: Name = "channels"
 
 
+class DecimalMeaning(StrEnum):
+    """What `decimal` is in schemas."""
+
+    FLOAT = "float"
+
+
+class BehaviorConfig(Config):
+    """`[behavior]`: what stays as it is when a release changes it."""
+
+    decimal: choice(DecimalMeaning) | None = None  # type: ignore[valid-type]
+
+
 class _File(Config):
     """The tables that are ours; others may have tables in the file too."""
 
@@ -77,6 +89,7 @@ class _File(Config):
 
     storage: StorageConfig = StorageConfig()
     channels: ChannelsConfig = ChannelsConfig()
+    behavior: BehaviorConfig = BehaviorConfig()
 
 
 @dataclass(frozen=True)
@@ -105,10 +118,11 @@ class Storage:
 
 @dataclass(frozen=True)
 class Workspace:
-    """A workspace: its storage settings and the folders that channels are looked for in."""
+    """A workspace: its storage settings, the folders of channels, and whether `decimal` stays a word for `float`."""
 
     storage: Storage = Storage()
     channel_folders: tuple[Path, ...] = ()
+    keeps_decimal: bool = False
 
 
 def load(base_dir: Path, found: Diagnostics) -> Workspace:
@@ -127,7 +141,9 @@ def load(base_dir: Path, found: Diagnostics) -> Workspace:
         found.add(codes.E340.at(problem.span, f"invalid {workspace_file.NAME}: {problem.message}", help=problem.help))
     if read is None or file is None:
         return Workspace()
-    return Workspace(_storage(read.storage, path.parent, file, found), (path.parent, path.parent / read.channels.dir))
+    storage = _storage(read.storage, path.parent, file, found)
+    folders = (path.parent, path.parent / read.channels.dir)
+    return Workspace(storage, folders, keeps_decimal=read.behavior.decimal is not None)
 
 
 def _parsed(file: SourceFile, problems: Diagnostics) -> dict[str, Any] | None:

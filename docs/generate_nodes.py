@@ -127,6 +127,8 @@ def _value(found: Mapping[str, Any]) -> str:
     if "enum" in found:
         words = [f"`{word}`" for word in found["enum"]]
         return "a type" if "`date_time`" in words else ", ".join(words)
+    if isinstance(found.get("type"), list):
+        return "text"  # YAML may read it as something else
     if "anyOf" in found:
         several = [one for one in found["anyOf"] if one.get("type") != "null"]
         if [one.get("type") for one in several] == ["integer", "string"]:

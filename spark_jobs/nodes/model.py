@@ -138,8 +138,15 @@ def _at_least(minimum: int, maximum: int | None = None) -> Any:
     return BeforeValidator(check)
 
 
-Text = Annotated[str, BeforeValidator(_text)]
-Name = Annotated[str, BeforeValidator(_name), Field(min_length=1)]
+#: What YAML may have where a text is meant; the JSON schema for editors takes it, too.
+_SCALAR = WithJsonSchema({"type": ["string", "number", "boolean"]})
+Text = Annotated[str, BeforeValidator(_text), _SCALAR]
+Name = Annotated[
+    str,
+    BeforeValidator(_name),
+    Field(min_length=1),
+    WithJsonSchema({"type": ["string", "number", "boolean"], "minLength": 1}),
+]
 Flag = Annotated[bool, BeforeValidator(_flag)]
 Integer = Annotated[int, BeforeValidator(_integer)]
 Number = Annotated[float, BeforeValidator(_number)]
@@ -278,7 +285,11 @@ def _listed(value: Any) -> Any:
 
 
 #: A list of names, or a single one.
-Names = Annotated[list[Name], BeforeValidator(_listed), Field(min_length=1)]
+Names = Annotated[
+    list[Name],
+    BeforeValidator(_listed, json_schema_input_type=Name | Annotated[list[Name], Field(min_length=1)]),
+    Field(min_length=1),
+]
 
 
 class Order(StrEnum):
@@ -306,7 +317,10 @@ def _sort_fields(value: Any) -> Any:
     return [{"field": item} if isinstance(item, str) else item for item in value]
 
 
-SortFields = Annotated[list[SortFieldConfig], BeforeValidator(_sort_fields)]
+_SortField = SortFieldConfig | Name
+SortFields = Annotated[
+    list[SortFieldConfig], BeforeValidator(_sort_fields, json_schema_input_type=_SortField | list[_SortField])
+]
 
 #: The words for types, in schemas and variables alike; the second half are further spellings (decision 2).
 TYPE_WORDS: dict[str, types.Type] = {
@@ -398,5 +412,12 @@ def _is_column(kind: Any) -> bool:
     return isinstance(kind, dict) and "type" in kind
 
 
+#: A column of a schema that is a map: its type, or its keys.
+MapColumn = ColumnType | Annotated[dict[str, Any], WithJsonSchema({"type": "object", "required": ["type"]})]
+
+
 #: A schema: a list of `{name, type}`, or a map `name: type` (decision 2).
-Columns = Annotated[list[ColumnConfig], BeforeValidator(columns_listed)]
+Columns = Annotated[
+    list[ColumnConfig],
+    BeforeValidator(columns_listed, json_schema_input_type=list[ColumnConfig] | dict[str, MapColumn]),
+]

@@ -36,7 +36,7 @@ def pending(plan: Plan, discover: Callable[[], Mapping[str, Discovered]] | None 
     """
     found = [item for planned in plan.nodes for item in of_node(planned) if not _is_unmatched(plan, planned, discover)]
     for label, target in plan.errors.targets.items():
-        found += [_not_local(label, path, target.place) for path in _uris(target.path)]
+        found += [_not_local(label, what, target.place) for what in _uris(target.path)]
         found += [not_yet(label, what, target.place) for what in _compressed(target.path)]
     return found
 
@@ -53,7 +53,7 @@ def uris(plan: Plan) -> list[Diagnostic]:
     """The same of paths that are URIs, which no run can read or write: checks tell of them, too."""
     found = [item for planned in plan.nodes for item in _uris_of(planned)]
     for label, target in plan.errors.targets.items():
-        found += [_not_local(label, path, target.place) for path in _uris(target.path)]
+        found += [_not_local(label, what, target.place) for what in _uris(target.path)]
     return found
 
 
@@ -62,11 +62,11 @@ def _uris_of(planned: PlannedNode) -> list[Diagnostic]:
         return []
     label = f"{planned.kind} '{planned.name}'"
     files = registry.described(planned.kind).files(planned.step)
-    return [_not_local(label, path, planned.span) for path in _uris(*files)]
+    return [_not_local(label, what, planned.span) for what in _uris(*files)]
 
 
-def _not_local(label: str, path: str, span: Span | None) -> Diagnostic:
-    message = f"{label}: `{path}` is a URI, and files are read and written on local and mounted file systems only"
+def _not_local(label: str, what: str, span: Span | None) -> Diagnostic:
+    message = f"{label}: {what} does not run yet: files are read and written on local and mounted file systems"
     return codes.E400.at(span, message, help=NO_URIS)
 
 
@@ -88,7 +88,9 @@ def not_yet(label: str, what: str, span: Span | None) -> Diagnostic:
 
 
 def _uris(*named: str | None) -> Iterator[str]:
-    yield from (path for path in named if path is not None and paths.is_remote(path))
+    for path in named:
+        if path is not None and paths.is_remote(path):
+            yield f"a path that is a URI (`{path}`)"
 
 
 def _compressed(*named: str | None) -> Iterator[str]:

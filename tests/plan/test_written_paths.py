@@ -345,7 +345,7 @@ def test_every_check_says_that_uris_are_not_read_and_what_to_do(
         assert clinker.main([*arguments, str(tmp_path / "p.yaml")]) == 1
         told = capsys.readouterr()
         for path in ("`s3://b/*.csv`", "`gs://b/x.csv`", "`s3://b/d`"):
-            assert f"{path} is a URI" in told.err, (arguments, path)
+            assert f"a URI ({path})" in told.err, (arguments, path)
         assert "mount the store" in told.err
         assert "valid" not in told.out
 

@@ -82,7 +82,9 @@ class OutputConfig(NodeConfig):
     preserve_nulls: Flag = False
     include_correlation_keys: Flag = False
     #: None is `all`.
-    include_metadata: Annotated[list[Text] | None, BeforeValidator(_metadata)] = Field(default_factory=list)
+    include_metadata: Annotated[
+        list[Text] | None, BeforeValidator(_metadata, json_schema_input_type=Text | list[Text] | None)
+    ] = Field(default_factory=list)
     sort_order: SortFields = Field(default_factory=list)
     layout: Any = Field(None, alias="schema")
     split: SplitConfig | None = None

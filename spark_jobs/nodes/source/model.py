@@ -15,6 +15,7 @@ from spark_jobs.nodes.model import (
     Config,
     Duration,
     Flag,
+    MapColumn,
     Name,
     Names,
     Natural,
@@ -186,7 +187,10 @@ class SourceColumnConfig(ColumnConfig):
 
 
 #: The schema of a source.
-SourceColumns = Annotated[list[SourceColumnConfig], BeforeValidator(columns_listed)]
+SourceColumns = Annotated[
+    list[SourceColumnConfig],
+    BeforeValidator(columns_listed, json_schema_input_type=list[SourceColumnConfig] | dict[str, MapColumn]),
+]
 
 
 class SourceConfig(NodeConfig):
@@ -196,7 +200,9 @@ class SourceConfig(NodeConfig):
     type: choice(formats.FormatName)  # type: ignore[valid-type]
     columns: SourceColumns | None = Field(None, alias="schema")
     options: dict[str, Any] | None = None
-    transport: Annotated[TransportConfig, BeforeValidator(_transport)] = TransportConfig(kind=TransportKind.FILE)
+    transport: Annotated[
+        TransportConfig, BeforeValidator(_transport, json_schema_input_type=TransportConfig | choice(TransportKind))
+    ] = TransportConfig(kind=TransportKind.FILE)
     path: Name | None = None
     glob: Name | None = None
     regex: Name | None = None
@@ -214,9 +220,10 @@ class SourceConfig(NodeConfig):
     array_paths: list[ArrayPathConfig] = Field(default_factory=list)
     sort_order: SortFields = Field(default_factory=list)
     correlation_key: Names | None = None
-    on_unmapped: Annotated[OnUnmappedConfig, BeforeValidator(_long_form("mode"))] = OnUnmappedConfig(
-        mode=OnUnmapped.AUTO_WIDEN
-    )
+    on_unmapped: Annotated[
+        OnUnmappedConfig,
+        BeforeValidator(_long_form("mode"), json_schema_input_type=OnUnmappedConfig | choice(OnUnmapped)),
+    ] = OnUnmappedConfig(mode=OnUnmapped.AUTO_WIDEN)
 
     @property
     def matchers(self) -> tuple[str, ...]:

@@ -12,17 +12,19 @@ from spark_jobs.plan.reading import model, reader
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REF = "#/$defs/{model}"
+#: A text, which YAML may read as something else.
+_NAME: dict[str, Any] = {"type": ["string", "number", "boolean"]}
 _INPUTS: dict[Wiring, dict[str, Any]] = {
     Wiring.NONE: {},
-    Wiring.ONE: {"input": {"type": "string"}},
-    Wiring.LIST: {"inputs": {"type": "array", "items": {"type": "string"}, "minItems": 1}},
-    Wiring.NAMED: {"input": {"type": "object", "additionalProperties": {"type": "string"}}},
+    Wiring.ONE: {"input": _NAME},
+    Wiring.LIST: {"inputs": {"type": "array", "items": _NAME, "minItems": 1}},
+    Wiring.NAMED: {"input": {"type": "object", "additionalProperties": _NAME}},
     Wiring.CALL: {
-        "input": {"type": "string"},
-        "inputs": {"type": "object", "additionalProperties": {"type": "string"}},
+        "input": _NAME,
+        "inputs": {"type": "object", "additionalProperties": _NAME},
         "use": {"type": "string"},
         "alias": {"type": "string"},
-        "outputs": {"type": "object", "additionalProperties": {"type": "string"}},
+        "outputs": {"type": "object", "additionalProperties": _NAME},
         "resources": {"type": "object"},
     },
 }
@@ -62,7 +64,7 @@ def _node(kind: NodeType, ref: str, found: dict[str, Any]) -> dict[str, Any]:
     config = found[ref.rpartition("/")[2]]
     header: dict[str, Any] = {
         "type": {"const": kind.kind},
-        "name": {"type": ["string", "number", "boolean"]},
+        "name": _NAME,
         "description": {},
         **_INPUTS[kind.wiring],
     }

@@ -87,9 +87,10 @@ class PipelineConfig(Config):
     concurrency: ConcurrencyConfig = ConcurrencyConfig()
     metrics: MetricsConfig = MetricsConfig()
     rules_path: Name | None = None
-    date_formats: Annotated[list[Annotated[Text, AfterValidator(_date_format)]], BeforeValidator(_listed)] = Field(
-        default_factory=list
-    )
+    date_formats: Annotated[
+        list[Annotated[Text, AfterValidator(_date_format)]],
+        BeforeValidator(_listed, json_schema_input_type=Text | list[Text]),
+    ] = Field(default_factory=list)
     date_locale: Annotated[Text, AfterValidator(_date_locale)] | None = None
     log_rules: Name | None = None
     include_provenance: Flag = False

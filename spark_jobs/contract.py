@@ -18,6 +18,8 @@ EXECUTION_ID_OPTION = "--execution-id"
 WORK_DIR_OPTION = "--work-dir"
 #: Who asks for a run, and for which one: attempts at the same have the same names.
 ONCE_OPTION = "--once"
+#: Says that an attempt with these names came before: only then may what it has published stand for this one.
+RETRY_OPTION = "--retry"
 #: Spark properties the provider sets, so that a run is found by its execution id in the history server.
 EXECUTION_ID_CONF = "spark.clinker.executionId"
 #: The variable by which the provider finds a run's processes to end them; what is to outlive the run goes without it.

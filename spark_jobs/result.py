@@ -51,6 +51,7 @@ class RunError:
 class RunResult:
     """What one run did. Counts are records; paths are as the job sees them; `metrics` holds scalars only.
 
+    `taken_from` is the execution id of an earlier attempt that had done everything, so that this one did nothing.
     `dlq_path` is the first of `dlq_paths`: the common dead-letter file, where it has entries. `dlq_reasons` says why
     records died, the commonest reason first: `stage`, `field`, `category`, `count`, and an `example` with `file`,
     `source`, `row`, `is_aggregated`, `value` and `detail`. `dlq_reasons_more` further reasons have
@@ -76,6 +77,7 @@ class RunResult:
     metrics_path: str | None = None
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
     application_id: str | None = None
+    taken_from: str | None = None
     error: RunError | None = None
 
     @property

@@ -257,8 +257,13 @@ def _add_run(commands: Any) -> None:
         "--once",
         nargs=2,
         metavar=("WHO", "WHAT"),
-        help="for schedulers that retry: a run that finds all files as one with the same names has published them "
-        "does nothing, and ends as that one",
+        help="for schedulers that retry: publish a record of this run under these names, for --retry",
+    )
+    command.add_argument(
+        "--retry",
+        action="store_true",
+        help="with --once: this is a further attempt. When an earlier one with the same names has published all files, "
+        "and they are unchanged, do nothing and end as it did",
     )
     command.add_argument("--work-dir", type=Path, metavar="DIR", help="folder for staged files and result.json")
     command.add_argument(

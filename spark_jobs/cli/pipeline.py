@@ -52,6 +52,7 @@ def run_options(arguments: argparse.Namespace) -> RunOptions:
         batch_id=arguments.batch_id,
         execution_id=arguments.execution_id,
         once=tuple(arguments.once) if arguments.once else None,
+        is_retry=arguments.retry,
         work_dir=arguments.work_dir,
         explain=arguments.explain,
         dry_run=arguments.dry_run or preview is not None,

@@ -50,8 +50,9 @@ class RunOptions(PlanOptions):
             limit.
         batch_id: `$pipeline.batch_id` and `{batch_id}`; None: a new UUIDv7.
         execution_id: this run's identity; None: a new UUIDv7.
-        once: who asks for the run, and for which of all that it asks for: what a run with the same names has published
-            is not done again (`execute/run/once.py`).
+        once: who asks for the run, and for which of all that it asks for; the run publishes a record under these names
+            (`execute/run/once.py`).
+        is_retry: an attempt with the names of `once` came before: what it has published is not done again.
         work_dir: where the run keeps its staged files and its result record; None: beside the outputs.
         explain: `text`, `json` or `dot`: print the plan instead of running.
         dry_run: check instead of running.
@@ -73,6 +74,7 @@ class RunOptions(PlanOptions):
     batch_id: str | None = None
     execution_id: str | None = None
     once: tuple[str, str] | None = None
+    is_retry: bool = False
     work_dir: Path | None = None
     explain: str | None = None
     dry_run: bool = False

@@ -112,7 +112,8 @@ class _Run:
     def promised(self) -> metrics.Outcome:
         """How it ends once it has published."""
         facts = replace(self.facts, output_files=self.output_files, dlq_files=self.dlq_files)
-        return metrics.outcome(facts, datetime.now(UTC), self.exit_code)
+        path = metrics.expected(self.identity, self.plan, self.options.metrics_spool_dir)
+        return metrics.outcome(facts, datetime.now(UTC), self.exit_code, path=path)
 
 
 def execute(
@@ -167,9 +168,14 @@ def _publishing(run: _Run) -> ExitCode:
     there = LocalFiles()
     wanted = targets.resolve(run.plan, run.identity, run.options, there)
     asked = once.Once.asked(run.options.once, run.plan, wanted) if run.options.once else None
-    if asked is not None and (before := asked.found(there, run.identity.execution_id)) is not None:
-        logs.LOG.info("an earlier attempt has published all files: %s says so, and they are unchanged", asked.path)
-        run.before = before
+    before = asked.found(there, run.identity.execution_id) if asked and run.options.is_retry else None
+    if asked is not None and before is not None:
+        logs.LOG.warning(
+            "nothing is done: the attempt %s has published all files, and they are unchanged; %s says so",
+            before.result.taken_from,
+            asked.path,
+        )
+        run.before = metrics.taken(run.identity, run.plan, run.options, before)
         return ExitCode(before.result.exit_code)
     targets.check(wanted, run.options)
     opening = _begin(run)

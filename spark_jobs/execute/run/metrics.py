@@ -85,7 +85,7 @@ def conclude(run: Facts, folder: str | None, exit_code: ExitCode, error: result.
     The file goes to the folder, or else to that of the environment or of the plan.
     """
     finished = datetime.now(UTC)
-    folder = folder or os.environ.get(DIRECTORY_VARIABLE) or run.plan.metrics_dir
+    folder = _folder(folder, run.plan)
     path = None
     if folder:
         document = {**_document(run, finished, exit_code, error), **_summary(run, finished)}
@@ -100,7 +100,7 @@ def refused(
 
     It has the keys that every such file has, with nothing counted: what was to be done may not be known.
     """
-    folder = options.metrics_spool_dir or os.environ.get(DIRECTORY_VARIABLE) or (plan.metrics_dir if plan else None)
+    folder = _folder(options.metrics_spool_dir, plan)
     if not folder:
         return None
     now = names.started.isoformat()
@@ -113,15 +113,36 @@ def refused(
         "execution_mode": _mode(plan) if plan else None,
         "thread_count": cores.at_a_time(options.master, options.threads or (plan.threads if plan else None)),
         "input_files": [],
-        "output_files": [],
-        "dlq_path": None,
-        "dlq_paths": [],
-        "dlq_reasons": [],
+        "output_files": list(record.output_files),
+        "dlq_path": record.dlq_path,
+        "dlq_paths": list(record.dlq_paths),
+        "dlq_reasons": list(record.dlq_reasons),
         **{f"records_{counted}": count for counted, count in record.records.items()},
         "duration_ms": 0,
         "peak_rss_bytes": processes.peak_rss(),
     }
     return _written(Path(folder), names, document)
+
+
+def _folder(given: str | None, plan: plans.Plan | None) -> str | None:
+    return given or os.environ.get(DIRECTORY_VARIABLE) or (plan.metrics_dir if plan else None)
+
+
+def expected(names: Identity, plan: plans.Plan, folder: str | None) -> str | None:
+    """Where the metrics file of a run that has not ended will be; None where none is wanted."""
+    found = _folder(folder, plan)
+    return str(Path(found) / f"{_file_name(Path(found), names)}.json") if found else None
+
+
+def taken(names: Identity, plan: plans.Plan, options: RunOptions, before: Outcome) -> Outcome:
+    """The outcome of an attempt that had nothing to do: the metrics file is that of the attempt which did it.
+
+    Where that died before it could write one, this attempt writes what the record says.
+    """
+    record = before.result
+    if record.metrics_path is None or os.path.exists(record.metrics_path):
+        return before
+    return replace(before, result=replace(record, metrics_path=refused(names, plan, plan.path, options, record)))
 
 
 def outcome(

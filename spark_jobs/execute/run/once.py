@@ -3,7 +3,8 @@
 An attempt may die, or lose its machine, between publishing its files and telling its scheduler. The next one would meet
 files that are as they should be, and call them in the way. So a run that is told who asks (`--once`) publishes one
 file more: what it has done, beside its first output and by the same journal, so that it is there exactly when the
-outputs are. An attempt that finds it, with every file as it was published, ends as that run did.
+outputs are. A further attempt (`--retry`) that finds it, with every file as it was published, ends as that run did. A
+first attempt never looks for it: whoever asks anew wants the run done.
 
 Whoever can write this file can write the outputs, so it needs no more trust than they do.
 """
@@ -64,7 +65,8 @@ class Once:
         record = self._read()
         if record is None or not all(there.stamp(Path(path)) == stamp for path, stamp in record["files"].items()):
             return None
-        told = replace(result.of_dict(record["result"]), execution_id=execution_id)
+        before = result.of_dict(record["result"])
+        told = replace(before, execution_id=execution_id, taken_from=before.taken_from or before.execution_id)
         return Outcome(told, record["nodes"])
 
     def note(self, draft: Publication, outcome: Outcome) -> None:

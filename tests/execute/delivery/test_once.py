@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -40,11 +41,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(folder: Path, once: tuple[str, str] | None = ASKED, **options: Any) -> RunResult:
-    return pipelines.run(folder, once=once, **options).result
+    """A further attempt, as schedulers make them, unless it is said to be the first."""
+    return pipelines.run(folder, once=once, **{"is_retry": once is not None, **options}).result
 
 
 def without(record: RunResult) -> dict[str, Any]:
-    return {key: value for key, value in record.to_dict().items() if key not in ("execution_id", "metrics")}
+    return {
+        key: value for key, value in record.to_dict().items() if key not in ("execution_id", "metrics", "taken_from")
+    }
 
 
 def test_an_attempt_ends_as_the_one_before_that_had_published(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,8 +59,38 @@ def test_an_attempt_ends_as_the_one_before_that_had_published(folder: Path, monk
     second = run(folder)
     assert without(second) == without(first)
     assert second.execution_id != first.execution_id
+    assert second.taken_from == first.execution_id
+    assert first.taken_from is None
+    assert run(folder).taken_from == first.execution_id, "who did it, not who repeated it"
     assert pipelines.outputs(folder) == before
     assert len([name for name in before if ".clinker" in name]) == 1
+
+
+def test_a_first_attempt_takes_nothing_whatever_its_names(folder: Path) -> None:
+    """A run that is deleted and made again under its old name has to see what is new in its inputs."""
+    assert run(folder, is_retry=False, force=True).records_total == 4
+    pipelines.write(folder, {"in/b.csv": "id\n3\n4\n5\n"})
+    again = run(folder, is_retry=False, force=True)
+    assert (again.records_total, again.taken_from) == (6, None)
+    assert "5" in (folder / "out/plain.csv").read_text()
+    error = run(folder, is_retry=False).error
+    assert error is not None
+    assert error.code == "E902"
+
+
+def test_a_taken_run_keeps_its_metrics_file(folder: Path) -> None:
+    spool = folder / "spool"
+    first = run(folder, metrics_spool_dir=str(spool))
+    assert first.metrics_path is not None
+    assert run(folder, metrics_spool_dir=str(spool)).metrics_path == first.metrics_path
+    assert len(list(spool.iterdir())) == 1
+    os.remove(first.metrics_path)  # as if the first attempt had died before it wrote it
+    second = run(folder, metrics_spool_dir=str(spool))
+    (path,) = spool.iterdir()
+    assert second.metrics_path == str(path)
+    document = json.loads(path.read_text())
+    assert (document["run_id"], document["records_total"]) == (second.execution_id, 4)
+    assert document["output_files"] == list(first.output_files)
 
 
 @pytest.mark.parametrize("names", [None, ("etl.load", "tuesday"), ("etl.other", "monday")])

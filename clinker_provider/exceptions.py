@@ -37,6 +37,10 @@ class ClinkerIOError(ClinkerError):
     """A file or a folder could not be used (exit 4). A retry may succeed."""
 
 
+class ClinkerExistsError(ClinkerError, AirflowFailException):
+    """An output is there already and may not be replaced (exit 4, E902). No retry is made: it would find the same."""
+
+
 class ClinkerUnsharedError(ClinkerError, AirflowFailException):
     """An executor does not see a file that the driver sees (exit 4, E909). No retry is made: it would find the same."""
 

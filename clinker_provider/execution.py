@@ -25,13 +25,45 @@ def execution_id(*, dag_id: str, run_id: str, task_id: str, map_index: int, try_
     return f"{readable}-{digest}"
 
 
-def once(*, dag_id: str, run_id: str, task_id: str, map_index: int, max_tries: int) -> tuple[str, str]:
+@dataclass(frozen=True)
+class Once:
+    """What all attempts at one task instance share, and whether this one is a further attempt.
+
+    Args:
+        who: the task.
+        what: which of its instances.
+        is_retry: whether an attempt came before, whose files may stand for this one's.
+    """
+
+    who: str
+    what: str
+    is_retry: bool
+
+    @property
+    def arguments(self) -> list[str]:
+        """The same as options of `clinker run`."""
+        return [contract.ONCE_OPTION, self.who, self.what, *([contract.RETRY_OPTION] if self.is_retry else [])]
+
+
+def once(
+    *,
+    dag_id: str,
+    run_id: str,
+    task_id: str,
+    map_index: int,
+    try_number: int,
+    max_tries: int,
+    started: str,
+    clears: int,
+) -> Once:
     """Who asks, and for what: the same for all attempts at one task instance.
 
-    Whoever clears a task wants it done again; Airflow counts that as more tries, so the name is another one then.
+    A run that is deleted and made again may have the name of the first one, so may one of another Airflow: they differ
+    by the moment at which they `started`. Whoever clears a task wants it done again: Airflow counts how often a run was
+    cleared (`clears`), and raises a cleared task's number of tries.
     """
     task = [dag_id, task_id, *([str(map_index)] if map_index >= 0 else [])]
-    return ".".join(["airflow", *task]), f"run.{run_id}.{max_tries}"
+    return Once(".".join(["airflow", *task]), f"run.{run_id}.{started}.{clears}.{max_tries}", try_number > 1)
 
 
 @dataclass(frozen=True)
@@ -52,9 +84,7 @@ class RunOptions:
     allow_absolute_paths: bool = False
     further: list[str] = field(default_factory=list)
 
-    def arguments(
-        self, pipeline: str, *, execution_id: str, work_dir: str, once: tuple[str, str] | None = None
-    ) -> list[str]:
+    def arguments(self, pipeline: str, *, execution_id: str, work_dir: str, once: Once | None = None) -> list[str]:
         """The job's arguments: the pipeline, the options that are set, and where to leave the result record.
 
         Args:
@@ -82,5 +112,5 @@ class RunOptions:
                 arguments += [option, str(value)]
         arguments += [option for option, is_set in flags.items() if is_set]
         arguments += [str(argument) for argument in self.further]
-        arguments += [contract.ONCE_OPTION, *once] if once else []
+        arguments += once.arguments if once else []
         return [*arguments, contract.EXECUTION_ID_OPTION, execution_id, contract.WORK_DIR_OPTION, work_dir]

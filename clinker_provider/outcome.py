@@ -29,6 +29,7 @@ class Verdict(Enum):
     EVALUATION = "evaluation"
     IO = "io"
     UNSHARED = "unshared"
+    EXISTS = "exists"
     INTERRUPTED = "interrupted"
     NO_RESULT = "no_result"
 
@@ -76,17 +77,21 @@ _HEADLINES = {
     Verdict.CONFIG: "the pipeline is not valid",
     Verdict.EVALUATION: "records broke the pipeline",
     Verdict.IO: "a file could not be read or written",
+    Verdict.EXISTS: "an output is there already",
     Verdict.UNSHARED: "driver and executors do not see the same files",
     Verdict.INTERRUPTED: "the run was interrupted",
 }
+#: What the job's own words call otherwise here.
+_ADVICE = {Verdict.EXISTS: "\nIn Airflow, `--force` is `force=True` of the operator"}
 #: What ends with exit 4 and is about no file, by the code of its diagnostic.
 _HEADLINES_OF_CODES = {
     "E901": "Spark could not be started or reached",
     "E904": "Spark ended the work",
     "E905": "the engine failed",
 }
-#: The diagnostic of a file that the driver sees and an executor does not: trying again does not mount it.
-_UNSHARED = "E909"
+#: What ends with exit 4 and is the same whenever it is tried, by the code of its diagnostic: an output that is there
+#: already, and a file that the driver sees and an executor does not.
+_LASTING = {"E902": Verdict.EXISTS, "E909": Verdict.UNSHARED}
 
 
 def decide(
@@ -113,8 +118,8 @@ def decide(
     if verdict is None:
         reason = f"the result record has an exit code that no run ends with: {record.exit_code}"
         return Outcome(Verdict.NO_RESULT, contract.ExitCode.IO, reason)
-    if verdict is Verdict.IO and record.error and record.error.code == _UNSHARED:
-        verdict = Verdict.UNSHARED
+    if verdict is Verdict.IO and record.error:
+        verdict = _LASTING.get(record.error.code, verdict)
     if not verdict.is_success:
         return Outcome(verdict, record.exit_code, _failure(verdict, record))
     if _is_signal(return_code):
@@ -134,7 +139,8 @@ def _failure(verdict: Verdict, record: RunResult) -> str:
     headline = _HEADLINES[verdict]
     if verdict is Verdict.IO and record.error:
         headline = _HEADLINES_OF_CODES.get(record.error.code, headline)
-    return f"{headline} (exit {record.exit_code}){cause}"
+    advice = _ADVICE.get(verdict, "")
+    return f"{headline} (exit {record.exit_code}){cause}{advice}"
 
 
 def _is_signal(return_code: int) -> bool:

@@ -14,9 +14,10 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
+_CALL = re.compile(r"\buse\s*:")
 _REMOTE = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
 
 
@@ -94,6 +95,16 @@ def _is_static(value: object) -> bool:
             return False
 
 
+def reads_none_of(pipeline: Path, variables: Collection[str]) -> bool:
+    """Whether the meaning of a pipeline is the same whatever these variables hold, as far as its own text tells."""
+    try:
+        text = pipeline.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return True  # which is told, and has nothing to do with variables
+    # A composition may read them as well.
+    return not _CALL.search(text) and not any(f"${{{name}" in text for name in variables)
+
+
 def is_remote(path: str) -> bool:
     """Whether a path is a URL, which nothing here can open."""
     return bool(_REMOTE.match(path))
@@ -129,6 +140,24 @@ def explain(subject: Subject) -> str:
     from spark_jobs import plan
 
     return str(plan.explain_text(subject.pipeline, subject.options()))
+
+
+def credentials_of(subject: Subject) -> list[str]:
+    """What a pipeline sends as credentials: the values of the variables below `auth:`, and what is made of them.
+
+    None of a pipeline that has errors: it is not run, and its messages hide what stands there.
+    """
+    from spark_jobs import plan as planning
+    from spark_jobs.diagnostics.diagnostic import DiagnosticError
+
+    options = subject.options()
+    try:
+        plan = planning.load(subject.pipeline, options)
+    except DiagnosticError:
+        return []
+    values = [options.lookup[name] for name in plan.credential_variables if name in options.lookup]
+    endpoints = [step.endpoint for step in plan.sources.values() if step.endpoint is not None]
+    return [*values, *(secret for endpoint in endpoints for secret in endpoint.secrets)]
 
 
 def shortened(text: str, limit: int) -> str:

@@ -17,6 +17,8 @@ EXIT_CODE = "exit_code"
 STATUS = "status"
 #: The dead-letter file, or None when no record died.
 DLQ_PATH = "dlq_path"
+#: All dead-letter files, where sources have files of their own; the first is `dlq_path`.
+DLQ_PATHS = "dlq_paths"
 #: The number of dead records.
 DLQ_COUNT = "dlq_count"
 #: A flat dictionary of scalars; the whole document is in the file at `metrics_path`.
@@ -27,6 +29,8 @@ METRICS_PATH = "metrics_path"
 EXECUTION_ID = "execution_id"
 #: Spark's name for the application, or None when Spark did not come that far.
 APPLICATION_ID = "application_id"
+#: The execution id of an earlier attempt that had published everything, so that this one did nothing; else None.
+TAKEN_FROM = "taken_from"
 #: A small dictionary: status, exit_code, execution_id, records, output_files, dlq_path, metrics_path.
 RETURN_VALUE = "return_value"
 
@@ -42,11 +46,13 @@ def payload(
         EXIT_CODE: int(outcome.exit_code),
         STATUS: status,
         DLQ_PATH: dlq_path,
+        DLQ_PATHS: list(record.dlq_paths) or ([dlq_path] if dlq_path else []) if record else [],
         DLQ_COUNT: record.dlq_count if record else 0,
         METRICS: dict(record.metrics) if record else {},
         METRICS_PATH: metrics_path,
         EXECUTION_ID: execution_id,
         APPLICATION_ID: (record.application_id if record else None) or application_id,
+        TAKEN_FROM: record.taken_from if record else None,
         RETURN_VALUE: {
             "status": status,
             "exit_code": int(outcome.exit_code),

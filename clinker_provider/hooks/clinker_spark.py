@@ -1,8 +1,8 @@
 """Starts `spark-submit` for a Clinker run and keeps what it says: the Spark provider's hook with five differences.
 
 A missing connection is an error instead of the master `yarn`; `spark-submit` is found without an activated virtual
-environment; the log is read for the result record, and shows no value whose key is called like a secret; and a kill
-ends every process of the run.
+environment; the log is read for the result record, and shows no secret that the run was given or that Airflow knows;
+and a kill ends every process of the run.
 """
 
 from __future__ import annotations
@@ -15,27 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY, SparkSubmitHook
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
-from airflow.sdk.log import mask_secret
+from airflow.sdk.log import mask_secret, redact  # type: ignore[attr-defined]
 
 from clinker_provider import launcher, process_tree
 from clinker_provider.exceptions import ClinkerConnectionError
-from spark_jobs import contract, result
+from spark_jobs import contract, credentials, result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 #: Airflow's supervisor kills a task about five seconds after it asked it to end; the run has to be gone before.
 DEFAULT_GRACE_S = 3.0
-
-#: Keys of secrets: those that Airflow hides, and those of storage.
-_SENSITIVE = re.compile(
-    r"token|secret|passw(or)?d|passphrase|authorization|credential|(api|access|account|private)[._]?key", re.IGNORECASE
-)
-#: A credential in an argument: of an address of Spark Connect, or of a setting.
-_IN_ARGUMENT = re.compile(r"(?:token|key|secret|password)=([^;&\s]+)", re.IGNORECASE)
-HIDDEN = "***"
-#: Shorter values (`true`, `8`) are in every line.
-_SHORTEST_HIDDEN = 5
 
 _APPLICATION_ID = re.compile(r"\b(?:app-\d{14}-\d{4,}|application_\d+_\d+|local-\d{10,})\b")
 
@@ -45,6 +35,7 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
 
     :param execution_id: name of this attempt; every process of the run carries it in its environment.
     :param master: Spark master to use instead of a connection.
+    :param secrets: values that no log may show, beside those that the settings, variables and arguments tell.
     :param kill_grace_s: seconds a process gets to end by itself when the run is killed.
     :param kwargs: everything that `SparkSubmitHook` takes.
     """
@@ -54,6 +45,7 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         *,
         execution_id: str,
         master: str | None = None,
+        secrets: Iterable[str] = (),
         kill_grace_s: float = DEFAULT_GRACE_S,
         **kwargs: Any,
     ) -> None:
@@ -65,8 +57,8 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         self.application_id: str | None = None
         self.was_killed = False
         super().__init__(**kwargs)
-        self._secrets = _secrets_of(kwargs)
-        for secret in self._secrets:
+        self._secrets = credentials.Secrets.of([*secrets, *secrets_of({**kwargs, "master": self.master})])
+        for secret in self._secrets.values:
             mask_secret(secret)
         if not self.is_cluster_mode:
             quick = self._embedded_conf() if self.master.startswith("local") else contract.CLIENT_CONF
@@ -181,9 +173,8 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         return self._without_secrets(str(super()._mask_cmd(connection_cmd)))
 
     def _without_secrets(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, HIDDEN)
-        return text
+        # Airflow hides what it knows (passwords of connections, secret variables) in the task's own log alone.
+        return str(redact(self._secrets.masked(text)))
 
     def _process_environ(self) -> dict[str, str]:
         return {**os.environ, **{key: str(value) for key, value in (self._env_vars or {}).items()}}
@@ -225,10 +216,12 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         return True
 
 
-def _secrets_of(settings: dict[str, Any]) -> tuple[str, ...]:
-    """The values that no log shows: those of sensitive keys, and tokens in arguments; longest first."""
-    named = [*(settings.get("conf") or {}).items(), *(settings.get("env_vars") or {}).items()]
-    found = {str(value) for key, value in named if value is not None and _SENSITIVE.search(key)}
-    arguments: Iterable[Any] = settings.get("application_args") or ()
-    found |= {token for argument in arguments for token in _IN_ARGUMENT.findall(str(argument))}
-    return tuple(sorted((each for each in found if len(each) >= _SHORTEST_HIDDEN), key=len, reverse=True))
+def secrets_of(settings: Mapping[str, Any]) -> Iterator[str]:
+    """The secrets among what a run is given: in settings and variables, arguments, and addresses of any other kind."""
+    for name in ("conf", "env_vars"):
+        yield from credentials.of_settings(settings.get(name) or {})
+    arguments = settings.get("application_args") or ()
+    yield from credentials.of_arguments([arguments] if isinstance(arguments, str) else arguments)
+    for value in settings.values():
+        if isinstance(value, str):
+            yield from credentials.within(value)

@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator, conf
 from airflow.sdk.definitions.context import get_parsing_context
+from airflow.sdk.log import mask_secret, redact  # type: ignore[attr-defined]
 
 from clinker_provider import validation
 from clinker_provider.exceptions import ClinkerConfigError, ClinkerPipelineInvalid
+from clinker_provider.hooks.clinker_spark import secrets_of
 from clinker_provider.links.clinker import CONFIG_SECTION
+from spark_jobs import credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import jinja2
+    from airflow.sdk import Context
 
 
 class PipelineOperator(BaseOperator):
@@ -94,6 +100,37 @@ class PipelineOperator(BaseOperator):
             variables=self._variables(),
         )
 
+    def render_template_fields(self, context: Context, jinja_env: jinja2.Environment | None = None) -> None:
+        """Render, and hide secrets before Airflow stores the rendered values."""
+        super().render_template_fields(context, jinja_env)
+        self.hide_secrets()
+
+    def hide_secrets(self) -> None:
+        """Have Airflow hide the secrets in its logs, its stored values and the texts of errors."""
+        for secret in credentials.Secrets.of(self.secrets()).values:
+            mask_secret(secret)
+
+    def secrets(self) -> list[str]:
+        """The secrets that the task was given, whatever they are called.
+
+        By their names, by their form, and because the pipeline sends them as a credential.
+        """
+        return [*secrets_of(self.given()), *self._sent()]
+
+    def given(self) -> dict[str, Any]:
+        """What may have secrets in it, by the names that the hook has for it."""
+        return {"env_vars": self.env_vars if isinstance(self.env_vars, dict) else None}
+
+    def without_secrets(self, text: str) -> str:
+        """A text for logs and errors."""
+        return str(redact(credentials.Secrets.of(self.secrets()).masked(text)))
+
+    def _sent(self) -> list[str]:
+        path = None if validation.is_remote(str(self.pipeline)) else self._resolved_pipeline()
+        if path is None or not isinstance(self.env_vars, dict | None):
+            return []
+        return validation.credentials_of(self.subject())
+
     def plan_of(self, subject: validation.Subject) -> str:
         """The plan as text, short enough to be shown among the rendered fields."""
         # Airflow cuts what is longer, and puts a note about its settings in front.
@@ -126,13 +163,22 @@ class PipelineOperator(BaseOperator):
             self.rules_path,
             self.channel,
             self.environment,
-            self.env_vars,
+            list(self.env_vars or ()) if isinstance(self.env_vars, dict | None) else self.env_vars,
         )
         if not validation.is_static(*values) or validation.is_remote(self.pipeline) or not self._resolved_pipeline():
             return
+        unknown = {name for name, value in (self.env_vars or {}).items() if not validation.is_static(value)}
+        if unknown and not validation.reads_none_of(self.subject().pipeline, unknown):
+            return
         errors = validation.errors_of(validation.problems_of(self.subject()))
         if errors:
-            raise ClinkerPipelineInvalid(validation.message(errors))
+            raise self.invalid(validation.message(errors))
+
+    def invalid(self, reason: str) -> ClinkerPipelineInvalid:
+        """An import error that says which task of which file it is about."""
+        dag = self.get_dag()
+        where = f"{dag.fileloc}: DAG {dag.dag_id!r}, task" if dag else "task"
+        return ClinkerPipelineInvalid(f"{where} {self.task_id!r}, pipeline {str(self.pipeline)!r}:\n{reason}")
 
 
 def _path(value: str | None) -> Path | None:

@@ -13,9 +13,9 @@ from clinker_provider.exceptions import (
     ClinkerDeadLettersError,
     ClinkerError,
     ClinkerEvaluationError,
+    ClinkerExistsError,
     ClinkerInterrupted,
     ClinkerIOError,
-    ClinkerPipelineInvalid,
     ClinkerPublishedError,
     ClinkerResultMissing,
     ClinkerUnsharedError,
@@ -35,6 +35,7 @@ _FAILURES: dict[outcome.Verdict, type[ClinkerError]] = {
     outcome.Verdict.CONFIG: ClinkerConfigError,
     outcome.Verdict.EVALUATION: ClinkerEvaluationError,
     outcome.Verdict.IO: ClinkerIOError,
+    outcome.Verdict.EXISTS: ClinkerExistsError,
     outcome.Verdict.UNSHARED: ClinkerUnsharedError,
     outcome.Verdict.INTERRUPTED: ClinkerInterrupted,
     outcome.Verdict.NO_RESULT: ClinkerResultMissing,
@@ -130,6 +131,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         Raises:
             ClinkerError: one of its kinds; those that also are `AirflowFailException` are not retried.
         """
+        self.hide_secrets()  # of a mapped task the fields are rendered elsewhere
         execution_id = _execution_id(context)
         callback = self._callback()
         subject = self.subject()
@@ -137,6 +139,10 @@ class ClinkerSparkOperator(SubmittingOperator):
         ended = outcome.decide(record.exit_code, record) if record else None
         if ended is None:
             ended, record = self._submit(context, subject, execution_id)
+        if record and record.taken_from:
+            self.log.warning(
+                "Nothing was done: the attempt %s had published all files, and they are unchanged", record.taken_from
+            )
         pushed = xcoms.payload(
             ended,
             record,
@@ -231,7 +237,7 @@ class ClinkerSparkOperator(SubmittingOperator):
             raise
 
     def _arguments(
-        self, subject: validation.Subject, execution_id: str, work_dir: str, once: tuple[str, str] | None = None
+        self, subject: validation.Subject, execution_id: str, work_dir: str, once: execution.Once | None = None
     ) -> list[str]:
         if isinstance(self.run_args, str):
             raise ClinkerConfigError(_no_list(self.run_args), exit_code=contract.ExitCode.CONFIG)
@@ -264,13 +270,13 @@ class ClinkerSparkOperator(SubmittingOperator):
         if not self.is_checked_when_parsed:
             return
         if isinstance(self.run_args, str) and validation.is_static(self.run_args):
-            raise ClinkerPipelineInvalid(_no_list(self.run_args))
+            raise self.invalid(_no_list(self.run_args))
         options = self._options(is_known=validation.is_static)
         arguments = options.arguments("pipeline.yaml", execution_id="parsed", work_dir="work")
         if reason := validation.wrong_arguments(arguments):
-            raise ClinkerPipelineInvalid(reason)
+            raise self.invalid(reason)
         if reason := callbacks.problem(self.on_dlq):
-            raise ClinkerPipelineInvalid(f"on_dlq: {reason}")
+            raise self.invalid(f"on_dlq: {reason}")
 
     def _callback(self) -> Callable[[Context, result.RunResult], object] | None:
         """The function for dead letters; looked for before the run, which could not be taken back."""
@@ -295,7 +301,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         reason = ended.reason
         if ended.verdict in (outcome.Verdict.NO_RESULT, outcome.Verdict.INTERRUPTED) and self._hook:
             reason = "\n".join(filter(None, [reason, self._hook.log_tail]))
-        return _FAILURES[ended.verdict](reason, exit_code=ended.exit_code)
+        return _FAILURES[ended.verdict](self.without_secrets(reason), exit_code=ended.exit_code)
 
     def _push(self, context: Context, pushed: Mapping[str, Any], failure: ClinkerError | None) -> None:
         if not self.do_xcom_push:
@@ -345,8 +351,15 @@ def _execution_id(context: Context) -> str:
     return execution.execution_id(**_instance(context), try_number=context["ti"].try_number)
 
 
-def _once(context: Context) -> tuple[str, str]:
-    return execution.once(**_instance(context), max_tries=context["ti"].max_tries)
+def _once(context: Context) -> execution.Once:
+    task, run = context["ti"], context.get("dag_run")
+    return execution.once(
+        **_instance(context),
+        try_number=task.try_number,
+        max_tries=task.max_tries,
+        started=str(getattr(run, "start_date", None)),
+        clears=getattr(run, "clear_number", None) or 0,
+    )
 
 
 def _instance(context: Context) -> dict[str, Any]:

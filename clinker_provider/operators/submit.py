@@ -181,6 +181,7 @@ class SubmittingOperator(PipelineOperator):
         """
         return ClinkerSparkSubmitHook(
             execution_id=execution_id,
+            secrets=self.secrets(),
             master=self.master,
             kill_grace_s=self.kill_grace_s,
             conn_id=self.conn_id,
@@ -192,6 +193,12 @@ class SubmittingOperator(PipelineOperator):
             application_args=arguments,
             **{parameter: getattr(self, parameter) for parameter in PASSED_ON},
         )
+
+    def given(self) -> dict[str, Any]:
+        """With the settings of Spark, and every text that may have an address in it."""
+        texts = {field: getattr(self, field, None) for field in self.template_fields if field != "plan_text"}
+        arguments = getattr(self, "run_args", None)
+        return {**texts, **super().given(), "conf": self.conf, "application_args": arguments}
 
     def _conf_with_lineage(self, context: Context) -> dict[str, Any]:
         settings = dict(self.conf or {})

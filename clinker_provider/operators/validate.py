@@ -45,6 +45,7 @@ class ClinkerValidateOperator(PipelineOperator):
         Raises:
             ClinkerConfigError: with all problems, when there are errors.
         """
+        self.hide_secrets()
         subject = self.subject()
         problems = validation.problems_of(subject)
         errors = validation.errors_of(problems)

@@ -11,7 +11,7 @@ from spark_jobs.plan.expanding import expand
 from spark_jobs.plan.options import PlanOptions, RunOptions
 from spark_jobs.plan.physical import liveness
 from spark_jobs.plan.plan import LEAST_TASK_BYTES, DeadLetterTarget, ErrorHandling, Input, Plan, PlannedNode
-from spark_jobs.plan.reading import reader
+from spark_jobs.plan.reading import interpolation, reader, yaml_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_jobs.diagnostics.diagnostic import Diagnostics
     from spark_jobs.diagnostics.source import Span
     from spark_jobs.plan import binder
-    from spark_jobs.plan.reading import workspace, yaml_tree
+    from spark_jobs.plan.reading import workspace
     from spark_jobs.plan.reading.document import Document
     from spark_jobs.plan.reading.model import ErrorHandlingConfig
     from spark_jobs.plan.reading.nodes import NodeSource
@@ -30,6 +30,22 @@ def planned_nodes(bound: binder.Bindings) -> tuple[PlannedNode, ...]:
     """The nodes as plans have them, with the columns that anybody reads."""
     pruned = liveness.prune(tuple(_planned(bound)), bound.programs, list(bound.graph.nodes))
     return settling.settle(pruned, bound)
+
+
+def _credential_variables(bound: binder.Bindings) -> Iterator[str]:
+    for node in bound.graph.nodes.values():
+        for key in ("auth", "headers"):
+            where = ("config", "transport", key)
+            found, _, depth = reader.locate(node.tree, where)
+            waiting = [found] if depth == len(where) else []
+            while waiting:
+                match waiting.pop():
+                    case yaml_tree.Scalar() as scalar:
+                        yield from interpolation.names(scalar.written)
+                    case yaml_tree.Sequence() as sequence:
+                        waiting += sequence.items
+                    case yaml_tree.Mapping() as mapping:
+                        waiting += [entry.value for key, entry in mapping.entries.items() if key != "scheme"]
 
 
 def error_handling(
@@ -69,6 +85,7 @@ def finished(
         metrics_dir=overrides.metrics_spool_dir or _resolved(read.pipeline.metrics.spool_dir, base_dir),
         warnings=tuple(bound.found.sorted()),
         storage=space.storage,
+        credential_variables=tuple(sorted(set(_credential_variables(bound)))),
         parameters=expand.provenance(bound.expansion),
         places={node.name: _matcher_place(node) for node in bound.graph.nodes.values() if node.is_source},
     )

@@ -126,6 +126,7 @@ class Plan:
         places: where each source names its files, for messages about them.
         parameters: composition parameters by call and name, with the layers that set them, for `explain`.
         storage: settings of `clinker.toml`.
+        credential_variables: the environment variables that credentials of network sources are made of.
     """
 
     name: str
@@ -142,6 +143,7 @@ class Plan:
     places: Mapping[str, source.Span] = field(default_factory=dict)
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     storage: Any = None
+    credential_variables: tuple[str, ...] = ()
 
     @cached_property
     def by_name(self) -> dict[str, PlannedNode]:

@@ -63,7 +63,8 @@ def context() -> dict[str, Any]:
     ti.max_tries = 2
     ti.xcom_push.side_effect = lambda key, value: pushed.update({key: value})
     ti.pushed = pushed
-    return {"ti": ti}
+    run = SimpleNamespace(start_date="2026-01-01 00:00:01+00:00", clear_number=0)
+    return {"ti": ti, "dag_run": run}
 
 
 class Diagnosed:

@@ -92,6 +92,14 @@ def test_a_file_that_executors_do_not_see_is_not_tried_again() -> None:
     assert ended.reason.startswith("driver and executors do not see the same files (exit 4): E909 ")
 
 
+def test_an_output_that_is_there_already_is_not_tried_again() -> None:
+    ended = outcome.decide(4, record(4, error=result.RunError("E902", "out.csv exists already: use --force, or …")))
+    assert not ended.verdict.may_retry
+    assert ended.exit_code == 4
+    assert ended.reason.startswith("an output is there already (exit 4): E902 out.csv exists already")
+    assert "`force=True` of the operator" in ended.reason
+
+
 @pytest.mark.parametrize(
     ("code", "headline"),
     [
@@ -146,6 +154,8 @@ def test_xcoms_of_a_run_with_dead_letters() -> None:
         "metrics_path": None,
         "execution_id": "attempt",
         "application_id": "local-1",
+        "dlq_paths": ["/o/dead.csv"],
+        "taken_from": None,
     }
     assert pushed[xcoms.RETURN_VALUE]["records"] == {
         "total": 12,

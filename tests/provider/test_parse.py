@@ -72,6 +72,23 @@ def test_broken_pipeline_is_an_import_error_with_place_and_code(folder: Path) ->
     assert not bag.dags
 
 
+def test_an_import_error_names_the_task_of_fifty(folder: Path) -> None:
+    break_pipeline(folder)
+    for arguments in ('pipeline="p.yaml"', 'pipeline="p.yaml", run_args=["--frobnicate"], env_vars={"A": "{{ ds }}"}'):
+        ((_, text),) = parse(folder, arguments).import_errors.items()
+        assert f"{folder}/dag_file.py: DAG 'parsed', task 'run', pipeline 'p.yaml':\n" in text
+
+
+def test_a_templated_variable_that_the_pipeline_does_not_read_turns_no_check_off(folder: Path) -> None:
+    break_pipeline(folder)
+    templated = 'pipeline="p.yaml", env_vars={"REGION": "{{ params.region }}"}'
+    ((_, text),) = parse(folder, templated).import_errors.items()
+    assert "unit_prize" in text
+    with (folder / "p.yaml").open("a") as file:
+        file.write('_notes: { region: "${REGION}" }\n')
+    assert parse(folder, templated).import_errors == {}
+
+
 def test_all_problems_are_reported_together(folder: Path) -> None:
     break_pipeline(folder)
     break_pipeline(folder, "weight_kg / quantity", "weight_kg / quantiti")
@@ -96,7 +113,6 @@ def test_missing_input_files_are_no_concern_of_the_parser(folder: Path) -> None:
         'pipeline="p.yaml", validate="off"',
         'pipeline="{{ params.name }}.yaml"',
         'pipeline="p.yaml", base_dir="/data/{{ ds }}"',
-        'pipeline="p.yaml", env_vars={"REGION": "{{ params.region }}"}',
         'pipeline="s3://bucket/p.yaml"',
     ],
 )

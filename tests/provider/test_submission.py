@@ -35,7 +35,7 @@ def test_command_line_ships_the_engine_and_names_the_attempt(spark: Any, context
     assert run == [
         str(spark.pipeline),
         *("--batch-id", "b1", "--metrics-spool-dir", "/spool", "--force"),
-        *("--once", "airflow.d.run", "run.manual__2026-01-01T00:00:00+00:00.2"),
+        *("--once", "airflow.d.run", "run.manual__2026-01-01T00:00:00+00:00.2026-01-01 00:00:01+00:00.0.2"),
         *("--execution-id", execution_id, "--work-dir", work_dir),
     ]
     assert execution_id.startswith("d.run.manual__2026-01-01T00-00-00-00-00.1-")
@@ -46,6 +46,54 @@ def test_command_line_ships_the_engine_and_names_the_attempt(spark: Any, context
     assert {"spark.x=1", f"spark.clinker.executionId={execution_id}"} <= set(argv)
     assert spark.notes["work_dir_files"] == ["spark_jobs.zip"]
     assert context["ti"].pushed["execution_id"] == execution_id
+
+
+def once_of(spark: Any, context: Any) -> list[str]:
+    spark.operator({"exit": 0, "record": {}}).execute(context)
+    argv = spark.notes["argv"]
+    return list(argv[argv.index("--once") : argv.index("--execution-id")])
+
+
+def test_only_a_retry_may_take_what_an_attempt_before_has_published(spark: Any, context: Any) -> None:
+    first = once_of(spark, context)
+    assert "--retry" not in first
+    context["ti"].try_number = 2
+    assert once_of(spark, context) == [*first, "--retry"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"start_date": "2026-01-02 00:00:00+00:00"},  # deleted and made again, a new database, another Airflow
+        {"clear_number": 1},  # cleared while it ran
+        {"max_tries": 5},  # cleared when it had ended
+        {"run_id": "backfill__2026-01-01T00:00:00+00:00"},
+    ],
+)
+def test_a_run_that_is_asked_for_anew_has_another_name(change: dict[str, Any], spark: Any, context: Any) -> None:
+    context["ti"].try_number = 2
+    before = once_of(spark, context)
+    for name, value in change.items():
+        setattr(context["ti" if name in ("max_tries", "run_id") else "dag_run"], name, value)
+    assert once_of(spark, context) != before
+
+
+def test_a_taken_run_is_told(
+    spark: Any, context: Any, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = {"taken_from": "d.run.1-abc", "metrics_path": "/spool/1.json"}
+    spark.operator({"exit": 0, "record": record}).execute(context)
+    pushed = context["ti"].pushed
+    assert (pushed["taken_from"], pushed["metrics_path"]) == ("d.run.1-abc", "/spool/1.json")
+    assert "the attempt d.run.1-abc had published all files" in caplog.text + "".join(capsys.readouterr())
+    spark.operator({"exit": 0, "record": {}}).execute(context)
+    assert context["ti"].pushed["taken_from"] is None
+
+
+def test_all_dead_letter_files_are_told(spark: Any, context: Any) -> None:
+    record = {"dlq_path": "/o/a.csv", "dlq_paths": ("/o/a.csv", "/o/b.csv"), "dlq_count": 2}
+    spark.operator({"exit": 2, "record": record}).execute(context)
+    assert context["ti"].pushed["dlq_paths"] == ["/o/a.csv", "/o/b.csv"]
 
 
 def test_spark_submit_finds_its_python_without_an_active_environment(

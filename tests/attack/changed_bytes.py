@@ -17,6 +17,7 @@ from pyarrow import parquet
 from spark_jobs.cxl import types
 from spark_jobs.formats import registry, splits
 from spark_jobs.formats.columns import OnUnmapped
+from spark_jobs.formats.csv.options import Quoting, Ragged
 from spark_jobs.formats.edi.settings import Trailers
 from spark_jobs.formats.fixed_width.options import LineSeparator
 from spark_jobs.formats.format import ArrayPath, Reading, Section, SourceColumn
@@ -153,11 +154,18 @@ _KINDS = _layout(
         ),
     ),
 )
-_OBJECTS = ['{"a":"é\\n","i":1,"f":2.5,"d":"2024-02-29","b":true,"x":{"k":[1,null]}}', '{"i":22,"more":[]}']
+_OBJECTS = [
+    '{"a":"é\\n","i":1,"f":2.5,"d":"2024-02-29","b":true,"x":{"k":[1,null]}}',
+    '{"i":22,"more":[12345678901234567890],"u":1e999,"v":-1e400}',
+]
 _ISA = "ISA*00*          *00*          *ZZ*SENDER         *ZZ*RECEIVER       *240101*1200*U*00401*000000905*0*P*:~"
 _WRAPPED = f"{_ISA}GS*PO*A*B*1*1*1*X*1~ST*850*0001~{'REF*ZZ*éa~' * 9}SE*11*0001~GE*1*1~IEA*1*000000905~".encode()
 SAMPLES = {
     "csv": Sample("csv", _LINES),
+    "csv, ragged": Sample(
+        "csv", b"sep=,\n" + _LINES, {"ragged": Ragged.BOTH, "quotes": Quoting.STRICT, "skip_rows": 1}
+    ),
+    "csv without header": Sample("csv", b"x,1,2.5,2024-02-29,true,e,more\n" + _LINES[12:], {"has_header": False}),
     "csv in UTF-16": Sample("csv", _LINES.decode().encode("utf-16"), {"encoding": "utf-16"}),
     "gzip": Sample(
         "csv", pack(_LINES[:30], Compression.GZIP) + pack(_LINES[30:], Compression.GZIP), compression=Compression.GZIP

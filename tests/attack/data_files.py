@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs.cxl import types
-from spark_jobs.formats.csv.options import CsvRead
+from spark_jobs.formats.csv.options import CsvRead, Duplicates, Quoting, Ragged
 from spark_jobs.formats.json import regular
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.scan.files import FormatError
@@ -31,6 +31,13 @@ _JSON = [
     None, True, False, 0, -0.0, 1, 1.0, 1.5, 2**63, 10**30, "", "1", "é", "\u2028", "😀", [], [1, [2]], {},
     {"k": {"k": 1}},
 ]  # fmt: skip
+#: Numbers that nothing but their text holds, and those beside them.
+_NUMBERS = [
+    "9223372036854775808", "-9223372036854775809", "12345678901234567890", "1e999", "-1E400", "1e-400", "1e308",
+    "9223372036854775807", "-0", "0.0", "-0.0e9", "[1e999,2]", '{"k":18446744073709551615}',
+]  # fmt: skip
+_BEFORE = ["sep=;\n", '"\n', "\n", "x,y\r\n"]
+_JUNK = ["]", "[]", '[{"i":1}]', "{}", "x", "\x00", ",", "\ufeff", "1"]
 _BROKEN = [
     "{",
     "}",
@@ -56,8 +63,8 @@ _ENCODINGS = ["utf-8", "utf-8-sig", "latin-1", "cp1252", "utf-16-le", "utf-16-be
 
 def one(chance: random.Random, folder: Path) -> str:
     """A file, read whole and in splits."""
-    kinds = ["csv", "csv of cells", "csv in an encoding", "ndjson", "array", *_OTHERS, "compressed", "wide values"]
-    kind = chance.choice(kinds)
+    kinds = ["csv", "csv of cells", "csv in an encoding", "csv without header", "ndjson", "array", "array and more"]
+    kind = chance.choice([*kinds, *_OTHERS, "compressed", "wide values"])
     if kind == "wide values":
         return f"{kind} {wide_values.hold(chance, folder)}"
     if kind == "compressed":
@@ -65,6 +72,7 @@ def one(chance: random.Random, folder: Path) -> str:
     data, read = _OTHERS[kind](chance) if kind in _OTHERS else _file(kind, chance)
     began = time.process_time()
     whole = _read(lambda: read(folder / "whole", data, 1 << 30))
+    assert kind != "array and more" or whole[0] == "refused", f"{data!r}: {whole}"
     for size in {chance.randint(1, 30), chance.randint(30, 200), len(data) // 2 + 1}:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(regular, "_FEWEST", 0)
@@ -90,14 +98,29 @@ def _compressed(chance: random.Random, folder: Path) -> str:
 def _file(kind: str, chance: random.Random) -> tuple[bytes, Callable[[Path, bytes, int], Result]]:
     """The bytes, and what reads them in splits of some size."""
     if kind.startswith("csv"):
+        skipped = chance.choice([0, 0, 1, 3])
+        text = "".join(chance.choice(_BEFORE) for _ in range(skipped))
         if kind == "csv":
-            text = "a,i\n" + "".join(chance.choice([*_TEXTS, ",", "\n"]) for _ in range(chance.randint(0, 60)))
+            text += "a,i\n" + "".join(chance.choice([*_TEXTS, ",", "\n"]) for _ in range(chance.randint(0, 60)))
+        elif kind == "csv without header":
+            widths = [chance.choice([1, 6, 6, 6, 7, 8]) for _ in range(chance.randint(0, 15))]
+            text += "\n".join(",".join(_cell(chance) for _ in range(width)) for width in widths)
         else:
             rows = [[_cell(chance) for _ in _DECLARED] for _ in range(chance.randint(0, 15))]
             end = chance.choice(["\n", "\r\n"])
-            text = end.join(",".join(row) for row in [list(_DECLARED), *rows]) + chance.choice(["", end])
+            for row in rows:
+                if chance.random() < 0.1:
+                    row[:] = [*row, *[_cell(chance)] * chance.randint(1, 3)][: chance.randint(1, 9)]
+            text += end.join(",".join(row) for row in [list(_DECLARED), *rows]) + chance.choice(["", end])
         encoding = chance.choice(_ENCODINGS) if "encoding" in kind else "utf-8"
-        options = CsvRead(encoding=encoding)
+        options = CsvRead(
+            encoding=encoding,
+            has_header=kind != "csv without header",
+            skip_rows=skipped,
+            ragged=chance.choice([Ragged.ERROR, *Ragged]),
+            quotes=chance.choice(list(Quoting)),
+            duplicate_columns=chance.choice(list(Duplicates)),
+        )
         return text.encode(encoding, "replace"), lambda path, data, size: read_csv(
             path, data, _DECLARED, options=options, split_bytes=size, failure_texts=True
         )
@@ -108,7 +131,12 @@ def _file(kind: str, chance: random.Random) -> tuple[bytes, Callable[[Path, byte
         data = chance.choice(["\n", "\r\n", "\n\n"]).join(lines).encode("utf-8", "surrogatepass")
         return data, lambda path, data, size: read_json(path, data, _DECLARED, split_bytes=size, failure_texts=True)
     layout = JsonRead(format=JsonLayout.ARRAY)
-    data = f"[{','.join(lines)}]".encode("utf-8", "surrogatepass")
+    if kind == "array and more":
+        lines = _alike(chance)
+    space = chance.choice(["", "\n", " \t" * 50])
+    text = f"{space}[{chance.choice([',', ', ', ',' + space]).join(lines)}]{space}"
+    text += chance.choice(_JUNK) + space if kind == "array and more" else ""
+    data = text.encode("utf-8", "surrogatepass")
     return data, lambda path, data, size: read_json(
         path, data, _DECLARED, options=layout, split_bytes=size, failure_texts=True
     )
@@ -122,8 +150,17 @@ def _cell(chance: random.Random) -> str:
 def _line(chance: random.Random) -> str:
     if chance.random() < 0.1:
         return chance.choice(_BROKEN)
-    record = {name: chance.choice(_JSON) for name in _DECLARED if chance.random() < 0.8}
-    return json.dumps(record, ensure_ascii=chance.random() < 0.5)
+    record = {name: chance.choice(_JSON) for name in [*_DECLARED, "u", "o"] if chance.random() < 0.8}
+    return _with_number(chance, json.dumps(record, ensure_ascii=chance.random() < 0.5))
+
+
+def _with_number(chance: random.Random, line: str) -> str:
+    """An object with a number put in that Python cannot write, under an undeclared name or a declared one."""
+    if chance.random() < 0.7:
+        return line
+    name = chance.choice(["u", "u", "n", *_DECLARED])
+    body = line[1:-1].strip()
+    return f'{{"{name}":{chance.choice(_NUMBERS)}{", " * bool(body)}{body}}}'
 
 
 def _alike(chance: random.Random) -> list[str]:
@@ -139,7 +176,8 @@ def _alike(chance: random.Random) -> list[str]:
     if chance.random() < 0.4:
         chance.choice(records)[chance.choice(names)] = chance.choice(_JSON)
     spaces = chance.choice([(",", ":"), (", ", ": ")])
-    return [json.dumps(record, ensure_ascii=False, separators=spaces) for record in records]
+    lines = [json.dumps(record, ensure_ascii=False, separators=spaces) for record in records]
+    return [_with_number(chance, line) for line in lines] if chance.random() < 0.3 else lines
 
 
 def _read(read: Callable[[], Result]) -> tuple[str, str]:

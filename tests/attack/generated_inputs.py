@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,7 +19,23 @@ _CELLS = {
     "ts": ["2024-01-01T00:00:05", "2024-03-09", "", "2024-01-01T00:00:07"],
 }
 _ODD_CELLS = ["bad", "1.5", "", "2024-13-01", "é", 'q"q', "a\nb", "a,b"]
-_ODD_VALUES: list[Any] = ["bad", 1.5, [1, {"a": None}], {"b": 1}, None, True, 2**63, ""]
+#: A text in this place is a number that Python cannot write.
+_RAW = re.compile(r'"#([-+0-9eE.]+)"')
+_ODD_VALUES: list[Any] = [
+    "#1e999",
+    "#-1E400",
+    10**20,
+    -(2**63) - 1,
+    ["#1e-400", 2**64],
+    "bad",
+    1.5,
+    [1, {"a": None}],
+    {"b": 1},
+    None,
+    True,
+    2**63,
+    "",
+]
 
 
 def source(chance: random.Random, name: str, widen: str, files: dict[str, bytes]) -> dict[str, Any]:
@@ -27,6 +44,10 @@ def source(chance: random.Random, name: str, widen: str, files: dict[str, bytes]
     config: dict[str, Any] = {"type": "csv" if kind == "csv" else "json", "schema": dict(SCHEMA)}
     if kind != "csv":
         config["options"] = {"format": kind}
+    elif chance.random() < 0.4:
+        config["options"] = {
+            "ragged": chance.choice(["error", "pad", "cut", "both"]), "quotes": chance.choice(["lenient", "strict"]),
+        }  # fmt: skip
     if widen != "default":
         config["on_unmapped"] = widen
     many = chance.choice([1, 1, 2, 4])
@@ -82,7 +103,8 @@ def _json(chance: random.Random, rows: int, layout: str) -> bytes:
         names = [name for name in SCHEMA if chance.random() < 0.93] + [name for name in some if chance.random() < 0.5]
         if chance.random() < 0.1:
             chance.shuffle(names)
-        lines.append(json.dumps({name: _value(chance, name) for name in names}, ensure_ascii=chance.random() < 0.5))
+        text = json.dumps({name: _value(chance, name) for name in names}, ensure_ascii=chance.random() < 0.5)
+        lines.append(_RAW.sub(r"\1", text))
     if layout == "ndjson":
         return (chance.choice(["\n", "\r\n"]).join(lines) + chance.choice(["", "\n", "\n\n"])).encode()
     return ("[" + chance.choice([",", ",\n", " , "]).join(lines) + "]").encode()
@@ -99,5 +121,5 @@ def _value(chance: random.Random, name: str) -> Any:
             return text
     if name in _UNDECLARED:
         leaf = chance.choice([1, "t", None])
-        return chance.choice([text, 5, None, [1, 2], {"b": {"c": leaf}}, 1.25, True])
+        return chance.choice([text, 5, None, [1, 2], {"b": {"c": leaf}}, 1.25, True, 10**20, "#1e999"])
     return text if text or chance.random() < 0.5 else None

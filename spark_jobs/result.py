@@ -43,8 +43,7 @@ class RunError:
     span: str | None = None
 
     def __str__(self) -> str:
-        place = f"{self.span} " if self.span else ""
-        return f"{place}{self.code} {self.message}"
+        return " ".join(part for part in (self.span, self.code, self.message) if part)
 
 
 @dataclass(frozen=True)

@@ -173,3 +173,8 @@ def test_xcoms_without_a_record_keep_every_key() -> None:
     assert without.keys() == with_record.keys()
     assert without[xcoms.EXIT_CODE] == 4
     assert without[xcoms.APPLICATION_ID] == "local-2"
+
+
+def test_an_error_without_a_code_leaves_no_gap() -> None:
+    ended = outcome.decide(1, record(1, error=result.RunError("", "p.yaml:1:1 E304 no column")))
+    assert ended.reason == "the pipeline is not valid (exit 1): p.yaml:1:1 E304 no column"

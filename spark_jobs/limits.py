@@ -1,7 +1,7 @@
 """What a pipeline and the files that it names may expand to, so that checking takes bounded time and memory.
 
 A small file can stand for very much: aliases, variables, parameters, compositions and modules multiply. Each limit is
-far beyond what people write; what exceeds one is reported with a place before it is built. `docs/semantics.md` has the
+far beyond what people write; what exceeds one is reported with a place before it is built. `docs/semantics/limits.md` has the
 table for users.
 """
 

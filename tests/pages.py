@@ -7,7 +7,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 #: What people write; the pages of diagnostics have tests of their own.
-WRITTEN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+WRITTEN = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs/semantics").glob("*.md")),
+]
 PAGES = [*WRITTEN, *sorted((ROOT / "docs/reference").glob("*.md")), *sorted((ROOT / "examples").glob("**/*.md"))]
 #: Language, the name of the file that a block is (```yaml file=pipeline.yaml), text.
 FENCE = re.compile(r"^```(\w*)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)

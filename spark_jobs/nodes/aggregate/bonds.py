@@ -1,7 +1,7 @@
 """What combines joined to the records of a group: of whose correlation groups its row is, where they agree on that.
 
 A row has one value in each column. What was joined to its records may be of several groups; then the row is of none of
-these, as that of an aggregate which leaves out the key is (decision 106, docs/semantics.md).
+these, as that of an aggregate which leaves out the key is (decision 106, docs/semantics/README.md).
 """
 
 from __future__ import annotations

@@ -26,6 +26,8 @@ MAGIC = b"Obj\x01"
 MARKER_BYTES = 16
 #: A header has a schema and a few words.
 _MOST_HEADER_BYTES = 16 << 20
+#: Each costs time, however short it is.
+_MOST_WORDS = 10_000
 _CHUNK_BYTES = 64 << 10
 #: A number of 64 bits has so many bytes at most.
 _NUMBER_BYTES = 10
@@ -133,7 +135,7 @@ def header(stream: Stream, name: str) -> Header:
         raise broken("it does not begin like one", name)
     while True:
         try:
-            words, marker, end = _words(_Bytes(data))
+            words, marker, end = _words(_Bytes(data), name)
             break
         except _Short:
             more = stream.read(len(data))
@@ -151,10 +153,14 @@ def header(stream: Stream, name: str) -> Header:
     return Header(schema, codec, marker, end)
 
 
-def _words(found: _Bytes) -> tuple[dict[bytes, bytes], bytes, int]:
+def _words(found: _Bytes, name: str) -> tuple[dict[bytes, bytes], bytes, int]:
     found.take(len(MAGIC))
     words: dict[bytes, bytes] = {}
+    left = _MOST_WORDS
     while count := found.number():
+        left -= abs(count)
+        if left < 0:
+            raise broken(f"its header has more than {_MOST_WORDS} words", name)
         if count < 0:
             found.number()
         for _ in range(abs(count)):
@@ -216,8 +222,8 @@ def data_of(stream: Stream, block: Block, head: Header, name: str, most: int) ->
 
 def _too_large(block: Block, name: str, most: int) -> FormatError:
     text = (
-        f"the block at byte {block.start} is longer than {most} bytes, a third of what memory.limit leaves to each "
-        "task; raise memory.limit, or use fewer threads"
+        f"the block at byte {block.start} is longer than {most} bytes, which is as much as memory.limit lets each "
+        "task unfold; raise memory.limit, or use fewer threads"
     )
     return FormatError(text, name, "E310")
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 #: So many records at most are made at a time: they take far more room than their bytes.
 _MOST_RECORDS = 1 << 15
+#: What a value takes while it is one of Python, and so many times its bytes what stands in lists.
+_PLACE_BYTES, _LIST_FORMS = 100, 16
 
 
 @dataclass(frozen=True)
@@ -164,18 +166,21 @@ def _pieces(
     decode: Callable[[bytes, int], Iterator[dict[str, Any]]],
 ) -> Iterator[list[dict[str, Any]]]:
     """The records of some blocks, as many at a time as are worth a block of ours."""
-    least = _shape(head.schema, name).least
+    shape = _shape(head.schema, name)
+    # What stands in a list takes far more room than its bytes, and nobody knows how much of it is in one record.
+    most_bytes = wanted.record_bytes // (_LIST_FORMS if shape.has_lists else 1)
+    most_records = max(1, min(_MOST_RECORDS, wanted.record_bytes // (_PLACE_BYTES * shape.places)))
     held: list[dict[str, Any]] = []
     size = 0
     for block in found:
-        data = container.data_of(stream, block, head, name, wanted.record_bytes)
-        if block.records > len(data) // least:
+        data = container.data_of(stream, block, head, name, most_bytes)
+        if block.records > len(data) // shape.least:
             raise container.broken(f"the block at byte {block.start} cannot have {block.records} records", name)
         size += len(data)
         records = decode(data, block.records)
-        while some := _taken(records, _MOST_RECORDS - len(held), block, name):
+        while some := _taken(records, most_records - len(held), block, name):
             held += some
-            if len(held) == _MOST_RECORDS:
+            if len(held) == most_records:
                 yield held
                 held, size = [], 0
         if size >= wanted.block_bytes and held:
@@ -217,6 +222,7 @@ def _decoder(
         FormatError: the schema is none.
     """
     import fastavro
+    from fastavro import read
     from fastavro.schema import SchemaParseException, UnknownType
 
     try:
@@ -224,6 +230,9 @@ def _decoder(
         known = fastavro.parse_schema(_bare(json.loads(schema), name, wanted))
     except (SchemaParseException, UnknownType, *_UNREADABLE) as problem:
         raise container.broken(f"its schema is none: {problem}", name) from problem
+    for kind in ("bytes-decimal", "fixed-decimal"):
+        if read.LOGICAL_READERS[kind].__module__ != shapes.__name__:
+            read.LOGICAL_READERS[kind] = shapes.bounded(read.LOGICAL_READERS[kind])
     block_header = io.BytesIO()
     fastavro.writer(block_header, known, [], sync_marker=_NO_MARKER)
     beginning = block_header.getvalue()

@@ -40,6 +40,11 @@ _MOST_REFERENCES = 1 << 16
 #: How often what is written is looked up, at most.
 _LOOKS = 8
 
+#: How many digits a decimal may have: those of others are more than any system writes, and each costs room.
+MOST_DIGITS = 1000
+#: How many bytes have so many digits.
+_DECIMAL_BYTES = 416
+
 _PLAIN: dict[str, tuple[Type, pa.DataType]] = {
     "null": (types.ANY, pa.string()),
     "boolean": (types.BOOL, pa.bool_()),
@@ -129,6 +134,8 @@ class Shape:
         #: Whether days and moments within values may be read as numbers: in a union nobody could tell what one is.
         self.has_plain_times = not self._is_mixed(schema, is_one_of_several=False)
         self.leaves = tuple(self._leaves(schema, (), 0))
+        #: How many values a record has beside those in arrays and maps, and whether there are any.
+        self.places, self.has_lists = self._places(schema)
 
     def _note_names(self, schema: Any, space: str, depth: int) -> None:
         """Find what references mean."""
@@ -197,6 +204,15 @@ class Shape:
             return max(int(found["size"]), 0) if isinstance(found.get("size"), int) else 0
         return {"null": 0, "float": 4, "double": 8}.get(kind, 1)
 
+    def _places(self, schema: Any) -> tuple[int, bool]:
+        found = self._resolved(schema)
+        kind = self._kind(found)
+        if kind in ("array", "map"):
+            return 1, True
+        inner = found if kind == "union" else [each["type"] for each in self._fields(found)] if kind == "record" else ()
+        places = [self._places(each) for each in inner]
+        return 1 + sum(count for count, _ in places), any(has_lists for _, has_lists in places)
+
     def _least_within(self, found: Any, kind: str, depth: int) -> int:
         if kind == "record":
             return sum(self._least(field["type"], depth + 1) for field in self._fields(found))
@@ -243,6 +259,9 @@ class Shape:
             case "moment":
                 return lambda found: (pa.array(map(_moment, found), pa.timestamp("us")), types.DATETIME)
             case "decimal":
+                scale = schema.get("scale", 0)
+                if not isinstance(scale, int) or not 0 <= scale <= MOST_DIGITS:
+                    raise broken(f"its schema has a decimal of scale {str(scale)[:100]}", self._file)
                 return _decimals
             case "time" | "bytes" | "fixed":
                 return None
@@ -354,6 +373,17 @@ def stored(schema: Any) -> Any:
 def _moment(found: datetime | None) -> datetime | None:
     """A moment in UTC, or one without a zone."""
     return found if found is None or found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
+
+
+def bounded(read: Callable[..., Decimal]) -> Callable[..., Decimal]:
+    """What reads a decimal, for those with as many digits as there may be: more would be worked out for minutes."""
+
+    def checked(data: bytes, *about: Any) -> Decimal:
+        if len(data) > _DECIMAL_BYTES:
+            raise ValueError(f"a decimal has more than {MOST_DIGITS} digits")
+        return read(data, *about)
+
+    return checked
 
 
 def _decimals(found: list[Decimal | None]) -> Found:

@@ -159,6 +159,23 @@ class FixedWidthParser:
         }
         self._numbers = {field for kind, field in declared if kind in _NUMBERS}
 
+    @cached_property
+    def widths(self) -> list[int]:
+        """How wide the fields are that are read of a record, each as wide as it is in any kind of records."""
+        return [
+            max(field.end - field.start for field in self._fields[number] if field is not None)
+            for number in self._shape.needed
+        ]
+
+    def unfolded(self, some: Records) -> int:
+        """How many bytes the longest record has, or its fields together where these are more."""
+        longest = int((some.stops - some.starts).max(initial=0))
+        fields = 0
+        for number in self._shape.needed:
+            cut = (min(one.end, longest) - min(one.start, longest) for one in self._fields[number] if one is not None)
+            fields += max(cut)
+        return max(longest, fields)
+
     def block(self, first: int, some: Records) -> Block:
         """The block of some records."""
         is_bad = np.zeros(len(some), dtype=np.bool_)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from spark_jobs.formats import encoding, names, reader, reading, splits
+from spark_jobs.formats import encoding, format, names, reader, reading, splits
 from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped
 from spark_jobs.formats.fixed_width import layout as layouts
 from spark_jobs.formats.fixed_width import parser
@@ -104,7 +104,12 @@ class FixedWidthReader(reader.Reader):
         """The blocks of a split; its records begin in it."""
         parsed = parser.FixedWidthParser(self.kinds, self.options, file_plan.columns, wanted)
         with changes.opened(file_plan.file) as stream:
-            for records in self._records(split, file_plan, stream, outcome, wanted.block_bytes):
+            widths = parsed.widths
+            # Fields may overlap, so that a record may unfold to far more than its bytes.
+            size = max(wanted.block_bytes * self.kinds.end // max(sum(widths), self.kinds.end), 1)
+            for records in self._records(split, file_plan, stream, outcome, size, wanted.record_bytes):
+                if max(self.kinds.end, sum(widths)) > wanted.record_bytes < parsed.unfolded(records):
+                    raise reading.too_long(file_plan, wanted)
                 block = parsed.block(outcome.records, records)
                 outcome.records += len(records)
                 yield block
@@ -116,9 +121,16 @@ class FixedWidthReader(reader.Reader):
         return True
 
     def _records(
-        self, split: Split, file_plan: FilePlan, stream: Stream, outcome: SplitOutcome, size: int = reading.BLOCK_BYTES
+        self,
+        split: Split,
+        file_plan: FilePlan,
+        stream: Stream,
+        outcome: SplitOutcome,
+        size: int = reading.BLOCK_BYTES,
+        most: int = format.MOST_RECORD_BYTES,
     ) -> Iterator[parser.Records]:
-        longest = self.kinds.end
+        """The records of a split; of a line that is longer than `most`, one byte more is kept."""
+        longest = self.kinds.end if self._record_bytes is not None else min(self.kinds.end, most + 1)
         if file_plan.file.is_compressed:
             outcome.start, outcome.end = split.start, split.end
             stream.seek(file_plan.data_start)

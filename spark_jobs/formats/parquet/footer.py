@@ -21,6 +21,7 @@ MOST_BYTES = 512 << 10
 _END = b"PAR1"
 _TAIL = struct.Struct("<I4s")
 _MOST_DEPTH = 32
+_REPEATED = 2
 #: Types of fields.
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 _NUMBERS = (_I16, _I32, _I64)
@@ -57,8 +58,33 @@ class Group:
     chunks: Mapping[str, Chunk]
 
 
-class _Unclear(Exception):
-    """Bytes that are no footer."""
+@dataclass(frozen=True)
+class Extent:
+    """Where the pages of a column of values are in a row group.
+
+    Args:
+        path: the names that lead to the column, the one at the top first.
+        kind: its physical type.
+        length: how many bytes each value has, where all have the same.
+        repetition: how many lists it is within.
+        codec: how its pages are compressed; 0 where they are not.
+        values: how many values it has, nulls included.
+        start: where its first page begins.
+        end: where its last one ends.
+    """
+
+    path: tuple[str, ...]
+    kind: int
+    length: int
+    repetition: int
+    codec: int
+    values: int
+    start: int
+    end: int
+
+
+class Unclear(Exception):
+    """Bytes that are no structure."""
 
 
 def groups(stream: Stream) -> list[Group]:
@@ -67,18 +93,91 @@ def groups(stream: Stream) -> list[Group]:
     Raises:
         FormatError: the file cannot be read.
     """
+    try:
+        found = _footer(stream)
+        return [] if found is None else _groups(found)
+    except _NOT_UNDERSTOOD:
+        return []
+
+
+def extents(stream: Stream) -> list[list[Extent]] | None:
+    """Where the columns of each row group are; None where the footer is not understood.
+
+    Raises:
+        FormatError: the file cannot be read.
+    """
+    try:
+        found = _footer(stream)
+        return None if found is None else _extents(found)
+    except _NOT_UNDERSTOOD:
+        return None
+
+
+def structure(data: bytes) -> tuple[dict[int, Any], int]:
+    """The structure at the beginning of some bytes, and how long it is.
+
+    Raises:
+        Unclear: there is none.
+    """
+    fields = _Fields(data)
+    try:
+        return fields.structure(0), fields.at
+    except _NOT_UNDERSTOOD as problem:
+        raise Unclear from problem
+
+
+#: What reading a structure raises where there is none.
+_NOT_UNDERSTOOD = (Unclear, LookupError, ValueError, TypeError, AttributeError, struct.error, RecursionError)
+
+
+def _footer(stream: Stream) -> dict[int, Any] | None:
     before = stream.size() - _TAIL.size
     if before < 0:
-        return []
+        return None
     stream.seek(before)
     size, end = _TAIL.unpack(_exactly(stream, _TAIL.size))
     if end != _END or size > min(MOST_BYTES, before):
-        return []
+        return None
     stream.seek(before - size)
-    try:
-        return _groups(_Fields(_exactly(stream, size)).structure(0))
-    except (_Unclear, LookupError, ValueError, TypeError, AttributeError, struct.error, RecursionError):
-        return []
+    return _Fields(_exactly(stream, size)).structure(0)
+
+
+def _extents(footer: dict[int, Any]) -> list[list[Extent]]:
+    columns = _columns(footer[2])
+    found = []
+    for group in footer[4]:
+        mine = []
+        for chunk, (path, kind, length, repetition) in zip(group[1], columns, strict=True):
+            about = chunk[3]
+            start, dictionary = _count(about[9]), about.get(11, 0)
+            # Arrow does the same with files of old writers, whose footer has a zero there.
+            if 0 < dictionary < start:
+                start = dictionary
+            end = start + _count(about[7])
+            mine.append(Extent(path, kind, length, repetition, _count(about[4]), _count(about[5]), start, end))
+        found.append(mine)
+    return found
+
+
+def _columns(elements: list[dict[int, Any]]) -> list[tuple[tuple[str, ...], int, int, int]]:
+    """The columns of values of a schema: names, physical type, length of values, and how many lists they are within."""
+    found: list[tuple[tuple[str, ...], int, int, int]] = []
+    #: The structures that are open: how many members they still have, their names, and lists.
+    opened: list[tuple[int, tuple[str, ...], int]] = [(_count(elements[0].get(5, 0)), (), 0)]
+    for element in elements[1:]:
+        while opened and not opened[-1][0]:
+            opened.pop()
+        left, names, lists = opened.pop()
+        opened.append((left - 1, names, lists))
+        names = (*names, element[4].decode())
+        lists += element.get(3) == _REPEATED
+        if 1 in element:
+            found.append((names, element[1], _count(element.get(2, 0)), lists))
+        else:
+            opened.append((_count(element.get(5, 0)), names, lists))
+        if len(opened) > _MOST_DEPTH * 8:
+            raise Unclear
+    return found
 
 
 def _exactly(stream: Stream, size: int) -> bytes:
@@ -100,7 +199,7 @@ def _group(found: dict[int, Any], kinds: list[int], orders: list[bool]) -> Group
     for place, (column, kind) in enumerate(zip(found[1], kinds, strict=True)):
         about = column.get(3)
         if about is not None and about.get(1) != kind:
-            raise _Unclear  # Arrow refuses such a file, if it is read.
+            raise Unclear  # Arrow refuses such a file, if it is read.
         if about is None or len(about[3]) != 1:
             continue
         # Only where the order of values is that of their type, lowest and highest are what they seem to be.
@@ -111,7 +210,7 @@ def _group(found: dict[int, Any], kinds: list[int], orders: list[bool]) -> Group
 
 def _count(number: Any) -> int:
     if not isinstance(number, int) or number < 0:
-        raise _Unclear
+        raise Unclear
     return number
 
 
@@ -130,12 +229,12 @@ class _Fields:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._at = 0
+        self.at = 0
 
     def structure(self, depth: int) -> dict[int, Any]:
         """The structure that begins here."""
         if depth > _MOST_DEPTH:
-            raise _Unclear
+            raise Unclear
         found: dict[int, Any] = {}
         number = 0
         while head := self._byte():
@@ -144,8 +243,8 @@ class _Fields:
         return found
 
     def _byte(self) -> int:
-        self._at += 1
-        return self._data[self._at - 1]
+        self.at += 1
+        return self._data[self.at - 1]
 
     def _number(self) -> int:
         found = 0
@@ -154,17 +253,17 @@ class _Fields:
             found |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return found
-        raise _Unclear
+        raise Unclear
 
     def _signed(self) -> int:
         found = self._number()
         return (found >> 1) ^ -(found & 1)
 
     def _take(self, size: int) -> bytes:
-        if self._at + size > len(self._data):
-            raise _Unclear
-        self._at += size
-        return self._data[self._at - size : self._at]
+        if self.at + size > len(self._data):
+            raise Unclear
+        self.at += size
+        return self._data[self.at - size : self.at]
 
     def _value(self, kind: int, depth: int) -> Any:
         if kind in _NUMBERS:
@@ -181,15 +280,15 @@ class _Fields:
             return self._byte()
         if kind == _DOUBLE:
             return self._take(8)
-        raise _Unclear  # Footers have no maps.
+        raise Unclear  # Footers have no maps.
 
     def _list(self, depth: int) -> list[Any]:
         if depth > _MOST_DEPTH:
-            raise _Unclear
+            raise Unclear
         head = self._byte()
         size = head >> 4 if head >> 4 < 0xF else self._number()
-        if size > len(self._data) - self._at:
-            raise _Unclear  # each has a byte at least
+        if size > len(self._data) - self.at:
+            raise Unclear  # each has a byte at least
         kind = head & 0xF
         if kind in (_TRUE, _FALSE):
             return [self._byte() == _TRUE for _ in range(size)]

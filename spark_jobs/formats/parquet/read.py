@@ -12,20 +12,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
 
 from spark_jobs.cxl import types
+from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import names, reader
 from spark_jobs.formats.columns import MISFIT, ColumnTracker, FilePlan, OnUnmapped
 from spark_jobs.formats.format import Block
-from spark_jobs.formats.parquet import footer, statistics
+from spark_jobs.formats.parquet import footer, pages, statistics
 from spark_jobs.formats.typed import natural
 from spark_jobs.formats.typed.records import TypedShape
 from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from spark_jobs.formats.columns import ScanPlan
     from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
 
 #: A file begins with four bytes that say what it is.
 _START = 4
+#: What a file may unfold to where its records are so long on average: so many times what a task may hold of one record,
+#: and so many times its own size. Short values repeat in any file, long ones only where somebody wants them to.
+_LONG_BYTES, _MOST_UNFOLDED, _MOST_RATIO = 4 << 10, 64, 1000
 _NOTHING = pa.RecordBatch.from_arrays([], names=[])
 
 
@@ -77,7 +82,7 @@ def _told(file: InputFile) -> Iterator[None]:
 
 
 def _batches(
-    opened: parquet.ParquetFile, file: InputFile, fields: Sequence[pa.Field], block_bytes: int, group: int
+    opened: parquet.ParquetFile, file: InputFile, fields: Sequence[pa.Field], rows_of: Callable[[int], int], group: int
 ) -> Iterator[pa.RecordBatch]:
     """Some columns of a row group; how they are cut depends on nothing else.
 
@@ -88,8 +93,7 @@ def _batches(
         FormatError: the row group is broken, or has other columns or records than the footer says.
     """
     names, kinds = [field.name for field in fields], [field.type for field in fields]
-    rows = _rows_of_a_block(opened.metadata, [group], block_bytes)
-    count = 0
+    rows, count = rows_of(group), 0
     with _told(file):
         found = iter(opened.iter_batches(rows, [group], columns=names, use_threads=False))
     while True:
@@ -108,17 +112,63 @@ def _batches(
         _refuse_count(file, known, count, f" in row group {group + 1}")
 
 
-def _joined(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in fewer batches, of so many rows at most: each costs the same, and row groups may have few."""
+def _joined(batches: Iterable[pa.RecordBatch], most: int, most_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer batches, of so many rows and bytes at most.
+
+    Each batch costs the same, and row groups may have few rows. One that unfolded to more than others is cut again.
+    """
     held: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
-        rows += batch.num_rows
-        if held and rows > most:
+        mine = _unfolded(batch)
+        rows, size = rows + batch.num_rows, size + mine
+        if held and (rows > most or size > most_bytes):
             yield from _as_few(held)
-            held, rows = [], batch.num_rows
+            held, rows, size = [], batch.num_rows, mine
+        if mine > 2 * most_bytes and batch.num_rows > 1:
+            step = max(1, batch.num_rows * most_bytes // mine)
+            yield from (batch.slice(at, step) for at in range(0, batch.num_rows, step))
+            rows = size = 0
+            continue
         held.append(batch)
     yield from _as_few(held)
+
+
+def _watched(batches: Iterable[pa.RecordBatch], file: InputFile, wanted: Reading) -> Iterator[pa.RecordBatch]:
+    """The same batches, as long as they are not far more than a file can mean.
+
+    Long texts that are each written once, and referred to without end, would keep a task busy for hours.
+
+    Raises:
+        FormatError: they are (E310).
+    """
+    most = max(_MOST_UNFOLDED * wanted.record_bytes, _MOST_RATIO * file.size)
+    rows = size = 0
+    for batch in batches:
+        rows, size = rows + batch.num_rows, size + _unfolded(batch)
+        if size > most and size > rows * _LONG_BYTES:
+            text = (
+                f"its records unfold to more than {most} bytes, and the file has {file.size}; "
+                "raise memory.limit, use fewer threads, or write the file without references to the same long values"
+            )
+            raise FormatError(text, file.name, "E310")
+        yield batch
+
+
+def _unfolded(batch: pa.RecordBatch) -> int:
+    """How many bytes a batch has, were its dictionaries none."""
+    size = 0
+    for array in batch.columns:
+        if isinstance(array, pa.DictionaryArray) and len(array.dictionary) and _has_lengths(array.dictionary.type):
+            sizes = pc.binary_length(array.dictionary).take(array.indices)
+            size += int(pc.sum(sizes.cast(pa.int64())).as_py() or 0)
+        else:
+            size += array.nbytes
+    return size
+
+
+def _has_lengths(kind: pa.DataType) -> bool:
+    return any(is_one(kind) for is_one in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary))
 
 
 def _as_few(held: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
@@ -132,13 +182,16 @@ class ParquetReader(reader.Reader):
 
     Args:
         declared: what the declared columns are called in the files: structures among them are read as a whole.
+        texts: those that are declared as texts: bytes among them are texts, as old writers do not say.
     """
 
     declared: frozenset[str] = frozenset()
+    texts: frozenset[str] = frozenset()
 
     def knowing(self, declared: Sequence[SourceColumn]) -> ParquetReader:
-        """The reader that knows which structures are columns."""
-        return replace(self, declared=frozenset(column.key for column in declared))
+        """The reader that knows which structures and texts are columns."""
+        texts = frozenset(column.key for column in declared if column.type.kind is Kind.STRING)
+        return replace(self, declared=frozenset(column.key for column in declared), texts=texts)
 
     def plan(
         self,
@@ -167,7 +220,7 @@ class ParquetReader(reader.Reader):
         plans = []
         for file, kinds, is_splittable in seen:
             columns = tracker.columns(list(kinds))
-            _refuse_unknown(file, kinds, {*columns.declared, *columns.widened} - {None})
+            _refuse_unknown(file, kinds, {*columns.declared, *columns.widened} - {None}, self.texts)
             plans.append(FilePlan(file, columns, _START, is_splittable))
         return tracker.plan(tuple(plans), skipped, types.ANY)
 
@@ -182,8 +235,9 @@ class ParquetReader(reader.Reader):
             chosen = _top_level(opened.schema_arrow, needed, self.declared)
             fields = [field for field in opened.schema_arrow if field.name in chosen]
             places = [at for at, (top, _) in enumerate(_with_tops(opened.schema_arrow, self.declared)) if top in chosen]
-            read = partial(_batches, opened, file_plan.file, fields, wanted.block_bytes)
             rows = _rows_of_a_block(opened.metadata, groups, wanted.block_bytes)
+            rows_of = _rows_at_a_time(opened, stream, chosen, wanted, file_plan.file.name)
+            read = partial(_batches, opened, file_plan.file, fields, rows_of)
             for is_spared, some in itertools.groupby(groups, spared.__contains__):
                 run = list(some)
                 if is_spared:
@@ -191,7 +245,8 @@ class ParquetReader(reader.Reader):
                     outcome.records += count
                     yield Block(first, count, _NOTHING, passed_over=len(run))
                     continue
-                for batch in _joined(itertools.chain.from_iterable(map(read, run)), rows):
+                found_batches = _watched(itertools.chain.from_iterable(map(read, run)), file_plan.file, wanted)
+                for batch in _joined(found_batches, rows, _budget(wanted)):
                     arrays = natural.arrays(batch.columns, fields, self.declared)
                     found = {
                         at: natural.natural(array) for at, array in zip(places, arrays, strict=True) if at in needed
@@ -221,12 +276,16 @@ def _kinds(schema: pa.Schema, file: InputFile, declared: frozenset[str]) -> dict
     return kinds
 
 
-def _refuse_unknown(file: InputFile, kinds: dict[str, pa.DataType], fields: set[int | None]) -> None:
+def _refuse_unknown(
+    file: InputFile, kinds: dict[str, pa.DataType], fields: set[int | None], texts: frozenset[str]
+) -> None:
     for at, (name, kind) in enumerate(kinds.items()):
-        if at in fields and natural.type_of(kind) is None:
+        is_text = name in texts and natural.is_bytes(kind)
+        if at in fields and not is_text and natural.type_of(kind) is None:
             message = (
                 f"column '{name}' is of the Parquet type {kind}, for which there is no type here; "
                 "leave it out (`on_unmapped: drop`, and no declaration), or write the file with another type"
+                f"{'; declare it as string if its bytes are texts' if natural.is_bytes(kind) else ''}"
             )
             raise FormatError(message, file.name, MISFIT)
 
@@ -285,6 +344,28 @@ def _groups(split: Split, metadata: parquet.FileMetaData, file_size: int) -> lis
         if (split.start <= middle or split.index == 0) and (middle < split.end or split.is_last):
             groups.append(number)
     return groups
+
+
+def _budget(wanted: Reading) -> int:
+    """How many bytes a batch may become, whatever it is in the file."""
+    return max(wanted.block_bytes, wanted.record_bytes // 4)
+
+
+def _rows_at_a_time(
+    opened: parquet.ParquetFile, stream: Stream, chosen: Collection[str], wanted: Reading, name: str
+) -> Callable[[int], int]:
+    """How many rows of each row group Arrow may make at a time, whatever they are in the file."""
+    places = footer.extents(stream)
+    budget = _budget(wanted)
+
+    def of(group: int) -> int:
+        least = _rows_of_a_block(opened.metadata, [group], wanted.block_bytes)
+        if places is None or len(places) != opened.num_row_groups:
+            return least
+        rows = _rows(opened.metadata, [group])
+        return min(least, pages.most_rows(stream, places[group], chosen, rows, budget, wanted.record_bytes, name))
+
+    return of
 
 
 def _rows_of_a_block(metadata: parquet.FileMetaData, groups: list[int], block_bytes: int) -> int:

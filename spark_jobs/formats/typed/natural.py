@@ -11,8 +11,8 @@
 | lists, maps | Array, Map |
 | structures | a column for each member, with a dotted name, as in JSON; Map where they are declared themselves |
 
-Nothing stands for binary data, times of day and durations. What a value is does not depend on those beside it: a column
-with such texts has values of any kind.
+Bytes are texts where a column is declared as such. Nothing stands for other binary data, times of day and durations.
+What a value is does not depend on those beside it: a column with such texts has values of any kind.
 """
 
 from __future__ import annotations
@@ -99,6 +99,13 @@ def type_of(kind: pa.DataType) -> Type | None:
     return None
 
 
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether a column has bytes, which are texts where it is declared so."""
+    if pa.types.is_dictionary(kind):
+        return is_bytes(kind.value_type)
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
 _KINDS = (
     (pa.types.is_null, types.ANY),
     (pa.types.is_boolean, types.BOOL),
@@ -123,6 +130,8 @@ def natural(array: pa.Array) -> tuple[pa.Array, Type]:
     """An array of a file as a column of ours, and of which type."""
     if pa.types.is_dictionary(array.type):
         return natural(array.cast(array.type.value_type))
+    if is_bytes(array.type):
+        return array.cast(pa.binary()), types.STRING
     static = type_of(array.type)
     assert static is not None, f"{array.type} was refused"
     match static.kind:

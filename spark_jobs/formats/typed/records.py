@@ -124,7 +124,10 @@ class _Texts(Mapping[int, pa.StringArray]):
 
     def __getitem__(self, field: int) -> pa.StringArray:
         if field not in self._made:
-            self._made[field] = cell_text.texts(*self._found[field])
+            array, static = self._found[field]
+            self._made[field] = (
+                _shown_bytes(array) if pa.types.is_binary(array.type) else cell_text.texts(array, static)
+            )
         return self._made[field]
 
     def __iter__(self) -> Iterator[int]:
@@ -136,6 +139,8 @@ class _Texts(Mapping[int, pa.StringArray]):
 
 def convert(array: pa.Array, static: Type, wanted: Type, date_formats: tuple[str, ...]) -> coerce.Converted:
     """A column under a declared type; a value that does not convert is null and listed."""
+    if pa.types.is_binary(array.type):
+        return _of_bytes(array)
     if wanted.is_dynamic and wanted.kind is not Kind.NUMERIC:
         return _containers(tagged(array, static), wanted.kind)
     match static.kind, wanted.kind:
@@ -160,6 +165,23 @@ def convert(array: pa.Array, static: Type, wanted: Type, date_formats: tuple[str
     if static.is_dynamic and wanted.kind is not Kind.STRING and pc.any(pc.match_substring_regex(array, _ODD)).as_py():
         return _one_by_one(array, wanted, date_formats)
     return coerce.convert(cell_text.texts(array, static), wanted, date_formats)
+
+
+def _of_bytes(array: pa.Array) -> coerce.Converted:
+    """Bytes as texts; those that are no UTF-8 fail."""
+    try:
+        return coerce.Converted(array.cast(pa.string()), coerce.NO_ROWS)
+    except pa.ArrowInvalid:
+        shown = _shown_bytes(array)
+        is_text = pc.equal(shown.cast(pa.binary()), array)
+        return coerce.Converted(pc.if_else(is_text, shown, None), _rows(pc.fill_null(pc.invert(is_text), False)))
+
+
+def _shown_bytes(array: pa.Array) -> pa.StringArray:
+    """Bytes as texts, with a sign for what is none."""
+    return pa.array(
+        [None if each is None else each.decode(errors="replace") for each in array.to_pylist()], pa.string()
+    )
 
 
 def _one_by_one(array: pa.Array, wanted: Type, date_formats: tuple[str, ...]) -> coerce.Converted:

@@ -1,0 +1,295 @@
+"""What the pages of a Parquet file unfold to, known before Arrow allocates it.
+
+A few bytes stand for any number of values: an entry of a dictionary is written once however many records refer to it, a
+run of levels has a length and one value, and a text may begin with what the text before it begins with. So the headers
+of the pages are read first. They tell how many rows Arrow may make at a time, and which pages no task can hold.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.formats.parquet import footer
+from spark_jobs.scan.files import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from spark_jobs.formats.parquet.footer import Extent
+    from spark_jobs.scan.changes import Stream
+
+_HEADER_BYTES, _MOST_HEADER_BYTES = 1 << 10, 16 << 20
+_DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
+_DELTA_TEXTS = 7
+_BYTES, _FIXED = 6, 7
+_CODECS = {1: "snappy", 2: "gzip", 3: "lzo", 4: "brotli", 5: "lz4", 6: "zstd", 7: "lz4_raw"}
+#: What a value of each physical type takes in Arrow, its validity included.
+_WIDTHS = {0: 2, 1: 5, 2: 9, 3: 13, 4: 5, 5: 9}
+#: A text takes an offset, too.
+_TEXT_BYTES = 9
+#: A value within a list becomes a Python object, and stands in a list.
+_OBJECT_BYTES = 100
+_SIZE = struct.Struct("<I")
+
+
+@dataclass(frozen=True)
+class _Page:
+    """A page by its header.
+
+    Args:
+        kind: what it has.
+        data: where its bytes begin.
+        packed: how many they are in the file.
+        size: how many they are unpacked.
+        values: how many values it has, nulls included.
+        encoding: how these are written.
+        level_bytes: of a page of the second version, how long its repetition levels are; None in one of the first.
+    """
+
+    kind: int
+    data: int
+    packed: int
+    size: int
+    values: int
+    encoding: int
+    level_bytes: int | None
+
+
+def most_rows(
+    stream: Stream,
+    extents: Sequence[Extent],
+    chosen: Collection[str],
+    group_rows: int,
+    budget: int,
+    most: int,
+    name: str,
+) -> int:
+    """How many rows of a row group may be read at a time.
+
+    Args:
+        stream: the file; its position is anywhere afterwards.
+        extents: where the columns of the row group are.
+        chosen: the columns at the top that are read.
+        group_rows: how many rows the row group has.
+        budget: how many bytes these rows may become.
+        most: how many bytes a task can hold of one record.
+        name: the file's name.
+
+    Raises:
+        FormatError: a page, a value or a row does not fit into a task's share (E310), or the pages are broken.
+    """
+    row_bytes = 0.0
+    for extent in extents:
+        if extent.path[0] in chosen:
+            row_bytes += _row_bytes(stream, extent, group_rows, budget, most, name)
+            if row_bytes > most:
+                raise _too_large(f"a row of column '{extent.path[0]}' may take {int(row_bytes)} bytes", most, name)
+    return max(1, int(budget // max(row_bytes, 1.0)))
+
+
+def _row_bytes(stream: Stream, extent: Extent, group_rows: int, budget: int, most: int, name: str) -> float:
+    """How much a row of a column takes at most, where what others take at the same time is about as much."""
+    densest, longest, values, largest = 0.0, 0, 0, 0
+    pages: list[_Page] = []
+    for page in _pages(stream, extent, name):
+        if max(page.size, page.packed) > most:
+            raise _too_large(f"column '{'.'.join(extent.path)}' has a page of {page.size} bytes", most, name)
+        if page.kind == _DICTIONARY:
+            width = _longest_entry(stream, extent, page, group_rows, budget, name)
+            longest = max(longest, width)
+            continue
+        pages.append(page)
+        values += page.values
+        largest = max(largest, page.values)
+        densest = max(densest, page.size / max(page.values, 1))
+        if page.encoding == _DELTA_TEXTS and page.size * max(page.values, 1) > budget:
+            # Each text may begin with as much as all of them say.
+            longest = max(longest, page.size)
+    if not extent.repetition and values != group_rows:
+        raise broken(f"column '{'.'.join(extent.path)}' has {values} values, and its row group {group_rows} rows", name)
+    width = _WIDTHS.get(extent.kind, 0) if extent.kind not in (_BYTES, _FIXED) else _TEXT_BYTES
+    if extent.kind == _FIXED:
+        width += extent.length
+    one = max(width, 1) + max(longest, densest)
+    if not extent.repetition:
+        return one
+    one += _OBJECT_BYTES
+    if values * one <= budget:
+        return values * one / max(group_rows, 1)
+    return one * max(_longest_row(stream, extent, pages, name), 1)
+
+
+def _pages(stream: Stream, extent: Extent, name: str) -> Iterator[_Page]:
+    at, values = extent.start, 0
+    while values < extent.values and at < extent.end:
+        page = _page(stream, at, name)
+        yield page
+        if page.kind in (_DATA, _DATA_V2):
+            values += page.values
+        at = page.data + page.packed
+
+
+def _page(stream: Stream, at: int, name: str) -> _Page:
+    size = _HEADER_BYTES
+    while True:
+        stream.seek(at)
+        data = stream.read(size)
+        try:
+            fields, length = footer.structure(data)
+            break
+        except footer.Unclear:
+            # Statistics stand in headers, and may be long.
+            if len(data) < size or size >= _MOST_HEADER_BYTES:
+                raise broken(f"the header of a page at byte {at} cannot be read", name) from None
+            size *= 16
+    kind, unpacked, packed = (fields.get(number) for number in (1, 2, 3))
+    about = fields.get({_DATA: 5, _DICTIONARY: 7, _DATA_V2: 8}.get(kind, 0), {}) if isinstance(kind, int) else {}
+    values, encoding = about.get(1, 0), about.get(4 if kind == _DATA_V2 else 2, 0)
+    levels = about.get(6, 0) if kind == _DATA_V2 else None
+    numbers = (unpacked, packed, values, encoding, levels or 0)
+    if not all(isinstance(number, int) and number >= 0 for number in numbers) or not isinstance(kind, int):
+        raise broken(f"the header of a page at byte {at} cannot be read", name)
+    return _Page(kind, at + length, packed, unpacked, values, encoding, levels)  # type: ignore[arg-type]  # checked
+
+
+def _longest_entry(stream: Stream, extent: Extent, page: _Page, rows: int, budget: int, name: str) -> int:
+    """How long the longest entry of a dictionary is; more where that makes no difference."""
+    if extent.kind != _BYTES:
+        return 0
+    longest = max(page.size - _SIZE.size * page.values, 0)
+    if longest * max(rows, extent.values) <= budget:
+        return longest
+    data = _unpacked(stream, extent, page)
+    if data is None:
+        return longest
+    longest = _longest_of(data)
+    if longest > len(data):
+        raise broken(f"the dictionary of column '{'.'.join(extent.path)}' leads out of its page", name)
+    return longest
+
+
+def _longest_of(data: bytes) -> int:
+    """How long the longest of some texts is, each of which stands behind its length.
+
+    Lengths below 256 have three zeros, as texts hardly do. Where what looks like a length leads to the next all the way
+    through, these are the lengths; else they are followed one by one.
+    """
+    found = np.frombuffer(data, np.uint8)
+    if len(found) >= _SIZE.size:
+        is_zero = found == 0
+        places = np.flatnonzero(is_zero[1:-2] & is_zero[2:-1] & is_zero[3:])
+        ends = places + _SIZE.size + found[places]
+        if len(places) and not places[0] and ends[-1] == len(found) and (ends[:-1] == places[1:]).all():
+            return int(found[places].max())
+    longest, at, last = 0, 0, len(data) - _SIZE.size
+    read = _SIZE.unpack_from
+    while at <= last:
+        (size,) = read(data, at)
+        if size > longest:
+            longest = size
+        at += size + _SIZE.size
+    return longest
+
+
+def _unpacked(stream: Stream, extent: Extent, page: _Page) -> bytes | None:
+    """The bytes of a page; None where they do not unpack, which Arrow tells of when it reads them."""
+    stream.seek(page.data)
+    data: bytes = stream.read(page.packed)
+    if not extent.codec:
+        return data
+    codec = _CODECS.get(extent.codec, "")
+    try:
+        found: bytes = pa.decompress(data, decompressed_size=page.size, codec=codec, asbytes=True)
+    except (pa.ArrowException, ValueError, OSError, NotImplementedError):
+        return None
+    return found
+
+
+def _longest_row(stream: Stream, extent: Extent, pages: Sequence[_Page], name: str) -> int:
+    """How many values the longest row of a list has."""
+    longest = open_row = 0
+    width = extent.repetition.bit_length()
+    for page in pages:
+        data = _levels(stream, extent, page)
+        if data is None:
+            open_row += page.values
+            longest = max(longest, open_row)
+            continue
+        for starts, count in _runs(data, width, page.values):
+            if starts is None:
+                open_row += count
+            elif isinstance(starts, bool):
+                longest, open_row = max(longest, open_row, 1), 1
+            else:
+                places = np.flatnonzero(starts)
+                if len(places):
+                    gaps = np.diff(places)
+                    longest = max(longest, open_row + int(places[0]), int(gaps.max()) if len(gaps) else 0)
+                    open_row = count - int(places[-1])
+                else:
+                    open_row += count
+        longest = max(longest, open_row)
+    return longest
+
+
+def _levels(stream: Stream, extent: Extent, page: _Page) -> bytes | None:
+    """The repetition levels of a page."""
+    if page.level_bytes is not None:
+        stream.seek(page.data)
+        found: bytes = stream.read(page.level_bytes)
+        return found
+    data = _unpacked(stream, extent, page)
+    if data is None or len(data) < _SIZE.size:
+        return None
+    (size,) = _SIZE.unpack_from(data)
+    return data[_SIZE.size : _SIZE.size + size]
+
+
+def _runs(data: bytes, width: int, values: int) -> Iterator[tuple[NDArray[np.bool_] | bool | None, int]]:
+    """Stretches of levels: which of them begin a row, or True where all do, None where none does; and how many."""
+    at, size, step = 0, len(data), (width + 7) // 8
+    while values > 0 and at < size:
+        head = shift = 0
+        while at < size:
+            byte = data[at]
+            at += 1
+            head |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80 or shift > 35:
+                break
+        if head & 1:
+            count = min((head >> 1) * 8, values)
+            bits = np.unpackbits(np.frombuffer(data, np.uint8)[at : at + (head >> 1) * width], bitorder="little")
+            at += (head >> 1) * width
+            whole = bits[: len(bits) // width * width].reshape(-1, width)[:count]
+            starts: NDArray[np.bool_] = whole.max(axis=1) == 0
+            yield starts, len(whole)
+            if not len(whole):
+                return
+        else:
+            count = min(head >> 1, values)
+            if not count:
+                return
+            yield (None if any(data[at : at + step]) else True), count
+            at += step
+        values -= count
+
+
+def broken(reason: str, name: str) -> FormatError:
+    """A file whose pages are none."""
+    return FormatError(f"is no Parquet file that can be read: {reason}", name)
+
+
+def _too_large(what: str, most: int, name: str) -> FormatError:
+    text = (
+        f"{what} when it is unfolded, more than {most} bytes, a third of what memory.limit leaves to each task; "
+        "raise memory.limit, or use fewer threads"
+    )
+    return FormatError(text, name, "E310")

@@ -1,0 +1,323 @@
+"""Small files that unfold: the limit of memory holds for what they claim, and a run ends soon with words of its own.
+
+Each round makes a file of some hundred bytes or some hundred kilobytes, which stands for megabytes or gigabytes, and
+runs a pipeline over it in a child, whose memory is measured and limited. With `--real` the command runs it, and the
+memory of all of its processes is counted.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+import traceback
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spark_jobs.contract import ExitCode
+from spark_jobs.diagnostics.diagnostic import DiagnosticError
+from spark_jobs.formats.avro import container
+from tests.attack import rounds
+from tests.execute import pipelines, without_spark
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Sequence
+
+#: What a task may hold in these runs, and how much more than before a process may have while it runs.
+LIMIT, MOST_MORE = 64 << 20, 400 << 20
+#: The same for the command, whose JVM has some of its own.
+REAL_LIMIT, REAL_MOST = 256 << 20, 1800 << 20
+#: A run ends by then; the machine may be busy.
+_LIMIT_S, _REAL_LIMIT_S = 40.0, 180.0
+_CLOCK_S = 6 * _LIMIT_S
+#: Beyond this a child gets no memory, so that a finding does not take the machine.
+_ADDRESSES = 6 << 30
+
+#: The name of a file, its bytes, what is said of the source, and other files.
+Made = tuple[str, bytes, str, dict[str, str]]
+
+
+def _packed(table: pa.Table, chance: random.Random, **options: Any) -> bytes:
+    sink = io.BytesIO()
+    compression = chance.choice(["zstd", "gzip", "snappy", "none"])
+    version = chance.choice(["1.0", "2.0"])
+    stores = chance.random() < 0.5
+    pq.write_table(table, sink, compression=compression, data_page_version=version, store_schema=stores, **options)
+    return sink.getvalue()
+
+
+def _dictionary(chance: random.Random) -> Made:
+    size = chance.choice([10_000, 100_000, 1_000_000])
+    rows = chance.choice([10, 3_000, 20_000_000_000 // size // 10])
+    text = pa.array(["x" * size, "y"])
+    table = pa.table({"a": pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), text)})
+    return "in.parquet", _packed(table, chance), "type: parquet, schema: {a: string}", {}
+
+
+def _list(chance: random.Random) -> Made:
+    values, rows = chance.choice([100_000, 3_000_000]), chance.choice([1, 2, 1000])
+    offsets = [values * row // rows for row in range(rows + 1)]
+    inner = chance.choice([pa.nulls(values, pa.int32()), pa.array([0] * values, pa.int64()), pa.array([""] * values)])
+    table = pa.table({"a": pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inner)})
+    return "in.parquet", _packed(table, chance), "type: parquet, schema: {a: array}", {}
+
+
+def _cell(chance: random.Random) -> Made:
+    table = pa.table({"a": ["x" * chance.choice([1 << 20, 60 << 20])] * chance.choice([1, 3])})
+    encodings: dict[str, Any] = chance.choice(
+        [{}, {"use_dictionary": False}, {"use_dictionary": False, "column_encoding": {"a": "DELTA_BYTE_ARRAY"}}]
+    )
+    return "in.parquet", _packed(table, chance, **encodings), "type: parquet, schema: {a: string}", {}
+
+
+def _prefixes(chance: random.Random) -> Made:
+    size, rows = chance.choice([(1000, 20_000), (100_000, 1000)])
+    table = pa.table({"a": ["x" * size] * rows})
+    data = _packed(table, chance, use_dictionary=False, column_encoding={"a": "DELTA_BYTE_ARRAY"})
+    return "in.parquet", data, "type: parquet, schema: {a: string}", {}
+
+
+def _empty_columns(chance: random.Random) -> Made:
+    columns, rows = chance.choice([(1, 1_000_000), (300, 2000)])
+    table = pa.table({f"c{at}": pa.nulls(rows, pa.string()) for at in range(columns)})
+    return "in.parquet", _packed(table, chance), "type: parquet, schema: {c0: string}", {}
+
+
+def avro(schema: Any, records: int, data: bytes, words: bytes = b"", codec: str = "deflate") -> bytes:
+    """An Avro file of one block, with any words in its header."""
+    told = json.dumps(schema).encode()
+    number = container.number
+    if codec == "deflate":
+        made = zlib.compressobj(9, wbits=-15)
+        data = made.compress(data) + made.flush()
+    pairs = [(b"avro.schema", told), (b"avro.codec", codec.encode())]
+    head = b"".join(number(len(each)) + each for pair in pairs for each in pair)
+    marker = b"\1" * 16
+    return b"".join(
+        [container.MAGIC, number(2), head, words, number(0), marker, number(records), number(len(data)), data, marker]
+    )
+
+
+def record(*kinds: Any) -> dict[str, Any]:
+    """The schema of records of columns of some types, `a` the first."""
+    fields = [{"name": "abcdefgh"[at % 8] + ("" if at < 8 else str(at)), "type": kind} for at, kind in enumerate(kinds)]
+    return {"type": "record", "name": "r", "fields": fields}
+
+
+def _avro_file(chance: random.Random) -> Made:
+    number = container.number
+    array = {"type": "array", "items": "long"}
+    huge = chance.choice([1000, 10_000_000, 1_000_000_000, 1 << 40])
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": huge, "scale": huge}
+    digits = {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 2}
+    fixed = {"type": "fixed", "name": "f", "size": huge}
+    own = {"type": "record", "name": "r", "fields": [{"name": "a", "type": ["null", "r"]}]}
+    count = chance.choice([1000, 2_000_000])
+    zeros = chance.choice([100_000, 8_000_000])
+    nested = {"type": "array", "items": {"type": "array", "items": "long"}}
+    claimed = number(chance.choice([1 << 40, -(1 << 40)])) + number(8) + b"\0" * 8
+    makers: list[Callable[[], bytes]] = [
+        lambda: avro(record(decimal), 1, number(1) + b"\x05"),
+        lambda: avro(record(digits), 1, number(zeros // 10) + b"\x7f" * (zeros // 10)),
+        lambda: avro(record("string"), 1, b"\0", number(count) + b"\0\0" * count),
+        lambda: avro(record("string"), count, b"\0" * count),
+        lambda: avro(record(fixed), 1, b"\0" * 100),
+        lambda: avro(own, 1, b"\0"),
+        lambda: avro(record(array), 1, claimed),
+        lambda: avro(record(array), 1, number(zeros) + b"\0" * zeros + b"\0"),
+        lambda: avro(record(nested), 1, number(zeros) + b"\0" * zeros + b"\0"),
+        lambda: avro(record({"type": "array", "items": "null"}), 1, number(1 << 40) + b"\0"),
+        lambda: avro(record({"type": "map", "values": "null"}), 1, number(zeros) + b"\0" * (zeros + 1)),
+        lambda: avro(record("string", *["null"] * 1500), 20_000, b"\0" * 20_000),
+        lambda: avro(record("string"), 1 << 50, b"\0"),
+        lambda: avro(record("string"), 1, number(1 << 40)),
+    ]
+    return "in.avro", chance.choice(makers)(), "type: avro, schema: {a: any}", {}
+
+
+def _fixed_width(chance: random.Random) -> Made:
+    fields, width = chance.choice([(5, 1 << 30), (40, 60 << 20), (200, 1 << 20), (2000, 1000)])
+    layout = {"fields": [{"name": f"f{at}", "type": "string", "start": 0, "width": width} for at in range(fields)]}
+    line = b"x" * chance.choice([10, 1 << 20]) + b"\n"
+    said = "type: fixed_width, format_schema: layout.yaml, schema: {f0: string}, options: {compression: gzip}"
+    return "in.dat.gz", gzip.compress(line * chance.choice([1, 20])), said, {"layout.yaml": json.dumps(layout)}
+
+
+def _text(chance: random.Random) -> Made:
+    size = chance.choice([1000, 1 << 20, 60 << 20])
+    packers: list[tuple[Callable[[bytes], bytes], str, str]] = [
+        (gzip.compress, "gz", "gzip"), (bz2.compress, "bz2", "bzip2"), (_zstandard, "zst", "zstd")
+    ]  # fmt: skip
+    pack, ending, codec = chance.choice(packers)
+    makers: list[tuple[str, Callable[[], bytes]]] = [
+        ("type: csv", lambda: b"a\n" + b"x" * size + b"\n"),
+        ("type: csv", lambda: b'a\n"' + b"\n" * size),
+        ("type: csv", lambda: b"a" * size + b"\n1\n"),
+        ("type: json", lambda: b'{"a": "' + b"x" * size + b'"}\n'),
+        ("type: json", lambda: b'{"a": [' + b"0," * (size // 2) + b"0]}\n"),
+        ("type: json", lambda: b"[" * min(size, 1 << 20)),
+        ("type: json", lambda: b'{"a":' * min(size, 1 << 20)),
+        ("type: json, array_paths: [{path: a}]", lambda: b'{"a": [' + b"0," * (size // 2) + b"0]}\n"),
+    ]
+    kind, data = chance.choice(makers)
+    said = f"{kind}, schema: {{a: any}}, options: {{compression: {codec}}}"
+    return f"in.txt.{ending}", pack(data()), said, {}
+
+
+def _zstandard(data: bytes) -> bytes:
+    """Bytes in a frame of zstd."""
+    found: bytes = pa.compress(data, codec="zstd", asbytes=True)
+    return found
+
+
+_KINDS = {
+    "dictionary": _dictionary,
+    "list": _list,
+    "cell": _cell,
+    "prefixes": _prefixes,
+    "empty columns": _empty_columns,
+    "avro": _avro_file,
+    "fixed width": _fixed_width,
+    "text": _text,
+}
+
+
+def _write(folder: Path, made: Made, *, is_filtered: bool) -> None:
+    name, data, said, others = made
+    node = "{ type: transform, name: t, input: s, config: { cxl: 'filter false' } }" if is_filtered else ""
+    pipelines.write(folder, {**others, name: data})
+    lines = [
+        "pipeline: { name: p }",
+        "nodes:",
+        f"  - {{ type: source, name: s, config: {{ name: s, path: {name}, {said} }} }}",
+        f"  - {node}" if node else "",
+        f"  - {{ type: output, name: o, input: {'t' if node else 's'}, "
+        "config: { name: o, type: csv, path: out/o.csv } }",
+    ]
+    (folder / "pipeline.yaml").write_text("\n".join(line for line in lines if line) + "\n")
+
+
+def _child(folder: Path, channel: int) -> None:
+    """Run the pipeline and tell of its end; in a process of its own, which ends here."""
+    try:
+        limit = (_ADDRESSES + psutil.Process().memory_info().vms,) * 2
+        resource.setrlimit(resource.RLIMIT_AS, limit)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        without_spark.install(pytest.MonkeyPatch())
+        with open(os.devnull, "w") as nothing:
+            sys.stderr = sys.stdout = nothing
+            result = pipelines.run(folder, force=True, threads=1, memory_limit_bytes=LIMIT, quiet=True).result
+        told: dict[str, Any] = {"exit": result.exit_code, "code": result.error.code if result.error else None}
+        told["message"] = str(result.error)[:500]
+    except DiagnosticError as refused:
+        told = {"exit": int(ExitCode.CONFIG), "code": "refused before it runs", "message": str(refused)[:500]}
+    except BaseException:  # noqa: BLE001 - a finding is whatever is raised
+        told = {"exit": None, "code": "raised", "message": traceback.format_exc()[-1500:]}
+    os.write(channel, json.dumps(told).encode())
+    os._exit(0)
+
+
+def _in_child(folder: Path) -> tuple[dict[str, Any], int]:
+    before = psutil.Process().memory_info().rss
+    inward, outward = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.close(inward)
+        _child(folder, outward)
+    os.close(outward)
+    began = time.monotonic()
+    while True:
+        done, status, usage = os.wait4(pid, os.WNOHANG)
+        if done:
+            break
+        if time.monotonic() - began > _CLOCK_S:
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.005)
+    data = os.read(inward, 1 << 16)
+    os.close(inward)
+    assert data, f"the process ended with {status} after {time.monotonic() - began:.0f} s"
+    took = usage.ru_utime + usage.ru_stime
+    assert took < _LIMIT_S, f"it took {took:.0f} s: {data!r}"
+    return json.loads(data), usage.ru_maxrss * 1024 - before
+
+
+def _by_command(folder: Path) -> tuple[dict[str, Any], int]:
+    command = [str(Path(sys.executable).parent / "clinker"), "run", "pipeline.yaml", "--force"]
+    command += ["--threads", "1", "--memory-limit", str(REAL_LIMIT)]
+    run = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    began, peak = time.monotonic(), 0
+    while run.poll() is None:
+        peak = max(peak, _size_of_tree(run.pid))
+        if time.monotonic() - began > _REAL_LIMIT_S:
+            for each in [*psutil.Process(run.pid).children(recursive=True), psutil.Process(run.pid)]:
+                each.kill()
+            raise AssertionError(f"it took more than {_REAL_LIMIT_S} s")
+        time.sleep(0.05)
+    assert run.stdout is not None
+    told = run.stdout.read()
+    assert "Traceback" not in told, told[-2000:]
+    code = told.partition("error[")[2].partition("]")[0] or None
+    return {"exit": run.returncode, "code": code, "message": told[-500:]}, peak
+
+
+def _size_of_tree(pid: int) -> int:
+    size = 0
+    try:
+        for each in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
+            try:
+                size += each.memory_info().rss
+            except psutil.NoSuchProcess:
+                continue  # it ended meanwhile
+    except psutil.NoSuchProcess:
+        return size
+    return size
+
+
+def hold(folder: Path, made: Made, *, is_filtered: bool = False, is_real: bool = False) -> str:
+    """Run a pipeline over a file; gives a word for what became of it.
+
+    Raises:
+        AssertionError: it takes too long or too much, or ends without words of its own.
+    """
+    _write(folder, made, is_filtered=is_filtered)
+    told, peak = _by_command(folder) if is_real else _in_child(folder)
+    assert told["exit"] in {*map(int, ExitCode)} - {int(ExitCode.INTERRUPTED)}, told
+    assert told["code"] not in ("E905", "E904", "raised"), told["message"]
+    assert told["exit"] in (0, 2) or told["code"], told
+    most = REAL_MOST if is_real else MOST_MORE
+    assert peak < most, f"{peak >> 20} MB at {len(made[1])} bytes of {made[0]}: {told}"
+    return "read" if told["exit"] in (0, 2) else str(told["code"])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    options = rounds.parser("hostile_files", 200, "small files that unfold, in a measured process")
+    options.add_argument("--real", action="store_true", help="run the command on embedded Spark")
+    options.add_argument("--kind", choices=[*_KINDS], help="files of one kind alone")
+    chosen = options.parse_args(arguments)
+
+    def one(chance: random.Random, folder: Path) -> str:
+        kind = chosen.kind or chance.choice([*_KINDS])
+        is_filtered = chance.random() < 0.3
+        made = _KINDS[kind](chance)
+        return f"{kind} {hold(folder, made, is_filtered=is_filtered, is_real=chosen.real)}"
+
+    return rounds.rounds("hostile_files", chosen, one)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

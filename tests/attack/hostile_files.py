@@ -214,9 +214,6 @@ def _write(folder: Path, made: Made, *, is_filtered: bool) -> None:
 def _child(folder: Path, channel: int) -> None:
     """Run the pipeline and tell of its end; in a process of its own, which ends here."""
     try:
-        limit = (_ADDRESSES + psutil.Process().memory_info().vms,) * 2
-        resource.setrlimit(resource.RLIMIT_AS, limit)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         without_spark.install(pytest.MonkeyPatch())
         with open(os.devnull, "w") as nothing:
             sys.stderr = sys.stdout = nothing
@@ -239,6 +236,9 @@ def _in_child(folder: Path) -> tuple[dict[str, Any], int]:
         os.close(inward)
         _child(folder, outward)
     os.close(outward)
+    limit = _ADDRESSES + psutil.Process().memory_info().vms
+    resource.prlimit(pid, resource.RLIMIT_AS, (limit, limit))
+    resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
     began = time.monotonic()
     while True:
         done, status, usage = os.wait4(pid, os.WNOHANG)

@@ -1,8 +1,8 @@
 """What a pipeline and the files that it names may expand to, so that checking takes bounded time and memory.
 
-A small file can stand for very much: aliases, variables, parameters, compositions and modules multiply. Each limit is
-far beyond what people write; what exceeds one is reported with a place before it is built. `docs/semantics/limits.md` has the
-table for users.
+A small file can stand for very much: aliases, variables, parameters, compositions and modules multiply. Each limit is far
+beyond what people write, and whatever exceeds one is reported with its place before it is built.
+`docs/semantics/limits.md` has the table for users.
 """
 
 from __future__ import annotations

@@ -187,6 +187,19 @@ SAMPLES = {
         (SourceColumn("a", types.STRING), SourceColumn("i", types.INT, alias="@i"), SourceColumn("f", types.FLOAT)),
         sections=(Section("h", "xml_path", "r/h", (("@n", types.INT),)),),
     ),
+    "xml with arrays": Sample(
+        "xml",
+        "<!DOCTYPE r [<!ELEMENT r ANY>]><r xmlns:n='u'><o i='1'><l n:s='A'/><l><q>é</q></l></o>"
+        "<o i='2'><n:l>t</n:l><a k.l='1'>x</a></o></r>".encode(),
+        {"record_path": "r/o"},
+        (SourceColumn("i", types.INT, alias="@i"), SourceColumn("a", types.STRING)),
+    ),
+    "xml in UTF-16": Sample(
+        "xml",
+        "<?xml version='1.0' encoding='utf-16'?><r><o i='1'><a>é</a></o></r>".encode("utf-16"),
+        {"record_path": "r/o"},
+        (SourceColumn("i", types.INT, alias="@i"), SourceColumn("a", types.STRING)),
+    ),
     "fixed width": Sample("fixed_width", "Hé 2024-02-29\nI0010250\nI022\n".encode(), layout=_KINDS),
     "fixed width without ends": Sample(
         "fixed_width",
@@ -265,6 +278,7 @@ def _read(sample: Sample, path: Path, data: bytes, size: int) -> tuple[str, str]
 
 
 _SIGNS = [b"'", b'"', b"\n", b"\r\n", b"<", b">", b"&", b"\0", b"\xff", b"*~", b"?", b"{", b"]", b",", b"\xef\xbb\xbf"]
+_SIGNS += [b"<!DOCTYPE r>", b"<!ENTITY e 'x'>", b"&e;", b" xmlns:n='u'", b"n:", b"]]>", b"<![CDATA["]
 
 
 def one(chance: random.Random, folder: Path) -> str:

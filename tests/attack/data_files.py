@@ -14,7 +14,7 @@ from spark_jobs.formats.csv.options import CsvRead, Duplicates, Quoting, Ragged
 from spark_jobs.formats.json import regular
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.scan.files import FormatError
-from tests.attack import rounds, typed_files, wide_values
+from tests.attack import rounds, typed_files, wide_values, xml_files
 from tests.formats.csv.files import Result, read_csv
 from tests.formats.json.test_reading_json import read_json
 
@@ -64,9 +64,11 @@ _ENCODINGS = ["utf-8", "utf-8-sig", "latin-1", "cp1252", "utf-16-le", "utf-16-be
 def one(chance: random.Random, folder: Path) -> str:
     """A file, read whole and in splits."""
     kinds = ["csv", "csv of cells", "csv in an encoding", "csv without header", "ndjson", "array", "array and more"]
-    kind = chance.choice([*kinds, *_OTHERS, "compressed", "wide values"])
+    kind = chance.choice([*kinds, *_OTHERS, "compressed", "wide values", "xml"])
     if kind == "wide values":
         return f"{kind} {wide_values.hold(chance, folder)}"
+    if kind == "xml":
+        return f"{kind} {xml_files.one(chance, folder)}"
     if kind == "compressed":
         return f"{kind} {_compressed(chance, folder)}"
     data, read = _OTHERS[kind](chance) if kind in _OTHERS else _file(kind, chance)

@@ -14,13 +14,17 @@ from spark_jobs.formats.format import ArrayPath, Reading
 from spark_jobs.formats.xml import document, tree
 from spark_jobs.formats.xml.options import Namespaces, XmlRead, XmlWrite
 from spark_jobs.formats.xml.read import XmlReader
+from spark_jobs.nodes.output.packed import pack
 from spark_jobs.scan import files
+from spark_jobs.scan.compression import Compression
 from spark_jobs.scan.files import FormatError
 from tests.formats.csv.files import Columns, Result, source_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from spark_jobs.scan.files import InputFile
 
 ROWS = XmlRead("d/r")
 
@@ -611,3 +615,26 @@ def test_a_record_that_is_too_long_ends_the_reading(data: str, tmp_path: Path) -
 )  # fmt: skip
 def test_options_that_make_no_sense_are_refused(options: XmlRead | XmlWrite, key: str) -> None:
     assert [name for name, _ in options.problems()] == [key]
+
+
+@pytest.mark.parametrize("behind", ["<d/>", "x", "\0", "</d>", "<!DOCTYPE d>", "&amp;", "<?xml version='1.0'?>"])
+@pytest.mark.parametrize("packed", [Compression.NONE, Compression.GZIP, Compression.ZSTD, Compression.LZ4])
+@pytest.mark.parametrize("count", [1, 5000])
+def test_what_stands_behind_the_root_is_refused(behind: str, packed: Compression, count: int, tmp_path: Path) -> None:
+    """In a member of its own, too."""
+    text = rows("<r><k>1</k></r>" * count)
+    path = tmp_path / "in.xml"
+    for parts in ([text + behind], [text, behind]):
+        path.write_bytes(b"".join(pack(part.encode(), packed) for part in parts))
+        reader = XmlReader(XmlRead("d/r", compression=packed))
+        file = replace(files.describe(str(path), path.name), compression=packed)
+        for on_unmapped in OnUnmapped:
+            with pytest.raises(FormatError, match="broken XML"):
+                read_all(reader, file, on_unmapped)
+
+
+def read_all(reader: XmlReader, file: InputFile, on_unmapped: OnUnmapped) -> None:
+    scan = reader.plan(("k",), [file], on_unmapped)
+    want = Reading(source_columns({"k": types.INT}), scan.widened)
+    for split in splits.plan(scan.files, 8):
+        list(reader.read(split, scan.files[0], want, reading.SplitOutcome()))

@@ -1,7 +1,7 @@
 """What a pipeline and the files that it names may expand to, so that checking takes bounded time and memory.
 
-A small file can stand for very much: aliases, variables, parameters, compositions and modules multiply. Each limit is far
-beyond what people write, and whatever exceeds one is reported with its place before it is built.
+A small file can stand for very much: aliases, variables, parameters, compositions and modules multiply. Each limit is
+far beyond what people write, and whatever exceeds one is reported with its place before it is built.
 `docs/semantics/limits.md` has the table for users.
 """
 

@@ -1,4 +1,4 @@
-"""What a task holds in Arrow under a memory limit, against its share of it (decision 41).
+"""What a task holds in Arrow under a memory limit, against its share of it.
 
     python benchmarks/memory.py [--rows 2000000] [--limit 64M] [workload ...]
 

@@ -1,7 +1,7 @@
 """What a Clinker task can fail with.
 
 Each class says by its base whether Airflow may retry: `AirflowFailException` ends the task at once. `exit_code` is the
-run's exit code as the book lists it, or None when the run left none.
+run's exit code, or None when the run left none.
 """
 
 from __future__ import annotations

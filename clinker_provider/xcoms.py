@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from clinker_provider.outcome import Outcome
     from spark_jobs.result import RunResult
 
-#: The exit code as the book lists it (an integer); 4 when the job left no result record.
+#: The exit code, an integer; 4 when the job left no result record.
 EXIT_CODE = "exit_code"
 #: `success`, `partial_success` or `failed`.
 STATUS = "status"

@@ -46,7 +46,7 @@ LAUNCHER_VARIABLE, LAUNCHER_OPTIONS = "SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLe
 
 
 class ExitCode(IntEnum):
-    """How a run ended, as the book's exit-code chapter lists it (decisions 31-39, 81)."""
+    """How a run ended (docs/semantics/runs.md, "Exit codes")."""
 
     SUCCESS = 0
     CONFIG = 1

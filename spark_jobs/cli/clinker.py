@@ -1,9 +1,8 @@
 """The `clinker` command: its arguments, and who does the work.
 
 Start-up matters: only what a command needs is imported, when it runs. `main` may be called any number of times in a
-process; it writes to the
-current `sys.stdout` and `sys.stderr` and takes the working directory as it is. A wrong command line is exit 1: 2
-means dead letters (decision 81).
+process; it writes to the current `sys.stdout` and `sys.stderr` and takes the working directory as it is. A wrong
+command line is exit 1, since 2 means dead letters.
 """
 
 from __future__ import annotations

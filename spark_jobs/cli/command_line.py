@@ -1,4 +1,4 @@
-"""Wrong command lines of both commands: exit 1 with the usage, for 2 means dead letters (decision 81)."""
+"""Wrong command lines of both commands: exit 1 with the usage, since 2 means dead letters."""
 
 from __future__ import annotations
 

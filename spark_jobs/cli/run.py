@@ -120,7 +120,7 @@ def _as_json(summary: Iterable[tuple[str, Mapping[str, Any]]], batch_id: str) ->
 
 
 def _summary(ended: Outcome) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The book's line, what each node did with its records, where they are, why some died; with the figures.
+    """The line of totals, what each node did with its records, where they are, why some died; with the figures.
 
     Of a run that has failed it says why records died, as far as that is known.
     """

@@ -14,7 +14,7 @@ from spark_jobs.cxl import values
 
 
 class Category(StrEnum):
-    """The categories of the dead-letter file (spec/exec.md 5.5 and decisions 26, 28, 62, 82)."""
+    """The categories of the dead-letter file (decisions 26, 28, 62, 82)."""
 
     TYPE_COERCION = "type_coercion_failure"
     EXPANSION_LIMIT = "expansion_limit_exceeded"
@@ -35,7 +35,7 @@ class Failure(Exception):
     """One record failed.
 
     Args:
-        detail: the kind of error in the words of spec/exec.md 2.9, without row or field.
+        detail: the kind of error as messages name it, without row or field.
         category: the dead-letter category.
         value: the offending value, for `_cxl_dlq_triggering_value`.
         field: the emit that was being computed, filled in by the statement; None for what is no field of the user's,

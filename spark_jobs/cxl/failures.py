@@ -83,7 +83,7 @@ class Failures:
 
     @property
     def are_late(self) -> bool:
-        """Whether nothing is wrong with the records but that they came late: that ends no run (spec/exec.md 8.4)."""
+        """Whether nothing is wrong with the records but that they came late: that ends no run."""
         return all(reason.category is Category.LATE_RECORD for reason in self.reasons)
 
     def take(self, indices: Rows) -> Failures:

@@ -1,6 +1,6 @@
 """Every diagnostic's code, once. Each has a page of the same name in `explain/`.
 
-The numbers are the book's where it has one. A title names the problem, never the remedy.
+The numbers are those of the original Clinker where it has one. A title names the problem, never the remedy.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The folder that a run spills into: its own, locked while the run lives, and removed with it.
 
 An embedded Spark has such a folder as well, which lives as long as its process. What is killed leaves its folder.
-The next run with the same root removes it, once the kernel says that nobody holds its lock (book: crash purge of
-orphaned spill directories). In the system's temporary folder, which belongs to everybody, it has to be old as well.
+The next run with the same root removes it, once the kernel says that nobody holds its lock. In the system's
+temporary folder, which belongs to everybody, it has to be old as well.
 """
 
 from __future__ import annotations

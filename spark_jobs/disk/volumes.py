@@ -1,7 +1,6 @@
 """What kind of volume a folder is on, which device that is, how much room it has, and who can reach it.
 
-The kind comes from the kernel's list of mounts, and is unknown on systems that have none (book: storage and spill
-location, startup validation).
+The kind comes from the kernel's list of mounts, and is unknown on systems that have none.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Identity:
     def new(cls, execution_id: str | None, batch_id: str | None) -> Identity:
         """An identity with what was asked for and new ids for the rest.
 
-        Metrics call a run by its batch where no execution id was asked for (book: "UUID v7 or custom --batch-id").
+        Metrics call a run by its batch where no execution id was asked for.
         """
         own = execution_id or uuid7()
         return cls(own, batch_id or uuid7(), datetime.now(UTC), called=own if execution_id else batch_id or own)

@@ -29,7 +29,7 @@ def first_failure(tally: Tally, strategy: plans.Strategy) -> FirstFailure | None
 
 
 def judge(errors: plans.ErrorHandling, products: Products, error_threshold: int | None) -> None:
-    """Raise `RunFailed` where dead letters are more than the pipeline allows (decision 36, 64, 81)."""
+    """Raise `RunFailed` where there are more dead letters than the pipeline allows; as many as it allows are fine."""
     tally = products.tally
     if not tally.dead:
         return

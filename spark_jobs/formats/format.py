@@ -127,7 +127,7 @@ class Reading:
         failure_texts: whether failing records must be shown, that is, whether the dead-letter file has source columns.
         date_formats: formats that dates and date-times may have beside the built-in ones (decision 57).
         block_bytes: how much input makes a block.
-        record_bytes: how long a record may be for the memory of a task; a longer one ends the run (decision 41).
+        record_bytes: how long a record may be for the memory of a task; a longer one ends the run.
         sections: what is declared of the files' envelopes; all of it is checked, like columns.
         documents: the paths of what blocks carry of it.
         passes: what a record has to pass first; stretches without any such record may be passed over.
@@ -199,7 +199,7 @@ class Block:
         failures: the bad records by their place in the split, ascending: unconvertible values, absent required ones,
             and malformed records (category `malformed_record`, their raw text as the value, cut at `RAW_TEXT_LIMIT`).
         failed_rows: one row per failure with the texts of all declared columns, as the dead-letter file shows them: a
-            converted value in its own text form, a failed one as read (decision 81); nulls for malformed records.
+            converted value in its own text form, a failed one as read; nulls for malformed records.
             None unless the reading asks for it.
         documents: what was asked for of the envelope around the good records, by path: an array, or a value that all
             of them share.

@@ -103,7 +103,7 @@ def most_rows(wanted: Reading) -> int:
 
 
 def too_long(file_plan: FilePlan, reading: Reading) -> FormatError:
-    """A record that cannot be held (decision 41)."""
+    """A record that is too long for a task's share of the memory."""
     text = (
         f"a record is longer than {reading.record_bytes} bytes, a third of what memory.limit leaves to each task; "
         "raise memory.limit, or use fewer threads"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @cache
 def formats() -> dict[str, Format]:
-    """All formats by the word under `type:`, in the order of the book."""
+    """All formats by the word under `type:`, in the order of their chapters."""
     found: list[Format] = [
         importlib.import_module(f"spark_jobs.formats.{module.name}.options").FORMAT
         for module in pkgutil.iter_modules(spark_jobs.formats.__path__)

@@ -299,7 +299,7 @@ def passes_through(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
 
 
 def emitted_schema(base: Schema, program: typed.Program, origin: str) -> Schema:
-    """A row after a program: emits laid over it, metadata behind it (decision 25; spec/plan.md 3)."""
+    """A row after a program: emits laid over it, metadata behind it (decision 25)."""
     emits = [Column(name, kind, origin) for name, kind in program.emits]
     metas = [Column(columns.META.of(key), kind, origin) for key, kind in program.metas]
     return base.with_columns(*emits, *metas)

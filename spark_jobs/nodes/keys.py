@@ -1,4 +1,4 @@
-"""Key columns that Arrow can compare: equal exactly when the values are one key (spec/exec.md 7.2, decision 40)."""
+"""Key columns that Arrow can compare: equal exactly when the values are one key, as 1 and 1.0 are."""
 
 from __future__ import annotations
 

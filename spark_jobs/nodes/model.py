@@ -1,4 +1,4 @@
-"""The vocabulary of configuration models: strict values with the spellings that the book uses.
+"""The vocabulary of configuration models: strict values, with all spellings that are accepted.
 
 YAML's own types count: a quoted `"5"` is no number, a plain `5` is a text where a text is wanted. Messages are
 complete sentences of ours; `plan/reading/reader.py` turns each into a diagnostic at the value's place. A custom error
@@ -27,7 +27,7 @@ E = TypeVar("E", bound=StrEnum)
 
 
 class Config(BaseModel):
-    """A mapping of the pipeline file: frozen, unknown keys are errors (decision 1)."""
+    """A mapping of the pipeline file: frozen, and unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, arbitrary_types_allowed=True)
 
@@ -210,7 +210,7 @@ def _positive_duration_s(value: Any) -> float:
 
 
 def size_bytes(value: Any) -> int:
-    """A size in bytes: a whole number, or one with `B`, `KB`, `MB`, `GB` (decimal, as the book counts file sizes)."""
+    """A size in bytes: a whole number, or one with `B`, `KB`, `MB`, `GB` (decimal)."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return int(value)
     found = _SIZE.fullmatch(value) if isinstance(value, str) else None
@@ -322,7 +322,7 @@ SortFields = Annotated[
     list[SortFieldConfig], BeforeValidator(_sort_fields, json_schema_input_type=_SortField | list[_SortField])
 ]
 
-#: The words for types, in schemas and variables alike; the second half are further spellings (decision 2).
+#: The words for types, in schemas and variables alike; the second half are further spellings.
 TYPE_WORDS: dict[str, types.Type] = {
     "string": types.STRING,
     "int": types.INT,
@@ -416,7 +416,7 @@ def _is_column(kind: Any) -> bool:
 MapColumn = ColumnType | Annotated[dict[str, Any], WithJsonSchema({"type": "object", "required": ["type"]})]
 
 
-#: A schema: a list of `{name, type}`, or a map `name: type` (decision 2).
+#: A schema: a list of `{name, type}`, or a map `name: type`.
 Columns = Annotated[
     list[ColumnConfig],
     BeforeValidator(columns_listed, json_schema_input_type=list[ColumnConfig] | dict[str, MapColumn]),

@@ -39,7 +39,7 @@ class Step:
 
     @property
     def stage(self) -> str:
-        """The stage as dead letters name it (spec/exec.md 5.5)."""
+        """The stage as dead letters name it."""
         return f"{self.kind}:{self.name}"
 
     @property

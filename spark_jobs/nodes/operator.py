@@ -42,7 +42,7 @@ class Context(Protocol):
 
     #: Run-wide values behind `$...`: `pipeline.name`, `vars.limit`, ….
     values: dict[str, Any]
-    #: What this task may hold, and who holds what (decision 41).
+    #: What this task may hold, and who holds what.
     memory_pool: memory.MemoryPool
     #: What a program runs on, for its log lines; None where it is repeated work, which writes none.
     running: Batch | None

@@ -4,7 +4,7 @@ Whatever the fields are, sorting, merging and cutting at ranges then compare one
 compared as well, `columns` has the same order in numbers. Each field takes one byte that
 says where its nulls go, and the bytes of the value, inverted where the order is descending: numbers as 8 bytes, most
 significant first; texts in UTF-8 with an end mark. Values that carry their kind are ordered by kind first (see
-`_dynamic`). The rule is spec/exec.md 1.2.
+`_dynamic`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What correlation is at each node: the keys of its records, whether groups mix them, and what stands behind those.
 
 All of it follows from the columns that binding gave the nodes, and from what steps say of themselves. Runs and
-`explain` read it here (decisions 37, 60, 61, 105 to 107; spec/plan.md 8).
+`explain` read it here (decisions 37, 60, 61, 105 to 107).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class NodeKeys:
 
 @dataclass(frozen=True)
 class DeferredRegion:
-    """What is computed again when records are taken back out of an aggregate (spec/plan.md 8).
+    """What is computed again when records are taken back out of an aggregate.
 
     Args:
         producer: the aggregate.

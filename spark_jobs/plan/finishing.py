@@ -92,7 +92,7 @@ def finished(
 
 
 def memory_limit(read: Document, options: PlanOptions, found: Diagnostics) -> int:
-    """The limit in bytes; the command line's wins. What cannot hold one batch is E312 (decision 41)."""
+    """The limit in bytes; the command line's wins. A limit that cannot hold one batch is E312."""
     written = read.pipeline.memory.limit if read.pipeline else None
     override = options.memory_limit_bytes if isinstance(options, RunOptions) else None
     limit = override or written or Plan.memory_limit_bytes

@@ -16,7 +16,7 @@ class PlanOptions:
     """What planning depends on beside the pipeline's text.
 
     Args:
-        base_dir: what relative paths resolve against; None is the pipeline file's folder (decision 6).
+        base_dir: what relative paths resolve against; None is the pipeline file's folder.
         allow_absolute_paths: whether the pipeline may name absolute paths.
         rules_path: where `use` finds modules; None leaves it to `pipeline.rules_path`, then `rules/` in the base
             folder.

@@ -46,7 +46,7 @@ class Kind(Enum):
 def security_problem(
     path: str, base_dir: Path, *, allow_absolute: bool, folder: Path | None = None, kind: Kind = Kind.LITERAL
 ) -> tuple[str, str] | None:
-    """Why a path is refused, with help, or None when it is fine (decisions 6 and 51).
+    """Why a path is refused, with help, or None when it is fine: nothing leads out of the base folder.
 
     Args:
         path: the path as it is written.

@@ -33,7 +33,7 @@ def partition_bytes(memory_limit_bytes: int, wanted: int = PARTITION_BYTES) -> i
 
 
 class Strategy(StrEnum):
-    """What a failing record does to the run (decision 34)."""
+    """What a failing record does to the run (docs/semantics/runs.md, "Error strategies")."""
 
     FAIL_FAST = "fail_fast"
     CONTINUE = "continue"
@@ -42,7 +42,7 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True)
 class DeadLetterTarget:
-    """Where the entries of one source (or of all) go; rates are fractions of the source's records (decision 64)."""
+    """Where the entries of one source (or of all) go; rates are fractions of the source's records."""
 
     path: str | None = None
     max_rate: float | None = None

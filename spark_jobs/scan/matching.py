@@ -1,6 +1,6 @@
 """Which files a source reads: path, glob, regex or list, then filters, order and choice.
 
-The facts are those of spec/formats.md 1.3 with decisions 6, 48, 53 and 79. Everything is a function of the settings
+The facts are those of spec/formats.md 1.3 with decisions 48 and 79. Everything is a function of the settings
 and of the file system as it is: nothing is opened. Relative patterns start at the base folder; files are named
 relative to it, as the pipeline's author wrote them.
 """
@@ -313,7 +313,7 @@ def _take(found: list[_Candidate], settings: Matching) -> list[_Candidate]:
 
 
 def _refuse_escapes(found: list[_Candidate], base: Path) -> None:
-    """A symbolic link must not lead out of the base folder (decision 6)."""
+    """A symbolic link must not lead out of the base folder."""
     paths = RealPaths()
     root = os.path.join(os.path.realpath(base), "")
     for candidate in found:

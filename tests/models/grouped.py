@@ -35,7 +35,7 @@ def route(world: World, node: str, rows: list[Row], conditions: Mapping[str, Any
 
 
 class Draws:
-    """The generator that seeds draw from (spec/exec.md 11.1)."""
+    """The generator that seeds draw from."""
 
     def __init__(self, seed: int) -> None:
         self.state = seed

@@ -105,7 +105,7 @@ class Places:
         return self.plan.by_name[name].kind == "aggregate"
 
     def _mixes(self, name: str) -> bool:
-        """Whether a node is an aggregate that leaves out a key: a field, or the number of a group (spec/plan.md 8)."""
+        """Whether a node is an aggregate that leaves out a key: a field, or the number of a group."""
         if not self._makes_groups(name):
             return False
         planned: Any = self.plan.by_name[name]

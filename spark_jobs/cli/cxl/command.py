@@ -1,7 +1,7 @@
 """The `cxl` command: check, evaluate and format CXL without a pipeline, and try it out interactively.
 
 Exit status: 0 success (warnings included), 1 the program or the command line is wrong, or the record failed,
-2 something cannot be read (book: the cxl CLI tool; decision 81).
+2 something cannot be read.
 """
 
 from __future__ import annotations

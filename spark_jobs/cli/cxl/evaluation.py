@@ -27,7 +27,7 @@ class Outcome:
 
 
 def surroundings(name: str) -> engine.Surroundings:
-    """The values of `$pipeline` and `$source` without a pipeline (book: the cxl CLI tool)."""
+    """The values of `$pipeline` and `$source` without a pipeline."""
     start = datetime.now(UTC).replace(tzinfo=None)
     return engine.Surroundings(
         {

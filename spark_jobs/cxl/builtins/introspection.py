@@ -73,7 +73,7 @@ def is_empty(value: Anything) -> Bool:
 
 
 def _debug_text(value: Any) -> str:
-    """A value with its kind, in the words of the book's log lines."""
+    """A value with its kind, as log lines show it."""
     if value is None:
         return "Null"
     kind = values.kind_of(value)

@@ -126,7 +126,7 @@ def _import(
 
 
 def _refuse_escape(name: str, path: Path, roots: tuple[Path, ...]) -> None:
-    """A symbolic link must not lead out of the roots (decision 6)."""
+    """A symbolic link must not lead out of the roots."""
     real = path.resolve()
     if roots and not any(real.is_relative_to(root.resolve()) for root in roots):
         message = f'module \'{name}\': path escapes base directory via symlink: "{path}" -> "{real}"'

@@ -276,7 +276,7 @@ def _system(session: Session, base: Namespace, key: str, place: Place) -> typed.
 def _of_input(
     session: Session, given: str, key: str, declared: Mapping[str, Type], place: Place
 ) -> typed.Expression | Partial:
-    """`$source.<input>.<name>`: the variable of one input, whichever record reads it (book: post-merge access)."""
+    """`$source.<input>.<name>`: the variable of one input, whichever record reads it."""
     streams = session.scope.streams
     if given not in streams:
         listed = f"inputs here: {', '.join(sorted(streams))}" if streams else None

@@ -1,4 +1,4 @@
-"""Cutting an output into numbered files (decisions 31, 54, 56 and 65; spec/formats.md 12).
+"""Cutting an output into numbered files (decisions 31, 54 and 56; spec/formats.md 12).
 
 What is cut are the parts of an output, by their indexes: a chunk is a list of stretches of parts, and no record is
 looked at again. The indexes are read a block at a time.

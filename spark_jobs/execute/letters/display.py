@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Shown:
-    """Some entries as people read them (spec/exec.md 2.9).
+    """Some entries as people read them.
 
     Args:
         part: the entries.
@@ -90,7 +90,7 @@ class Shown:
     def details(self, *, with_places: bool) -> pa.Array:
         """`row N: field 'f': detail`.
 
-        Unless all places are wanted, a validation has the rule's own words (decision 63), and collateral names the row
+        Unless all places are wanted, a validation has the rule's own words, and collateral names the row
         that failed, not its own. A build side's record names the driver's with which it failed.
         """
         plain = () if with_places else (Category.CORRELATED, Category.VALIDATION)

@@ -1,4 +1,4 @@
-"""Dead letters without a file: the first are named in the log, the others counted by reason (decision 87)."""
+"""Dead letters without a file: the first are named in the log, the others are counted by reason."""
 
 from __future__ import annotations
 

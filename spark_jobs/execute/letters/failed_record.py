@@ -1,4 +1,4 @@
-"""The message about the record that ended a run: its place, what was evaluated, and what is in it (decision 89)."""
+"""The message about the record that ended a run: its place, the expression that failed, and its values."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _read_again(first: FirstFailure, inputs: Inputs) -> list[tuple[str, str | No
 
 
 def _shown(record: Sequence[tuple[str, str | None]]) -> str:
-    """A record in the words of the book, credentials apart."""
+    """A record as text, with credentials hidden."""
     return "{" + ", ".join(f"{name}: {_value(name, text)}" for name, text in record) + "}"
 
 

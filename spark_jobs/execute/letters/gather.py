@@ -43,7 +43,7 @@ _ORDERED = ("source", "split", "row", "number", "cause_source", "cause_split", "
 AGGREGATED = -2
 #: The file beside a file of entries that tells what is in its blocks.
 INDEX = ".index"
-#: So many dropped records are named one by one (decision 87).
+#: So many dropped records are named one by one.
 NAMED = 100
 #: Entries that are made, written and read at once.
 BLOCK_ROWS = 16_384

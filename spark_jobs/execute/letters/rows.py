@@ -1,4 +1,4 @@
-"""The dead-letter files: entries become rows with ids, row numbers and the record as read (decisions 35, 62, 64)."""
+"""The dead-letter files: entries become rows with ids, row numbers and the record as read (decision 62)."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ NO_SOURCE = -1
 class Letterbox:
     """One dead-letter file: its path, the sources whose entries it takes (None: all), and its source columns.
 
-    `key` are the fields of correlation keys that it shows. `is_common`: rows of aggregates, which are of no one source,
-    go here (spec/exec.md 5.8).
+    `key` are the fields of correlation keys that it shows. `is_common`: rows of aggregates, which belong to no single
+    source, go here.
     """
 
     path: str

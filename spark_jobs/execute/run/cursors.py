@@ -1,4 +1,4 @@
-"""Rollback cursors: how far each source has come in a run with correlation keys, as the book reports it."""
+"""Rollback cursors: how far each source has come in a run with correlation keys, as metrics report it."""
 
 from __future__ import annotations
 

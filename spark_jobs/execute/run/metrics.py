@@ -80,7 +80,7 @@ class Facts:
 
 
 def conclude(run: Facts, folder: str | None, exit_code: ExitCode, error: result.RunError | None) -> Outcome:
-    """Write the metrics file, if one is wanted, and give the run's outcome; a failed run has both too (decision 59).
+    """Write the metrics file, if one is wanted, and give the run's outcome; a failed run has both too.
 
     The file goes to the folder, or else to that of the environment or of the plan.
     """
@@ -266,7 +266,7 @@ def _mode(plan: plans.Plan) -> str:
 
 
 def _watermarks(found: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
-    """How far each file, source and the run have come: a source as far as the least of its files (spec/exec.md 8.8).
+    """How far each file, source and the run have come: a source as far as the least of its files.
 
     Null where no record has an event time: of a file, of all files of a source, of any source.
     """

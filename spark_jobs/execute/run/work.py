@@ -89,7 +89,7 @@ def run_spec(plan: plans.Plan, options: RunOptions, found: inputs.Inputs, room: 
 def _filed(plan: plans.Plan, options: RunOptions, found: inputs.Inputs) -> frozenset[int] | None:
     """The sources whose dead letters go to a file, None: all; a preview writes none.
 
-    Under fail_fast there are none but late records, which end no run (spec/exec.md 8.4).
+    Under fail_fast there are none but late records, which end no run.
     """
     errors = plan.errors
     if errors.strategy is plans.Strategy.BEST_EFFORT or options.preview is not None:

@@ -1,4 +1,4 @@
-"""What of Spark's addresses and settings nobody may see: tokens, passwords, keys (decision 7).
+"""Hides the secrets in Spark's addresses and settings: tokens, passwords, keys.
 
 A secret is known by where it stands, in an address `sc://…`, and by its value wherever that turns up: PySpark repeats
 addresses in its own words, and so do log lines and tracebacks.

@@ -310,7 +310,7 @@ class JsonParser:
                 yield item
 
     def _at_record_path(self, document: Any) -> list[Any]:
-        """The array that `record_path` leads to: `$.a.b`, `a.b` or `/a/b` (decision 2)."""
+        """The array that `record_path` leads to: `$.a.b`, `a.b` or `/a/b`."""
         path = self._options.record_path or ""
         for key in path_keys(path):
             if not isinstance(document, dict) or key not in document:

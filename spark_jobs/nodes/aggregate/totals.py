@@ -1,4 +1,4 @@
-"""Counters behind an aggregate: totals of what came before it (decisions 42 and 85).
+"""Counters behind an aggregate: totals of what came before it (decision 85).
 
 All records before a group have been read when the group is made, so what is a matter of order elsewhere is a fact
 here. Tasks tell what they counted to those of later levels (`Task.tell_counts`); groups carry the totals that

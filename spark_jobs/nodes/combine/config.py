@@ -24,7 +24,7 @@ from spark_jobs.nodes.records.columns import BOND, CORRELATION, UNDECLARED
 from spark_jobs.nodes.terms.wanted import Wanted
 
 MAX_INPUTS = 8
-#: System namespaces whose bare names cannot be qualifiers (decision 49).
+#: System namespaces, written with a dollar sign: their bare names cannot be qualifiers.
 _NAMESPACES = ("meta", "doc", "window", "pipeline", "source")
 
 

@@ -43,7 +43,7 @@ class OutputColumn:
 
 
 class Oversize(StrEnum):
-    """What happens when a group alone is larger than a split's limit (decision 65)."""
+    """What happens when a single group is larger than a split's limit."""
 
     WARN = "warn"
     ERROR = "error"

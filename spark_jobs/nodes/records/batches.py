@@ -117,7 +117,7 @@ class GroupOrigin:
         return None
 
     def surroundings(self, batch: Batch) -> dict[str, Any]:
-        """A group has no file or row of its own (spec/exec.md 12.7)."""
+        """A group has no file or row of its own."""
         return {"source.file": MERGED, "source.name": MERGED, "source.path": MERGED}
 
 

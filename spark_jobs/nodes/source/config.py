@@ -150,7 +150,7 @@ def _zone_problems(
 
 
 def _override_problems(config: SourceConfig, declared: Declared, name: str) -> Iterator[network.Problem]:
-    """What is wrong with `schema_overrides` (spec/plan.md 1.7 and 1.9)."""
+    """What is wrong with `schema_overrides`."""
     if not config.schema_overrides:
         return
     if isinstance(config.format_schema, dict):
@@ -215,7 +215,7 @@ def _unclosed_bracket(pattern: str) -> bool:
 
 
 def bind(config: SourceConfig, scope: BindScope) -> Bound:
-    """The step of a source and the row it gives (spec/plan.md 3)."""
+    """The step of a source, and the row that it gives."""
     declared = layout.declared(config, scope.part("format_schema"))
     key = tuple(config.correlation_key or ())
     kinds = {column.name: column.type for column in declared.columns}

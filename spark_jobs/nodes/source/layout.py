@@ -1,7 +1,7 @@
 """The columns of a source from all that declares them: `format_schema`, `schema`, `schema_overrides`.
 
-The last word has `schema_overrides`: patches of a format schema that stands in a file of its own, and so of the columns
-that are read with it (spec/plan.md 1.7). A patch drops a field, changes the keys that it names, or appends a field.
+`schema_overrides` has the last word. It patches a format schema that stands in a file of its own, and so the columns
+that are read with it: a patch drops a field, changes the keys that it names, or appends a field.
 """
 
 from __future__ import annotations

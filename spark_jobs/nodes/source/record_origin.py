@@ -127,7 +127,7 @@ class KeptOrigin(RecordOrigin):
     first: int
 
     def texts(self, batch: batches.Batch, indices: pa.Array) -> pa.RecordBatch:
-        """The declared columns, in their text form (decision 81)."""
+        """The declared columns, in their text form."""
         rows = pc.subtract(batch.rows.take(indices), self.first)
         columns = [
             cell_text.texts(self.data.column(column.name).take(rows), column.type) for column in self.step.columns

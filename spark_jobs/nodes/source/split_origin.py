@@ -78,7 +78,7 @@ class SplitOrigin:
         return source, pa.array(np.full(count, self.place.number, dtype=np.int32)), rows
 
     def texts(self, batch: batches.Batch, indices: pa.Array) -> pa.RecordBatch | None:
-        """The declared columns of records that were read well, in their text form (decision 81)."""
+        """The declared columns of records that were read well, in their text form."""
         rows = pc.subtract(batch.rows.take(indices), self.base)
         if self.block.rows is None:
             found = pc.subtract(rows, self.block.first_row)

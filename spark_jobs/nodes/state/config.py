@@ -1,4 +1,4 @@
-"""State nodes as users write them (book: scoped variables)."""
+"""State nodes as users write them."""
 
 from __future__ import annotations
 

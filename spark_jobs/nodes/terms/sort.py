@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class NullOrder(StrEnum):
-    """Where nulls go; absolute, not flipped by `desc` (spec/exec.md 1.2). `drop` removes the record."""
+    """Where nulls go, whether the order is ascending or descending. `drop` removes the record."""
 
     FIRST = "first"
     LAST = "last"

@@ -81,7 +81,7 @@ class VariableScope(StrEnum):
 
 
 class DeclareConfig(Config):
-    """An entry of `declares`: a scoped variable (book: channels)."""
+    """An entry of `declares`: a scoped variable."""
 
     name: Name
     scope: choice(VariableScope)  # type: ignore[valid-type]
@@ -147,7 +147,7 @@ def bind(config: TransformConfig, scope: BindScope) -> Bound | None:
     row = emitted_schema(feed.flow.schema, program, scope.name)
     written = {name for name, _ in program.emits}
     kept_order = not written & set(feed.flow.ordered_by) and not _has_distinct(program.statements)
-    # Without any emit nothing is chosen, and an output has all columns (spec/exec.md 2.10).
+    # Without any emit nothing is chosen, and an output has all columns.
     flow = feed.flow.with_row(row, frozenset(written) or None, in_order=kept_order)
     validations = [_validation(index, entry, scope, flow) for index, entry in enumerate(config.validations)]
     directives = [log_lines.directive(index, entry, scope, flow) for index, entry in enumerate(config.log)]
@@ -188,7 +188,7 @@ def _call_fields(call: typed.WindowCall) -> Iterator[tuple[str, tuple[int, int]]
 
 
 def _holds_values(program: typed.Program, row: Schema, scope: BindScope) -> bool:
-    """Whether no window function reads an array that `match: collect` made (spec/plan.md 4.2); notes those that do."""
+    """Whether no window function reads an array that `match: collect` made; notes those that do."""
     text = scope.text("config", "cxl")
     holds = True
     for call in tree.parts(program):
@@ -286,7 +286,7 @@ def _matches(config: WindowConfig, scope: BindScope, rows: Flow) -> tuple[Match,
     """The columns of the record and of the source that have to be equal; None where one is missing, which is noted.
 
     `on` is a column that both have, or an equality of one column of each. The other fields of `group_by` are looked up
-    by the record's columns of the same names, which it needs where `on` says nothing (spec/exec.md 9.5).
+    by the record's columns of the same names, which it needs where `on` says nothing.
     """
     row = scope.feeds[0].flow.schema
     pairs: list[tuple[str, str, tuple[str | int, ...]]] = []

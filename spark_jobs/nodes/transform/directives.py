@@ -1,4 +1,4 @@
-"""`log:` directives: lines about records, as they pass or as they fail (book: transform; spec/exec.md 2.7)."""
+"""`log:` directives: lines about records, as they pass or as they fail."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Transform(operator.Operator):
             self.context.log("warn", f"{self.step.stage}: {check.message}", (batch, row), shows_place=True)
 
     def _validate(self, batch: batches.Batch, check: Validation, program: engine.BatchProgram) -> batches.Batch:
-        """Only false fails, null passes (decision 63); a check that itself fails counts as a failure of the record."""
+        """Only false fails; null passes, as in SQL's CHECK. A check that fails itself is a failure of the record."""
         result = self.run(program, batch, engine.Surroundings())
         broken = [engine.RowFailure(item.row, _check_error(item.failure)) for item in result.failures]
         false = _false(result.emits["value"], check.check.emits[0][1])

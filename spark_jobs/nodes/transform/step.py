@@ -37,7 +37,7 @@ BEFORE, AFTER, PER_RECORD, ON_ERROR = "before_transform", "after_transform", "pe
 
 @dataclass(frozen=True)
 class Validation:
-    """A check on each output record; `name` is the rule's name for `_cxl_dlq_trigger` (decision 63)."""
+    """A check on each output record; `name` is the rule's name for `_cxl_dlq_trigger`."""
 
     name: str
     check: typed.Program
@@ -47,7 +47,7 @@ class Validation:
 
 @dataclass(frozen=True)
 class LogDirective:
-    """A `log:` entry (book: transform, log directives).
+    """A `log:` entry.
 
     `came` and `made` are the types of the columns that its lines show: of records as they come, and as they go on.
     """

@@ -50,7 +50,7 @@ def of_keys(column: pa.Array) -> Codes:
 
 
 def of_values(column: pa.Array, static: types.Type) -> Codes:
-    """Codes in the order of values (spec/exec.md 1.2), from 1; nulls have 0."""
+    """Codes in the order of values, from 1; nulls have 0."""
     valid = column.is_valid().to_numpy(zero_copy_only=False)
     found = _ranks(column, static, valid)
     return Codes(np.where(valid, found.numbers + 1, 0), found.size + 1)

@@ -1,4 +1,4 @@
-"""Scoped variables against the graph: who may read what, and the order of the init phase (book: scoped variables)."""
+"""Scoped variables against the graph: who may read what, and the order of the init phase."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Whether the folders of `[storage]` can serve a run: asked after planning, before any work.
 
-All that is wrong is found at once. Estimates that may not fit are warnings, for they are coarse (book: startup storage
-validation).
+All that is wrong is found at once. Estimates that may not fit are warnings, since they are coarse.
 """
 
 from __future__ import annotations

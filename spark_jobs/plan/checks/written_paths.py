@@ -1,4 +1,4 @@
-"""The paths that a pipeline and its compositions write down: none leads out of the base folder (decisions 6 and 51)."""
+"""Checks the paths written in a pipeline and its compositions: none leads out of the base folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns of sources as explain shows them, with where they come from (the book's scan schema chapter).
+"""The columns of sources as explain shows them, with where they come from.
 
 Plans know declared columns alone. What the files have is told by whoever opens them: explain takes it as a value.
 """

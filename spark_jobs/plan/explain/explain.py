@@ -1,4 +1,4 @@
-"""Plans shown: as text in the book's layout, as versioned JSON, as a Graphviz digraph.
+"""Plans shown: as text, as versioned JSON, as a Graphviz digraph.
 
 Nothing here reads data. `allow_outside` says whether sources may lie outside the pipeline's folder, for their sizes and
 the staging plan; `look` is who looks into their files, without which only declared columns are shown.

@@ -1,6 +1,6 @@
-"""Retraction as `explain` shows it: aggregates that leave out a correlation key field (spec/plan.md 8 and 11).
+"""Retraction as `explain` shows it: aggregates that leave out a correlation key field.
 
-The words are the book's; what it costs is said of runs here, which take nothing back out of accumulators.
+The costs shown are those of runs here, which repeat a pass and take nothing back out of accumulators.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.correlation import Correlation, DeferredRegion
     from spark_jobs.plan.plan import Plan
 
-#: Functions that the book calls reversible: a value can be taken back out of their results.
+#: Reversible functions: a value can be taken back out of their results.
 REVERSIBLE = frozenset({"sum", "count", "collect", "any"})
 
 

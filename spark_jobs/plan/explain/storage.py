@@ -1,6 +1,6 @@
 """What `explain` says about disks: how much a run may spill, what the cap leaves, and which files it would stage.
 
-Nothing is copied and nothing spilled; a staged copy is looked up as the run would (book: observability).
+Nothing is copied and nothing spilled; a staged copy is looked up as the run would look it up.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def _file(settings: staged_copy.Settings, file: InputFile) -> dict[str, Any]:
 
 
 def node_properties(plan: Plan, sources: Mapping[str, Discovered]) -> dict[str, dict[str, Any]]:
-    """What each node holds at its peak, gives back when it is done, and leads to being given back (book: memory)."""
+    """What each node holds at its peak, gives back when it is done, and leads to being given back."""
     volumes = spill_estimates.volumes(plan, sources)
     waiting = spill_estimates.stages(plan)
     properties: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""How records pass each edge on Spark, in the book's terms (decision 44), and where expressions run."""
+"""How records pass each edge: pipelined (streaming), shuffled or materialized; and which expressions run native."""
 
 from __future__ import annotations
 

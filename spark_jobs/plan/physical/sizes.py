@@ -47,7 +47,7 @@ def source_bytes(step: SourceStep, base_dir: Path) -> int | None:
 def check(
     nodes: Sequence[plans.PlannedNode], wiring: Graph, base_dir: Path, memory_limit_bytes: int, found: Diagnostics
 ) -> None:
-    """Note combines that ask for partitions, and whose inputs fill no more than one (W302; spec/plan.md 9)."""
+    """Note combines that ask for partitions, and whose inputs fill no more than one (W302)."""
     by_name = {planned.name: planned for planned in nodes}
     limit = plans.partition_bytes(memory_limit_bytes)
     for name, node in wiring.nodes.items():

@@ -1,7 +1,7 @@
 """How much a run may spill, by the sizes of its inputs: for `explain`, and for warnings before a run.
 
-A stage where records meet is taken to hold all that its sources hold. That is more than it will: compression, columns
-that nobody reads and the memory limit are left out of account (book: estimated spill volume per stage).
+A stage where records meet is taken to hold all that its sources hold. That is more than it will: the estimate ignores
+compression, columns that nobody reads and the memory limit.
 """
 
 from __future__ import annotations

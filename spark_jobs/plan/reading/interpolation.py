@@ -1,4 +1,4 @@
-"""`${NAME}`, `${NAME:-default}` and `$$` in scalar values, after parsing: values never inject keys (decision 7)."""
+"""`${NAME}`, `${NAME:-default}` and `$$` in scalar values, replaced after parsing, so values never inject keys."""
 
 from __future__ import annotations
 

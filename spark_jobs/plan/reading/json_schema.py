@@ -60,7 +60,7 @@ def schema() -> dict[str, Any]:
 
 
 def _node(kind: NodeType, ref: str, found: dict[str, Any]) -> dict[str, Any]:
-    """A node: its header, and `config:` with its keys at node level as well (decision 4)."""
+    """A node: its header, and `config:`, whose keys may stand at node level as well."""
     config = found[ref.rpartition("/")[2]]
     header: dict[str, Any] = {
         "type": {"const": kind.kind},

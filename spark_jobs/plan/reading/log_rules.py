@@ -1,4 +1,4 @@
-"""The log rules file: what directives of `log:` that name a rule do not say themselves (spec/plan.md 15)."""
+"""The log rules file: a rule supplies what the directives of `log:` that name it leave out."""
 
 from __future__ import annotations
 

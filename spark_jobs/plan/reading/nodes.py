@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.reading.wiring import Reference
 
 _HEADER = ("type", "name", "description", "_notes", "config")
-#: What flat nodes call `config.type` (book: system variables).
+#: What flat nodes call `config.type`, since their `type` is the kind of node.
 _FORMAT_KEY = "format"
 
 
@@ -153,7 +153,7 @@ def _renamed(tree: Mapping, spellings: MappingType[str, str], found: Diagnostics
 
 
 def _hoisted(item: Mapping, kind: NodeType, found: Diagnostics) -> Mapping:
-    """The node with configuration keys moved from node level to `config:` (decision 4); unknown keys are reported."""
+    """The node with configuration keys moved from node level to `config:`; unknown and repeated keys are reported."""
     header = (*_HEADER, *wiring.KEYS[kind.wiring])
     allowed = (
         [] if kind.wiring is Wiring.CALL else [key for key in reader.allowed_keys(kind.config) if key not in header]

@@ -1,4 +1,4 @@
-"""`clinker.toml`: settings of a workspace, looked for in the base folder and then upwards (decision 53)."""
+"""`clinker.toml`: settings of a workspace, searched for in the base folder and then upwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the settings of a workspace stand (decision 53); standard library only."""
+"""Finds `clinker.toml`, in the base folder or above it; standard library only."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """YAML text as a tree whose every key and value knows its place.
 
 PyYAML's event stream gives syntax and marks; the tree is built here, because limits, duplicate keys, merge keys and the
-core schema of YAML 1.2 (decision 50) are ours. Nothing of a document is evaluated or constructed beyond plain scalars.
+core schema of YAML 1.2 (`no` and `1_000` are strings) are ours. Nothing of a document is evaluated or constructed
+beyond plain scalars.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Left over are copies in the making, copies without manifest, manifests without copy, and locks of sources that have no
 copy any more. A whole copy stays: it may be used again. Whether a run still works on a source is asked of the kernel:
 nothing goes while somebody holds the source's lock, and nothing that is younger than a moment, for its run may be just
-about to take the lock (book: storage.staging, crash purge).
+about to take the lock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which files are staged: patterns of paths, as `storage.staging.patterns` has them.
 
-`*`, `?` and `[ab]` stay within a folder, `**` reaches over folders. A pattern without a folder is about file names
-(book: storage.staging, pattern matching); one with a folder starts where `clinker.toml` is (decision 53).
+`*`, `?` and `[ab]` stay within a folder, `**` crosses folders. A pattern without a folder is compared with file names;
+one with a folder starts at the folder of `clinker.toml`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each source file has an id, the BLAKE3 of its canonical path, and up to three files directly in the folder: the copy
 `<id>.staged`, its manifest `<id>.manifest.json`, and the lock `<id>.lock`. A copy counts when it has a manifest; what
-has none is left over from a run that died (book: storage.staging, how a file is staged).
+has none is left over from a run that died.
 """
 
 from __future__ import annotations

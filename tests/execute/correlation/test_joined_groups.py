@@ -153,7 +153,7 @@ def test_the_keys_that_are_written_are_the_drivers(ran: Any) -> None:
 
 @pytest.mark.parametrize("match", ["first", "all", "collect"])
 def test_a_key_of_the_build_side_is_that_of_its_first_match(ran: Any, match: str) -> None:
-    """Only `collect` has more than one match in a row, whose key is that of the first (book)."""
+    """Only `collect` has more than one match in a row, whose key is the first one's."""
     stages = shops("all", match, key="p").replace("p.to_int()", "p").replace("a.line == b.line", "a.ord == b.ord")
     found = ran(stages + output("o", "c", ", include_correlation_keys: true"), ORDERS, exit_code=0, w=PRICES)
     keys = [(row["line"], row["$ck.p"]) for row in rows(found["o.csv"])]
@@ -194,7 +194,7 @@ def test_rows_of_other_inputs_of_a_merge_are_of_no_group_that_they_were_not_join
 
 
 def test_behind_a_merge_a_combined_row_leaves_with_the_group_of_any_source(ran: Any) -> None:
-    """It has no single source, so nothing spares it (book); a record of the other source is spared."""
+    """It has no single source, so nothing spares it; a record of the other source is spared."""
     merged = """
       - {type: source, name: r, config: {type: csv, path: r.csv, correlation_key: ord,
           schema: {ord: string, line: int, v: string, q: int}}}

@@ -60,7 +60,7 @@ def test_what_is_taken_back_has_not_come_through(cursors: Any) -> None:
 
 
 def test_no_cursor_is_behind_the_first_record_of_a_group_that_is_too_large(cursors: Any) -> None:
-    """Rows 1 and 2 of one source and 2 and 3 of the other, which is in two files (spec/exec.md 14.6)."""
+    """Rows 1 and 2 of one source and 2 and 3 of the other, which is in two files."""
     text = HEAD.replace("dlq:", "max_group_buffer: 3, dlq:") + OTHER
     text += "      - {type: merge, name: m, inputs: [s, t]}\n" + output("o", "m")
     data = {"in": "g,a,b,1\ng,a,b,2\n", "other_1": "h,a,b,3\ng,a,b,4\n", "other_2": "g,a,b,5\nh,a,b,6\n"}

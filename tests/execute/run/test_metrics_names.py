@@ -59,7 +59,7 @@ def test_every_run_of_a_batch_has_metrics_of_its_own(batch: str, here: Path) -> 
     assert len({json.loads(document.line)["run_id"] for document in documents}) == 3
 
 
-#: The keys that the book has, in its order.
+#: The keys of the original, in its order.
 KEYS = (
     "execution_id", "schema_version", "pipeline_name", "config_path", "hostname", "started_at", "finished_at",
     "duration_ms", "exit_code", "records_total", "records_ok", "records_dlq", "execution_mode", "peak_rss_bytes",

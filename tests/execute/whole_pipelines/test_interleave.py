@@ -21,7 +21,7 @@ _BITS = (1 << 64) - 1
 
 
 class Generator:
-    """The generator of spec/exec.md 11.1, number by number."""
+    """The generator behind seeds, number by number."""
 
     def __init__(self, seed: int) -> None:
         self.state = seed

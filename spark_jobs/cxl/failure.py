@@ -14,7 +14,7 @@ from spark_jobs.cxl import values
 
 
 class Category(StrEnum):
-    """The categories of the dead-letter file (decisions 26, 28, 62, 82)."""
+    """The categories of the dead-letter file."""
 
     TYPE_COERCION = "type_coercion_failure"
     EXPANSION_LIMIT = "expansion_limit_exceeded"

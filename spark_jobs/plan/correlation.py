@@ -1,7 +1,7 @@
-"""What correlation is at each node: the keys of its records, whether groups mix them, and what stands behind those.
+"""Correlation at each node: the keys that its records carry, whether groups mix them, and what is downstream of those.
 
-All of it follows from the columns that binding gave the nodes, and from what steps say of themselves. Runs and
-`explain` read it here (decisions 37, 60, 61, 105 to 107).
+All of it follows from the columns that binding gave the nodes, and from what steps say about themselves. Runs and
+`explain` read it here. The rules are in `docs/semantics/correlation.md`.
 """
 
 from __future__ import annotations

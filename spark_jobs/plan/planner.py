@@ -152,7 +152,7 @@ def _lay_over_rules(
 
 
 def _default_correlation(read: Document, expansion: expand.Expansion, found: Diagnostics) -> None:
-    """`error_handling.correlation_key` is the default of sources that declare none (decision 60)."""
+    """`error_handling.correlation_key` is the default for sources that declare none."""
     key = read.errors.correlation_key if read.errors else None
     if not key:
         return

@@ -105,7 +105,7 @@ def _stopped(plan: Plan, expected: verdicts.Verdict, model: Model) -> str | None
 
 
 def _check_ledger(expected: verdicts.Verdict, model: Model, text: str) -> None:
-    """No record is lost, and none that failed or was taken back is written (decision 105)."""
+    """No record is lost, and none that failed or was taken back is written."""
     gone = set(model.records) | model.retracted if model.is_correlated else set()
     for record, fates in expected.fates.items():
         assert fates, f"{record} is lost\n{text}"

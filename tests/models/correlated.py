@@ -1,6 +1,6 @@
-"""Correlation and retraction as the rulings have them: a dictionary of groups, all computed anew until nothing changes.
+"""Correlation and retraction (docs/semantics/correlation.md): all groups are computed anew until nothing changes.
 
-It takes nothing from the engine but the plan's programs and their interpreter (decisions 37, 60, 61, 62, 105 to 108).
+It takes nothing from the engine but the plan's programs and their interpreter.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ class Model(Places):
         return list(rows.transform(node, given))
 
     def _source(self, name: str) -> list[Row]:
-        """The records that count as read: not those that were taken back, nor those that failed (decision 105)."""
+        """The records that count as read: neither those that were taken back nor those that failed."""
         made = []
         gone = self.retracted | self.inputs.broken | (self.dead if self.is_correlated else set())
         for record, fields in self.inputs.fields.items():
@@ -295,7 +295,7 @@ class Model(Places):
         found: set[str] = set()
         for trouble in self.groups.values():
             for each in trouble.row.born or trouble.row.groups:
-                if set(key) <= set(each.key) and not each.is_joined:  # that is a failure of the driver's (decision 106)
+                if set(key) <= set(each.key) and not each.is_joined:  # that is a failure of the driver's
                     found |= each.sources
         return found
 

@@ -1,4 +1,4 @@
-"""Combines in plain Python: chains of left joins, in the order of the driver and then of each input (decision 83)."""
+"""Combines in plain Python: chains of left joins, in the order of the driver and then of each input."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _pairs(node: Node, driver: Row, chains: list[Chain], body: Any, keeps: tuple
 def _joined(
     step: Any, driver: Row, builds: tuple[Row | None, ...], emitted: dict[str, Any], keeps: tuple[Any, Carried]
 ) -> Row:
-    """What a driver makes: of its groups, and of the build rows' where they are carried (decision 106)."""
+    """A combined row: in its driver's groups, and in those of the build rows where their keys are carried."""
     propagate, carried = keeps
     made = replace(driver, fields=dict(emitted), is_combined=True)
     there = [row for row in builds if row is not None]

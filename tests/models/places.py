@@ -68,7 +68,7 @@ class Places:
         self.views |= self.fields_of[name]
 
     def _grouped_by(self, planned: Any) -> frozenset[tuple[str, frozenset[str]]]:
-        """By which fields rows of a node are of groups, and of which sources (decision 106)."""
+        """By which fields, and of which sources, the rows of a node belong to groups."""
         name = planned.name
         if not planned.inputs:
             return frozenset([(name, frozenset(self.keys[name]))])

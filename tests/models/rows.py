@@ -149,7 +149,7 @@ class Trouble:
     row: Row
     failure: Failure
     trigger: str = ""
-    #: Whether it is the aggregate's own result that failed (decisions 70 and 82).
+    #: Whether it is the aggregate's own result that failed.
     own_result: bool = False
     #: The build rows that were being matched.
     builds: tuple[Row, ...] = ()

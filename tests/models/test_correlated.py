@@ -140,7 +140,7 @@ def test_what_is_computed_again_may_fail_in_its_turn(tmp_path: Path) -> None:
         output("second", "all"),
     )
     assert found.written["out"][1:] == []
-    # What is left of the aggregate of all is that of no records, and good (decision 61).
+    # All records are taken back from the aggregate without `group_by`; its row of no records is good.
     assert found.written["all"][1:] == [["", "1"]]
     assert {letter.stage for letter in found.letters} == {"transform:check", "transform:second"}
 

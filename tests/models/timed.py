@@ -1,4 +1,4 @@
-"""Aggregates with time windows in plain Python, row by row: what is late is in none (decision 38)."""
+"""Aggregates with time windows in plain Python, row by row: a late record is in no window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of each row at the end: written, or rejected with its group; dead letters (decisions 107, 108)."""
+"""The fate of each row at the end: written, or rejected with its group; and the dead letters."""
 
 from __future__ import annotations
 
@@ -148,8 +148,8 @@ class _Court:
             groups = [trouble for trouble in every if not trouble.row.is_record]
             companions = [(trouble, build) for trouble in every for build in trouble.builds]
         letters = [self._companion(trouble, build) for trouble, build in companions]
-        # An entry of a group's own result is that of its first record, which has no other (decisions 82 and 108): where
-        # both fail at once, the node that stands first tells.
+        # The entry of a group's own result is the entry of its first record, which has no other: where both fail at
+        # once, the first node in the file is told.
         named: set[Any] = set()
         for trouble in sorted(groups, key=self._at):
             if trouble.own_result and model.is_correlated and (record := trouble.row.record) is not None:
@@ -198,7 +198,7 @@ class _Court:
         return self._letter(row, row.record[0], trouble.failure.category, trouble.stage, *more)
 
     def _companion(self, trouble: Trouble, build: Row) -> Letter:
-        # Without keys a row of an aggregate is told by its first record (decision 108).
+        # Without keys, the entry of an aggregated row names the source of its first record.
         is_first = build.is_record or not self.model.is_correlated
         source = build.record[0] if is_first and build.record else MERGED
         return self._letter(build, source, trouble.failure.category, trouble.stage, trouble.trigger, build.route)

@@ -1,8 +1,9 @@
-"""Takes an aggregate node's program apart at its aggregate calls (decisions 21, 68, 70).
+"""Takes an aggregate node's program apart at its aggregate calls (decisions 21, 68).
 
 What stands inside calls, the filters and the lets run on each record before grouping; what stands around calls runs on
 each group. A let stands for its expression wherever it is read (spec/cxl.md 7.2), in the group's part over group keys
-alone. It is a statement of its own too where it may fail (decision 91), or where it is large and something reads it.
+alone. It stays a statement as well where it may fail, for it runs on every record whether it is read or not, or where
+it is large and something reads it.
 """
 
 from __future__ import annotations

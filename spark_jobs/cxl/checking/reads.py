@@ -80,7 +80,7 @@ def column_of(session: Session, found: str, place: Place) -> typed.Expression | 
 
 
 def record_column(session: Session, found: str, place: Place) -> typed.Expression | None:
-    """A column of the input record; in a combine all have qualified names (decision 84)."""
+    """A column of the input record; in a combine, columns are read only by their qualified names."""
     column = session.scope.row.get(found)
     if session.scope.inputs or column is None or column.is_engine:
         return None

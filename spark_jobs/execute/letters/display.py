@@ -55,7 +55,7 @@ class Shown:
 
     @property
     def sources(self) -> pa.Array:
-        """The source of each record; the row of an aggregate has none of its own (decision 108)."""
+        """The source of each record; `<merged>` for the row of an aggregate, which has no single source."""
         names = _named(single(self._part.column("source")), self._inputs.source_name)
         return pc.if_else(pc.equal(single(self._part.column("group")), 0), names, MERGED)
 

@@ -39,7 +39,7 @@ SCHEMA = pa.schema([
     ("key", pa.list_(pa.string())),
 ])  # fmt: skip
 _ORDERED = ("source", "split", "row", "number", "cause_source", "cause_split", "cause_row", "at")
-#: Stands for the source of rows of aggregates, which are of none (decision 108).
+#: Stands for the source of aggregated rows, which have no single source.
 AGGREGATED = -2
 #: The file beside a file of entries that tells what is in its blocks.
 INDEX = ".index"

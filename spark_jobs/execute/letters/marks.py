@@ -24,7 +24,7 @@ class Holds(IntEnum):
     IN_LAST = 0
     #: From the pass on that found it: its record counts as never read from then on.
     FOR_GOOD = 1
-    #: The same, once all is settled that stands behind no retractable aggregate (decision 105).
+    #: The same, once everything that is not downstream of a retractable aggregate is settled.
     BEHIND = 2
     #: No entry, but what a pass was to find: a record that is taken back out of an aggregate,
     TRACED = 3

@@ -1,4 +1,4 @@
-"""The dead-letter files: entries become rows with ids, row numbers and the record as read (decision 62)."""
+"""The dead-letter files: entries become rows with ids, row numbers and the record as read."""
 
 from __future__ import annotations
 

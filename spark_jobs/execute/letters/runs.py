@@ -55,7 +55,7 @@ class Merged:
         files: the files.
         splits: the first and the last split.
         holding: for files of which only some entries count which these are. Where there are such files, a thing has
-            entries of several passes, and its first one alone is told (decision 108).
+            entries of several passes, and only its first one is told.
         names_only: whether it is enough to know which entries there are, and why: their records stay on disk.
     """
 

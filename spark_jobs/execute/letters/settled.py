@@ -1,8 +1,8 @@
 """The dead letters of a run whose passes were repeated: what each of them found that holds, each record once.
 
-Entries of records count from the pass on that found them, those of rows that are no records only in the last. A record
-may have failed in several places, or have reached several outputs that its group is rejected from: its first entry is
-told (decision 108). What comes out looks as if one pass had found it.
+Entries of records count from the pass that found them; entries of aggregated rows count only in the last pass. A record
+may have failed in several places, or have reached several outputs from which its group is rejected: only its first
+entry is told. The result looks as if one pass had found it.
 """
 
 from __future__ import annotations

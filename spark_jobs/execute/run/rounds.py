@@ -1,9 +1,9 @@
-"""The rounds of a run with correlation keys: what each pass has found, until one finds nothing more (decision 105).
+"""The rounds of a run with correlation keys: what each pass has found, until one finds nothing more.
 
 A pass is told which records count as never read and which groups are rejected, and finds more of both. Records only
-ever die, so that comes to an end; what fails without being a record (the row of an aggregate) is found anew in each
-pass, and the last pass has to know what it finds. Between the passes there may be others that only look for something:
-the records of groups that are taken back, the first records of groups, the sizes of groups that may be too large.
+ever die, so the rounds come to an end. Rows of aggregates that fail are found anew in each pass, and the last pass has
+to know in advance what it will find. Between these passes there may be others that only look for something: the records
+of groups that are taken back, the first records of groups, the sizes of groups that may be too large.
 """
 
 from __future__ import annotations
@@ -295,7 +295,7 @@ class Rounds:
             self.are_over = False
 
     def refuse_oversized(self, products: Products) -> None:
-        """Under `fail_fast` a group that is too large ends the run (decision 107).
+        """Under `fail_fast` a group that is too large ends the run.
 
         Raises:
             RunFailed: there is one; the first in the order of records is named.

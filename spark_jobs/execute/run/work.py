@@ -169,7 +169,7 @@ class Work:
         self.products.inputs = known
 
     def _settle(self, spark: SparkSession) -> None:
-        """Run the pass; with correlation keys again, until it finds nothing that it did not know (decision 61)."""
+        """Run the pass; with correlation keys again and again, until a pass finds nothing new."""
         run = self.wanted.run
         rounds = Rounds(run, run.groups) if run.groups else None
         while True:

@@ -159,7 +159,7 @@ class Groups:
             batch: the rows.
             places: where they, or the first records of the groups that they are, were read.
             whys: what failed.
-            is_result: whether it is the result of a group that fails (decision 70): the entry is its first record's.
+            is_result: whether the result of a group fails: the entry is then that of the group's first record.
         """
         standing, aggregated, keys = self.plan.standings[name], groups.aggregated(batch), self.keys(name, batch)
         is_record = (aggregated == 0) & (not is_result)

@@ -1,7 +1,7 @@
-"""What combines joined to the records of a group: of whose correlation groups its row is, where they agree on that.
+"""What combines joined to the records of a group, and to which correlation groups the row then belongs.
 
-A row has one value in each column. What was joined to its records may be of several groups; then the row is of none of
-these, as that of an aggregate which leaves out the key is (decision 106, docs/semantics/README.md).
+A row has one value in each column. Where several groups were joined to its records, the row belongs to none of them, as
+if the aggregate left out the key (`docs/semantics/correlation.md`, "Joined groups of an aggregated row").
 """
 
 from __future__ import annotations

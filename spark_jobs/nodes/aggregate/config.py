@@ -181,7 +181,7 @@ def _check_correlation(config: AggregateConfig, scope: BindScope, feed: Feed) ->
 
 
 def _check_order(config: AggregateConfig, scope: BindScope, feed: Feed) -> bool:
-    """`strategy: streaming` needs an input that is provably sorted by the keys (spec/plan.md 10)."""
+    """`strategy: streaming` needs an input that is provably sorted by the keys."""
     prefix = feed.flow.ordered_by[: len(config.group_by)]
     if config.strategy is not StrategyHint.STREAMING or set(prefix) == set(config.group_by):
         return True

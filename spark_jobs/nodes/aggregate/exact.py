@@ -1,4 +1,4 @@
-"""Float sums that do not depend on how the rows were split (decision 69).
+"""Float sums that do not depend on how the rows were split.
 
 A double is a whole multiple of 2^-1074. So it can be written as digits to the base 2^32, each a whole number that fits
 a 64 bit column, and sums of such columns are exact: two billion digits fit. Most columns need three digits; which they

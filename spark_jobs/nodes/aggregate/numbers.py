@@ -1,6 +1,6 @@
-"""Numeric functions take numbers alone: a record with another value is in no group (decision 90).
+"""Numeric functions take only numbers: a record with another value is a dead letter, and in no group.
 
-The same holds for those of windows, where such a value is a failure of the row that has it.
+The numeric functions of analytic windows share this: there, such a value is a failure of the row that has it.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class Final(shuffle.ShuffleReader):
             self.push(replace(piece, data=piece.data.drop_columns(list(self.ordered_by))))
 
     def _no_rows(self) -> pa.Table:
-        """The single group of a global aggregate without records (decision 61, spec/exec.md 7.3)."""
+        """The single group that an aggregate without `group_by` makes of no records."""
         columns: dict[str, pa.Array] = {order.AT: pa.array([0])}
         for each in ORIGIN:
             columns[each.name] = pa.array([-1], each.type)

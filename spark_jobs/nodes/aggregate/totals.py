@@ -1,8 +1,8 @@
-"""Counters behind an aggregate: totals of what came before it (decision 85).
+"""Counters downstream of an aggregate: totals of everything upstream.
 
-All records before a group have been read when the group is made, so what is a matter of order elsewhere is a fact
-here. Tasks tell what they counted to those of later levels (`Task.tell_counts`); groups carry the totals that
-programs behind them read.
+All records upstream of a group have been read when the group is made. So counters are final here, while elsewhere they
+depend on the order of records. Tasks tell their counts to those of later levels (`Task.tell_counts`), and groups carry
+the totals that programs downstream read.
 """
 
 from __future__ import annotations

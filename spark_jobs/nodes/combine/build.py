@@ -26,7 +26,7 @@ def key_type(program_emits: tuple[tuple[str, types.Type], ...]) -> types.Type:
 
 
 def common(equality: Equality) -> types.Type:
-    """The type in which both sides of an equality are compared: 1 matches 1.0, arrays compare deeply (decision 40)."""
+    """The type in which both sides of an equality are compared: 1 matches 1.0, arrays compare deeply."""
     return meeting_type(key_type(equality.driver.emits), key_type(equality.build.emits))
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.schema import Schema
     from spark_jobs.cxl.types import Type
 
-#: So many matches of a driver record are taken (spec/exec.md 10.5).
+#: The most matches of a driver record that an array takes.
 LIMIT = 10_000
 #: The most that a number or a day takes in a text.
 _VALUE_BYTES = 32

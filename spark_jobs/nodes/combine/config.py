@@ -246,7 +246,7 @@ Carried = tuple[tuple[str, str, str], ...]
 
 
 def _carried(config: CombineConfig, feeds: tuple[Feed, ...], driver: str) -> Carried:
-    """The correlation keys that the result carries; the driver's wins where two inputs have one (spec/plan.md 8)."""
+    """The correlation keys that the result carries; where two inputs have the same field, the driver's wins."""
     order = sorted(feeds, key=lambda feed: feed.qualifier != driver)
     carried: dict[str, tuple[str, str, str]] = {}
     for feed in order:

@@ -73,7 +73,7 @@ class Pairs:
         return Pairs(driver[kept], {qualifier: rows[kept]})
 
     def first(self, *, is_complete: bool) -> Pairs:
-        """One chain of each driver record: the first of those that have the most build records (decision 83).
+        """One chain of each driver record: the first of those that have the most build records.
 
         Args:
             is_complete: whether all chains have a record of every build side.
@@ -396,7 +396,7 @@ class Joining(operator.Operator):
         return [found[driver] for driver in sorted(found)]
 
     def _companions(self, driver: batches.Batch, pairs: Pairs, item: engine.RowFailure) -> None:
-        """An entry for each build record of a driver's failing pair (decision 62)."""
+        """A companion entry for each build record in a driver's failing pair."""
         for qualifier, rows in pairs.builds.items():
             row = int(rows[item.row])
             if row >= 0:

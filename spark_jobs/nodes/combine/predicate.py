@@ -53,8 +53,9 @@ class Predicate:
 def take_apart(where: typed.Program, order: tuple[str, ...]) -> Predicate:
     """The parts of a predicate over the inputs named in `order` (driver first, builds in declaration order).
 
-    An equality's build side is the later input in the order that comes of it, its driver side the earlier one. Ranges
-    come before the rest: what does not match by them, null operands too, is no candidate (spec/exec.md 10.6).
+    Inputs are ordered so that each is joined after one that it is compared with. An equality's build side is the later
+    input in that order, its driver side the earlier one. Ranges come before the rest: a pair that does not match by
+    them, null operands included, is no candidate.
     """
     equalities: list[Equality] = []
     ranges: list[typed.Expression] = []

@@ -124,7 +124,7 @@ class CombineStep(node.Step):
 
     @property
     def is_chain_of_left_joins(self) -> bool:
-        """Whether each of several build sides may be missing by itself (decision 83); an array is empty then."""
+        """Whether each of several build sides may be missing on its own; when collected, its array is empty."""
         return len(self.builds) > 1 and (self.on_miss is OnMiss.NULL_FIELDS or self.match is Match.COLLECT)
 
     def collected(self, qualifier: str) -> schema.Schema:

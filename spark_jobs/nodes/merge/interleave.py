@@ -1,8 +1,8 @@
-"""An interleaved merge: its inputs are written down, and one record of each goes on in turn.
+"""An interleaved merge: its inputs are materialized, and then deliver one record each in turn.
 
-What is interleaved are the records that arrive, after all filters and failures (decision 104): how many there are is
-known when the job before has written them down. Each task then makes a stretch of the order by itself. It knows from
-the counts whose turn it is, takes the records of each input that fall into its stretch, and puts them into order.
+The merge interleaves the records that arrive, after all filters and failures upstream. How many there are is known when
+the previous job has written them. Each task then makes a stretch of the order by itself: the counts tell it whose turn
+it is, so it takes the records of each input that fall into its stretch and puts them into order.
 """
 
 from __future__ import annotations

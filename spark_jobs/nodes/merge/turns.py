@@ -1,8 +1,8 @@
-"""Whose turn it is: the inputs of an interleaved merge in the order in which they give their records.
+"""Whose turn it is: the inputs of an interleaved merge in the order in which they deliver their records.
 
-Round robin: each input that has records left gives one in its turn; a task computes any stretch of it from the counts.
-Drawn: the input is drawn among those that have records left, by the generator of spec/exec.md 11.1. Each draw depends
-on all before it, so the driver makes them once and writes them down, with how many each input had given by then.
+Round robin: each input that has records left delivers one in its turn; a task computes any stretch from the counts.
+Drawn: a seeded generator draws the next input among those that have records left. Each draw depends on all earlier
+ones, so the driver draws once and writes the result down, with how many records each input had delivered by then.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class FanoutPolicy(StrEnum):
-    """When a correlation group is rejected (decision 37)."""
+    """Which failures reject a correlation group: any, those of all its records, or the one of its first record."""
 
     ANY = "any"
     ALL = "all"

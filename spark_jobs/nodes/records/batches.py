@@ -61,7 +61,7 @@ class Batch:
 
     @property
     def branches(self) -> pa.Array:
-        """The branch of each record's last route (decision 94)."""
+        """The branch of each record's last route, which merges keep."""
         if ROUTE.name in self.data.schema.names:
             return self.data.column(ROUTE.name)
         return pa.repeat(pa.scalar(self.branch, ROUTE.type), self.count)

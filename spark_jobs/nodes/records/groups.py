@@ -1,8 +1,7 @@
 """Correlation groups as numbers: 64 bits that are the same for all records of a group, whatever task looks at them.
 
-A group is known by its source, the fields of the key that count, and their values as texts (decision 23), so that 1 and
-1.0 are one key. A record whose values are all null or empty is of no group but its own (decisions 37, 60): it has the
-number 0, which no group has.
+A group is known by its source, the fields of the key that count, and their values as texts, so that 1 and 1.0 are one
+key. A record whose values are all null or empty stands alone: it has the number 0, which no group has.
 
 The row of an aggregate has a number of its own, in the column `$group`. It is odd where the aggregate's groups mix
 correlation groups, so a row can be told from a record, and such a row from one that is of a single correlation group.

@@ -23,5 +23,5 @@ class RouteStep(node.Step):
 
     @property
     def stage(self) -> str:
-        """Route errors carry no node name (spec/exec.md 5.5)."""
+        """The stage of route errors, which carries no node name."""
         return "route_eval"

@@ -203,7 +203,7 @@ class Source(operator.Operator):
         self.context.pause()
 
     def _read(self, batch: batches.Batch) -> batches.Batch:
-        """The records, without those that earlier passes saw fail: they count as never read (decision 105)."""
+        """The records, without those that failed in earlier passes: these count as never read."""
         unread = self.context.unread(self, batch)
         if unread is None:
             return batch
@@ -267,7 +267,7 @@ class Source(operator.Operator):
         self.context.letters(self, block.failures, origin.of_rows(rows), block.failed_rows, stages, keys)
 
     def _keys(self, failed: pa.RecordBatch) -> dict[str, pa.Array]:
-        """The correlation key of records that fail; empty where it does not convert itself (decision 106)."""
+        """The correlation key of records that fail; empty where the key itself does not convert."""
         declared = {column.name: column for column in self.step.columns}
         found = {}
         for name in self.step.correlation_key:

@@ -37,7 +37,7 @@ class Total(Tables):
         self._numeric = numbers.arguments(self._step)
 
     def failures(self, columns: Mapping[str, pa.Array]) -> Sequence[engine.RowFailure]:
-        """Those whose arguments are no numbers, where numbers are wanted (decision 90)."""
+        """The records with an argument that is not a number, where a function takes only numbers."""
         return numbers.failures(self._step, self._numeric, columns)
 
     def refuse(self, columns: Mapping[str, Any]) -> None:
@@ -64,7 +64,7 @@ class Total(Tables):
         return self._grouping.merge(sorted(tables, key=lambda table: table.column(order.AT)[0].as_py()))
 
     def values(self, given: operator.Operator) -> Iterator[Given]:
-        """The result of each group; an error in it is an entry for the group (decision 70), and sets nothing."""
+        """The result of each group. One that fails is a single entry for the group, and sets nothing."""
         for table in self.told():
             yield from self._results(table, given)
 

@@ -55,7 +55,7 @@ class Membership:
         return tuple(dict.fromkeys((*self.sources, *self.shared)))
 
     def cut(self, fields: Container[str]) -> Membership | None:
-        """That of the larger groups by some of the fields; None where none is left (decision 106)."""
+        """The membership in the larger groups by some of the fields; None where no field is left."""
         left = [number for number, field in enumerate(self.fields) if field in fields]
         if not left:
             return None
@@ -104,7 +104,7 @@ class GroupPlan:
         standings: what each node's rows belong to.
         fields: the fields of all correlation keys, in the order of dead letters.
         columns: the columns of all sources, in the order of dead letters: a row that is no record shows its own.
-        policies: which failures reject a group at each output: `any`, `all` or `primary` (decision 37).
+        policies: which failures reject a group at each output: `any`, `all` or `primary`.
         limit: the most records that a group may have; 0 for any number.
         rows_meet: whether rows of aggregates that take nothing back come to where others depend on them.
     """

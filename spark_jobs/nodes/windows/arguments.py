@@ -35,7 +35,7 @@ class Evaluator:
         self._run = run
 
     def given(self, call: Call, rows: pa.RecordBatch) -> Given:
-        """What a call is given of each row; one that adds up is given numbers alone (decision 90)."""
+        """The arguments of a call, row by row; a call that adds up gets only numbers."""
         found = self._given(call, rows)
         return _numbers(call, found) if call.function in _ADDING and call.argument_type.is_dynamic else found
 

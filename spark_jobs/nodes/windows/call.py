@@ -17,7 +17,7 @@ _BY_KIND = ("sum", "cumulative_sum", "avg", "min", "max", "collect", "distinct")
 
 @dataclass(frozen=True)
 class Match:
-    """A column of a record and one of another source that have to be equal; nulls never are (decision 82)."""
+    """A column of a record and one of another source that have to be equal; nulls never are."""
 
     here: str
     here_type: types.Type

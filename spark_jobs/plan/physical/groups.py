@@ -1,4 +1,7 @@
-"""Which correlation groups the rows of each node belong to, as tasks need to know it (decisions 37, 105, 106)."""
+"""Which correlation groups the rows of each node belong to, as tasks need to know it.
+
+The rules are in `docs/semantics/correlation.md`.
+"""
 
 from __future__ import annotations
 
@@ -141,7 +144,7 @@ def _kinds(planned: PlannedNode, nodes: Mapping[str, PlannedNode]) -> dict[str, 
 
 
 def _cut(edges: Sequence[Input], above: Mapping[str, Standing], fields: tuple[str, ...]) -> Iterator[Membership]:
-    """The groups of some inputs by the fields that go on: what is cut off makes larger groups (decision 106)."""
+    """The groups of some inputs by the fields that go on; with fewer fields, groups are larger."""
     for edge in edges:
         for each in above[edge.node].memberships:
             if (left := each.cut(fields)) is not None:

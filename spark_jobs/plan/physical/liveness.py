@@ -31,7 +31,7 @@ def prune(
         nodes: the nodes in topological order.
         programs: their programs.
         declared: the names of the nodes in the order of the file: a failed conversion names the first of a source's
-            consumers (decision 108).
+            consumers.
     """
     number = {name: position for position, name in enumerate(declared)}
     asks = wanted(nodes)

@@ -1,7 +1,7 @@
 """How much a run may spill, by the sizes of its inputs: for `explain`, and for warnings before a run.
 
-A stage where records meet is taken to hold all that its sources hold. That is more than it will: the estimate ignores
-compression, columns that nobody reads and the memory limit.
+A stage where records meet is taken to hold all that its sources hold. This estimate is high: it ignores compression,
+columns that nobody reads, and the memory limit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which records say, by failing, what becomes of others: those that a node groups, joins, or looks around in.
 
 A record that failed counts as never read. What failed because of it may be good without it, so failures are settled in
-this order: first those that depend on no others (decision 105).
+order of dependence, beginning with those that depend on no others.
 """
 
 from __future__ import annotations

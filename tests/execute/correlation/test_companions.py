@@ -1,4 +1,4 @@
-"""The records of build sides that are refused with rows of aggregates, each once with each row (decision 106).
+"""Build records are refused with the failing rows of aggregates that they were joined to, once for each row.
 
 Several rows of aggregates may begin with one record, and some with none.
 """

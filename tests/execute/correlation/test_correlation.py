@@ -208,7 +208,7 @@ def test_a_failure_behind_a_merge_that_cut_the_key_takes_the_records_own_group_a
 
 
 def test_the_record_that_a_failed_result_names_has_no_other_entry(ran: Any) -> None:
-    """So the dead letters can be the next input: each record is there once (decisions 82 and 108)."""
+    """So the dead letters can be the next input: each record is there once."""
     summed = "      - {type: aggregate, name: c, input: s, config: {group_by: [ord], cxl: PROGRAM}}\n"
     summed = summed.replace("PROGRAM", "emit x = 1 / (max(line) - 90)")
     found = ran(HEAD + summed + output("o", "c") + output("p", "s"))

@@ -1,4 +1,4 @@
-"""A row of an aggregate that fails is in no output, whatever it is of and whoever asks (decision 105)."""
+"""A row of an aggregate that fails is in no output, whatever group it belongs to and on whatever branch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of which groups the row of an aggregate is for the sake of what was joined to its records (decision 106)."""
+"""A row of an aggregate belongs to the build group that its records were joined to, if they all agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failures that depend on the fewest others are settled first, whatever else fails (decision 105)."""
+"""Failures that depend on the fewest others are settled first, whatever else fails."""
 
 from __future__ import annotations
 

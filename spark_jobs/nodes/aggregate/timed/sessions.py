@@ -40,7 +40,7 @@ class Sessions:
     def found(cls, keys: Numbers, first: Numbers, last: Numbers, gap: int) -> Sessions:
         """The sessions of pieces, each with a number for its key, its first time and its last.
 
-        A pause as long as the gap does not end a session yet (spec/exec.md 8.2).
+        Only a pause longer than the gap ends a session.
         """
         by = _order(keys, first)
         keys, starts, ends = keys[by], first[by], last[by]

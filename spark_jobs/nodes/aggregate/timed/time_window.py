@@ -1,4 +1,4 @@
-"""What a `time_window` is when it runs: lengths in microseconds, as event times have them (spec/exec.md 8)."""
+"""A `time_window` as it runs: its lengths are in microseconds, like event times."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TimeWindow:
         size_us: how long a window is; of sessions the pause that ends one.
         slide_us: how far apart windows begin.
         lateness_us: how long a window stays open when the watermark has passed its end.
-        sources: from how many sources records come; all of them have to be seen before anything is late (decision 38).
+        sources: from how many sources records come; nothing is late before each of them has delivered a record.
     """
 
     kind: Kind

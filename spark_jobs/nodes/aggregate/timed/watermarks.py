@@ -1,10 +1,10 @@
 """Watermarks: how far each source has come before a record, over all tasks, without reading anything twice.
 
-A window is closed for a record when every source has passed its end before that record (decision 38). Which sources
-have passed it *within the task* is known when the record is taken (`Watch`). What came before the task's first record
-is not; but it is the same for all records of the task. So records of a window for which the same sources had passed it
-are late together or not at all: they are grouped together, and the number of that set of sources travels with their
-partial group, in the column `PASSED`. Each task tells the maxima of its sources, by the rank of its places, to all
+A window is closed for a record when every source has passed its end before that record. Which sources have passed it
+*within the task* is known when the record is taken (`Watch`). What came before the task's first record is not known,
+but it is the same for all records of the task. So records of a window for which the same sources had passed it are late
+together or not at all: they are grouped together, and the number of that set of sources travels with their partial
+group, in the column `PASSED`. Each task tells the maxima of its sources, by the rank of its places, to all
 partitions where its groups go. There they are known before any group comes, and the groups come in the order of their
 ranks (`Heard`).
 """

@@ -37,7 +37,7 @@ _SAMPLE, _SAMPLES = 32, 16_384
 
 
 def _stage(step: AggregateStep) -> str:
-    """The stage of late records (spec/exec.md 5.5)."""
+    """The stage of late records."""
     return f"time_window:{step.name}"
 
 
@@ -56,7 +56,7 @@ class Partial(partial.Partial):
         self._suspected = 0
 
     def timed(self, batch: batches.Batch) -> tuple[batches.Batch, Numbers]:
-        """The records that have an event time, and their times in microseconds (decision 71)."""
+        """The records that have an event time, and their times in microseconds; others are skipped and counted."""
         if EVENT_TIME not in batch.data.schema.names:
             self.drop(filtered=batch.count)
             return batch.slice(0, 0), np.empty(0, dtype=np.int64)

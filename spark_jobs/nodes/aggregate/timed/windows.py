@@ -60,7 +60,7 @@ def closes(window: TimeWindow, numbers: Numbers) -> Numbers:
 
 
 def late(node: str, rows: Numbers, starts: Numbers, ends: Numbers) -> failures.Failures:
-    """Records that came when their windows were closed; the bounds are told in nanoseconds (spec/exec.md 8.4)."""
+    """Records that came after their windows had closed; the detail gives the bounds in nanoseconds."""
     details = pc.binary_join_element_wise(
         f"time-window {node}: record at event-time inside window [", _nanoseconds(starts), ", ", _nanoseconds(ends),
         ") (nanos) which had already closed", "",

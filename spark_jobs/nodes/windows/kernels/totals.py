@@ -1,4 +1,4 @@
-"""`sum`, `cumulative_sum` and `avg`: running totals, exact until they are rounded once (decisions 69, 82)."""
+"""`sum`, `cumulative_sum` and `avg`: running totals, exact until they are rounded once."""
 
 from __future__ import annotations
 

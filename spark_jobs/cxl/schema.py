@@ -66,7 +66,7 @@ class Schema:
         return self._by_name.get(name)
 
     def with_columns(self, *columns: Column) -> Schema:
-        """These columns laid over: a known name is replaced in place, a new one is appended (decision 25)."""
+        """These columns laid over: a known name is replaced in place, a new one is appended."""
         merged = dict(self._by_name)
         for column in columns:
             merged[column.name] = column

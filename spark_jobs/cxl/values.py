@@ -60,7 +60,7 @@ def float_text(number: float) -> str:
 
 
 def json_float_text(number: float) -> str:
-    """A float as JSON writes it (spec/formats.md 4.2): `21.0`, `0.00001`, `1e+16`; NaN and infinities are `null`."""
+    """A float as JSON writes it: `21.0`, `0.00001`, `1e+16`; NaN and infinities are `null`."""
     text = repr(number)
     if "e-" in text:
         digits, exponent = text.split("e-")

@@ -1,8 +1,8 @@
-"""Text columns to the declared types of a source, by the rules of sources (spec/formats.md 2; decisions 26, 47 and 57).
+"""Converts text columns to the declared types of a source.
 
-The usual spelling of a whole column is converted by one Arrow cast. Where the cast refuses, only the rows whose
-spelling is not the usual one are looked at, each distinct text once, by the exact rule of `text_to`. There is no
-trimming anywhere. Null stays null.
+One Arrow cast converts a whole column in the usual spelling. Where the cast refuses, only the rows with another
+spelling are looked at, each distinct text once, by the exact rule of `text_to`. Nothing is trimmed anywhere, and null
+stays null.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def text_to(text: str, kind: Kind, date_formats: tuple[str, ...] = ()) -> Any:
     return _RULES[kind](text, date_formats)
 
 
-# ---- values of envelope sections (decision 56) ----------------------------------------------------
+# ---- values of envelope sections: one that does not convert ends the run ---------------------------
 
 
 class UnfitSection(Exception):

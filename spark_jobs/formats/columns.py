@@ -1,9 +1,9 @@
 """Matches the columns of each file of a source with the declared ones, before any record is read.
 
-The tracker reads each file's head, in the order of the files, and gives one `FilePlan` per file (decisions 25, 27 and
-54; the book's scan schema chapter): declared columns by header name, exact name first, then without regard to letter
-case; missing ones null; extra ones widened in first-seen order over the files, dropped, or rejected. Files of zero
-bytes are skipped, and never fix a schema.
+The tracker reads the head of each file, in the order of the files, and gives one `FilePlan` per file. A declared column
+takes the field with exactly its name, else one that differs in letter case only. Missing columns are null; undeclared
+ones are carried in first-seen order over the files, dropped, or rejected. Files of zero bytes are skipped, and never
+fix a schema. The rules are in `docs/semantics/files.md`, "Matching columns".
 """
 
 from __future__ import annotations

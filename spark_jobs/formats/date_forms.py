@@ -1,7 +1,7 @@
-"""Dates and date-times as sources may spell them (spec/formats.md 2; decisions 26, 57 and 78).
+"""Dates and date-times as sources may spell them.
 
-ISO first, then the formats that the pipeline lists under `date_formats`, then the other built-in forms. What a format
-means is what it means in CXL (`cxl/dates/strftime.py`), and it must take up the whole text.
+ISO first, then the formats that the pipeline lists under `date_formats`, then the other built-in forms. A format means
+the same as in CXL (`cxl/dates/strftime.py`), and it must take up the whole text.
 """
 
 from __future__ import annotations

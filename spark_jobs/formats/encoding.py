@@ -1,4 +1,4 @@
-"""Other encodings than UTF-8 (decision 55): streams into UTF-8 for readers, records into an encoding for writers."""
+"""Encodings other than UTF-8: streams become UTF-8 for readers, and writers encode records."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Encoding:
         return text.encode(self._body)
 
     def encode_column(self, lines: pa.StringArray, *, ends: bool = False) -> format.Encoded:
-        """The bytes of records, one text each; records with an unwritable character fail (decision 55)."""
+        """The bytes of records, one text each; a record with a character that the encoding lacks fails."""
         if self._is_utf8:
             return format.Encoded(cell_text.view(lines), len(lines), ends=cell_text.ends(lines) if ends else None)
         if ends:

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from spark_jobs.formats.rules.declared import Rules
     from spark_jobs.formats.typed.passing import Test
 
-#: Undeclared columns travel under this prefix, so that CXL's bare names and emits never meet them (decision 25).
+#: Undeclared columns travel under this prefix, so that CXL's bare names and emits never meet them.
 WIDENED = "$widened."
 
 #: How much input makes a block: kernels work in the cache, and a task holds little.
 BLOCK_BYTES = 4 << 20
 #: A longer record is malformed; its line end does not count.
 MOST_RECORD_BYTES = 64 << 20
-#: How much of a malformed record's text is kept for its dead-letter entry, in characters (decision 28).
+#: How much of the text of a malformed record its dead letter keeps, in characters.
 RAW_TEXT_LIMIT = 1000
 
 
@@ -62,7 +62,7 @@ class ArrayPath:
 class SourceColumn:
     """A column that a source declares.
 
-    `required` turns absence into an error of the record (decision 26); `format` is a form of its dates and date-times,
+    `required` turns absence into an error of the record; `format` is a form of its dates and date-times,
     which goes before those of the pipeline; `zone` is the zone whose local time they are, where a text has an offset
     (`cxl/dates/zones.py`); `alias` is its name in the files, where that is another (decision 88);
     `rules` are what a format schema asks of its values.
@@ -355,7 +355,7 @@ class Format:
     Args:
         name: the word under `type:`, and the name of its package.
         title: what messages call it.
-        chapter: its chapter in spec/formats.md, which is its place in lists.
+        chapter: its place in lists of formats.
         read_options: the options of a source.
         write_options: the options of an output.
         values_are_text: whether undeclared values are texts, and no numbers or objects.

@@ -1,4 +1,4 @@
-"""Files that have none, or not all, of the columns that their source declares (decision 86): what to say of them."""
+"""Messages about files that have none, or not all, of the columns that their source declares."""
 
 from __future__ import annotations
 

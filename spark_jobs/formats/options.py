@@ -128,7 +128,7 @@ _NOT_FOR_FILES = frozenset({"idna", "punycode", "undefined", "unicode-escape", "
 
 
 def encoding_problem(encoding: str) -> str | None:
-    """Why an encoding cannot be used, or None when it can (decision 55)."""
+    """Why an encoding cannot be used, or None when it can; encodings go by Python's names."""
     try:
         info = codecs.lookup(encoding)
     except (LookupError, ValueError):

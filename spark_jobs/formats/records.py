@@ -222,7 +222,7 @@ def spread(array: pa.StringArray, places: np.ndarray, count: int) -> pa.StringAr
 
 
 def malformed(detail: str, raw: str | bytes) -> Failure:
-    """The failure of a record whose structure is broken, with the beginning of its text (decision 28)."""
+    """The failure of a record whose structure is broken, with the beginning of its text."""
     head = raw[: format.RAW_TEXT_LIMIT * 4]
     text = head if isinstance(head, str) else head.decode("utf-8", "replace")
     return Failure(_malformed(detail), Category.MALFORMED, text[: format.RAW_TEXT_LIMIT].rstrip("\r\n"))

@@ -47,7 +47,7 @@ class Flow:
 
     Args:
         schema: the columns, engine columns (`$ck.*`, `$widened`, `$meta.*`) where an output that writes them puts them.
-        emitted: the names that an output with `include_unmapped: false` keeps; None for all (spec/formats.md 11.2).
+        emitted: the names that an output with `include_unmapped: false` keeps; None for all.
         sources: the sources that records of this port come from.
         documents: envelope sections: section to field to type.
         joined: the nearest merge or combine above, after which bare `$source` variables are ambiguous (E172).
@@ -299,7 +299,7 @@ def passes_through(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
 
 
 def emitted_schema(base: Schema, program: typed.Program, origin: str) -> Schema:
-    """A row after a program: emits laid over it, metadata behind it (decision 25)."""
+    """The columns after a program: emits replace or follow those of the input, and metadata comes last."""
     emits = [Column(name, kind, origin) for name, kind in program.emits]
     metas = [Column(columns.META.of(key), kind, origin) for key, kind in program.metas]
     return base.with_columns(*emits, *metas)

@@ -154,7 +154,7 @@ _Digits = Annotated[int, *model.bounds(0, limits.NUMBER_DIGITS)]
 
 
 class LayoutField(Config):
-    """A field of a format schema (spec/formats.md 6.1)."""
+    """A field of a format schema."""
 
     name: Name
     type: Text | None = None
@@ -223,7 +223,7 @@ def _named(templates: Any) -> Any:
 
 
 class Layout(Config):
-    """A format schema: the fields of a fixed-width record by position (spec/formats.md 6.1)."""
+    """A format schema: the fields of a fixed-width record by position."""
 
     version: Text | None = None
     format: Text | None = None

@@ -1,4 +1,4 @@
-"""Paths of a pipeline: what they may be and resolve against, and tokens in output paths (spec/formats.md 11.6)."""
+"""Paths of a pipeline: what they may be, which folder they start from, and the tokens of output paths."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Kind(Enum):
 def security_problem(
     path: str, base_dir: Path, *, allow_absolute: bool, folder: Path | None = None, kind: Kind = Kind.LITERAL
 ) -> tuple[str, str] | None:
-    """Why a path is refused, with help, or None when it is fine: nothing leads out of the base folder.
+    """Why a path is refused, with help, or None when it is fine: no path has `..` or leaves the base folder.
 
     Args:
         path: the path as it is written.

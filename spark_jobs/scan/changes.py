@@ -1,9 +1,9 @@
-"""Inputs that change while a run reads them (decision 97).
+"""Inputs that change while a run reads them.
 
-A run looks at its files once, at its beginning. What it reads later must be those: another inode, fewer bytes, or as
-many with another time of change end it, be it the bytes' time or the inode's, which no program can set back. Bytes that
-were appended are left out. A file that was overwritten by a longer one looks as if it had grown; its beginning and its
-former end tell.
+A run looks at its files once, when it begins, and must find the same files later. Another inode, fewer bytes, or as
+many bytes with another time of change end it; the time counts for the bytes and for the inode, which no program can set
+back. Bytes that were appended are left out. A file that was overwritten by a longer one looks as if it had grown: its
+beginning and its former end give it away.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class FormatError(Exception):
-    """A file that cannot be read or written at all: exit 4, whatever the error strategy (decisions 28 and 48).
+    """A file that cannot be read or written at all: exit 4, whatever the error strategy.
 
     Args:
         message: what is wrong, without the path.

@@ -1,8 +1,8 @@
 """Which files a source reads: path, glob, regex or list, then filters, order and choice.
 
-The facts are those of spec/formats.md 1.3 with decisions 48 and 79. Everything is a function of the settings
-and of the file system as it is: nothing is opened. Relative patterns start at the base folder; files are named
-relative to it, as the pipeline's author wrote them.
+The result is a function of the settings and of the file system as it is: nothing is opened. Relative patterns start at
+the base folder; files are named relative to it, as the author of the pipeline wrote them. A named file must exist; a
+pattern without a match does what `on_no_match` says.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def _candidates(source: str, settings: Matching, base: Path) -> Iterator[_Candid
 
 
 def _literal(source: str, path: str, base: Path) -> _Candidate:
-    """A file that must be there, whatever `on_no_match` says (decision 79)."""
+    """A file that must be there, whatever `on_no_match` says."""
     where = base / path
     try:
         status = where.stat()

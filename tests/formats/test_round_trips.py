@@ -184,7 +184,7 @@ def kept(table: Table, encoding: str) -> list[tuple[Any, ...]]:
 
 
 def without_null_texts(table: Table, records: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Records as text formats have them: what is empty is the empty text where a text is declared (decision 26)."""
+    """Records as text formats have them: an empty cell is the empty text under `string`, and null elsewhere."""
     empty = ["" if column.type == types.STRING else None for column in table.schema.columns]
     return [
         tuple(nothing if value is None else value for value, nothing in zip(record, empty, strict=True))

@@ -208,7 +208,7 @@ class Model(Places):
         return found
 
     def _encodable(self, node: Node, given: list[Row]) -> Iterator[Row]:
-        """The rows that an output can write: those of characters that its encoding has (decision 79)."""
+        """The rows that an output can write: those whose characters its encoding has."""
         step = self.plan.outputs[node.planned.name]
         for row in given:
             try:
@@ -251,7 +251,7 @@ class Model(Places):
         return int((moment - _EPOCH).total_seconds() - int(mark.get("delay", "0s").removesuffix("s"))) * 1_000_000
 
     def _broken(self, found: Evaluation) -> None:
-        """Records with a value that does not convert fail at the first reader of their source (decision 26)."""
+        """Records with a value that does not convert fail at the first node downstream of their source."""
         for record in self.inputs.broken - self.retracted:
             readers = [planned for planned in self.plan.nodes if any(e.node == record[0] for e in planned.inputs)]
             first = min(readers, key=lambda planned: self.order.get(planned.name.partition("/")[0], 0))

@@ -28,7 +28,7 @@ class Qualifier:
 
 @dataclass(frozen=True)
 class Dotted:
-    """The beginning of declared names: `m`, where `m.a` is a column (decision 96).
+    """The first part of declared dotted names: `m`, where `m.a` is a column and is read as `m.a`.
 
     `qualifier` is the input that has them, in a combine; `whole` reads what the beginning is by itself, if it is
     anything.
@@ -191,7 +191,7 @@ def _undeclared(session: Session, full: str, place: Place) -> typed.Expression:
 
 
 def _undeclared_step(session: Session, base: Dotted, name: str, place: Place) -> Dotted:
-    """A step into an undeclared object: a column of its own where objects are columns by their leaves (decision 47)."""
+    """A step into an undeclared object: a column of its own where the leaves of undeclared objects are columns."""
     path = f"{base.path}.{name}"
 
     def read() -> typed.Expression:

@@ -1,7 +1,7 @@
-"""Cutting an output into numbered files (decisions 31, 54 and 56; spec/formats.md 12).
+"""Cuts an output into numbered files (`docs/semantics/outputs.md`, "Several files for one output").
 
-What is cut are the parts of an output, by their indexes: a chunk is a list of stretches of parts, and no record is
-looked at again. The indexes are read a block at a time.
+The parts of an output are cut by their indexes: a chunk is a list of stretches of parts, and no record is looked at
+again. The indexes are read a block at a time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.delivery.destination import Depot, Destination
 
 _SEQUENCE = re.compile(r"\{seq(?::(0\d{1,2}))?\}")
-#: Files without a name or extension of their own (spec/formats.md 12).
+#: The stem and the extension of files that have none of their own.
 _STEM, _EXTENSION = "output", "dat"
 _UNLIMITED = 1 << 62
 _MOST_WARNINGS = 20

@@ -222,7 +222,7 @@ class _Assembly:
         return Content((first, *rest), b"", self._writer.separator, self._writer.end, uses_up=not rest)
 
     def _chunks(self, spark: SparkSession, path: Path, parts: Sequence[Piece], split: Chunking) -> None:
-        """Numbered files; those of an earlier run that are not written again go (decision 54)."""
+        """Numbered files. Those of an earlier run that are not written again are removed: all files are of one run."""
         writer, step = self._writer, self.target.step
         later = writer.start if split.repeat_header else writer.continued
         around = (0, 0) if self._is_converted else (len(writer.start), len(later))
@@ -259,7 +259,7 @@ class _Assembly:
             self.draft.remove(folder / name)
 
     def _sidecar(self, path: Path, count: int, size: int) -> None:
-        """`<file>.meta.json` beside an output: the facts of the run that wrote it (spec/formats.md 11.8)."""
+        """`<file>.meta.json` beside an output: the facts of the run that wrote it."""
         plan, identity, now = self.material.plan, self.material.identity, datetime.now(UTC)
         facts = {
             "pipeline_path": str(plan.path),

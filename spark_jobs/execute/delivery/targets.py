@@ -82,7 +82,7 @@ def _standing(there: Destination, paths: Iterable[Path]) -> list[Path]:
 
 
 def sidecar(path: Path) -> Path:
-    """The file of facts beside a file (spec/formats.md 11.8)."""
+    """The `write_meta` file beside a file."""
     return Path(f"{path}{SIDECAR}")
 
 
@@ -155,7 +155,7 @@ def resolve(
 
 
 def _files(step: OutputStep, found: Inputs | None) -> Iterable[tuple[str | None, dict[str, str]]]:
-    """The input files that an output has a file for, each with the tokens that stand for it (spec/formats.md 11.6)."""
+    """The input files for each of which an output has a file, with the values of their path tokens."""
     if step.by_file is None:
         return [(None, {})]
     if found is None:
@@ -173,7 +173,7 @@ def _files(step: OutputStep, found: Inputs | None) -> Iterable[tuple[str | None,
 
 
 def free(there: Destination, path: Path, step: OutputStep, taken: set[str]) -> Path:
-    """The path, or the first free one with `-1`, `-2`, … before the extension (spec/formats.md 11.7)."""
+    """The path, or the first free one with `-1`, `-2`, … before the extension."""
     candidate, number = path, 0
     stem, ending = chunks.stem_and_ending(path)
     while _is_taken(there, candidate, step) or str(candidate) in taken:
@@ -247,9 +247,9 @@ def check(targets: Targets, options: RunOptions) -> None:
 
 
 def refuse_existing(targets: Targets, options: RunOptions) -> None:
-    """Stop when something is in the way that nobody agreed to replace (decisions 31, 54 and 79).
+    """Stop when something is in the way that nobody agreed to replace: `--force` and `if_exists` are consent.
 
-    Asked again before publishing: another run may have published meanwhile.
+    This is asked again before publishing, because another run may have published meanwhile.
     """
     for target in targets.outputs:
         if target.step.parts:

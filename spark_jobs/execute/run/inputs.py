@@ -187,7 +187,7 @@ def still_there(plan: plans.Plan, found: Inputs) -> list[str]:
     """Look at all files once more, when all was read; gives warnings of those that have grown.
 
     Raises:
-        RunFailed: a file is not what was read any more (decision 97).
+        RunFailed: a file has changed since it was read.
     """
     warnings: dict[str, None] = {}
     for name, scan in found.scans.items():
@@ -297,7 +297,7 @@ def asked_for(plan: plans.Plan) -> frozenset[str]:
 
 
 def widened(plan: plans.Plan, inputs: Inputs) -> dict[str, tuple[str, ...]]:
-    """The undeclared columns that records carry at each node, in first-seen order (decision 25)."""
+    """The undeclared columns that records carry at each node, in first-seen order."""
     found: dict[str, tuple[str, ...]] = {}
     for planned in plan.nodes:
         if not planned.inputs:

@@ -297,7 +297,7 @@ def _nodes(run: Facts) -> dict[str, dict[str, Any]]:
 
 
 def _hand_on(source: Counters, first: plans.PlannedNode, name: str, found: Mapping[str, Counters]) -> None:
-    """Records with a value that does not convert die where their dead letters say, one node further (decision 26)."""
+    """Count records with values that do not convert at the first node downstream, which their dead letters name."""
     if first.name == name:
         return
     source.dead -= source.refused

@@ -1,1 +1,1 @@
-"""CSV: records on lines, fields between delimiters, line ends inside quotes (spec/formats.md 3)."""
+"""CSV: records on lines, fields between delimiters, line ends inside quotes."""

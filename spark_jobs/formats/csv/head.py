@@ -65,7 +65,7 @@ class _Record:
 def read(file: InputFile, options: CsvRead, declared: Sequence[str]) -> Head | None:
     """The names of a file's fields, or None when the file has no record at all.
 
-    A file without header has the declared names in their order; further fields are called `col_<index>` (decision 92).
+    A file without a header has the declared names in their order; further fields are called `col_<index>`.
 
     Raises:
         FormatError: the file cannot be read, or its header is no text, has no end, or names a column twice (E217).

@@ -1,9 +1,8 @@
 """CSV bytes to blocks of typed records.
 
 A stretch of a file that begins and ends at record borders is cut into blocks of a few megabytes, each parsed by Arrow
-as text columns and converted by `coerce`. What Arrow refuses is sorted out per block: records with another number of
-fields, with bytes that are no UTF-8, and a quote that is never closed are malformed records (decisions 28 and 58) and
-keep their place.
+as text columns and converted by `coerce`. Records that Arrow refuses are sorted out per block: a record with another
+number of fields, with bytes that are not UTF-8, or with a quote that is never closed is malformed and keeps its place.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ class CsvParser:
         return list(self._blocks(data, Stretch()))
 
     def _broken_record(self, data: bytes, problem: str, stretch: Stretch) -> Block:
-        """The block of a record without end (decision 58)."""
+        """The block of a record without an end, which is malformed."""
         first = stretch.records
         stretch.records += 1
         failing = failures.of([RowFailure(first, records.malformed(problem, data))])
@@ -256,7 +255,7 @@ def _without_mark_to_drop(data: bytes) -> bytes:
 
 
 def _shown(raw: pa.StringArray, mark: str | None) -> pa.StringArray:
-    """The beginnings of malformed records, as dead letters have them (decision 28)."""
+    """The beginnings of malformed records, as dead letters have them."""
     if mark is not None:
         raw = pc.replace_substring(raw, mark, _REPLACEMENT)
     return pc.utf8_rtrim(pc.utf8_slice_codeunits(raw, 0, format.RAW_TEXT_LIMIT), "\r\n")

@@ -1,9 +1,9 @@
 """Where CSV records begin and end, without parsing them.
 
 A line end ends a record unless it stands inside quotes. A quote opens a quoted field only at the field's start;
-inside, a doubled quote is a literal one; any other quote is a character like the others (spec/formats.md 3.1). What
-matters is therefore the list of places where "inside quotes" turns on or off: the *toggles*. In regular files every
-quote is a toggle, which is checked at memory speed; in others (`5" pipe`) the quotes are walked one by one.
+inside, a doubled quote is a literal one; any other quote is a character like the others. So the list of
+places where "inside quotes" turns on or off is all that matters: the *toggles*. In regular files every quote is a
+toggle, which is checked at memory speed; in others (`5" pipe`) the quotes are walked one by one.
 """
 
 from __future__ import annotations

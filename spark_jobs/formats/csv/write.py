@@ -1,7 +1,8 @@
-"""Batches to CSV bytes (spec/formats.md 3.2; decisions 23, 55 and 79).
+"""Batches to CSV bytes.
 
-The text columns are joined by one Arrow kernel whose result's data buffer is the file's bytes. A column is looked at
-for quoting only when a character that needs quotes occurs in it at all.
+One Arrow kernel joins the text columns, and the data buffer of its result is the bytes of the file. A column is looked
+at for quoting only if a character that needs quotes occurs in it at all. A record with a map, or with a character that
+the encoding lacks, fails at this output alone.
 """
 
 from __future__ import annotations

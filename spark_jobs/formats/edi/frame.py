@@ -183,7 +183,7 @@ class InterchangeFrame(ABC):
         return self.separator.join(self.safe(_texts(elements)).to_pylist()) + self.end_of_segment
 
     def empty(self) -> bytes:
-        """A file without records (decision 56); without bytes where only records would bring the header."""
+        """A file without records: an interchange without messages, or no bytes if records would bring the header."""
         if self.options.interchange is None:
             return b""
         elements = self.options.interchange

@@ -1,1 +1,1 @@
-"""JSON: an object a line, the elements of an array, or an array inside a document (spec/formats.md 4)."""
+"""JSON: an object a line, the elements of an array, or an array inside a document."""

@@ -1,6 +1,6 @@
-"""JSON objects to typed records, one by one: the meaning of a source's JSON (spec/formats.md 4.1, decisions 26 and 47).
+"""JSON objects to typed records, one by one: this defines what the JSON of a source means (`docs/semantics/json.md`).
 
-The quick way of `quick.py` gives the same for the records that it takes, and leaves all others to this one.
+`quick.py` gives the same results for the records that it takes, and leaves all others to this module.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""JSON objects as records: declared columns, undeclared leaves, arrays to explode or join (decisions 27, 29 and 47)."""
+"""JSON objects as records: declared columns, undeclared leaves, arrays to explode or join.
+
+A column declared under an object's name takes the whole object, one with a dotted name the member that it leads to;
+other objects are undeclared columns by their leaves.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +99,7 @@ class Undeclared:
     def leaves(self, record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         """Names and values. Objects are taken apart, and empty ones have no leaf; arrays stay whole.
 
-        A null where an object with a declared leaf could stand is no leaf either (decision 93).
+        A null where an object with a declared leaf could stand is not a leaf either.
         """
         return self._leaves(record, "", 0)
 

@@ -89,7 +89,7 @@ class Noticing:
     def _whole(self, kinds: Mapping[Path, pa.DataType]) -> pa.Schema | None:
         """The schema with all members that are known; None where it does not tell everything.
 
-        A null in the place of an object is a leaf of its own, unless declared columns are in it (decision 93).
+        A null in the place of an object is a leaf of its own, unless the object would hold declared columns.
         """
         above = {path[:at] for path in kinds for at in range(1, len(path))}
         more = {

@@ -1,8 +1,8 @@
 """JSON bytes to blocks of typed records: one object a line, one array, or an array inside a document.
 
-The facts are those of spec/formats.md 4.1. Lines can be split and cut like CSV, for no JSON text has a line end inside;
-a line that is no object is a malformed record (decision 58). An array is read element by element and need not fit into
-memory; a broken one is an error of the file (decision 28). A document with a `record_path` is read whole.
+Lines can be split and cut like CSV, because no JSON text has a line end inside; a line that is not an object is a
+malformed record. An array is read element by element and need not fit into memory; a broken one is an error of the
+file, which ends the run. A document with a `record_path` is read whole.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sections of JSON documents, which JSON pointers lead to (RFC 6901; spec/formats.md 9)."""
+"""The sections of JSON documents, which JSON pointers (RFC 6901) lead to."""
 
 from __future__ import annotations
 

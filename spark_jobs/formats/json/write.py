@@ -1,8 +1,8 @@
-"""Batches to JSON bytes, as one array or one object a line (spec/formats.md 4.2; decisions 45, 46 and 55).
+"""Batches to JSON bytes: one array, or one object a line, each with a line end.
 
-Like CSV, records are texts joined by one Arrow kernel: keys are constants between the value columns. A column with
-nulls, whose key is left out where the value is null, first becomes a column of `,"key":value` pieces; the join skips
-the null ones.
+Like CSV, records are texts joined by one Arrow kernel: keys are constants between the value columns. Unless
+`preserve_nulls` is set, the key of a null is left out: a column with nulls first becomes a column of `,"key":value`
+pieces, and the join skips the null ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Columns that have types of their own to the declared types of a source, by columns.
+"""Converts typed columns to the declared types of a source, a column at a time.
 
-What is of the declared type is taken as it is, numbers and bools as decision 47 has it for JSON, and everything else by
-its text, as text cells are (spec/formats.md 2).
+Values of the declared type are taken as they are, numbers and bools convert among each other as in JSON, and everything
+else converts by its text, as text cells do (`docs/semantics/parquet_avro.md`, "Typed values under declared types").
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class X12Frame(InterchangeFrame):
         return header + self.segment("GS", *group)
 
     def trailer(self, elements: Sequence[str], messages: int) -> str:
-        """`GE` and `IEA`; around nothing the latter alone (decision 79)."""
+        """`GE` and `IEA`; `IEA` alone if there are no messages."""
         control = elements[_CONTROL - 1] if len(elements) >= _CONTROL else ""
         if not messages:
             return self.segment("IEA", "0", control)

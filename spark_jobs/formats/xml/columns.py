@@ -241,7 +241,7 @@ def _values(found: Values, count: int) -> pa.StringArray:
 
 
 def _wholes(column: SourceColumn, rows: Sequence[int], found: list[Any], count: int) -> pa.StringArray:
-    """A column of arrays, maps or anything. An array may have one value (decision 79); what is no map is its text."""
+    """A column of arrays, maps or anything. One element is an array of one; a value that is not a map is its text."""
     places, starts = _grouped(rows)
     ends = np.append(starts, len(found))[1:]
     lists = [found[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]

@@ -254,7 +254,7 @@ class _Looked:
 
 
 def _tell(looked: Sequence[_Looked], declared: Sequence[str], tracker: ColumnTracker) -> None:
-    """Note which files surely lack declared columns, and warn of those that no file has (decision 86)."""
+    """Note which files surely lack declared columns, and warn of those that no file has."""
     known = [one for one in looked if one.is_whole and one.names]
     for one in known:
         tracker.note_missing(name for name in declared if name not in one.names)

@@ -210,7 +210,7 @@ class _Lines:
     Args:
         texts: the columns.
         rows: how many records there are.
-        preserve_nulls: whether what is null is an empty element; else it is left out (decision 45).
+        preserve_nulls: whether a null is an empty element; otherwise it is left out.
     """
 
     def __init__(self, texts: list[_Texts], rows: int, *, preserve_nulls: bool) -> None:

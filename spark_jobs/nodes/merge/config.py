@@ -39,7 +39,7 @@ class MergeConfig(NodeConfig):
 
 
 def bind(config: MergeConfig, scope: BindScope) -> Bound | None:
-    """The step of a merge: the first input gives names and order, the others must have the same names (decision 52)."""
+    """The step of a merge: the first input gives names and order, the others must have the same names."""
     first, *others = scope.feeds
     names = [column.name for column in first.flow.schema.user_columns]
     fits = True

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Merge(operator.Operator):
-    """Inputs are matched by column name; the first input gives the order (decision 52)."""
+    """Inputs are matched by column name; the first input gives the order."""
 
     step: MergeStep
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MergeStep(node.Step):
-    """A merge, bound. `columns` are the first input's names: the others are matched by name (decision 52).
+    """A merge, bound. `columns` are the first input's names: the others are matched by name.
 
     `conversions` are, for each input, the columns that have another type there than in the result, with both types;
     metadata that an input lacks is a null there. `shared` are engine columns that go on because all inputs have them.

@@ -69,7 +69,7 @@ def _metadata(value: Any) -> Any:
 
 
 class OutputConfig(NodeConfig):
-    """`config:` of an output (spec/formats.md 11.1)."""
+    """`config:` of an output."""
 
     name: Name | None = None
     type: choice(formats.FormatName)  # type: ignore[valid-type]
@@ -310,7 +310,7 @@ def _unused(config: OutputConfig, scope: BindScope, flow: Flow) -> tuple[str, ..
 
 
 def _columns(config: OutputConfig, scope: BindScope, flow: Flow) -> tuple[OutputColumn, ...]:
-    """What is written, in order (decision 25, spec/formats.md 11.2): `mapping` has the last word about names."""
+    """The columns to write, in order; a name that `mapping` gives outranks the column that is called so."""
     kept = _kept(config, flow)
     there = {column.name for column in kept}
     given = {name: source for name, source in config.mapping.items() if source in there}

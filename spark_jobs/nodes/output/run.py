@@ -63,7 +63,7 @@ class Output(operator.Operator):
         self.writer = writer(self.step, self.widened, self.widened_type)
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Encode a batch; records that cannot be written are dead letters of this output alone (decision 79)."""
+        """Encode a batch; records that cannot be written are dead letters of this output alone."""
         for file, piece in self._by_file(self._accepted(self.wanted(self.take(batch)))):
             self.write(piece, file)
 

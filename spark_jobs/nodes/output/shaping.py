@@ -83,7 +83,7 @@ def _converted(array: pa.Array, texts: pa.StringArray, read: Type, static: Type)
     if {read.kind, static.kind} == set(_DATES):
         target = pa.date32() if static.kind is Kind.DATE else pa.timestamp("us")
         return pc.cast(array, target, safe=False), coerce.NO_ROWS
-    # An empty text is nothing, as an empty cell is where it is read (decision 26).
+    # Empty text becomes null, as an empty cell does when it is read.
     given: pa.StringArray = pc.replace_with_mask(texts, pc.equal(texts, ""), pa.scalar(None, pa.string()))
     done = coerce.convert(given, static)
     return done.array, done.failed

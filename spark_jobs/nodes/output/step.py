@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class IfExists(StrEnum):
-    """What happens when the output file is there already (decision 54); ERROR yields to `--force`."""
+    """What happens when the output file exists already; ERROR yields to `--force`."""
 
     ERROR = "error"
     OVERWRITE = "overwrite"
@@ -76,7 +76,7 @@ class OutputStep(node.Step):
     Args:
         path: the path template, relative to the base directory, with the tokens filled in that are known at plan time.
         format: `csv`, `json`, …; `options` is that format's write options.
-        columns: what is written, projected, excluded and renamed (decision 25); undeclared columns come after.
+        columns: the columns to write, after `include_unmapped`, `exclude` and `mapping`; undeclared columns follow.
         widened: whether undeclared columns are written; `exclude` and `mapping` (output name to source name) apply to
             them too.
     """
@@ -96,13 +96,13 @@ class OutputStep(node.Step):
     split: Chunking | None = None
     #: Whether `path` is a folder that gets what tasks write as files of their own.
     parts: bool = False
-    #: The source each of whose files has an output file of its own (spec/formats.md 11.6).
+    #: The source whose files each have an output file of their own.
     by_file: str | None = None
     write_meta: bool = False
     label: str | None = None
     #: CSV: whether the header row is written.
     include_header: bool = True
-    #: Whether nulls are written as the format's own null (decision 45).
+    #: Whether nulls are written in formats that would leave them out: `null` in JSON, an empty element in XML.
     preserve_nulls: bool = False
     #: The format schema of fixed-width files, as plain nested tuples; None elsewhere.
     layout: Any = None

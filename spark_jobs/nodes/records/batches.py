@@ -122,7 +122,7 @@ class GroupOrigin:
 
 
 def overlay(data: pa.RecordBatch, laid: dict[str, pa.Array]) -> pa.RecordBatch:
-    """The batch with these columns laid over: known names in place, new ones behind (decision 25)."""
+    """The batch with these columns laid over: known names keep their place, and new ones follow."""
     if not laid:
         return data
     merged = dict(zip(data.schema.names, data.columns, strict=True))

@@ -14,8 +14,8 @@ class Counters:
     filtered: int = 0
     duplicates: int = 0
     dead: int = 0
-    #: Those of the dead that left a source with a value that does not convert: the stage of their dead letters is the
-    #: first node downstream (decision 26), and so is the node that shows them.
+    #: Dead records of a source with a value that does not convert. They fail at the first node downstream: it is the
+    #: stage of their dead letters, and its counters show them.
     refused: int = 0
     #: Records that exist only from here on: children of `emit each`, copies of an inclusive route, matches, groups.
     made: int = 0

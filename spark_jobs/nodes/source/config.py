@@ -287,7 +287,7 @@ def _origins(config: SourceConfig, declared: Declared, scope: BindScope) -> Iter
 
 
 def _row_type(declared: types.Type) -> types.Type:
-    """Cells may be empty: every column but a string is null then (decision 26), and a missing string is null too."""
+    """An empty cell is null except under `string`, and a string may be missing: so every column may be null."""
     return declared.or_null()
 
 

@@ -1,4 +1,4 @@
-"""Sources as users write them (spec/formats.md 1.2)."""
+"""Sources as users write them."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ SourceColumns = Annotated[
 
 
 class SourceConfig(NodeConfig):
-    """`config:` of a source (spec/formats.md 1.2)."""
+    """`config:` of a source."""
 
     name: Name | None = None
     type: choice(formats.FormatName)  # type: ignore[valid-type]

@@ -223,7 +223,7 @@ class Source(operator.Operator):
                 self.watermarks[number] = max(self.watermarks.get(number, 0), latest - shift)
 
     def _event_times(self, data: pa.RecordBatch) -> pa.Array:
-        """The watermark column as it was read, minus its delay (decision 95); null where that is before all years."""
+        """`$source.event_time`: the watermark column minus its delay; null where that is before the year 1."""
         assert self.step.watermark_column is not None
         delay = timedelta(seconds=min(self.step.watermark_delay_s, _LONGEST_DELAY))
         moments = data.column(self.step.watermark_column).cast(pa.timestamp("us"))
@@ -254,7 +254,7 @@ class Source(operator.Operator):
         self.reader.count(place.split, place.file_plan, outcome)
 
     def _fail(self, origin: SplitOrigin, block: format.Block) -> None:
-        """Bad records leave at the first downstream stage (decision 26); malformed ones at the source itself."""
+        """Records with bad values fail at the first stage downstream, malformed ones at the source itself."""
         self.counters.dead += len(block.failures)
         stages = [
             f"source:{self.step.name}" if reason.category is failure.Category.MALFORMED else self.step.failure_stage

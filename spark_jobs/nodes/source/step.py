@@ -71,7 +71,7 @@ class SourceStep(node.Step):
         format: `csv`, `json`, …; `options` is that format's read options.
         columns: the declared columns in order.
         live: names of the columns that anything downstream reads or writes; others are checked but not carried.
-        failure_stage: the stage that conversion errors are raised at: the first downstream node's (decision 26).
+        failure_stage: the stage where values that do not convert fail: the first node downstream.
         failure_node: the node of that stage.
     """
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Transform(operator.Operator):
-    """Un-emitted columns stay on the record (decision 25); a record that fails leaves no output at all."""
+    """Columns that the program does not emit stay on the record; a record that fails leaves no output at all."""
 
     step: TransformStep
 

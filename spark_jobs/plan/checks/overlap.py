@@ -48,7 +48,7 @@ def check_targets(
     """No two outputs may have one path (E322), no two dead-letter files either (E318).
 
     Nor may one need a folder where another has its file. Where a file system does not tell letter case apart, paths
-    that differ in it alone are one (spec/formats.md 11.1).
+    that differ in it alone are one.
     """
     files: dict[str, _Claim] = {}
     folders: dict[str, _Claim] = {}

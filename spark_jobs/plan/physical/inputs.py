@@ -49,7 +49,7 @@ def discover(plan: Plan, *, allow_outside: bool = False) -> dict[str, Discovered
 
 
 def missing(plan: Plan, sources: Mapping[str, Discovered]) -> list[Diagnostic]:
-    """A diagnostic for each source whose files are missing or refused (decision 48)."""
+    """A diagnostic for each source whose files are missing or refused, before a run would end with exit 4."""
     found: list[Diagnostic] = []
     for name, source in sources.items():
         if source.problem is not None:

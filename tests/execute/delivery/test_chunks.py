@@ -47,7 +47,7 @@ def written(folder: Path, parts: Sequence[Sequence[Record]], block: int) -> list
 
 
 def one_by_one(found: Sequence[Record], split: Chunking, first: int, later: int) -> list[list[Record]]:
-    """spec/formats.md 12, step 3 and 4."""
+    """Records fill a file up to its limit, and a group stays in one file."""
     files: list[list[Record]] = [[]]
     for record in found:
         now = files[-1]

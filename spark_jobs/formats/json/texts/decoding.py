@@ -1,7 +1,7 @@
-"""JSON texts to values, and JSON values to the declared types of a source (decision 47).
+"""JSON texts to values, and JSON values to the declared types of a source (`docs/semantics/json.md`, "JSON values").
 
-Numbers keep their text as long as a column of texts may want it: a number with a point or exponent is read as a
-`Number`. `plain` makes ordinary values of them.
+Numbers keep their text as long as a column of text may want it: a number with a point or an exponent is read as a
+`Number`, which `plain` makes an ordinary value.
 """
 
 from __future__ import annotations

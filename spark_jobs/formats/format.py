@@ -125,7 +125,8 @@ class Reading:
         widened: undeclared columns to carry, as `$widened.<name>`, in first-seen order: all of the scan plan, or none.
         live: the declared columns that batches carry; None carries all.
         failure_texts: whether failing records must be shown, that is, whether the dead-letter file has source columns.
-        date_formats: formats that dates and date-times may have beside the built-in ones (decision 57).
+        date_formats: further formats for dates and date-times, tried in order after ISO and before the other built-in
+            ones.
         block_bytes: how much input makes a block.
         record_bytes: how long a record may be for the memory of a task; a longer one ends the run.
         sections: what is declared of the files' envelopes; all of it is checked, like columns.

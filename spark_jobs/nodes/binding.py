@@ -269,7 +269,7 @@ class NodeType:
         description: what there is to say of the steps; None for calls, of which nothing is left in a plan.
         needs_config: whether `config:` must be there.
         check: finds what is wrong without knowing the inputs; runs for every node before any is bound.
-        spellings: further names of keys of `config:`, with the usual ones (decision 100).
+        spellings: further accepted names of keys of `config:`, each with the usual one (`routes` for `conditions`).
         is_end: whether a node is of use that nothing reads from.
         parts: models of values whose shape depends on other values, by their path below `config:`; takes the plain
             values of `config:`.

@@ -1,1 +1,1 @@
-"""What EDIFACT and X12 share: segments, and interchanges of them (spec/formats.md 7). No format of its own."""
+"""What EDIFACT and X12 share: segments, and interchanges of them (`docs/semantics/edi.md`). Not a format by itself."""

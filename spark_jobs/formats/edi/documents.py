@@ -1,4 +1,4 @@
-"""What `$doc` has of interchanges: the elements of the segments that opened what a record stands in (formats.md 9)."""
+"""`$doc` of interchanges: the elements of the segments that opened the levels around a record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The envelope of interchanges: what service segments say, and what has to fit in them (spec/formats.md 7)."""
+"""The envelope of interchanges: what service segments say, and which counts and references are checked in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands around the segments of an interchange that is written: headers, messages, counts (formats.md 7.2, 7.4).
+"""The frame around the segments of an interchange that is written: headers, message boundaries, counts.
 
 Which message a segment is in depends on the segments before it. A task knows those of its own part, so it writes what
 stands between two messages that begin in it, and notes the rest: the records before the first reference, those of the

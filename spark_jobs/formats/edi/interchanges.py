@@ -1,8 +1,8 @@
-"""Reads files of interchanges, whatever their envelope: a record for each segment of a message (spec/formats.md 7).
+"""Reads files of interchanges, whatever their envelope: a record for each segment of a message.
 
-A file has one interchange or several, each with its own delimiters. It is read as a whole by one task, for only reading
-it tells which message a segment belongs to. How its text is had is found first: its encoding, and whether its lines are
-of one width.
+A file has one interchange or several, each with its own delimiters. One task reads the whole file, because only reading
+it shows which message a segment belongs to. The encoding is found first, and whether the file is wrapped, that is,
+whether all its lines have the same width.
 """
 
 from __future__ import annotations

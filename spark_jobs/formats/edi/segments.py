@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _MOST_BEFORE = 64
 #: Longer white space is passed over segment by segment, in stretches of so many bytes.
 _MOST_STEPS, _STEP_BYTES = 16, 1 << 16
-#: A longer segment has no end: its file is broken, or has another terminator (spec/formats.md 7.1).
+#: A longer segment is taken for one without end: its file is broken, or has another terminator.
 MOST_SEGMENT_BYTES = 65_536
 #: Tags have no more bytes.
 MOST_TAG_BYTES = 3

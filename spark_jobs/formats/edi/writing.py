@@ -1,4 +1,4 @@
-"""Records to segments, many at once; what stands around them is a matter of the frame (spec/formats.md 7.2 and 7.4)."""
+"""Records to segments, many at once; `frame.py` adds headers, messages and trailers around them."""
 
 from __future__ import annotations
 

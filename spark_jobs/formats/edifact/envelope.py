@@ -1,4 +1,4 @@
-"""The envelope of EDIFACT interchanges: UNB, messages from UNH to UNT, UNZ (spec/formats.md 7.1)."""
+"""The envelope of EDIFACT interchanges: UNB, messages from UNH to UNT, UNZ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The EDIFACT files of a source (spec/formats.md 7.1)."""
+"""The EDIFACT files of a source."""
 
 from __future__ import annotations
 

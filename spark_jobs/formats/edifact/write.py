@@ -1,4 +1,4 @@
-"""Batches to EDIFACT interchanges (spec/formats.md 7.2)."""
+"""Batches to EDIFACT interchanges."""
 
 from __future__ import annotations
 

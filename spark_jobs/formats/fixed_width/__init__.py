@@ -1,1 +1,1 @@
-"""Fixed width: fields at fixed places of each record (spec/formats.md 6)."""
+"""Fixed width: fields at fixed positions of each record (`docs/semantics/fixed_width.md`)."""

@@ -1,4 +1,4 @@
-"""Where the fields of a fixed-width record are, by its format schema (spec/formats.md 6.1)."""
+"""Where the fields of a fixed-width record are, according to its format schema."""
 
 from __future__ import annotations
 

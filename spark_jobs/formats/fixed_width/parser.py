@@ -1,7 +1,7 @@
 """Fixed-width bytes to blocks of typed records: the bytes of a field are gathered for many records at once.
 
-Places count bytes of the file (spec/formats.md 6.2). A short record gives what is there; what lies behind the last
-field is passed over, however long it is.
+Positions count bytes of the file. A record that is too short gives the fields that are there. Anything after the last
+field is ignored, however long it is.
 """
 
 from __future__ import annotations
@@ -275,7 +275,10 @@ class FixedWidthParser:
         return pc.utf8_ltrim if field.justify == "right" else pc.utf8_rtrim
 
     def _value(self, number: int, field: Field, text: pa.StringArray) -> pa.StringArray:
-        """The texts of a field without fillers and blanks, null where there is nothing (decision 57)."""
+        """The texts of a field without padding and blanks.
+
+        A field of zeros is `0`, never null. A blank field is null here or has its `default`.
+        """
         if field.trim and field.pad == " " and _has_blanks_alone(text):
             text = pc.ascii_trim(text, " ")
         elif field.trim:

@@ -1,4 +1,4 @@
-"""Batches to fixed-width bytes (spec/formats.md 6.3; decisions 23, 45, 57 and 79)."""
+"""Batches to fixed-width bytes; `docs/semantics/fixed_width.md` has the rules for values that are too long."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def _without_overflow(found: list[Any], kind: pa.DataType) -> coerce.Converted |
 
 
 def of_lines(lines: Sequence[bytes], encoding: str) -> Iterable[Item]:
-    """The records of lines of which none is blank (decision 58)."""
+    """The records of lines, none of which is blank; a line that is not an object is a malformed record."""
     objects: Iterable[Item] | None = decoding.parse_objects(lines)
     return (_of_line(line, encoding) for line in lines) if objects is None else objects
 

@@ -1,1 +1,1 @@
-"""X12: a record for each segment of the transaction sets of an interchange (spec/formats.md 7.3 and 7.4)."""
+"""X12: a record for each segment of the transaction sets of an interchange (`docs/semantics/edi.md`)."""

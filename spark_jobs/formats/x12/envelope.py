@@ -1,4 +1,4 @@
-"""The envelope of X12 interchanges: ISA, groups from GS to GE, sets from ST to SE, IEA (spec/formats.md 7.3)."""
+"""The envelope of X12 interchanges: ISA, groups from GS to GE, sets from ST to SE, IEA."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _TAG = b"ISA"
 _ELEMENTS = 16
-#: Segments beside the groups, and what each may stand behind.
+#: Segments outside groups, and the segments that each may follow.
 _BESIDE = {"ISB": ("ISA",), "ISE": ("ISA", "ISB"), "TA1": ("ISA", "ISB", "ISE", "TA1")}
 _HELP = (
     f"a header has {_ELEMENTS} elements, the last of one character, and the character behind that ends segments: "

@@ -1,4 +1,4 @@
-"""The X12 files of a source (spec/formats.md 7.3)."""
+"""The X12 files of a source."""
 
 from __future__ import annotations
 

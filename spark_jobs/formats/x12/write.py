@@ -1,4 +1,4 @@
-"""Batches to X12 interchanges (spec/formats.md 7.4)."""
+"""Batches to X12 interchanges."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""XML: an element for each record, somewhere in a document (spec/formats.md 5)."""
+"""XML: each element at the end of `record_path` is a record (`docs/semantics/xml.md`)."""

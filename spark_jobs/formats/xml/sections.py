@@ -1,4 +1,4 @@
-"""The sections of XML documents, which paths from the root lead to (spec/formats.md 9)."""
+"""The sections of XML documents, found by paths from the root (`docs/semantics/envelopes.md`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Path = tuple[str, ...]
 
 
 class Sections:
-    """What the sections of a document have: of elements with one path the last, of fields with one name the first.
+    """The sections of a document: the last of several elements at one path, the first of several fields of one name.
 
     Args:
         wanted: the sections.

@@ -242,7 +242,10 @@ def present(tree: Tree, prefix: str = "") -> Iterator[str]:
 
 
 def spread(record: Tree, paths: Sequence[ArrayPath]) -> list[Tree]:
-    """The records that a record makes: each path applies to all that the one before it made (decisions 29 and 66)."""
+    """The records that `array_paths` make of a record; each path applies to every record that the path before it made.
+
+    An element that occurs once is an array of one.
+    """
     records = [record]
     for path in paths:
         records = [made for one in records for made in _apply(one, path)]

@@ -1,4 +1,4 @@
-"""Batches to XML bytes: one document, an element per record (spec/formats.md 5.2; decisions 23, 29, 45, 55 and 79).
+"""Batches to XML bytes: one document with an element for each record (`docs/semantics/xml.md`).
 
 Like CSV and JSON, records are texts joined by Arrow kernels: tags are constants between the columns. What may be absent
 becomes a column of whole elements first, which the join skips where they are null.

@@ -1,4 +1,4 @@
-"""The envelope of a source's files: sections checked and bound, and what `$doc` has of them (spec/formats.md 9)."""
+"""The envelope of a source's files: sections checked and bound, and their fields in `$doc`."""
 
 from __future__ import annotations
 

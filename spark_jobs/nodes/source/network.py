@@ -1,4 +1,4 @@
-"""`transport:` of a source checked and frozen: what is wrong with it by itself (spec/formats.md 13)."""
+"""`transport:` of a source checked and frozen: what is wrong with it by itself."""
 
 from __future__ import annotations
 

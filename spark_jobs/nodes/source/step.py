@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spark_jobs.scan.network.endpoint import Endpoint
 
 
-#: The metadata that says where a record was read (decision 103).
+#: The metadata that `include_provenance: true` gives every record: where it was read.
 PROVENANCE = ("source_name", "source_file", "source_row")
 
 

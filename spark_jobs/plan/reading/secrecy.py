@@ -45,7 +45,10 @@ class Role(Enum):
 
 
 class Place(Enum):
-    """Where a value stands, as far as that decides whether it may be a secret (decision 98)."""
+    """Where a value stands, as far as that decides whether it may hold a secret.
+
+    Environment variables whose names suggest a secret are filled in below `auth` and `headers` of a `transport:` only.
+    """
 
     FILE = auto()
     NODE = auto()

@@ -1,4 +1,4 @@
-"""What a network source asks for, and how: a REST endpoint's settings (spec/formats.md 13).
+"""The settings of a REST endpoint: what a network source requests, and how (`docs/semantics/network.md`).
 
 Plain frozen dataclasses without any import of Arrow: plans hold them. They hold credentials too, so they are left out
 of every representation, and a source that travels to executors leaves its endpoint at home.

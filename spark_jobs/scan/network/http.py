@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spark_jobs.scan.network.endpoint import Endpoint
 
 LOG = logging.getLogger("clinker.scan")
-#: Bytes of a page, unpacked (spec/formats.md 13).
+#: The most bytes of a page, unpacked.
 MAX_PAGE_BYTES = 64 << 20
 #: Redirects that one request follows.
 MAX_REDIRECTS = 10

@@ -1,4 +1,4 @@
-"""Pulls a REST source: page after page into files, which are then read like any other files (spec/formats.md 13).
+"""Pulls a REST source: page after page into files, which are then read like any other files.
 
 A pull is finite: it ends with the last page, or at `max_pages` or `max_records`, and asks no address twice. The pages
 come one after the other, because each may say where the next one is. A page goes to its file as it arrives; where it

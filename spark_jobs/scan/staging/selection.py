@@ -1,7 +1,7 @@
-"""Which files are staged: patterns of paths, as `storage.staging.patterns` has them.
+"""Which files are staged: the path patterns of `storage.staging.patterns`.
 
-`*`, `?` and `[ab]` stay within a folder, `**` crosses folders. A pattern without a folder is compared with file names;
-one with a folder starts at the folder of `clinker.toml`.
+`*`, `?` and `[ab]` stay within a folder; `**` crosses folders. A pattern without a folder matches file names in any
+folder. A pattern with a folder is relative to the folder of `clinker.toml`.
 """
 
 from __future__ import annotations

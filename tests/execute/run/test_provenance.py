@@ -1,4 +1,4 @@
-"""`include_provenance`: every record knows its source, file and row as metadata (decision 103)."""
+"""`include_provenance`: every record has its source, file and row as metadata."""
 
 from __future__ import annotations
 

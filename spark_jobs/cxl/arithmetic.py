@@ -1,7 +1,7 @@
 """What the strict binary operators do with two values: one Python function per operator and pair of kinds.
 
 `operation(operator, left, right)` picks the function for the static types; where a type is dynamic it picks one that
-looks at the values (spec/cxl.md 4.2 and 4.3, decisions 11, 15, 75, 77, 80). All functions take non-null values.
+looks at the values. All functions take non-null values. `docs/semantics/cxl.md` has the rules.
 """
 
 from __future__ import annotations

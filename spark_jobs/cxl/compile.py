@@ -147,7 +147,7 @@ def diagnostic(finding: Finding, text: Text, scope: Scope, where: str) -> Diagno
 
 
 def _message(finding: Finding, scope: Scope, where: str) -> str:
-    """The finding in the words of the node's messages (spec/cxl.md 0, spec/plan.md 2.2)."""
+    """The finding as a message of its node."""
     message = finding.message
     if not finding.is_error or not where:
         return message

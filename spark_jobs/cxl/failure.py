@@ -81,7 +81,7 @@ def type_mismatch(expected: str, got: str) -> Failure:
 
 
 def division_by_zero() -> Failure:
-    """`x / 0`, `x % 0` and their Float forms (decision 80)."""
+    """`x / 0`, `x % 0` and their Float forms: one error for all four."""
     return Failure("division by zero")
 
 
@@ -99,7 +99,7 @@ def overflow(operation: str) -> Failure:
 
 
 def invalid_pattern(pattern: str, reason: str) -> Failure:
-    """A computed regular expression that RE2 refuses (decision 78)."""
+    """A computed regular expression that RE2 refuses; literal ones are checked before the run."""
     return Failure(f"invalid regex '{pattern}': {reason}", value=pattern)
 
 
@@ -114,5 +114,5 @@ def expansion_limit(limit: int) -> Failure:
 
 
 def not_finite(value: Any) -> Failure:
-    """A NaN or an infinity that reached an emitted field (decisions 15, 75)."""
+    """A NaN or an infinity that reached an emitted field."""
     return Failure(f"not a finite number: {value}", Category.NAN_IN_OUTPUT, value=value)

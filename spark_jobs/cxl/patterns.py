@@ -1,4 +1,4 @@
-"""Regular expressions: RE2's dialect in both engines (decision 16), compiled once."""
+"""Regular expressions: RE2's dialect in both engines, compiled once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _reason(problem: Any) -> str:
 
 
 def compiled(pattern: str) -> Any:
-    """A compiled pattern; `Failure` when a computed one is not well formed (decision 78)."""
+    """A compiled pattern; raises `Failure` if it is malformed, which only a computed one can be at run time."""
     try:
         return _compile(pattern)
     except re2.error as problem:

@@ -80,7 +80,7 @@ class System(Expression):
 
 @dataclass(frozen=True)
 class Now(Expression):
-    """The clock, read per record (decision 24)."""
+    """The clock, in UTC; each record reads it anew."""
 
 
 @dataclass(frozen=True)

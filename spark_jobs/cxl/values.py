@@ -50,7 +50,7 @@ def kind_of(value: Any) -> Kind:
 
 
 def float_text(number: float) -> str:
-    """The shortest digits that read back as the same number, without exponent and trailing `.0` (decision 23)."""
+    """The shortest digits that read back as the same number, without exponent and trailing `.0`."""
     text = repr(number)
     if text.endswith(".0"):
         return text[:-2]
@@ -75,7 +75,10 @@ def datetime_text(moment: datetime) -> str:
 
 
 def text_of(value: Any) -> str:
-    """The text of a value, one rule everywhere (decision 23): null is empty, containers are compact JSON."""
+    """The text of a value, the same in all text formats: null is empty, containers are compact JSON.
+
+    `docs/semantics/values.md`, "Values as text".
+    """
     return _TEXTS[value.__class__](value)
 
 

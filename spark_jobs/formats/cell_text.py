@@ -1,4 +1,4 @@
-"""Columns of values as texts, one rule everywhere (decision 23): what CSV cells hold and dead-letter files show."""
+"""Columns of values as texts, by one rule for CSV cells, dead-letter files and all other text formats."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ def _has_any(column: pa.StringArray, characters: bytes) -> bool:
 
 
 def _in_range(array: pa.Array, first: date) -> pa.Array | None:
-    """The array, unless it reaches before year 1 (decision 78); later than 9999 cannot be spelled."""
+    """The array, unless it reaches before year 1; later than 9999 cannot be spelled."""
     is_too_early = pc.less(pc.min(array), pa.scalar(first, array.type))
     return None if is_too_early.as_py() else array
 
@@ -356,7 +356,7 @@ def _to_bool(text: str, _: tuple[str, ...]) -> bool:
 
 
 def _to_json(text: str, _: tuple[str, ...], kind: type) -> Any:
-    """A container in a text cell is plain JSON, as our own writers put it there (decision 23)."""
+    """A container in a text cell is plain JSON, as our own writers put it there."""
     try:
         number = values.number_of
         value = json.loads(text, parse_constant=_refuse_constant, parse_int=number, parse_float=number)

@@ -64,7 +64,7 @@ class SourceColumn:
 
     `required` turns absence into an error of the record; `format` is a form of its dates and date-times,
     which goes before those of the pipeline; `zone` is the zone whose local time they are, where a text has an offset
-    (`cxl/dates/zones.py`); `alias` is its name in the files, where that is another (decision 88);
+    (`cxl/dates/zones.py`); `alias` is its name in the files, where that is another;
     `rules` are what a format schema asks of its values.
     """
 

@@ -52,7 +52,7 @@ class Flow:
         documents: envelope sections: section to field to type.
         joined: the nearest merge or combine above, after which bare `$source` variables are ambiguous (E172).
         ordered_by: the declared order of the records, as far as it holds here.
-        lifts: whether combines and `group_by` may name undeclared columns (decision 99): a source says that it widens.
+        lifts: whether combines and `group_by` may name undeclared columns: all sources upstream say that they widen.
         files_of: the source of whose files each record is of one; None behind a merge or an aggregate.
         grouped_by: the aggregate whose rows these are, or some of them: rows are of no document.
         on_unmapped: what the sources do with undeclared columns: of a combine those of its driver.

@@ -1,7 +1,7 @@
 """Which nodes read what state nodes set: their steps know it, and wait for it in a later job.
 
-A reader sees what the state nodes above it have set when their last record has passed, and what those of the init phase
-have; of several that set a variable the last in the order of the graph.
+A reader sees what the state nodes upstream of it, and those of the init phase, have set after their last record. If
+several set a variable, the last in the order of the graph counts.
 """
 
 from __future__ import annotations

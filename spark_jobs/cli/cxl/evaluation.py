@@ -87,7 +87,7 @@ def _on_arrow(program: typed.Program, record: dict[str, Any], row: Schema, aroun
 
 
 def failure_text(problem: failure.Failure) -> str:
-    """A record's failure in the words of spec/cxl.md 10.1."""
+    """A record's failure as `cxl` prints it: the row, the field if there is one, and the reason."""
     place = f"field '{problem.field}': " if problem.field else ""
     return f"row 1: {place}{problem.detail}"
 

@@ -110,7 +110,7 @@ def _number_limits(value: Any) -> Any:
 
 
 def fields(given: Sequence[str]) -> dict[str, Any]:
-    """The record of `--field name=value` arguments; the values' types follow from their spelling (spec/cxl.md 6.4)."""
+    """The record of `--field name=value` arguments; the values' types follow from their spelling."""
     found = {}
     for item in given:
         name, equals, text = item.partition("=")

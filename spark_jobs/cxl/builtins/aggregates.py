@@ -1,4 +1,4 @@
-"""The aggregate functions: what they make of a group's values (spec/cxl.md 7.1, decisions 21, 68).
+"""The aggregate functions: what they make of a group's values.
 
 These are the meaning. The aggregate node computes typed columns in Arrow and comes back here for dynamic values.
 """

@@ -1,4 +1,4 @@
-"""Array methods; the closure's parameter is `it` (spec/cxl.md 5.9)."""
+"""Array methods; the closure's parameter is `it`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversions: `to_*` fail on what they cannot convert, `try_*` give null (spec/cxl.md 5.7, decisions 23, 77, 80)."""
+"""Conversions: `to_*` fail on what they cannot convert, `try_*` give null."""
 
 from __future__ import annotations
 

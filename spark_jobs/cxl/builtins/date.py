@@ -1,4 +1,4 @@
-"""Date and DateTime methods (spec/cxl.md 5.6, decisions 17, 78, 80)."""
+"""Date and DateTime methods (`docs/semantics/cxl.md`, "Date arithmetic")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Methods that look at a value: its type, whether it is there, its text in the log (spec/cxl.md 5.8)."""
+"""Methods that look at a value: its type, whether it is there, its text in the log."""
 
 from __future__ import annotations
 

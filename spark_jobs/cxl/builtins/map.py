@@ -1,4 +1,4 @@
-"""Map methods: keys keep their order, and a changed map is a new one (spec/cxl.md 5.9)."""
+"""Map methods: keys keep their order, and a changed map is a new one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numeric methods (spec/cxl.md 5.5, decisions 15, 17, 77)."""
+"""Numeric methods. A method whose type is Float gives a Float, also for Ints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Methods for file paths: POSIX rules, by the text alone (spec/cxl.md 5.4)."""
+"""Methods for file paths: POSIX rules, by the text alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Methods with regular expressions: RE2's dialect, in which `\w \d \s \b` are ASCII (decisions 16, 78)."""
+r"""Methods with regular expressions: RE2's dialect, in which `\w \d \s \b` are ASCII."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""String methods. Characters are Unicode scalar values everywhere (spec/cxl.md 5.3)."""
+"""String methods. Characters are Unicode scalar values everywhere."""
 
 from __future__ import annotations
 

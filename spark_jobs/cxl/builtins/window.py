@@ -1,4 +1,4 @@
-"""The functions of `$window` (spec/cxl.md 8, decisions 22, 68, 73).
+"""The functions of `$window`.
 
 The frame is the partition's rows from its first to the current one, in the order of `sort_by`; a cross-source window
 sees the whole matched group. The window node computes them; these declarations are what the documentation and tools

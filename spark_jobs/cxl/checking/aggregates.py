@@ -1,7 +1,7 @@
-"""Takes an aggregate node's program apart at its aggregate calls (decisions 21, 68).
+"""Takes an aggregate node's program apart at its aggregate calls.
 
 What stands inside calls, the filters and the lets run on each record before grouping; what stands around calls runs on
-each group. A let stands for its expression wherever it is read (spec/cxl.md 7.2), in the group's part over group keys
+each group. A let stands for its expression wherever it is read, in the group's part over group keys
 alone. It stays a statement as well where it may fail, for it runs on every record whether it is read or not, or where
 it is large and something reads it.
 """

@@ -1,4 +1,4 @@
-"""Checks calls of builtins against their declarations: name, receiver, number and types of arguments (decision 12)."""
+"""Checks calls of builtins against their declarations: name, receiver, number and types of arguments."""
 
 from __future__ import annotations
 
@@ -317,7 +317,7 @@ def _check_literals(
     checked: Sequence[typed.Expression | typed.Closure],
     arguments: Sequence[ast.Expression],
 ) -> None:
-    """Patterns and formats that are written out are looked at now: some overload has to take each (decision 78)."""
+    """Check patterns and formats that are literals now: at least one overload has to accept each."""
     for index, argument in enumerate(checked):
         if not isinstance(argument, typed.Literal) or not isinstance(argument.value, str):
             continue

@@ -166,7 +166,7 @@ class Statements:
         self.session.check(statement.value)
 
     def filter(self, statement: ast.Filter) -> typed.Filter:
-        """`filter`: a nullable Bool will do (decision 14)."""
+        """`filter`: a nullable Bool will do; a record whose predicate is null is dropped."""
         with no_aggregates(self.session, PREDICATE_REASON):
             predicate = self.session.check(statement.predicate)
         kind = predicate.type.kind

@@ -1,7 +1,7 @@
 """The names a program makes: lets, emitted fields, metadata, closure parameters, `emit each` bindings, and their slots.
 
-Lookup follows decision 9: lets and bindings from the innermost block outwards, then (by the caller) input columns, then
-emitted fields.
+A name is looked up among lets and bindings, from the innermost block outwards; the caller then looks among the input
+columns, and last among the emitted fields.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def _index(session: Session, node: ast.Index, base: typed.Expression) -> typed.E
     wanted = _INDEXED.get(kind)
     found = by in (wanted, Kind.ANY, Kind.NULL) or (wanted is Kind.INT and by is Kind.NUMERIC)
     if kind not in (Kind.ANY, Kind.NULL) and not found:
-        # What is no element is null, like an index out of range (spec/cxl.md 4.5), but nobody means it.
+        # An index of the wrong kind gives null, like one out of range, but nobody means it.
         help_text = f"the index of {kind} is {wanted}" if wanted else "`[ ]` reads an element of an array or a map"
         what = f"indexing {kind} with {by} is always null" if wanted else f"indexing {kind} is always null"
         session.warn(codes.W205, what, node.place, help_text)

@@ -1,4 +1,4 @@
-"""Modules: files of functions and constants that programs, and other modules, import with `use` (decisions 19 and 72).
+"""Modules: files of functions and constants that programs, and other modules, import with `use`.
 
 A module is parsed once per process and content, together with the modules it imports.
 """
@@ -78,7 +78,7 @@ class Library:
         """The module at a path below the rules path; raises `ModuleError`.
 
         Args:
-            segments: the path that `use` names, always from the rules path (decision 72).
+            segments: the path that `use` names, always from the rules path, in nested modules too.
             importing: the modules whose imports lead here.
         """
         name = ".".join(segments)

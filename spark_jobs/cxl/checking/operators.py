@@ -1,4 +1,7 @@
-"""The types of operators, and where values of two types meet (decisions 11 and 74)."""
+"""The types of operators, and of expressions whose branches have different types.
+
+Operands that can never go together are errors. Int and Float branches meet in Float, others in `any`.
+"""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def complete(session: Session, value: typed.Expression | Partial) -> typed.Expre
 
 
 def name(session: Session, node: ast.Name) -> typed.Expression | Partial:
-    """What a bare name stands for (decision 9: lets, then columns, then emitted fields)."""
+    """The meaning of a bare name: a let, else an input column, else a field emitted earlier."""
     found = node.name
     if local := session.environment.local(found):
         return local.read(node.place)
@@ -171,7 +171,7 @@ def member(
 ) -> typed.Expression | Partial:
     """`base.name`: the next step of a path, or a method without arguments.
 
-    A path begins with a name or an index (`items[0].sku`, decision 74); after anything else a member is a method,
+    A path begins with a name or an index (`items[0].sku`); after anything else a member is a method,
     unless the value is a map.
     """
     match base:

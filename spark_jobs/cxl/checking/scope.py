@@ -26,7 +26,7 @@ class Mode(StrEnum):
     #: A single expression, a validation's `check` (whose nulls and falses differ): the program has one Emit statement,
     #: of the field `value`.
     VALUE = "value"
-    #: A state node's assignment, a single expression in which `this.name` is the record's column (decision 102). With
+    #: A state node's assignment, a single expression in which `this.name` is the record's column. With
     #: aggregate functions it becomes an aggregate program of all records, else a program as of VALUE.
     STATE = "state"
 

@@ -1,4 +1,4 @@
-"""Checks `$window.function(…)` (decisions 22, 68, 73)."""
+"""Checks `$window.function(…)`; `docs/semantics/windows.md` has the rules."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _field_named(
 
 
 def settle(session: Session, value: typed.Expression) -> typed.Expression:
-    """A bare `$window.lag(1)` means the column that is named like the emit's target (decision 73)."""
+    """A bare `$window.lag(1)` means the column named like the emit's target; without such a column it is an error."""
     if not isinstance(value, typed.WindowCall) or value.field is not None or not is_positional(value.function):
         return value
     target = session.target

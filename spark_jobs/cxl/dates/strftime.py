@@ -1,4 +1,4 @@
-"""Date formats: `strftime` codes as chrono reads them, for writing and parsing (spec/cxl.md 5.6, 5.7, decision 78).
+"""Date formats: `strftime` codes as chrono reads them, for writing and parsing.
 
 A format is compiled once. Names are English unless the format brings others (`calendar.py`). Values have no zone: `%z`
 is read alone, and a text with an offset is the local time of the zone that the format brings (`zones.py`), of UTC
@@ -282,7 +282,7 @@ def compiled(form: str) -> Format:
 
 
 def write(value: date, form: str) -> str:
-    """A Date or DateTime by a format; the time fields of a Date are 0 (decision 78)."""
+    """A Date or DateTime by a format; the time fields of a Date are 0."""
     moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
     found = compiled(form)
     if "z" in found.fields:

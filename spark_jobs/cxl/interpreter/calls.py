@@ -1,7 +1,7 @@
 """Calls of builtins as Python closures: null rules, the choice among overloads, and arguments of dynamic types.
 
-Spec/cxl.md 5.1 and decision 77: a dynamic receiver of the wrong kind gives null, a dynamic argument of the wrong kind
-counts as null.
+A dynamic receiver of the wrong kind gives null, a dynamic argument of the wrong kind counts as null; only strict
+conversions fail (`docs/semantics/cxl.md`, "Values of the wrong kind").
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Compiler(Protocol):
         """An evaluation; `wanted` is the type that a null literal takes."""
 
     def condition(self, node: typed.Expression) -> Evaluate:
-        """A Bool evaluation; dynamic values that are no Bool are null (decision 80)."""
+        """A Bool evaluation; dynamic values of other kinds count as null."""
 
     def row_by_row(self, node: typed.Expression, reason: str, adapt: Callable[[Any], Any] | None = None) -> Evaluate:
         """The interpreter's evaluation of an expression, noted with its reason."""

@@ -109,7 +109,7 @@ class ExpressionCompiler:
         return None
 
     def condition(self, node: typed.Expression) -> Evaluate:
-        """A Bool evaluation; dynamic values that are no Bool are null (decision 80)."""
+        """A Bool evaluation; dynamic values of other kinds count as null."""
         if node.type.kind is Kind.BOOL:
             return self.compile(node)
         node = self._simplified(node)

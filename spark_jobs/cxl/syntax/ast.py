@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Place = tuple[int, int]
 
-#: The value of an integer literal whose negation is the smallest Int; alone it is out of range (decision 74).
+#: The value of an integer literal whose negation is the smallest Int; alone it is out of range.
 INT_LIMIT = 2**63
 
 

@@ -21,7 +21,7 @@ _CONSTANTS = {"true": (True, "bool"), "false": (False, "bool"), "null": (None, "
 
 
 def unescape(quoted: str) -> str:
-    """The text of a string literal; an unknown escape stays as it is (spec/cxl.md 1.5)."""
+    """The text of a string literal; an unknown escape stays as it is."""
     return _ESCAPE.sub(lambda found: _ESCAPES.get(found[1], found[0]), quoted[1:-1])
 
 
@@ -101,7 +101,7 @@ class Builder:
         return ast.Distinct(_across(*parts), names.read(parts[1]), _place(parts[1]))
 
     def trace(self, parts: list[Any]) -> ast.Trace:
-        """`trace [level] message`; `if c then m` without `else` is a guard (decision 10)."""
+        """`trace [level] message`; `if c then m` without `else` is a guard, and `then` may be missing."""
         message = parts[-1]
         level = str(parts[1]) if len(parts) == 3 else "trace"
         place = _across(parts[0], message)

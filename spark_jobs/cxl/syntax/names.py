@@ -1,4 +1,4 @@
-"""Names as programs write them: plain where they can be, else in backticks (decision 88)."""
+"""Names as programs write them: plain where they can be, else in backticks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """From text to syntax tree.
 
-Lark gives tokens and reductions; this module drives it, so that line ends mean what they should (spec/cxl.md 1.7,
-decision 10), every mistake is reported rather than the first alone, and nothing recurses however deep the nesting.
+Lark gives tokens and reductions; this module drives it, so that line ends mean what they should
+(`docs/semantics/cxl.md`, "Newlines"), every mistake is reported rather than only the first, and nothing recurses,
+however deep the nesting.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from lark import Lark, Token
     from lark.parsers.lalr_interactive_parser import InteractiveParser
 
-#: Levels of nesting in an expression, and of `emit each` blocks in one another (decision 74, spec/cxl.md 2.3).
+#: Levels of nesting in an expression, and of `emit each` blocks in one another.
 MAX_DEPTH = 256
 MAX_EACH_DEPTH = 32
 

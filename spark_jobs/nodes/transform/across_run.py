@@ -1,4 +1,4 @@
-"""Windows over another source: each record sees the whole group of rows that it matches (decision 22).
+"""Windows over another source: each record sees the whole group of rows that it matches.
 
 One job materializes the source's rows (`MaterializeRows`). In the next, `Across` has all of them: grouped by what
 records match, sorted, with the result of each function for each group. A record finds its group and takes its results.

@@ -2,7 +2,7 @@
 
 `Gather` is the end of the region before: it drops what is no first even within its task and sends the rest to the
 partition of its key. `First` keeps one record per key. `RestoreOrder` puts the rest back into record order; with a
-single partition `First` does that itself. Null equals null, 1 equals 1.0 (decision 18).
+single partition `First` does that itself. Null equals null, 1 equals 1.0.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A program with window functions taken apart: the calls, and the program that reads what they gave.
 
 What a call is given is an expression over a row of the frame. A let in it stands for its expression there, so that
-`let total = price * n` and `$window.sum(total)` add up each row's own; in a predicate a let keeps the value that it has
-for the record at hand (decision 68), unless it is the same for all records.
+`let total = price * n` and `$window.sum(total)` add up each row's own total. In a predicate a let keeps its value for
+the current record, unless it is the same for all records.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def check(call: Call, size: float, share: int, node: str) -> None:
 
 
 class Running:
-    """The frame of each row goes from the first of its partition to the row itself (decision 22).
+    """The frame of each row goes from the first of its partition to the row itself.
 
     Args:
         calls: in the order in which they are computed: one may read what others before it gave.

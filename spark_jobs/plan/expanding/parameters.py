@@ -1,4 +1,4 @@
-"""Parameters of compositions: which layer gives each its value, and where bodies use it (decision 67)."""
+"""Parameters of compositions: which layer gives each its value, and where bodies use it."""
 
 from __future__ import annotations
 

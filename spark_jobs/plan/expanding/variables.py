@@ -1,4 +1,7 @@
-"""Variables: `pipeline.vars` in all its forms, `declares` of transforms, what channels lay over them (decision 3)."""
+"""Variables: `pipeline.vars` in all its forms, `declares` of transforms, what channels lay over them.
+
+`docs/semantics/state.md`, "How variables are declared".
+"""
 
 from __future__ import annotations
 

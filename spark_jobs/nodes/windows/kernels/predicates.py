@@ -49,7 +49,7 @@ class Quantifier(Function):
 
 
 def bools(column: pa.Array, static: types.Type) -> pa.Array:
-    """Truth values; dynamic ones that are none are null (decision 80)."""
+    """Truth values; dynamic values of other kinds count as null."""
     if static.kind is types.Kind.BOOL:
         return column
     true = pc.equal(column, "true")

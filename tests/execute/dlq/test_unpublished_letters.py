@@ -58,7 +58,8 @@ def test_the_summary_and_the_metrics_name_every_file(
     stages = {"transform:t": bad, "correlation_commit": bad} if bad else {}
     once = ("--once", "nightly", "monday")
     for attempt in ("first", "again"):  # a second attempt does nothing, and says the same
-        assert run(here, letters, a, b, *once, "--execution-id", attempt) == (2 if expected else 0)
+        options = (*once, "--execution-id", attempt, *(["--retry"] if attempt == "again" else []))
+        assert run(here, letters, a, b, *options) == (2 if expected else 0)
         told = [line for line in capsys.readouterr().out.splitlines() if "dead letters in" in line]
         assert told == [f"  dead letters in {file}" for file in files]
     document = json.loads((here / "spool" / "first.json").read_text())
